@@ -152,7 +152,7 @@ def _error(text: str, at: int, what: str) -> ReplyError:
 class Totals:
     """What asks cost; one that never came back counts whole as reserved. `usd` is what is known of it.
 
-    `unpriced` counts the calls without a price. `overrun` is what providers took beyond their reservations; the
+    `unpriced` counts the calls without a price. `overrun`: what providers took beyond their reservations; the
     other figures hold it.
     """
 

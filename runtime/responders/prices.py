@@ -1,0 +1,94 @@
+"""What tokens cost, from what the user says or from the table that litellm ships; nothing is imported."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from kernel.errors import ConfigurationError
+from kernel.responder import Usage
+
+MILLION = 1_000_000
+LOCAL_PROVIDERS = frozenset(
+    {"ollama", "ollama_chat", "llamafile", "lm_studio", "hosted_vllm", "docker_model_runner"}
+)
+"""Providers whose models run on the user's own machines, so that calls cost no money."""
+
+
+@dataclass(frozen=True)
+class Price:
+    """USD per million tokens of prompt and of completion."""
+
+    prompt: float = 0.0
+    completion: float = 0.0
+
+    def of(self, prompt_tokens: int, completion_tokens: int) -> float:
+        """What that many tokens cost, in USD."""
+        return (prompt_tokens * self.prompt + completion_tokens * self.completion) / MILLION
+
+    @staticmethod
+    def read(value: Any) -> Price | None:
+        """A price from settings: {prompt: 2.5, completion: 10}, [2.5, 10], or 0; None when none is given."""
+        try:
+            if value is None or isinstance(value, Price):
+                return value
+            if isinstance(value, Mapping):
+                return Price(float(value["prompt"]), float(value["completion"]))  # pyright: ignore
+            if isinstance(value, (list, tuple)):
+                prompt, completion = value  # pyright: ignore
+                return Price(float(prompt), float(completion))  # pyright: ignore
+            if float(value) == 0:
+                return NOTHING
+        except (KeyError, TypeError, ValueError):
+            pass
+        raise ConfigurationError(
+            f"price: {value!r} is none; give USD per million tokens, as {{prompt: 2.5, completion: 10}}, or 0"
+        )
+
+
+NOTHING = Price()
+
+
+def usage(prompt_tokens: int, completion_tokens: int, price: Price | None) -> Usage:
+    """A usage at a price; without one its `usd` is None."""
+    usd = None if price is None else price.of(prompt_tokens, completion_tokens)
+    return Usage(prompt_tokens, completion_tokens, usd)
+
+
+def known_price(model: str) -> Price | None:
+    """The price of a litellm name such as `openai/gpt-4o`; None when the table does not know it."""
+    if model.partition("/")[0] in LOCAL_PROVIDERS:
+        return NOTHING
+    entry = entry_of(model)
+    if "input_cost_per_token" not in entry or "output_cost_per_token" not in entry:
+        return None
+    return Price(entry["input_cost_per_token"] * MILLION, entry["output_cost_per_token"] * MILLION)
+
+
+def entry_of(model: str) -> Mapping[str, Any]:
+    """What the table says of a model, empty when it does not know it."""
+    table = _table()
+    return table.get(model) or table.get(model.partition("/")[2]) or {}
+
+
+@cache
+def _table() -> dict[str, dict[str, Any]]:
+    folder = litellm_folder()
+    path = folder / "model_prices_and_context_window_backup.json" if folder else None
+    return json.loads(path.read_text("utf-8")) if path and path.is_file() else {}
+
+
+@cache
+def litellm_folder() -> Path | None:
+    """Where litellm is installed, without importing it; None when it is not."""
+    spec = find_spec("litellm")
+    return (
+        Path(next(iter(spec.submodule_search_locations)))
+        if spec and spec.submodule_search_locations
+        else None
+    )
