@@ -1,0 +1,164 @@
+"""The state document as values: META and the sections §1 to §5 of one loop.
+
+How it is written as markdown is in `markdown`, how it is read back in `reading`; how it reaches a disk, in
+`workspace`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+FORMAT = 1
+NAMES = {1: "UNDERSTAND", 2: "PLAN", 3: "DO", 4: "CHECK", 5: "OUTPUT"}
+PHASES = {"understand": 1, "plan": 2, "do": 3, "check": 4, "output": 5}
+ENDED = frozenset({"complete", "failed", "escalated", "exhausted", "cancelled"})
+STATUSES = ENDED | {"ready", "running", "waiting", "interrupted"}
+STEP_ENDED = frozenset({"done", "failed", "skipped", "unknown", "struck"})
+STEP_STATES = STEP_ENDED | {"planned", "running", "waiting"}
+
+
+@dataclass(frozen=True)
+class Note:
+    """One named piece of text in a section, with its origin (person, kernel, model:…, tool:…, reflex:…)."""
+
+    key: str
+    text: str
+    origin: str = "kernel"
+    source: str = ""  # where a piece of context came from
+
+
+@dataclass(frozen=True)
+class Fold:
+    """An earlier attempt, folded to what was learned."""
+
+    attempt: int
+    decision: str
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step: as planned in §2, as it went in §3. `tool` is empty for a subtask."""
+
+    n: int
+    state: str = "planned"
+    tool: str = ""
+    args: Mapping[str, Any] | None = None  # None: asked for when the step is reached
+    what: str = ""  # what the step is to do, where there are no arguments yet; a subtask's task
+    needs: tuple[int, ...] = ()
+    link: str = ""  # the child document
+    share: Mapping[str, Any] | None = None  # the child's share of the budget
+    result: str | None = None
+    origin: str = "kernel"  # of the result
+    evidence: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will happen to this step."""
+        return self.state in STEP_ENDED
+
+
+@dataclass(frozen=True)
+class Section:
+    """Folded attempts, then notes, then steps by number."""
+
+    folds: tuple[Fold, ...] = ()
+    notes: tuple[Note, ...] = ()
+    steps: Mapping[int, Step] = field(default_factory=dict[int, Step])
+
+
+@dataclass(frozen=True)
+class Meta:
+    """§0: what any program may read from the frontmatter. Unknown keys are kept in `extra`."""
+
+    id: str
+    run: str
+    format: int = FORMAT
+    level: str = "system"
+    type: str = "task"
+    parent: str = ""
+    depth: int = 0
+    status: str = "ready"
+    phase: str = "understand"
+    attempt: int = 1
+    base: int = 0  # steps of earlier attempts; this attempt's begin after it
+    rev: int = 0
+    created: str = ""
+    updated: str = ""
+    deadline: str = ""
+    folder: str = "."
+    taker: str = ""  # the rung that took this attempt
+    rungs: tuple[Mapping[str, Any], ...] = ()
+    budget: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    spent: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    derived: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    waiting: Mapping[str, Any] | None = None
+    unverified: bool = False
+    extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+EMPTY = Section()
+
+
+@dataclass(frozen=True)
+class Document:
+    """One loop's whole state: META and the sections §1 to §5."""
+
+    meta: Meta
+    sections: Mapping[int, Section] = field(default_factory=dict[int, Section])
+
+    def section(self, number: int) -> Section:
+        """Section §1 to §5, empty when nothing stands there yet."""
+        return self.sections.get(number, EMPTY)
+
+    def note(self, number: int, key: str) -> Note | None:
+        """The last note of that name in section `number`."""
+        return next((each for each in reversed(self.section(number).notes) if each.key == key), None)
+
+    def text(self, number: int, key: str, default: str = "") -> str:
+        """The text of that note, or `default`."""
+        found = self.note(number, key)
+        return found.text if found else default
+
+    @property
+    def task(self) -> str:
+        """The task as resolved, else as given."""
+        return self.text(1, "resolved task") or self.text(1, "task")
+
+    @property
+    def planned(self) -> Mapping[int, Step]:
+        """The steps of §2."""
+        return self.section(2).steps
+
+    @property
+    def steps(self) -> Mapping[int, Step]:
+        """The steps of §3, those of earlier attempts included."""
+        return self.section(3).steps
+
+    @property
+    def ended(self) -> bool:
+        """Whether the loop has come to an end of any kind."""
+        return self.meta.status in ENDED
+
+    def having(self, **meta: Any) -> Document:
+        """The same document with some of META changed."""
+        return replace(self, meta=replace(self.meta, **meta))
+
+    def with_section(self, number: int, section: Section) -> Document:
+        """The same document with one section replaced; an empty one is left out."""
+        if section == EMPTY:
+            kept = {key: value for key, value in self.sections.items() if key != number}
+            return replace(self, sections=kept)
+        return replace(self, sections={**self.sections, number: section})
+
+    def with_notes(self, number: int, *notes: Note) -> Document:
+        """The same document with notes added at the end of a section."""
+        old = self.section(number)
+        return self.with_section(number, replace(old, notes=(*old.notes, *notes)))
+
+    def with_step(self, step: Step) -> Document:
+        """The same document with a step of §3 added or replaced."""
+        old = self.section(3)
+        return self.with_section(3, replace(old, steps={**old.steps, step.n: step}))
