@@ -1,0 +1,168 @@
+"""A model provider on loopback that says what a test tells it to, in OpenAI's protocol and in Ollama's.
+
+    server.say('{"a": 1}', prompt_tokens=120)       # the next answer
+    server.fail(429, retry_after=0.2); server.say('{"a": 1}')
+    server.always(lambda body: Answer('{"a": 1}'))  # when the queue is empty
+    server.bodies[0]["messages"]                    # what was asked
+
+Answers are given in the order in which requests arrive. With an empty queue and nothing set, it answers 500.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer: a message of the model, or with another status an error, or with `raw` those bytes."""
+
+    text: str | None = "{}"
+    status: int = 200
+    prompt_tokens: int = 100
+    completion_tokens: int = 20
+    finish_reason: str = "stop"
+    usage: bool = True
+    error: dict[str, Any] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
+    delay: float = 0.0
+    raw: bytes | None = None
+    drop: bool = False  # close the connection without an answer
+
+
+class LlmServer:
+    """The provider. `url` is what goes into `api_base`; `host` for providers that add their own path."""
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[str, dict[str, str], Any]] = []  # path, headers, body
+        self.times: list[float] = []
+        self._queue: deque[Answer] = deque()
+        self._otherwise: Callable[[Any], Answer] = lambda body: Answer(status=500)
+        self._lock = threading.Lock()
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._http.daemon_threads = True
+        self.host = f"http://127.0.0.1:{self._http.server_address[1]}"
+        self.url = f"{self.host}/v1"
+
+    @property
+    def count(self) -> int:
+        """How many requests came."""
+        return len(self.requests)
+
+    def wait_for(self, count: int, seconds: float = 10) -> None:
+        """Return when so many requests have come."""
+        end = time.monotonic() + seconds
+        while self.count < count:
+            assert time.monotonic() < end, f"{self.count} requests came in {seconds} s"
+            time.sleep(0.01)
+
+    @property
+    def bodies(self) -> list[Any]:
+        """What they asked."""
+        return [body for _, _, body in self.requests]
+
+    def queue(self, *answers: Answer) -> None:
+        """Give these answers next."""
+        self._queue.extend(answers)
+
+    def say(self, text: str | None, **more: Any) -> None:
+        """Answer with that text."""
+        self.queue(Answer(text, **more))
+
+    def fail(
+        self, status: int, message: str = "no", *, retry_after: float | None = None, **error: Any
+    ) -> None:
+        """Answer with an error."""
+        headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
+        self.queue(Answer(status=status, error={"message": message, **error}, headers=headers))
+
+    def always(self, answer: Callable[[Any], Answer]) -> None:
+        """What to answer when the queue is empty."""
+        self._otherwise = answer
+
+    def _next(self, path: str, headers: dict[str, str], body: Any) -> Answer:
+        if path == "/api/show":  # Ollama is asked what its model can do
+            return Answer(raw=b'{"capabilities": ["completion"], "model_info": {}, "template": ""}')
+        with self._lock:
+            self.requests.append((path, headers, body))
+            self.times.append(time.monotonic())
+            return self._queue.popleft() if self._queue else self._otherwise(body)
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                length = int(self.headers.get("Content-Length", 0))
+                body = json.loads(self.rfile.read(length) or b"null")
+                answer = server._next(self.path, {k.lower(): v for k, v in self.headers.items()}, body)
+                time.sleep(answer.delay)
+                if answer.drop:
+                    self.close_connection = True
+                    return
+                content = answer.raw if answer.raw is not None else _content(self.path, answer, body)
+                try:
+                    self.send_response(answer.status)
+                    for name, value in {"Content-Type": "application/json", **answer.headers}.items():
+                        self.send_header(name, value)
+                    self.send_header("Content-Length", str(len(content)))
+                    self.end_headers()
+                    self.wfile.write(content)
+                except (BrokenPipeError, ConnectionResetError):
+                    self.close_connection = True  # the client did not wait
+
+            def log_message(self, format: str, *args: Any) -> None:
+                """Keep quiet."""
+
+        return Handler
+
+    @contextmanager
+    def running(self) -> Iterator[LlmServer]:
+        """Serve until the block ends."""
+        thread = threading.Thread(
+            target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+        )
+        thread.start()
+        try:
+            yield self
+        finally:
+            self._http.shutdown()
+            self._http.server_close()
+
+
+def _content(path: str, answer: Answer, body: Any) -> bytes:
+    if answer.status != 200:
+        return json.dumps({"error": {"message": "no", "type": "error", **answer.error}}).encode()
+    model = body.get("model", "unknown")
+    if path.startswith("/api/"):
+        content: dict[str, Any] = {"model": model, "created_at": "2025-01-01T00:00:00Z", "done": True}
+        content |= {"done_reason": answer.finish_reason}
+        content |= {"prompt_eval_count": answer.prompt_tokens, "eval_count": answer.completion_tokens}
+        said = {"message": {"role": "assistant", "content": answer.text}}
+        return json.dumps(content | (said if path == "/api/chat" else {"response": answer.text})).encode()
+    message = {"role": "assistant", "content": answer.text}
+    content = {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": model,
+        "choices": [{"index": 0, "message": message, "finish_reason": answer.finish_reason}],
+    }
+    if answer.usage:
+        total = answer.prompt_tokens + answer.completion_tokens
+        content["usage"] = {
+            "prompt_tokens": answer.prompt_tokens,
+            "completion_tokens": answer.completion_tokens,
+            "total_tokens": total,
+        }
+    return json.dumps(content).encode()
