@@ -38,7 +38,10 @@ def render_steps(document: Document, steps: Sequence[Step], rev: int) -> bytes:
     """What an append to §3 writes: the entries and a commit line. An entry replaces an earlier one.
 
     `document` is as it stood before: what an earlier entry of the step says at length is not said again.
+    Raises ValueError where §3 is not the last section, for there the entries would land in another one.
     """
+    if document.meta.phase != "do" or document.section(4) != EMPTY or document.section(5) != EMPTY:
+        raise ValueError("steps are appended while §3 is the last section; else save the whole document")
     lines = [""]  # an editor may have taken the file's last line end away
     for step in steps:
         lines += _step_lines(step, document.steps.get(step.n))

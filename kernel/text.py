@@ -25,9 +25,10 @@ INVISIBLE = (
 COMMIT = "<!-- rev "
 """How a commit line begins. No embedded text may hold such a line, so what stands there is always ours."""
 
-_NEEDS_ESCAPE = re.compile(f"[{INVISIBLE}]|[ \t\u00a0\u2000-\u200a\u3000](?=\n|\\Z)|(?m:^)<(?=!-- rev )")
+_BLANK = " \t\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
+_NEEDS_ESCAPE = re.compile(f"[{INVISIBLE}]|[{_BLANK}](?=\n|\\Z)|(?m:^)<(?=!-- rev )")
 _ESCAPE = re.compile(r"\\(\\|u\{([0-9a-f]{1,6})\})")
-_NOT_TAME = re.compile(r"[<&\t]|```|!\[|\]:")
+_NOT_TAME = re.compile(r"[<&\t]|```|~~~|!\[|\]:")
 _FENCE = re.compile(r"(~{3,})text( esc)?")
 QUOTE_LIMIT = 4_000
 """Characters that may stand in a quote block; a longer text is fenced."""

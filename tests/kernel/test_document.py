@@ -1,0 +1,533 @@
+"""The state document: whatever stands in it comes back, torn or edited; what cannot be read is refused."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+from document_strategies import BITS, TEXT, documents, steps, trying
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernel.document import EMPTY, Document, Fold, Meta, Note, Section, Step
+from kernel.errors import DocumentError
+from kernel.markdown import committed, parse, render, render_steps
+
+PAGE = Path(__file__).parents[2] / "docs" / "reading-a-document.md"
+HEAD = '---\nformat: 1\nid: "system-a"\nrun: "a"\nphase: "do"\n---\n# State: system-a\n\n'
+LONG = "line\n" * 40
+
+
+def the_example() -> str:
+    """The document that docs/reading-a-document.md shows."""
+    return PAGE.read_text(encoding="utf-8").split("````markdown\n")[1].split("````")[0]
+
+
+def a_document(text: str) -> Document:
+    return parse((HEAD + text).encode())
+
+
+def refusal(text: str | bytes) -> str:
+    with pytest.raises(DocumentError) as error:
+        parse(text if isinstance(text, bytes) else text.encode(), "run/a.md")
+    return str(error.value)
+
+
+# ---- round trip -------------------------------------------------------------------------------------------
+
+
+@trying(400)
+@given(documents())
+def test_a_document_comes_back_as_it_was_whatever_stands_in_it(document: Document):
+    assert parse(render(document)) == document
+
+
+@trying(100)
+@given(documents(), st.integers(100, 200))
+def test_writing_what_was_read_changes_no_byte(document: Document, rev: int):
+    raw = render(document, rev)
+
+    assert render(parse(raw)) == raw
+    assert parse(raw).meta.rev == rev
+
+
+@trying(250)
+@given(documents())
+def test_no_editor_does_harm(document: Document):
+    text = render(document).decode()
+    edits: tuple[Callable[[str], str], ...] = (
+        lambda t: t.replace("\n", "\r\n"),
+        lambda t: t.replace("\n", "\r"),
+        lambda t: "\ufeff" + t,
+        lambda t: "\n".join(line.rstrip() for line in t.split("\n")),
+        lambda t: t.rstrip("\n"),
+        lambda t: t + "\n\n",
+    )
+    for edit in edits:
+        assert parse(edit(text).encode()) == document
+
+
+def test_the_frontmatter_is_yaml_for_any_other_program():
+    meta = Meta("system-a", "a", folder="ä: #b", waiting={"for": ["x", {"y": None}]}, extra={"later": 1.5})
+
+    front = yaml.safe_load(render(Document(meta)).decode().split("---\n")[1])
+
+    assert front["folder"] == "ä: #b" and front["waiting"] == meta.waiting and front["later"] == 1.5
+
+
+def test_blanks_that_a_person_leaves_at_the_ends_of_lines_do_no_harm():
+    text = the_example()
+    spaced = re.sub(r"(?m)^(---|- \[.*|#.*|~~~.*|    ~~~.*|<.*|  - .*|[a-z]+: .*)$", r"\1 \t", text)
+
+    assert spaced.count(" \t\n") > 40
+    assert parse(spaced.encode()) == parse(text.encode())
+
+
+def test_surrogates_and_nested_json_survive_in_arguments():
+    nested: object = "x"
+    for _ in range(200):
+        nested = [nested]
+    step = Step(
+        1, "planned", "bash", {"deep": nested, "lone": "\ud800", "big": 10**4000, "inf": float("inf")}
+    )
+    document = Document(Meta("system-a", "a")).with_step(step)
+
+    assert parse(render(document)) == document
+
+
+def test_the_example_of_the_documentation_is_a_document():
+    document = parse(the_example().encode())
+
+    assert document.meta.status == "waiting" and document.meta.rev == 9
+    assert document.task == 'Replace "teh" by "the" in notes.txt, then count its words.'
+    assert [step.state for step in document.steps.values()] == ["done", "done", "waiting"]
+    assert document.steps[2].result == "notes.txt: 12"
+    assert document.steps[3].link == "tool-task-7f3kq2-3"
+    assert document.section(2).folds[0].notes[0].key == "learned"
+    assert parse(render(document)) == document
+
+
+def test_rewriting_the_example_only_folds_its_appended_entries():
+    kept = re.sub(r"- \[ \] 2\. running.*\n\n<!-- rev 8 -->\n\n", "", the_example()).replace(
+        "<!-- rev 7 -->\n\n", ""
+    )
+
+    assert render(parse(the_example().encode())).decode() == kept
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        Document(Meta("a", "a", status="odd")),
+        Document(Meta("a", "a", phase="odd")),
+        Document(Meta("a", "a", extra={"a: b": 1})),
+        Document(Meta("a", "a", extra={"run": 1})),
+        Document(Meta("a", "a")).with_step(Step(1, "odd")),
+        Document(Meta("a", "a")).with_notes(1, Note("Two\nlines", "")),
+        Document(Meta("a", "a")).with_section(2, Section(folds=(Fold(1, "<b>"),))),
+    ],
+)
+def test_what_could_not_be_read_back_is_not_written(broken: Document):
+    with pytest.raises(ValueError):
+        render(broken)
+
+
+# ---- appending, torn tails --------------------------------------------------------------------------------
+
+
+@trying(150)
+@given(documents(last=3), steps(1, 3), steps(1, 2, first=2), st.data())
+def test_a_tail_cut_at_any_byte_reads_as_an_earlier_state(
+    document: Document, first: dict[int, Step], second: dict[int, Step], data: st.DataObject
+):
+    document = document.having(phase="do")
+    raw = render(document, 1)
+    states, at = [document.having(rev=1)], len(raw)
+    for rev, step in enumerate([*first.values(), *second.values()], 2):
+        raw += render_steps(states[-1], (step,), rev)
+        states.append(states[-1].with_step(step).having(rev=rev))
+    cut = data.draw(st.integers(at, len(raw)))
+
+    body, tail = committed(raw[:cut])
+
+    assert parse(raw) == states[-1]
+    assert parse(raw[:cut]) in states
+    assert body + tail == raw[:cut]
+    assert parse(body) == parse(raw[:cut])
+    again = body + render_steps(parse(body), (Step(99, "running", "bash", {"command": LONG}),), 50)
+    assert parse(again).steps[99].args == {"command": LONG}
+
+
+def test_every_cut_of_one_append_is_the_state_before_or_after():
+    before = Document(Meta("system-a", "a", phase="do")).with_step(
+        Step(1, "running", "write", {"text": LONG})
+    )
+    step = Step(1, "done", "write", {"text": LONG}, result="é\n<!-- rev 7 -->\n~~~", origin="tool:write")
+    raw = render(before, 1)
+    added = render_steps(before, (step,), 2)
+
+    for cut in range(len(added)):
+        assert parse(raw + added[:cut]) in (before.having(rev=1), before.with_step(step).having(rev=2))
+    assert parse(raw + added) == before.with_step(step).having(rev=2)
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [b"\0" * 100, b"- [ ] 2. run", b"\n- [ ] 2. done x `{}`\n  - what:\n    ~~~text\n", b"<!-- re", b"\xc3"],
+)
+def test_a_torn_tail_is_given_apart(tail: bytes):
+    raw = render(Document(Meta("system-a", "a")), 3)
+
+    assert committed(raw + tail) == (raw, tail)
+
+
+def test_words_that_a_person_adds_at_the_very_end_are_no_torn_tail():
+    raw = render(Document(Meta("system-a", "a")), 3) + b"### answer\nYes, both.\n"
+
+    assert committed(raw) == (raw, b"")
+    assert parse(raw).text(1, "answer") == "Yes, both."
+    assert "not understood: 'Yes'" in refusal(render(Document(Meta("a", "a")), 3) + b"Yes\n")
+
+
+def test_a_commit_line_inside_a_text_is_not_taken_for_one():
+    note = Note("task", "first\n<!-- rev 99 -->\nlast", "person")
+    raw = render(Document(Meta("system-a", "a")).with_notes(1, note), 3)
+    without = raw.rpartition(b"<!-- rev 3 -->")[0]
+
+    assert parse(without).section(1).notes == (note,)
+
+
+def test_what_an_earlier_entry_says_at_length_is_not_appended_again():
+    running = Step(1, "running", "write", {"path": "a", "content": LONG, "other": LONG}, what="Write it.")
+    document = Document(Meta("system-a", "a", phase="do")).with_step(running)
+    done = replace(running, state="done", args={"path": "a", "content": LONG, "other": "x" * 99}, result="ok")
+
+    tail = render_steps(document, (done,), 2)
+
+    assert b"  - args content as before\n" in tail and b"  - what as before\n" in tail
+    assert LONG.encode() not in tail and b"x" * 99 in tail
+    assert parse(render(document, 1) + tail).steps[1] == done
+
+
+def test_steps_are_only_appended_while_they_would_land_in_their_section():
+    document = Document(Meta("system-a", "a", phase="do"))
+
+    for other in (document.having(phase="check"), document.with_notes(4, Note("issues", "none"))):
+        with pytest.raises(ValueError, match="save the whole document"):
+            render_steps(other, (Step(1, "running"),), 2)
+
+
+def test_the_record_of_a_step_does_not_change_with_its_plan():
+    planned = Step(1, "planned", "write", {"path": "a", "content": LONG})
+    done = replace(planned, state="done", result="ok")
+    document = Document(Meta("system-a", "a", phase="do")).with_section(2, Section(steps={1: planned}))
+    raw = render(document, 1) + render_steps(document, (done,), 2)
+
+    edited = parse(raw.replace(b"line\n", b"other\n", 40))
+
+    assert edited.planned[1].args == {"path": "a", "content": LONG.replace("line", "other")}
+    assert edited.steps[1] == done
+
+
+# ---- a person's edits -------------------------------------------------------------------------------------
+
+
+def test_plain_text_under_a_heading_is_a_persons_note():
+    document = a_document(
+        "## §1 UNDERSTAND\n\n### Answer\n\nYes, in old/.  \nAlso *this*: 3 < 4\n\nand that.\n\n\n"
+        "### open · kernel\n\n> x\n"
+    )
+
+    assert document.section(1).notes == (
+        Note("answer", "Yes, in old/.\nAlso *this*: 3 < 4\n\nand that.", "person"),
+        Note("open", "x", "kernel"),
+    )
+
+
+@trying(200)
+@given(TEXT.filter(lambda text: "\r" not in text and "\ud800" not in text and "\udfff" not in text))
+def test_whatever_a_person_types_under_a_heading_is_read_or_refused(text: str):
+    try:
+        raw = (HEAD + "## §1 UNDERSTAND\n\n### answer\n" + text).encode("utf-8", "replace")
+        assert parse(raw).section(1).notes[0].key == "answer"
+    except DocumentError as error:
+        assert re.match(r"document:\d+: ", str(error))
+
+
+def test_plain_text_ends_where_the_steps_begin():
+    document = a_document(
+        "## §2 PLAN\n\n### approach\nDo this:\n- [ ] 1. buy milk\n- [ ] 1. planned read `{}`\n"
+    )
+
+    assert document.text(2, "approach") == "Do this:\n- [ ] 1. buy milk"
+    assert document.planned == {1: Step(1, "planned", "read", {})}
+
+
+def test_a_person_may_change_what_a_step_does_and_how_it_stands():
+    text = (
+        the_example()
+        .replace("- [x] 1. done", "- [x] 1. planned")
+        .replace('"old": "teh"', '"old":"Teh"')
+        .replace("    replaced 1 occurrence in notes.txt", "    replaced 2\n\n    occurrences")
+        .replace("    > Write a summary of notes.txt.", "    >Write\n    > less.")
+        .replace(" · needs 2\n  - what", " · needs 1,2\n  - what")
+    )
+
+    document = parse(text.encode())
+
+    assert document.steps[1].state == "planned"
+    assert document.planned[1].args == {"path": "notes.txt", "old": "Teh", "new": "the"}
+    assert document.steps[1].result == "replaced 2\n\noccurrences"
+    assert document.planned[3].what == "Write\nless." and document.planned[3].needs == (1, 2)
+
+
+def test_a_person_may_leave_quotes_and_defaults_of_the_frontmatter_away():
+    document = parse(
+        b"---\nformat: 1\nid: system-7f3\nrun: 7f3kq2\n\nstatus: ready\ncreated: 2025-01-02T03:04:05Z\n---\n"
+    )
+
+    assert document == Document(Meta("system-7f3", "7f3kq2", created="2025-01-02T03:04:05Z"))
+
+
+# ---- refusals ---------------------------------------------------------------------------------------------
+
+REFUSED = [
+    ("", 1, "the first line of a state document is ---"),
+    ("hello\n", 1, "the first line of a state document is ---"),
+    ("---\nid: 1\n", 3, "never closed; add a line ---"),
+    ("---\nid\n---\n", 2, "a line of the frontmatter is `key: JSON`"),
+    ('---\nrun: "a"\nrun: "b"\n---\n', 3, "run stands twice, first in line 2"),
+    ('---\nrun: "a\n---\n', 2, "not JSON"),
+    ("---\nx: " + "[" * 100_000 + "\n---\n", 2, "not JSON"),
+    ('---\nid: "a"\nrun: "a"\n---\n', 1, "has no format"),
+    ('---\nformat: 1\nid: "a"\n---\n', 1, "has no run"),
+    ('---\nformat: 2\nid: "a"\nrun: "a"\n---\n', 2, "reads up to 1; install a newer one"),
+    ('---\nformat: true\nid: "a"\nrun: "a"\n---\n', 2, "format cannot be true"),
+    ('---\nformat: 1\nid: 7\nrun: "a"\n---\n', 3, "id cannot be 7"),
+    *(
+        (HEAD.replace('phase: "do"', line), 5, said)
+        for line, said in [
+            ("status: odd", 'status cannot be "odd"; one of cancelled, complete'),
+            ("phase: 3", "phase cannot be 3"),
+            ("attempt: -1", "attempt cannot be -1"),
+            ("attempt: 1" + "0" * 30, "attempt cannot be 1000"),
+            ("attempt: 1" + "0" * 5000, "attempt cannot be"),
+            ("depth: true", "depth cannot be true"),
+            ("unverified: 1", "unverified cannot be 1"),
+            ("rungs: [1, 2]", "rungs cannot be [1, 2]"),
+            ("rungs: {}", "rungs cannot be {}"),
+            ("waiting: []", "waiting cannot be []"),
+            ('spent: {"usd": "much"}', 'spent has usd: "much", which is not a number'),
+            ('budget: {"calls": [1]}', "budget has calls: [1], which is not a number"),
+        ]
+    ),
+    *(
+        (HEAD + "## §2 PLAN\n" + text, line, said)
+        for text, line, said in [
+            ("a person's words\n", 10, "under a heading such as ### answer"),
+            ("## §2 DO\n", 10, "§2 is PLAN, not DO"),
+            ("## §9 PLAN\n", 10, "not understood"),
+            ("</details>\n", 10, "without <details>"),
+            ("<details>\n### x\n", 11, "comes <summary>attempt N · decision"),
+            ("<details>\n<summary>attempt 1 · RETRY</summary>\n", 12, "never closed; add a line </details>"),
+            ("<details>\n<summary>attempt 1 · RETRY</summary>\n## §3 DO\n", 12, "still open"),
+            ("<details>\n<summary>attempt 1 · RETRY</summary>\n- [ ] 1. planned x\n", 12, "only notes"),
+            ("<details>\n<summary>attempt 1 · RETRY</summary>\n<details>\n", 12, "close the first"),
+            ("- [ ] 1. nearly read `{}`\n", 10, "a step cannot be 'nearly'; one of done, failed"),
+            ("- [ ] 1. planned read {}\n", 10, "a step is written - [ ] 1. planned tool"),
+            ("- [ ] 0. planned read\n", 10, "a step is written"),
+            ("- [ ] 1" + "0" * 30 + ". planned read\n", 10, "a step is written"),
+            ("- [ ] 1. planned read `{nope}`\n", 10, "not JSON: '{nope}'"),
+            ('- [ ] 1. planned `"\\q"` `{}`\n', 10, "not JSON"),
+            ("- [ ] 1. planned read\n- [ ] 1. planned list\n", 11, "step 1 stands twice in §2"),
+            ("- [ ] 1. planned read\n  - args path as before\n", 11, "path is said to be as before"),
+            ("- [ ] 1. planned read\n  - what:\nplain\n", 11, "indented by four blanks, belongs below"),
+            ('- [ ] 1. planned read\n  - share: `{"usd": []}`\n', 11, "share has usd: [], which is not"),
+            ("- [ ] 1. planned read\n  - evidence: `{1}`\n", 11, "not JSON"),
+            ("- [ ] 1. planned read\n  - what:\n    ~~~text\n    a\nb\n    ~~~\n", 14, "lost its indent"),
+            ("### task · person\n\n~~~text\nabc\n", 12, "never closed; add a line '~~~'"),
+            ('### task · person · from `"\\q"`\n\n> x\n', 10, "not JSON"),
+        ]
+    ),
+    (HEAD + "### task · person\n\n> x\n", 9, "before the first section heading"),
+    (HEAD + "- [ ] 1. planned read\n", 9, "before the first section heading"),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "said"), REFUSED)
+def test_a_refusal_names_file_line_and_mend(text: str, line: int, said: str):
+    message = refusal(text)
+
+    assert message.startswith(f"run/a.md:{line}: ")
+    assert said in message
+    assert len(message) < 400 and "\n" not in message
+
+
+def test_text_that_is_not_utf8_is_refused_with_its_line():
+    assert (
+        refusal((HEAD + "caf\xe9").encode("latin-1")) == "run/a.md:9: not UTF-8 text; save the file as UTF-8"
+    )
+
+
+# ---- anything at all --------------------------------------------------------------------------------------
+
+
+def reads_or_refuses(raw: bytes) -> None:
+    try:
+        document = parse(raw)
+    except DocumentError as error:
+        assert re.match(r"document:\d+: ", str(error))
+    else:
+        assert parse(render(document)) == document or "NaN" in raw.decode()
+
+
+@trying(150)
+@given(st.binary(max_size=80), st.lists(st.sampled_from(BITS)).map("".join))
+def test_any_bytes_are_read_or_refused(raw: bytes, text: str):
+    reads_or_refuses(raw)
+    reads_or_refuses(HEAD.encode() + raw)
+    reads_or_refuses((HEAD + "## §3 DO\n" + text).encode("utf-8", "replace"))
+
+
+@trying(150)
+@given(documents(), st.randoms(use_true_random=False))
+def test_a_document_that_was_damaged_is_read_or_refused(document: Document, chance: random.Random):
+    for raw in (render(document), the_example().encode()):
+        for _ in range(6):
+            reads_or_refuses(_damaged(raw, chance))
+
+
+def _damaged(raw: bytes, chance: random.Random) -> bytes:
+    lines = raw.split(b"\n")
+    at, other = chance.randrange(len(lines)), chance.randrange(len(lines))
+    kind = chance.randrange(6)
+    if kind == 0:
+        del lines[at]
+    elif kind == 1:
+        lines.insert(at, lines[other])
+    elif kind == 2:
+        lines[at], lines[other] = lines[other], lines[at]
+    elif kind == 3:
+        lines[at] = chance.choice(BITS).encode("utf-8", "replace") + lines[at]
+    elif kind == 4:
+        start = chance.randrange(len(raw))
+        return raw[:start] + raw[start + chance.randrange(1, 9) :]
+    else:
+        start = chance.randrange(len(raw))
+        return (
+            raw[:start]
+            + chance.choice([b"1", b"`", b"{", b"}", b'"', b"~", b"\0", b"9" * 5000])
+            + raw[start:]
+        )
+    return b"\n".join(lines)
+
+
+def test_numbers_that_json_does_not_know_are_read_and_written_alike():
+    text = HEAD + '## §3 DO\n- [x] 1. done calc `{"x": NaN, "y": -Infinity}`\n'
+
+    assert b'`{"x": NaN, "y": -Infinity}`' in render(parse(text.encode()))
+
+
+# ---- size and time ----------------------------------------------------------------------------------------
+
+
+def seconds(act: Callable[[], object]) -> float:
+    """CPU time of one call: the best of three, for a busy machine."""
+    taken: list[float] = []
+    for _ in range(3):
+        start = time.process_time()
+        act()
+        taken.append(time.process_time() - start)
+    return min(taken)
+
+
+def many_steps(count: int) -> Document:
+    numbered = {
+        n: Step(n, "done", "read", {"path": f"f{n}.txt"}, result=f"text of {n}\n", origin="tool:read")
+        for n in range(1, count + 1)
+    }
+    return Document(Meta("system-a", "a", phase="do"), {3: Section(steps=numbered)})
+
+
+@pytest.mark.parametrize("text", ["plain text of no note " * 450_000, "a line\r\n\tof \\ text\n" * 500_000])
+def test_ten_megabytes_in_a_note_and_a_result_come_back_within_seconds(text: str):
+    step = Step(1, "done", "bash", {"command": text}, result=text, origin="tool:bash")
+    document = Document(Meta("system-a", "a", phase="do")).with_notes(1, Note("task", text)).with_step(step)
+    start = time.process_time()
+
+    assert parse(render(document)) == document
+
+    assert time.process_time() - start < 30
+
+
+def test_reading_takes_time_in_proportion_to_the_steps():
+    small, large = render(many_steps(500)), render(many_steps(5000))
+
+    assert seconds(lambda: parse(large)) < 25 * seconds(lambda: parse(small))
+
+
+def test_an_append_costs_the_same_in_a_long_document_as_in_a_short_one():
+    short, long = many_steps(5), many_steps(5000)
+    step = Step(6000, "done", "read", {"path": "a"}, result="text", origin="tool:read")
+
+    def append(document: Document) -> float:
+        return seconds(lambda: [render_steps(document, (step,), 2) for _ in range(500)])
+
+    assert append(long) < 3 * append(short)
+    assert append(long) / 500 < 0.0005
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "`" * 100_000,
+        "- [ ] 1. planned x " + "`" * 100_000,
+        "- [ ] 1. planned x `{" + "}`" * 50_000 + "x",
+        '- [ ] 1. planned `"' + '\\"' * 50_000 + "x",
+        "- [ ] 1. planned x · needs " + "1, " * 50_000,
+        "- [ ] 1. planned read\n  - args " + "a, " * 50_000,
+        "### " + "a " * 50_000 + "·",
+        "### a · from `" + "\\" * 100_000,
+    ],
+)
+def test_no_line_however_odd_takes_long_to_refuse(line: str):
+    start = time.process_time()
+
+    refusal(HEAD + "## §2 PLAN\n" + line + "\n")
+
+    assert time.process_time() - start < 1
+
+
+# ---- values -----------------------------------------------------------------------------------------------
+
+
+def test_a_document_is_changed_by_making_another():
+    empty = Document(Meta("system-a", "a"))
+    document = empty.with_notes(1, Note("task", "a"), Note("task", "b")).with_step(Step(1, "running"))
+
+    assert empty.section(1) == EMPTY and empty.sections == {}
+    assert document.task == "b" and document.text(1, "open", "none") == "none"
+    assert document.with_notes(1, Note("resolved task", "c")).task == "c"
+    assert document.with_step(Step(1, "done")).steps[1].ended and not document.steps[1].ended
+    assert document.having(status="complete").ended and not document.ended
+    assert document.with_section(3, EMPTY).with_section(1, EMPTY) == empty
+
+
+def test_sections_after_the_phase_are_not_written_yet():
+    raw = render(Document(Meta("system-a", "a", phase="plan"))).decode()
+
+    assert [line for line in raw.splitlines() if line.startswith("## ")] == ["## §1 UNDERSTAND", "## §2 PLAN"]
+
+
+def test_json_is_written_as_anybody_would_read_it():
+    step = Step(1, "planned", "bash", {"command": "echo `date`"}, needs=(2,))
+    raw = render(Document(Meta("system-a", "a")).with_step(step)).decode()
+
+    assert "- [ ] 1. planned bash ``" + json.dumps({"command": "echo `date`"}) + "`` · needs 2\n" in raw
