@@ -1,0 +1,194 @@
+"""A model made of files: each ask a markdown file, each answer a file that somebody puts beside it.
+
+Asks wait in `state/mailbox/`, read and answered ones move to `state/mailbox/answered/`. An ask keeps its name
+after a crash, so an answer that came in the meantime is taken. Nothing here knows who answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from kernel.budget import estimate_tokens
+from kernel.document import Document
+from kernel.errors import ConfigurationError, ProviderError, ReplyError
+from kernel.replies import read_reply
+from kernel.responder import Ask, Reply, Tier, Usage, Waits
+from kernel.text import to_json
+
+SUFFIXES = (".reply.json", ".reply.md")
+UNREADABLE = 3.0  # seconds for which an answer that does not parse must lie unchanged to be taken as it is
+
+
+class Mailbox:
+    """Asks as files in `folder`, answers as files beside them."""
+
+    reads_prompt = True
+
+    def __init__(
+        self,
+        folder: Path,
+        name: str = "mailbox",
+        tier: Tier = "worker",
+        *,
+        timeout: float | None = None,
+        poll: float = 2.0,
+        settle: float = UNREADABLE,
+    ) -> None:
+        """Use that folder.
+
+        timeout: seconds to wait for an answer; None waits for ever.
+        poll: seconds between looks, should the file system send no events.
+        settle: how long a broken answer must lie unchanged before it is taken as it is.
+        """
+        self.folder = folder
+        self.name = name
+        self.tier: Tier = tier
+        self.timeout, self.poll, self.settle = timeout, poll, settle
+
+    def offers(self, task: str, document: Document) -> float | None:
+        """Whoever reads the mailbox takes any attempt."""
+        return 0.5
+
+    def estimate(self, ask: Ask) -> Usage:
+        """The prompt and the longest reply, for no money that is known here."""
+        return Usage(self.count(ask.system) + self.count(ask.user), ask.max_tokens)
+
+    def count(self, text: str) -> int:
+        """Tokens by the conservative estimate."""
+        return estimate_tokens(text)
+
+    async def answer(self, ask: Ask) -> Reply | Waits:
+        """Write the ask, wait for its answer. Cancelled, it leaves the ask where it is."""
+        request = self.folder / f"{slug(ask.key)}.md"
+        text = self._read_answered(request)
+        if text is None:
+            self._write(request, ask)
+            text = await self._wait(request)
+        used = Usage(self.count(ask.system) + self.count(ask.user), self.count(text))
+        return Reply(text, self.name, used)
+
+    def _read_answered(self, request: Path) -> str | None:
+        """The answer that was moved away by a process that died before it could log it."""
+        for path in _answers(request.parent / "answered" / request.name):
+            return path.read_text("utf-8", "replace")
+        return None
+
+    def _write(self, request: Path, ask: Ask) -> None:
+        try:
+            (self.folder / "answered").mkdir(parents=True, exist_ok=True)
+            temporary = request.with_name(f".{request.name}.tmp")
+            temporary.write_bytes(letter(ask, request).encode("utf-8", "surrogatepass"))
+            temporary.replace(request)
+        except OSError as error:
+            raise ConfigurationError(f"{request}: the ask cannot be written: {error.strerror}") from None
+
+    async def _wait(self, request: Path) -> str:
+        end = time.monotonic() + (self.timeout or float("inf"))
+        seen: object = None  # a broken answer, as it looked when it last changed
+        since = 0.0
+        with _watching(self.folder) as changed:
+            while True:
+                changed.clear()
+                now = time.monotonic()
+                text, state, path = _look(request)
+                if state != seen:
+                    seen, since = state, now
+                if text and (_is_whole(text) or now - since >= self.settle):
+                    self._put_away(request, path)
+                    return text
+                if now >= end:
+                    raise ProviderError(f"{self.name}: nobody answered {request} in {self.timeout:.0f} s")
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(changed.wait(), min(end - now, self.settle if text else self.poll))
+
+    def _put_away(self, request: Path, answer: Path) -> None:
+        for path in (answer, request):
+            with suppress(FileNotFoundError):  # somebody tidied up
+                path.replace(request.parent / "answered" / path.name)
+
+
+def slug(key: str) -> str:
+    """The file name of an ask: its key without what file systems mind."""
+    return re.sub(r"[^\w.-]+", ".", key, flags=re.ASCII).lstrip(".")[:200]
+
+
+def letter(ask: Ask, request: Path) -> str:
+    """The file of an ask: a head for programs, exactly the prompt, and how to answer."""
+    prompt = f"{ask.system}\n\n{ask.user}"
+    head = {
+        "format": 1,
+        "key": ask.key,
+        "loop": ask.loop,
+        "run": ask.run,
+        "level": ask.document.meta.level,
+        "phase": ask.phase,
+        "attempt": ask.attempt,
+        "step": ask.step,
+        "turn": ask.turn,
+        "form": ask.words,
+        "schema": dict(ask.schema),
+        "max_tokens": ask.max_tokens,
+        "prompt_characters": len(prompt),
+    }
+    lines = "\n".join(f"{name}: {to_json(value)}" for name, value in head.items())
+    stem = request.name.removesuffix(".md")
+    return (
+        f"---\n{lines}\n---\n{prompt}\n\n---\n"
+        f"To answer, put one JSON object into `{stem}.reply.json` (or `{stem}.reply.md`) beside this file.\n"
+        "Write it elsewhere and move it here, or just write it: a half-written answer is waited for.\n"
+    )
+
+
+def _answers(request: Path) -> list[Path]:
+    stem = request.name.removesuffix(".md")
+    return [path for suffix in SUFFIXES if (path := request.with_name(stem + suffix)).is_file()]
+
+
+def _look(request: Path) -> tuple[str, object, Path]:
+    """The text of the answer (empty: there is none), what changes when it is written to, and its path."""
+    for path in _answers(request):
+        with suppress(OSError):  # moved away this moment
+            stat = path.stat()
+            return path.read_text("utf-8", "replace").strip(), (path, stat.st_mtime_ns, stat.st_size), path
+    return "", None, request
+
+
+def _is_whole(text: str) -> bool:
+    try:
+        read_reply(text)
+    except ReplyError:
+        return False
+    return True
+
+
+@contextmanager
+def _watching(folder: Path) -> Iterator[asyncio.Event]:
+    """An event that is set whenever something in the folder changes, where the system can tell."""
+    from watchdog.events import FileSystemEvent, FileSystemEventHandler
+    from watchdog.observers import Observer
+
+    changed, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    class Handler(FileSystemEventHandler):
+        def on_any_event(self, event: FileSystemEvent) -> None:
+            if event.event_type not in ("opened", "closed_no_write") and not loop.is_closed():
+                loop.call_soon_threadsafe(changed.set)
+
+    observer = Observer()
+    observer.daemon = True
+    try:
+        observer.schedule(Handler(), os.fspath(folder))
+        observer.start()
+    except OSError:  # out of watches: polling is slower and does as well
+        yield changed
+        return
+    try:
+        yield changed
+    finally:
+        observer.stop()
