@@ -1,0 +1,82 @@
+"""Who can fill in a phase: models, files, recordings, scripts; each is imported when it is named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from kernel.errors import ConfigurationError
+from kernel.responder import Responder, Tier
+
+Make = Callable[[str, Tier, dict[str, Any], Path], Responder]
+
+
+def make_responder(
+    spec: str, *, tier: Tier = "worker", settings: Mapping[str, Any] | None = None, state: Path
+) -> Responder:
+    """The responder that `--model` or a rung of `ladder:` names.
+
+    spec: `scripted:FILE`, `replay:RUN`, `mailbox`, `llama:PATH.gguf`, or any name that litellm knows.
+    settings: the keyword arguments of its class, with `price` as a settings file writes it.
+    state: the workspace's `state/`.
+    Raises `ConfigurationError` when something is missing or wrong; nothing is called and no model is loaded.
+    """
+    given = dict(settings or {})
+    kind, colon, rest = spec.partition(":")
+    try:
+        make = _KINDS.get(kind) if colon or kind == "mailbox" else None
+        if make is None:
+            return _litellm(spec, tier, given, state)
+        if kind != "mailbox" and not rest:
+            raise ConfigurationError(f"{kind}: what is missing after the colon? {_FORMS[kind]}")
+        return make(rest, tier, given, state)
+    except TypeError as error:
+        raise ConfigurationError(f"{spec}: a setting is not known or has the wrong type: {error}") from None
+
+
+def _scripted(rest: str, tier: Tier, settings: dict[str, Any], state: Path) -> Responder:
+    from runtime.responders.scripted import Scripted
+
+    return Scripted.from_file(Path(rest).expanduser(), tier=tier, **_priced(settings))
+
+
+def _replay(rest: str, tier: Tier, settings: dict[str, Any], state: Path) -> Responder:
+    from runtime.responders.replay import Replay, find_log
+
+    return Replay(find_log(rest, state), tier=tier, **{"name": f"replay:{rest}", **settings})
+
+
+def _mailbox(rest: str, tier: Tier, settings: dict[str, Any], state: Path) -> Responder:
+    from runtime.responders.mailbox import Mailbox
+
+    return Mailbox(state / "mailbox", tier=tier, **settings)
+
+
+def _llama(rest: str, tier: Tier, settings: dict[str, Any], state: Path) -> Responder:
+    from runtime.responders.llama import Llama
+
+    return Llama(Path(rest).expanduser(), tier=tier, **settings)
+
+
+def _litellm(spec: str, tier: Tier, settings: dict[str, Any], state: Path) -> Responder:
+    from runtime.responders.litellm import LiteLLM
+    from runtime.responders.prices import litellm_folder
+
+    if not spec.strip():
+        raise ConfigurationError("no model is named; set FRACTAL_MODEL or --model, such as ollama/llama3.2")
+    if litellm_folder() is None:
+        raise ConfigurationError(f"{spec} needs litellm: pip install 'fractal-runtime[llm]'")
+    return LiteLLM(spec, tier=tier, **_priced(settings))
+
+
+def _priced(settings: dict[str, Any]) -> dict[str, Any]:
+    if "price" not in settings:
+        return settings
+    from runtime.responders.prices import Price
+
+    return settings | {"price": Price.read(settings["price"])}
+
+
+_KINDS: dict[str, Make] = {"scripted": _scripted, "replay": _replay, "mailbox": _mailbox, "llama": _llama}
+_FORMS = {"scripted": "scripted:FILE.yaml", "replay": "replay:RUN", "llama": "llama:PATH.gguf"}

@@ -118,7 +118,7 @@ class Scripted:
         self._used = [0] * len(self._entries)
 
     @staticmethod
-    def from_file(path: Path, name: str = "", tier: Tier = "worker") -> Scripted:
+    def from_file(path: Path, name: str = "", tier: Tier = "worker", **settings: Any) -> Scripted:
         """Read a script from a YAML or JSON file. Raises `ConfigurationError` when it is none."""
         import yaml
 
@@ -132,7 +132,7 @@ class Scripted:
         if not isinstance(script, list | dict):
             raise ConfigurationError(f"{path}: a script is a list of replies, or replies by phase")
         try:
-            return Scripted(cast(Script, script), name or f"scripted:{path.name}", tier)
+            return Scripted(cast(Script, script), name or f"scripted:{path.name}", tier, **settings)
         except ConfigurationError as error:
             raise ConfigurationError(f"{path}: {error}") from None
 
