@@ -1,0 +1,240 @@
+"""One ask of the ladder: the lowest rung that can answers; its reply is logged, charged, read and gated.
+
+A reply of the wrong form is asked for again, with the refused reply and the reason, at most twice. A rung
+that declines, fails or is unsure hands over to the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kernel.budget import Amount
+from kernel.errors import ConfigurationError, Declined, ProviderError, ReplyError
+from kernel.phases import Plan, Typed, schema, typed
+from kernel.prompt import assemble
+from kernel.replies import read_reply
+from kernel.responder import FREE, Ask, Reply, Responder, Usage, Waits
+from kernel.world import Held
+
+Gate = Callable[[Typed], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A typed reply, and who gave it as documents name them."""
+
+    reply: Typed
+    origin: str
+
+
+class NobodyLeft(Declined):
+    """Every rung that offered has declined or failed."""
+
+
+async def ask(
+    held: Held,
+    phase: str,
+    *,
+    step: int = 0,
+    gate: Gate | None = None,
+    evidence: Mapping[str, Any] | None = None,
+) -> Answer | Waits:
+    """Ask the rung that took this attempt, and the ones above it when it hands over."""
+    rung = current(held)
+    while rung is not None:
+        responder = held.world.ladder.rungs[rung]
+        held.emit("ask_started", phase=phase, step=step, rung=responder.name)
+        try:
+            answer = await _ask_rung(held, responder, phase, step, gate, evidence or {})
+            higher = above(held, rung, human=False)
+            if higher is None or isinstance(answer, Waits) or not _unsure(answer):
+                return answer
+            why = "unsure: it gave its plan a low confidence"
+        except (ProviderError, ConfigurationError) as error:
+            higher = above(held, rung, human=False)
+            if higher is None:
+                raise
+            why = str(error)
+        except (Declined, ReplyError) as error:
+            higher = above(held, rung)
+            why = str(error)
+        hand_over(held, phase, rung, higher, why)
+        rung = higher
+    raise NobodyLeft("no rung of the ladder could answer")
+
+
+def current(held: Held) -> int | None:
+    """The rung of this attempt: the one that META names, else the lowest that offers."""
+    ladder = held.world.ladder
+    name = held.doc.meta.taker
+    for index, responder in enumerate(ladder):
+        if responder.name == name:
+            return index
+    return ladder.taker(held.doc.task, held.doc)
+
+
+def above(held: Held, rung: int, *, human: bool = True) -> int | None:
+    """The next rung that offers; without `human` a person is not counted."""
+    ladder = held.world.ladder
+    for index in range(rung + 1, len(ladder)):
+        responder = ladder.rungs[index]
+        if (human or responder.tier != "human") and responder.offers(held.doc.task, held.doc) is not None:
+            return index
+    return None
+
+
+def hand_over(held: Held, phase: str, rung: int, higher: int | None, why: str) -> None:
+    """Say in META and to the watchers that a rung passed, and who takes over."""
+    ladder = held.world.ladder
+    name = ladder.rungs[rung].name
+    held.answered(phase, name, passed=why[:300])
+    if higher is not None:
+        held.meta(taker=ladder.rungs[higher].name)
+    held.emit("warning", message=f"{name} hands over in {phase.upper()}: {why[:300]}")
+
+
+def _unsure(answer: Answer) -> bool:
+    reply = answer.reply
+    return isinstance(reply, Plan) and reply.confidence == "low" and not reply.question
+
+
+async def _ask_rung(
+    held: Held, responder: Responder, phase: str, step: int, gate: Gate | None, evidence: Mapping[str, Any]
+) -> Answer | Waits:
+    refused: list[tuple[str, str]] = []
+    for turn in range(1 + held.world.bounds.repairs):
+        request, instructions = _request(held, responder, phase, step, turn, refused, evidence)
+        reply, reused = await _reply(held, responder, request)
+        if isinstance(reply, Waits):
+            return reply
+        _record(held, request, responder, reply, instructions, reused)
+        try:
+            if reply.truncated:
+                raise ReplyError(f"it was cut off at {request.max_tokens} tokens; answer in fewer words")
+            value = typed(phase, read_reply(reply.text))
+            if gate:
+                await gate(value)
+            return Answer(value, _origin(responder, reply))
+        except ReplyError as error:
+            held.emit("ask_refused", phase=phase, step=step, rung=responder.name, why=str(error))
+            refused.append((reply.text, str(error)))
+            if not responder.reads_prompt:
+                break  # code gives the same answer again
+    raise ReplyError(f"no usable reply: {refused[-1][1]}")
+
+
+def _request(
+    held: Held,
+    responder: Responder,
+    phase: str,
+    step: int,
+    turn: int,
+    refused: list[tuple[str, str]],
+    evidence: Mapping[str, Any],
+) -> tuple[Ask, int]:
+    system = user = ""
+    instructions = 0
+    if responder.reads_prompt:
+        prompt = assemble(
+            held.doc,
+            phase,
+            held.world.catalogue,
+            responder.count,
+            step=step,
+            refused=refused,
+            may_split=held.may_split,
+        )
+        system, user, instructions = prompt.system, prompt.user, prompt.instruction_tokens
+    return (
+        Ask(
+            run=held.doc.meta.run,
+            loop=held.id,
+            attempt=held.doc.meta.attempt,
+            phase=phase,
+            step=step,
+            turn=turn,
+            system=system,
+            user=user,
+            schema=schema(phase),
+            words=held.world.catalogue.text(f"phases/{phase}.reply.md"),
+            max_tokens=held.world.bounds.reply_tokens,
+            document=held.doc,
+            repair=refused[-1][1] if refused else "",
+            evidence=evidence,
+        ),
+        instructions,
+    )
+
+
+async def _reply(held: Held, responder: Responder, request: Ask) -> tuple[Reply | Waits, bool]:
+    """The reply from the log, or a new one: reserved and logged before the call, charged before reading."""
+    if not responder.reads_prompt:
+        return await responder.answer(request), False
+    log = held.world.log
+    key = request.key
+    if earlier := log.reply(key):
+        return earlier, True
+    most = responder.estimate(request)
+    held.ledger.reserve(amount(most), last=request.phase == "check")
+    log.asked(key, responder.name, most)
+    try:
+        reply = await responder.answer(request)
+    except asyncio.CancelledError:
+        raise  # the call may have cost something: its line stands without an answer and is charged whole
+    except Exception as error:
+        cost = replace(FREE, calls=most.calls)
+        log.failed(key, held.world.redact(str(error)), cost)
+        held.ledger.charge(amount(most), amount(cost))
+        raise
+    if isinstance(reply, Waits):
+        log.failed(key, f"waits for {reply.reason}")
+        held.ledger.charge(amount(most), Amount())
+        return reply, False
+    reply = replace(reply, text=held.world.redact(reply.text))
+    log.replied(key, reply)
+    held.ledger.charge(amount(most), amount(reply.usage))
+    return reply, False
+
+
+def amount(usage: Usage) -> Amount:
+    """A usage as the ledger counts it."""
+    return Amount(usage.calls, usage.prompt_tokens + usage.completion_tokens, usage.usd or 0.0)
+
+
+def _record(
+    held: Held, request: Ask, responder: Responder, reply: Reply, instructions: int, reused: bool
+) -> None:
+    usage = reply.usage
+    figures: dict[str, Any] = {"model": reply.model}
+    if responder.reads_prompt:
+        figures |= {
+            "calls": usage.calls,
+            "prompt": usage.prompt_tokens,
+            "instr": instructions,
+            "out": usage.completion_tokens,
+            "usd": usage.usd,
+        }
+    if request.step:
+        figures["step"] = request.step if request.phase != "do" else 0
+    held.answered(request.phase, responder.name, **{k: v for k, v in figures.items() if v or k == "model"})
+    held.emit(
+        "ask_finished",
+        phase=request.phase,
+        step=request.step,
+        rung=responder.name,
+        reused=reused,
+        prompt_tokens=usage.prompt_tokens,
+        instruction_tokens=instructions,
+        completion_tokens=usage.completion_tokens,
+        usd=usage.usd,
+        model=reply.model,
+    )
+
+
+def _origin(responder: Responder, reply: Reply) -> str:
+    if responder.tier == "human":
+        return "person"
+    return reply.model if reply.model.startswith("reflex:") else f"model:{reply.model}"

@@ -1,0 +1,164 @@
+"""Limits, what was spent, and a child's share: a ledger in which spent + reserved never exceeds the limit.
+
+A loop's own spending comes from the log of replies, its children's from the lines of its steps, so the
+ledger is derived from what is on disk and a crash cannot make the two disagree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from math import ceil, inf
+from typing import Any
+
+from kernel.document import Document, Step
+from kernel.errors import LimitReached
+
+
+def estimate_tokens(text: str) -> int:
+    """Tokens of a text where no tokenizer is at hand: its UTF-8 bytes by three, rounded up.
+
+    Conservative: English prose has about four bytes a token, code about three.
+    """
+    return ceil(len(text.encode("utf-8", "surrogatepass")) / 3)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Every limit of the loop, with its default. Source: kernel.md, "Bounds"; the seed's §4.4 and §9."""
+
+    max_depth: int = 3  # from this depth on a loop is atomic: one reply names one operation
+    context_system: int = 3000  # tokens of work context at depth 0 (3150 less base and phase)
+    context_tool: int = 2000  # at depth 1
+    context_operation: int = 1000  # at depth 2 and more
+    min_context: int = 500  # tokens; a loop with less is atomic
+    overhead: int = 150  # tokens of base and phase that a child's context is reduced by
+    retries: int = 2  # attempts after the first
+    questions: int = 3  # that a run may ask a person
+    calls: int = 60  # of models, in a run
+    tokens: int = 400_000  # prompt and completion, in a run
+    usd: float | None = 1.0  # in a run; None: no limit
+    seconds: float = 900.0  # of activity, in a run
+    side_by_side: int = 4  # steps of one loop at the same time
+    repairs: int = 2  # times that a reply of the wrong form is asked for again
+    reply_tokens: int = 2000  # the longest reply that is asked for
+    result_chars: int = 4000  # of a result that stand in the document; the rest goes to artifacts/
+    same_failure: int = 2  # times that the same call with the same arguments may fail
+
+    def context(self, depth: int) -> int:
+        """The work context of a loop at a depth, in tokens."""
+        return (self.context_system, self.context_tool, self.context_operation)[min(depth, 2)]
+
+
+@dataclass(frozen=True)
+class Amount:
+    """Calls, tokens and USD; `usd` is infinite where money has no limit."""
+
+    calls: int = 0
+    tokens: int = 0
+    usd: float = 0.0
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount(self.calls + other.calls, self.tokens + other.tokens, self.usd + other.usd)
+
+    def __sub__(self, other: Amount) -> Amount:
+        return Amount(self.calls - other.calls, self.tokens - other.tokens, self.usd - other.usd)
+
+    def covers(self, other: Amount) -> bool:
+        """Whether `other` fits in."""
+        room = other.usd <= self.usd + 1e-12
+        return other.calls <= self.calls and other.tokens <= self.tokens and room
+
+    def as_dict(self) -> dict[str, Any]:
+        """As it stands in a document; no `usd` where money has no limit."""
+        values = asdict(self)
+        if self.usd == inf:
+            del values["usd"]
+        else:
+            values["usd"] = round(self.usd, 9)
+        return values
+
+    @staticmethod
+    def limit(values: Mapping[str, Any]) -> Amount:
+        """A limit as it stands in a document."""
+        usd = values.get("usd")
+        return Amount(
+            int(values.get("calls", 0)), int(values.get("tokens", 0)), inf if usd is None else float(usd)
+        )
+
+    @staticmethod
+    def spending(values: Mapping[str, Any]) -> Amount:
+        """Spending as it stands in a document: `tokens`, or prompt and completion tokens."""
+        tokens = values.get("tokens", values.get("prompt_tokens", 0) + values.get("completion_tokens", 0))
+        return Amount(int(values.get("calls", 0)), int(tokens), float(values.get("usd") or 0.0))
+
+
+FOR_CHECK = Amount(calls=1)
+"""Always kept, so that a loop can judge what it did."""
+
+
+@dataclass
+class Ledger:
+    """What one loop may still spend. `own` grows with each call; shares belong to open children."""
+
+    limit: Amount
+    own: Amount
+    shares: dict[int, Amount]
+    reserved: Amount = Amount()
+
+    @staticmethod
+    def of(document: Document, own: Amount) -> Ledger:
+        """The ledger of a document whose own calls cost `own`; children's spending is read off §3."""
+        for step in document.steps.values():
+            own += settled(step)
+        return Ledger(Amount.limit(document.meta.budget), own, dict(open_shares(document.steps.values())))
+
+    @property
+    def free(self) -> Amount:
+        """What is neither spent, nor reserved, nor shared out."""
+        return self.limit - self.own - self.reserved - sum(self.shares.values(), Amount())
+
+    def reserve(self, most: Amount, *, last: bool) -> None:
+        """Set aside the most that a call may cost; `last`: it is CHECK's, for which one call is kept."""
+        needed = most if last else most + FOR_CHECK
+        if not self.free.covers(needed):
+            raise LimitReached(f"the budget is used up: {_shortage(self.free, needed)}")
+        self.reserved += most
+
+    def charge(self, most: Amount, actual: Amount) -> None:
+        """Turn a reservation into what the call really cost, more included."""
+        self.reserved -= most
+        self.own += actual
+
+    def share(self, step: int, children: int) -> Amount:
+        """Give the child at `step` its part of what is free, when `children` are still to be started."""
+        free = self.free - FOR_CHECK
+        part = Amount(free.calls // children, free.tokens // children, free.usd / children)
+        if part.calls < 1 or part.tokens < 1:
+            raise LimitReached(f"the budget is used up: {_shortage(free, Amount(children, children))}")
+        self.shares[step] = part
+        return part
+
+    def settle(self, step: int, spent: Amount) -> None:
+        """A child has ended: its share is released and its spending is the parent's."""
+        self.shares.pop(step, None)
+        self.own += spent
+
+
+def open_shares(steps: Iterable[Step]) -> Iterable[tuple[int, Amount]]:
+    """The shares of children that have not ended."""
+    return ((step.n, Amount.limit(step.share)) for step in steps if step.share is not None and not step.ended)
+
+
+def settled(step: Step) -> Amount:
+    """What an ended child spent, as its parent's line says."""
+    return Amount.spending(step.evidence.get("spent", {})) if step.ended else Amount()
+
+
+def _shortage(free: Amount, needed: Amount) -> str:
+    parts = [
+        f"{needed.calls} calls needed, {max(free.calls, 0)} left" if needed.calls > free.calls else "",
+        f"{needed.tokens} tokens needed, {max(free.tokens, 0)} left" if needed.tokens > free.tokens else "",
+        f"USD {needed.usd:.4f} needed, {max(free.usd, 0.0):.4f} left" if needed.usd > free.usd else "",
+    ]
+    return "; ".join(part for part in parts if part) or "nothing left"

@@ -1,0 +1,169 @@
+"""What CHECK reads, recorded by the kernel alone: criteria before and after, files changed, failed steps."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kernel.evidence import Snapshot, changes, check_criterion, cut
+
+from kernel.errors import OperationFailed, ReplyError
+from kernel.operations import OperationContext
+from kernel.phases import REFERENCE
+from kernel.references import substitute
+from kernel.steps import GOOD, Views
+from kernel.text import to_json
+from kernel.world import Held
+
+DIFF_CHARS = 600
+"""Of a changed file's diff, what CHECK sees. Source: prompts.md's harness."""
+_EFFECTFUL = frozenset({"write", "shell"})
+_WORDS: Mapping[bool | None, str] = {True: "pass", False: "FAIL", None: "judge"}
+_LINE = re.compile(r"- (pass|FAIL|judge) (\{.*\}) \(before: (pass|FAIL|judge)\) → (.*)")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One criterion: whether it held before step 1 and after the last (None: not to be decided by code)."""
+
+    criterion: Mapping[str, Any]
+    before: bool | None
+    after: bool | None
+    note: str
+
+    def line(self) -> str:
+        """As it stands in §4, one line."""
+        return (
+            f"- {_WORDS[self.after]} {to_json(dict(self.criterion))} (before: {_WORDS[self.before]}) → "
+            f"{to_json(self.note)[1:-1]}"
+        )
+
+    @staticmethod
+    def read(line: str) -> Finding | None:
+        """The finding that a line of §4 tells; None for any other line."""
+        hit = _LINE.fullmatch(line)
+        if not hit:
+            return None
+        back = {word: value for value, word in _WORDS.items()}
+        return Finding(json.loads(hit[2]), back[hit[3]], back[hit[1]], json.loads(f'"{hit[4]}"'))
+
+    def as_dict(self) -> dict[str, Any]:
+        """As responders get it with the ask."""
+        return {
+            "criterion": dict(self.criterion),
+            "before": self.before,
+            "after": self.after,
+            "note": self.note,
+        }
+
+
+async def baseline(held: Held, success: Sequence[Mapping[str, Any]], *, retry: bool) -> list[bool | None]:
+    """Whether each criterion holds before step 1; refuses a plan whose criteria could prove nothing."""
+    before: list[bool | None] = []
+    for criterion in success:
+        if "step" in criterion or (REFERENCE.search(str(criterion.get("run", "")))):
+            before.append(False)  # there is no result yet
+        elif "same" in criterion:
+            before.append(True)
+        else:
+            before.append((await check_criterion(criterion, _context(held), lambda _: None, None)).passed)
+    judged = any("judge" in criterion for criterion in success)
+    if not retry and False not in before and None not in before and not judged:
+        raise ReplyError(
+            "every success criterion holds already; at least one must fail now and hold once done"
+        )
+    return before
+
+
+def snapshot(held: Held) -> None:
+    """Keep what the folder looks like before step 1, when the plan may change it."""
+    effects: set[str] = set()
+    for step in held.doc.planned.values():
+        tool = held.world.catalogue.tools.get(step.tool)
+        effects |= set(tool.effects) if tool and not tool.guided else _EFFECTFUL
+    if effects & _EFFECTFUL:
+        texts = "shell" in effects or len(effects) > 1
+        taken = Snapshot.take(held.world.folder, held.world.protected, texts=texts)
+        held.world.store.shelve(_baseline_name(held), json.dumps(taken.to_json(), ensure_ascii=True))
+
+
+def _baseline_name(held: Held) -> str:
+    return f"{held.id}.before-{held.doc.meta.attempt}.json"
+
+
+async def gather(held: Held) -> tuple[list[Finding], list[str], str]:
+    """After the last step: findings, one line a changed file, and the diffs of changed text."""
+    first = _first_snapshot(held)
+    findings: list[Finding] = []
+    for criterion, before in _criteria(held):
+        after, note = await _after(held, criterion, first)
+        findings.append(Finding(criterion, before, after, note))
+    if first is None:
+        return findings, [], ""
+    changed = changes(first, Snapshot.take(held.world.folder, held.world.protected, texts=True))
+    lines = [_change_line(each) for each in changed]
+    diffs = [f"{each.path}\n{cut(each.diff, DIFF_CHARS, each.path)}" for each in changed if each.diff]
+    return findings, lines, "\n".join(diffs)
+
+
+def _change_line(change: Any) -> str:
+    return f"{change.kind} {change.path}" + (f" {change.size} bytes" if change.kind != "removed" else "")
+
+
+def _first_snapshot(held: Held) -> Snapshot | None:
+    name = f"artifacts/{_baseline_name(held)}"
+    if not (held.world.artifacts / _baseline_name(held)).is_file():
+        return None
+    return Snapshot.from_json(json.loads(held.world.store.unshelve(name)))
+
+
+def _criteria(held: Held) -> list[tuple[dict[str, Any], bool | None]]:
+    success = [json.loads(line) for line in held.doc.text(2, "success criteria").splitlines() if line.strip()]
+    marks = [line.partition(" ")[0] for line in held.doc.text(2, "baseline").splitlines()]
+    known: Mapping[str, bool | None] = {"holds": True, "fails": False}
+    return [(each, known.get(marks[at]) if at < len(marks) else None) for at, each in enumerate(success)]
+
+
+async def _after(held: Held, criterion: dict[str, Any], first: Snapshot | None) -> tuple[bool | None, str]:
+    try:
+        filled = (
+            {**criterion, **substitute({"run": criterion["run"]}, Views(held))}
+            if "run" in criterion
+            else criterion
+        )
+    except OperationFailed as error:
+        return False, str(error)
+
+    def result_of(n: int) -> str | None:
+        step = held.doc.steps.get(n)
+        return Views(held)[n].result if step and step.state in GOOD else None
+
+    verdict = await check_criterion(filled, _context(held), result_of, first)
+    return verdict.passed, verdict.note
+
+
+def _context(held: Held) -> OperationContext:
+    return OperationContext(
+        held.world.folder, held.world.sandbox, held.world.policy.settings, 60.0, held.world.protected
+    )
+
+
+def marks(success: Sequence[Mapping[str, Any]], before: Sequence[bool | None]) -> str:
+    """The note `baseline` of §2: one line a criterion."""
+    words: Mapping[bool | None, str] = {True: "holds now", False: "fails now", None: "to be judged"}
+    return "\n".join(
+        f"{words[each]}: {to_json(dict(one))}" for one, each in zip(success, before, strict=True)
+    )
+
+
+def proven(held: Held, findings: Sequence[Finding]) -> bool:
+    """Whether some criterion failed before and holds now, on more than an unverified child's word."""
+    for finding in findings:
+        if finding.after is True and finding.before is not True:
+            step = held.doc.steps.get(int(finding.criterion.get("step", 0)))
+            if step is None or not step.evidence.get("unverified"):
+                return True
+    return False

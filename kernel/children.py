@@ -1,0 +1,94 @@
+"""Children: what a parent hands down with a step (task, context, a share), and what comes back up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from kernel.evidence import cut
+
+from kernel.budget import estimate_tokens
+from kernel.document import Document, Meta, Note, Section, Step
+from kernel.events import now
+from kernel.workspace import child_id
+from kernel.world import Held
+
+HANDED_CHARS = 1200
+"""Of a needed step's result, what a child gets as context; the whole is named."""
+_LEVELS = ("system", "tool", "operation")
+
+
+def share_of(held: Held, step: Step, children: int) -> dict[str, Any]:
+    """The share on a step's line: its part of the budget, its work context, and the depth's limit."""
+    part = held.ledger.share(step.n, max(children, 1))
+    depth = held.doc.meta.depth + 1
+    passed = sum(estimate_tokens(note.text) for note in _context(held, step))
+    bounds = held.world.bounds
+    left = int(held.doc.meta.budget.get("context", bounds.context(depth - 1)))
+    left -= bounds.overhead + estimate_tokens(step.what) + passed
+    context = max(min(bounds.context(depth), left), 0)
+    return {**part.as_dict(), "context": context, "max_depth": held.max_depth}
+
+
+def child_document(held: Held, step: Step) -> Document:
+    """The child's first document, from its step's line and the parent's document alone."""
+    parent = held.doc.meta
+    depth = parent.depth + 1
+    level = _LEVELS[min(depth, 2)]
+    kind = step.tool or "task"
+    meta = Meta(
+        child_id(parent.id, parent.run, level, kind, step.n),
+        parent.run,
+        level=level,
+        type=kind,
+        parent=parent.id,
+        depth=depth,
+        created=now(),
+        folder=parent.folder,
+        budget=dict(step.share or {}),
+    )
+    task = Note("task", step.what, "kernel", f"{parent.id}.md, step {step.n}")
+    return Document(meta, {1: Section(notes=(task, *_context(held, step)))})
+
+
+def _context(held: Held, step: Step) -> list[Note]:
+    """The lines of the parent's context, and the results of the steps that this step needs."""
+    notes = [
+        replace(note, source=note.source if note.source.startswith("parent") else f"parent: {note.source}")
+        for note in held.doc.section(1).notes
+        if note.key == "context"
+        and note.source not in ("folder", "AGENTS.md")
+        and len(note.text) <= HANDED_CHARS
+    ]
+    for need in sorted(held.doc.planned[step.n].needs):
+        done = held.doc.steps.get(need)
+        if done and done.result:
+            whole = done.evidence.get("whole") or done.link
+            notes.append(Note("context", cut(done.result, HANDED_CHARS, whole), done.origin, f"step {need}"))
+    return notes
+
+
+def ended_child(held: Held, step: Step, child: Document) -> Step:
+    """The parent's done entry for a child: its result, error or escalation, and what it spent."""
+    meta = child.meta
+    evidence: dict[str, Any] = {"status": meta.status, "spent": dict(meta.spent)}
+    if meta.unverified:
+        evidence["unverified"] = True
+    if meta.status == "complete":
+        return _with_result(held, replace(step, state="done", evidence=evidence), child.text(5, "result"))
+    parts = [f"{meta.status}: {child.text(5, 'error') or child.text(5, 'escalation')}"]
+    if question := child.text(5, "question"):
+        evidence["question"] = question
+        parts.append(f"question: {question}")
+    if partial := child.text(5, "partial result"):
+        parts.append(f"partial result: {partial}")
+    return _with_result(held, replace(step, state="failed", evidence=evidence), "\n".join(parts))
+
+
+def _with_result(held: Held, step: Step, text: str) -> Step:
+    limit = held.world.bounds.result_chars
+    evidence = dict(step.evidence)
+    if len(text) > limit:
+        evidence["whole"] = held.world.store.shelve(f"{step.link.removesuffix('.md')}.result.txt", text)
+        text = cut(text, limit, evidence["whole"])
+    return replace(step, result=text, origin=f"tool:{step.tool or 'task'}", evidence=evidence)

@@ -1,0 +1,81 @@
+"""How a loop ends or hands on: with §5, to the next rung, to its parent, or to a person."""
+
+from __future__ import annotations
+
+from kernel.asking import above, current, hand_over
+from kernel.document import Note, Section
+from kernel.steps import Waiting
+from kernel.text import to_json
+from kernel.world import Held
+
+
+def climb(
+    held: Held, decision: str, learned: Note, *, reason: str = "", partial: str = "", question: str = ""
+) -> Waiting | None:
+    """What this rung cannot do goes up: to the next rung with a new attempt, else to whoever asked."""
+    taker = current(held)
+    higher = above(held, taker, human=held.root) if taker is not None else None
+    attempts_left = held.doc.meta.attempt <= held.world.bounds.retries
+    if taker is not None and higher is not None and attempts_left:
+        hand_over(held, held.doc.meta.phase, taker, higher, reason or learned.text)
+        held.fold(decision, learned, *what_was_done(held))
+        held.save()
+        return None
+    finish(held, "escalated", error=reason or learned.text, partial=partial, question=question)
+    return None
+
+
+def finish(held: Held, status: str, **texts: str) -> None:
+    """Write §5 and the end of the loop, then wake its parent."""
+    partial = texts.get("partial") or (_last_result(held) if status != "complete" else "")
+    named = {
+        "result": "result",
+        "error": "error" if status != "escalated" else "escalation",
+        "question": "question",
+    }
+    notes = [Note(named[key], text) for key, text in texts.items() if key in named and text]
+    if status == "complete" and not texts.get("result"):
+        notes.append(Note("result", ""))
+    if partial and status != "complete":
+        notes.append(Note("partial result", partial))
+    held.doc = held.doc.with_section(5, Section(notes=tuple(notes)))
+    held.meta(status=status, phase="output", waiting=None)
+    parent = held.doc.meta.parent
+    held.save(wake=(parent,) if parent else ())
+    held.emit(
+        "loop_finished", status=status, output=(texts.get("result") or "")[:200], spent=held.doc.meta.spent
+    )
+
+
+def _last_result(held: Held) -> str:
+    done = [step for step in held.doc.steps.values() if step.state == "done" and step.result]
+    return done[-1].result or "" if done else ""
+
+
+def clarify(held: Held, question: str, origin: str) -> Waiting | None:
+    """CLARIFY: the root waits for a person; a child hands its question to its parent."""
+    asked = sum(note.key == "question" for note in held.doc.section(1).notes)
+    if not held.root:
+        finish(held, "escalated", error="a question only a person can answer", question=question)
+        return None
+    if asked >= held.world.bounds.questions:
+        finish(held, "escalated", error=f"{asked} questions were asked already", question=question)
+        return None
+    held.note(1, "question", question, origin)
+    return Waiting("person", question)
+
+
+def what_was_done(held: Held) -> list[Note]:
+    """What a next attempt must know of this one, whole enough not to repeat it."""
+    lines = [
+        f"{step.n}. {step.tool or 'subtask'} {to_json(dict(step.args)) if step.args else step.what}"[:160]
+        + f" → {step.state}"
+        for step in held.attempted()
+    ]
+    notes = [Note("steps then", "\n".join(lines))]
+    passed = [line for line in held.doc.text(4, "evidence").splitlines() if line.startswith("- pass")]
+    if passed:
+        notes.append(Note("passed then", "\n".join(passed)))
+    if changed := held.doc.text(4, "changes"):
+        notes.append(Note("files then", changed))
+    return notes

@@ -1,0 +1,208 @@
+"""Drives the loops of one run in one process: who is woken, for how long, and how it all stops.
+
+It decides nothing about a loop: `loop.advance` does. A wake may be lost or come twice; when nothing moves,
+every loop that waits for children is looked at once more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from kernel.ends import finish
+from kernel.errors import FractalError
+from kernel.loop import Outcome, advance, outcome
+from kernel.person import listen
+from kernel.steps import Waiting
+from kernel.store import FileStore
+from kernel.workspace import messages, root_id
+from kernel.world import Held, World
+
+POLL = 0.25
+"""Seconds between two looks into the inbox and at the clock, while loops are at work."""
+_STATUS = re.compile(r'^status: "?(\w+)"?\s*$', re.MULTILINE)
+
+
+class Clock:
+    """Seconds of activity; waiting for a person does not count."""
+
+    def __init__(self, earlier: float = 0.0) -> None:
+        self._before = earlier
+        self._since = time.monotonic()
+        self._patient = 0
+
+    def seconds(self) -> float:
+        """Active seconds of this run so far, those of earlier sessions included."""
+        return self._before + (0.0 if self._patient else time.monotonic() - self._since)
+
+    @contextmanager
+    def patient(self) -> Generator[None]:
+        """While a person is being asked the clock stands."""
+        if not self._patient:
+            self._before = self.seconds()
+        self._patient += 1
+        try:
+            yield
+        finally:
+            self._patient -= 1
+            self._since = time.monotonic()
+
+
+class Engine:
+    """One session with one run."""
+
+    def __init__(self, world: World, folder: Path, clock: Clock) -> None:
+        self.world = world
+        self.folder = folder
+        self.clock = clock
+        self.root = root_id(world.run)
+        self._pending: list[str] = []
+        self._tasks: dict[str, asyncio.Task[Outcome | Waiting]] = {}
+        self._again: set[str] = set()
+        self._waiting: dict[str, Waiting] = {}
+        self._ended = 0
+
+    def wake(self, loop_id: str) -> None:
+        """A hint that this loop may be able to go on."""
+        if loop_id in self._tasks:
+            self._again.add(loop_id)
+        elif loop_id not in self._pending:
+            self._pending.append(loop_id)
+
+    async def drive(self) -> Outcome | Waiting:
+        """Go on with every unfinished loop until the root has ended, or everything that is left waits."""
+        for loop_id in reversed(unfinished(self.world)):
+            self.wake(loop_id)
+            if waits := self._on_person(loop_id):
+                self._waiting[loop_id] = waits
+        self._hear()
+        try:
+            while self._pending or self._tasks or self._look_again():
+                self._start()
+                await asyncio.wait(self._tasks.values(), timeout=POLL, return_when=asyncio.FIRST_COMPLETED)
+                self._collect()
+                self._hear()
+                if self._out_of_time():
+                    await self._stop("exhausted")
+                elif self._cancelled():
+                    await self._stop("cancelled")
+        except asyncio.CancelledError:
+            await self._stop("interrupted")
+            return Outcome("interrupted")
+        except FractalError:
+            await self._stop("interrupted")
+            raise
+        return self._result()
+
+    def _start(self) -> None:
+        for loop_id in self._pending:
+            self._waiting.pop(loop_id, None)
+            self._tasks[loop_id] = asyncio.create_task(advance(self.world, loop_id), name=loop_id)
+        self._pending.clear()
+
+    def _collect(self) -> None:
+        for loop_id, task in list(self._tasks.items()):
+            if not task.done():
+                continue
+            del self._tasks[loop_id]
+            got = task.result()
+            if isinstance(got, Waiting):
+                self._waiting[loop_id] = got
+            else:
+                self._ended += 1
+            if loop_id in self._again:
+                self._again.discard(loop_id)
+                self.wake(loop_id)
+
+    def _look_again(self) -> bool:
+        """Nothing moves: look once more at the loops that wait for children, if any loop ended since."""
+        if not self._ended:
+            return False
+        self._ended = 0
+        for loop_id, waiting in list(self._waiting.items()):
+            if waiting.on == "children":
+                self.wake(loop_id)
+        return bool(self._pending)
+
+    def _on_person(self, loop_id: str) -> Waiting | None:
+        waits = self.world.store.load(loop_id).meta.waiting
+        if waits and waits["for"] != "children":
+            return Waiting(str(waits["for"]), str(waits.get("question", "")))
+        return None
+
+    def _hear(self) -> None:
+        waiting = [
+            loop_id
+            for loop_id, waits in self._waiting.items()
+            if waits.on != "children" and loop_id not in self._tasks
+        ]
+        if waiting:
+            for loop_id in listen(self.world, self.folder, waiting):
+                self.wake(loop_id)
+
+    def _cancelled(self) -> bool:
+        for path, _ in messages(self.folder, ("cancel",)):
+            path.unlink()
+            return True
+        return False
+
+    def _out_of_time(self) -> bool:
+        limit = self.world.bounds.seconds
+        return bool(limit) and self.clock.seconds() >= limit and not self.world.stopping
+
+    async def _stop(self, why: str) -> None:
+        """End every loop that is at work, children first, and say in each document why."""
+        self.world.stopping = why
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._tasks.clear()
+        self._pending.clear()
+        for loop_id in reversed(unfinished(self.world)):
+            with suppress(FractalError):
+                _say_stopped(Held(self.world, self.world.store.load(loop_id)), why)
+        self._pending.clear()
+
+    def _result(self) -> Outcome | Waiting:
+        document = self.world.store.load(self.root)
+        if document.ended:
+            return outcome(document)
+        asked = [waiting for waiting in self._waiting.values() if waiting.on != "children"]
+        return asked[0] if asked else Waiting("children")
+
+
+def _say_stopped(held: Held, why: str) -> None:
+    if why == "interrupted":
+        if (
+            held.doc.meta.status in ("running", "ready")
+            or (held.doc.meta.waiting or {}).get("for") == "children"
+        ):
+            held.meta(status="interrupted")
+            held.save()
+        return
+    errors = {"exhausted": "the time of the run is used up", "cancelled": "cancelled by a person"}
+    finish(held, why, error=errors[why])
+
+
+def unfinished(world: World) -> list[str]:
+    """The loops of the run that have not ended, parents before children, by the head of each document."""
+    return [loop_id for loop_id in world.store.list() if status_of(world, loop_id) not in _ENDED]
+
+
+_ENDED = ("complete", "failed", "escalated", "exhausted", "cancelled")
+
+
+def status_of(world: World, loop_id: str) -> str:
+    """The status in a document's frontmatter, without reading the rest; "" when it cannot be told."""
+    store = world.store
+    if not isinstance(store, FileStore):
+        return store.load(loop_id).meta.status
+    with suppress(OSError), store.path(loop_id).open(encoding="utf-8", errors="replace") as handle:
+        hit = _STATUS.search(handle.read(4096))
+        return hit[1] if hit else ""
+    return ""

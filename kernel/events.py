@@ -1,0 +1,57 @@
+"""What a run tells whoever watches it: one typed event, one callable. Events are for watching only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+VERSION = 1
+
+Kind = Literal[
+    "run_started",  # data: task, folder, rungs
+    "loop_started",  # data: task, depth
+    "phase_started",  # data: phase, attempt
+    "phase_finished",  # data: phase, attempt, rung, gate (PROCEED, CLARIFY, CANNOT, ACCEPT, RETRY, ESCALATE)
+    "ask_started",  # data: phase, step, rung
+    "ask_finished",  # data: phase, step, rung, model, reused, and the tokens and money of META's rungs
+    "ask_refused",  # data: phase, step, rung, why
+    "step_started",  # data: step, tool, args
+    "step_finished",  # data: step, tool, state, result (its first 200 characters)
+    "loop_waiting",  # data: for, question
+    "loop_finished",  # data: status, output (its first 200 characters), spent
+    "warning",  # data: message
+    "run_finished",  # data: status, exit, output, spent
+]
+
+
+def now() -> str:
+    """The present time, UTC, ISO 8601 to the millisecond."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@dataclass(frozen=True)
+class Event:
+    """One thing that happened, in a form that can be printed as a line of JSON."""
+
+    kind: Kind
+    run: str
+    loop_id: str = ""
+    parent_id: str = ""
+    level: str = ""
+    type: str = ""
+    data: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    ts: str = field(default_factory=now)
+    v: int = VERSION
+
+    def as_dict(self) -> dict[str, Any]:
+        """The event as a JSON object."""
+        return asdict(self)
+
+
+Listener = Callable[[Event], None]
+
+
+def silent(event: Event) -> None:
+    """A listener that does nothing."""

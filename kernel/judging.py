@@ -1,0 +1,140 @@
+"""CHECK: judge what the kernel recorded, and decide: ACCEPT, RETRY or ESCALATE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kernel import checking
+from kernel.asking import above, ask, current
+from kernel.atomic import judge_atomic
+from kernel.checking import Finding
+from kernel.document import Note, Step
+from kernel.ends import clarify, climb, finish, what_was_done
+from kernel.errors import OperationFailed, ReplyError
+from kernel.operate import operate
+from kernel.phases import Typed, Verdict
+from kernel.references import substitute
+from kernel.responder import Waits
+from kernel.steps import Views, Waiting
+from kernel.text import to_json
+from kernel.world import Held
+
+
+async def check(held: Held) -> Waiting | None:
+    """§4: judge the evidence; its gate is ACCEPT, RETRY or ESCALATE."""
+    if held.atomic and not held.doc.note(2, "success criteria"):
+        return judge_atomic(held)
+    held.meta(status="running", waiting=None)
+    if not held.doc.note(4, "evidence"):
+        await _write_evidence(held)
+        held.save()
+    findings = [found for line in held.doc.text(4, "evidence").splitlines() if (found := Finding.read(line))]
+    failed = [step.n for step in held.attempted() if step.state not in ("done", "skipped")]
+    evidence = {
+        "criteria": [finding.as_dict() for finding in findings],
+        "failed_steps": failed,
+        "changes": held.doc.text(4, "changes").splitlines(),
+    }
+    broken = any(finding.after is False for finding in findings)
+    while True:
+        answer = await ask(held, "check", gate=_gate_check(held, broken), evidence=evidence)
+        if isinstance(answer, Waits):
+            return clarify(held, answer.question, "kernel")
+        verdict = answer.reply
+        assert isinstance(verdict, Verdict)
+        if verdict.look is None:
+            break
+        await _look(held, verdict)
+    return _decide(held, verdict, answer.origin, findings)
+
+
+async def _write_evidence(held: Held) -> None:
+    findings, changed, diffs = await checking.gather(held)
+    lines = [finding.line() for finding in findings]
+    lines += [
+        f"- step {step.n} {step.state}: {(step.result or '')[:200]}"
+        for step in held.attempted()
+        if step.state != "done"
+    ]
+    held.note(4, "evidence", "\n".join(lines) or "none")
+    if changed:
+        held.note(4, "changes", "\n".join(changed))
+    if diffs:
+        held.note(4, "diff", diffs, "tool:diff")
+
+
+def _gate_check(held: Held, broken: bool) -> Callable[[Typed], Any]:
+    looked = held.doc.note(4, "look") is not None
+
+    async def gate(reply: Typed) -> None:
+        assert isinstance(reply, Verdict)
+        if reply.look is not None:
+            if looked:
+                raise ReplyError("there was one look already; decide")
+            tool = held.world.catalogue.tools.get(reply.look.tool)
+            if tool is None or tool.guided or set(tool.effects) - {"read", "network"}:
+                raise ReplyError(f"{reply.look.tool} is not an operation that only looks")
+            if problem := tool.problem(reply.look.args):
+                raise ReplyError(problem)
+        elif reply.decision == "ACCEPT" and broken:
+            raise ReplyError("a criterion that the runtime checked failed, so ACCEPT is not open")
+        else:
+            try:
+                substitute(reply.output, Views(held))
+            except OperationFailed as error:
+                raise ReplyError(f"output: {error}") from None
+
+    return gate
+
+
+async def _look(held: Held, verdict: Verdict) -> None:
+    assert verdict.look is not None
+    tool = held.world.catalogue.get(verdict.look.tool)
+    n = max([*held.doc.planned, *held.doc.steps], default=0) + 1000  # beside the numbered steps
+    step = await operate(held, Step(n, "running", tool.name, verdict.look.args), tool)
+    held.note(
+        4, "look", f"{tool.name} {to_json(dict(step.args or {}))} → {step.state}\n{step.result}", step.origin
+    )
+    held.save()
+
+
+def _decide(held: Held, verdict: Verdict, origin: str, findings: list[Finding]) -> Waiting | None:
+    held.note(4, "validation", verdict.validation, origin)
+    if verdict.issues:
+        held.note(4, "issues", "\n".join(f"- {issue}" for issue in verdict.issues), origin)
+    held.note(4, "decision", str(verdict.decision), origin)
+    attempt = held.doc.meta.attempt
+    held.emit(
+        "phase_finished", phase="check", attempt=attempt, rung=held.doc.meta.taker, gate=verdict.decision
+    )
+    output = substitute(verdict.output, Views(held))
+    if verdict.decision == "ACCEPT":
+        held.meta(unverified=not checking.proven(held, findings))
+        finish(held, "complete", result=output)
+        return None
+    learned = Note("learned", verdict.learned or "\n".join(verdict.issues), origin)
+    if verdict.decision == "RETRY":
+        if attempt > held.world.bounds.retries:
+            finish(held, "escalated", error="max retries exceeded", partial=output, question=verdict.question)
+            return None
+        _hand_up_for_retry(held)
+        held.fold("retry", learned, *what_was_done(held))
+        held.save()
+        return None
+    if verdict.question and held.root:
+        held.fold("escalate", learned, *what_was_done(held))
+        return clarify(held, verdict.question, origin)
+    reason = "\n".join(verdict.issues) or verdict.learned or "CHECK escalated"
+    return climb(held, "escalate", learned, reason=reason, partial=output, question=verdict.question)
+
+
+def _hand_up_for_retry(held: Held) -> None:
+    """The next attempt is the next rung's, unless that is a person; code never retries itself."""
+    taker = current(held)
+    if taker is None:
+        return
+    code = not held.world.ladder.rungs[taker].reads_prompt
+    higher = above(held, taker, human=code)
+    if higher is not None:
+        held.meta(taker=held.world.ladder.rungs[higher].name)

@@ -1,0 +1,63 @@
+"""What UNDERSTAND is offered to look at: the folder, its AGENTS.md, the index of nothing else.
+
+It is written into §1, so that every prompt can be made from the document alone.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from kernel.world import Held
+
+LISTED = 60
+"""Names of files that the listing of the folder shows."""
+AGENTS_CHARS = 4_000
+"""Of an AGENTS.md, what is offered."""
+SKIPPED = frozenset(
+    {
+        ".git",
+        ".fractal",
+        "state",
+        "__pycache__",
+        "node_modules",
+        ".venv",
+        "venv",
+        ".pytest_cache",
+        ".ruff_cache",
+    }
+)
+
+
+def offer_context(held: Held) -> None:
+    """Add the listing of the folder, and AGENTS.md, to §1 once."""
+    offered = {note.source for note in held.doc.section(1).notes if note.key == "context"}
+    if "folder" not in offered:
+        held.note(1, "context", listing(held.world.folder), "kernel", "folder")
+    agents = held.world.folder / "AGENTS.md"
+    if held.root and "AGENTS.md" not in offered and agents.is_file():
+        text = agents.read_text("utf-8", errors="replace")[:AGENTS_CHARS]
+        held.note(1, "context", text, "tool:AGENTS.md", "AGENTS.md")
+
+
+def listing(folder: Path) -> str:
+    """The files below a folder, with sizes; the nearest first, at most `LISTED`."""
+    found: list[str] = []
+    more = 0
+    for where, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name not in SKIPPED and not name.startswith("."))
+        for name in sorted(files):
+            if len(found) >= LISTED:
+                more += 1
+                continue
+            path = Path(where, name)
+            try:
+                size = path.lstat().st_size
+            except OSError:
+                continue
+            found.append(f"{path.relative_to(folder).as_posix()} {size}")
+        if more > 5_000:
+            break
+    if more:
+        found.append(f"… and {'more than ' if more > 5_000 else ''}{more} files more")
+    return "\n".join(found) or "(the folder is empty)"

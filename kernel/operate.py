@@ -1,0 +1,190 @@
+"""An operation is a loop whose four phases are code: check the arguments, prepare, act, validate.
+
+Its intent is the parent's running entry; its own document is written once, at its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from kernel.evidence import cut
+
+from kernel.document import Document, Meta, Note, Section, Step
+from kernel.errors import FractalError, OperationFailed
+from kernel.events import now
+from kernel.operations import OperationContext, Result, Touch, file_hash
+from kernel.store import Save
+from kernel.text import to_json
+from kernel.tools import Tool
+from kernel.workspace import child_id
+from kernel.world import Held
+
+KEEP_BYTES = 50_000_000
+"""A larger file is not kept for `undo`; its step says so."""
+
+
+def operation_id(held: Held, n: int, tool: str) -> str:
+    """The id of the operation at a step."""
+    return child_id(held.id, held.world.run, "operation", tool, n)
+
+
+def prepare(held: Held, step: Step, tool: Tool) -> Step:
+    """PLAN: what the call is about to change is kept and hashed, before its effect begins."""
+    if not tool.run.startswith("python:") or not (name := getattr(tool.function, "prepare", None)):
+        return step
+    touches: tuple[Touch, ...] = name(held.world.context(tool), **(step.args or {}))
+    files = [_keep(held, step, number, touch) for number, touch in enumerate(touches)]
+    return replace(step, evidence={**step.evidence, "files": files}) if files else step
+
+
+def _keep(held: Held, step: Step, number: int, touch: Touch) -> dict[str, Any]:
+    before = file_hash(touch.path)
+    entry: dict[str, Any] = {"path": str(touch.path), "before": before, "after": touch.after}
+    if before and touch.path.stat().st_size <= KEEP_BYTES:
+        kept = held.world.artifacts / "kept" / f"{operation_id(held, step.n, step.tool)}-{number}"
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(touch.path, kept)
+        entry["kept"] = f"artifacts/kept/{kept.name}"
+    return entry
+
+
+async def operate(held: Held, step: Step, tool: Tool) -> Step:
+    """DO and CHECK: act, take what came of it, write the operation's document; returns the ended step."""
+    began = now()
+    try:
+        async with asyncio.timeout(tool.timeout or None):
+            result = await _act(held.world.context(tool), tool, dict(step.args or {}))
+    except TimeoutError:
+        result = Result(f"{tool.name} took longer than {tool.timeout:g} s and was stopped", ok=False)
+    except FractalError as error:
+        result = Result(str(error), ok=False)
+    except Exception as error:  # a fault in the operation's code is its step's result, not the run's end
+        result = Result(f"{tool.name} failed: {type(error).__name__}: {error}", ok=False)
+    ended = _ended(held, step, tool, result)
+    held.world.store.commit([Save(_document(held, ended, tool, began))])
+    return ended
+
+
+async def _act(context: OperationContext, tool: Tool, args: dict[str, Any]) -> Result:
+    if tool.run.startswith("command:"):
+        return await _command(context, tool, args)
+    function = tool.function
+    if inspect.iscoroutinefunction(function):
+        value = await function(context, **args)
+    else:
+        value = await asyncio.to_thread(function, context, **args)
+    return value if isinstance(value, Result) else Result(str(value))
+
+
+async def _command(context: OperationContext, tool: Tool, args: Mapping[str, Any]) -> Result:
+    """A program beside the tool's markdown: JSON on standard input, text or JSON on standard output."""
+    program = (tool.path.parent / tool.run.removeprefix("command:").strip()).resolve()
+    if tool.path.parent.resolve() not in program.parents or not program.is_file():
+        raise OperationFailed(f"{tool.path}: run: there is no program {program.name} beside it")
+    ran = await context.sandbox.run(
+        [str(program)],
+        folder=context.folder,
+        stdin=json.dumps(dict(args)),
+        timeout=context.timeout,
+        protected=(*context.protected, tool.path.parent.resolve()),
+        read_only="write" not in tool.effects,
+        network="network" in tool.effects,
+    )
+    evidence = {"exit": ran.exit, "mode": ran.mode, "seconds": round(ran.seconds, 3)}
+    try:
+        value = json.loads(ran.output)
+    except ValueError:
+        value = ran.output
+    text = value if isinstance(value, str) else value.get("result") if isinstance(value, dict) else None  # type: ignore[union-attr]
+    return Result(text if isinstance(text, str) else ran.output, ran.exit == 0, evidence)
+
+
+def _ended(held: Held, step: Step, tool: Tool, result: Result) -> Step:
+    text = held.world.redact(result.text)
+    evidence: dict[str, Any] = {**step.evidence, **result.evidence}
+    if files := step.evidence.get("files"):
+        evidence["files"] = [{**each, "after": file_hash(Path(each["path"]))} for each in files]
+    loop_id = operation_id(held, step.n, tool.name)
+    limit = held.world.bounds.result_chars
+    if len(text) > limit:
+        whole = held.world.store.shelve(f"{loop_id}.txt", text)
+        evidence |= {"whole": whole, "characters": len(text)}
+        text = cut(text, limit, whole)
+    return replace(
+        step,
+        state="done" if result.ok else "failed",
+        result=text,
+        origin=f"tool:{tool.name}",
+        link=f"{loop_id}.md",
+        evidence=evidence,
+    )
+
+
+def _document(held: Held, step: Step, tool: Tool, began: str) -> Document:
+    parent = held.doc.meta
+    good = step.state == "done"
+    meta = Meta(
+        operation_id(held, step.n, tool.name),
+        parent.run,
+        level="operation",
+        type=tool.name,
+        parent=parent.id,
+        depth=parent.depth + 1,
+        status="complete" if good else "failed",
+        phase="output",
+        created=began,
+        updated=now(),
+    )
+    call = f"{tool.name} {to_json(dict(step.args or {}))}"
+    limit = held.world.bounds.result_chars
+    return Document(
+        meta,
+        {
+            1: Section(notes=(Note("task", cut(call, limit, f"{parent.id}.md")),)),
+            2: Section(notes=(Note("approach", tool.run or "guided"),)),
+            3: Section(notes=(Note("evidence", to_json(dict(step.evidence))),)),
+            4: Section(notes=(Note("decision", "ACCEPT" if good else "ESCALATE"),)),
+            5: Section(notes=(Note("result" if good else "error", step.result or "", f"tool:{tool.name}"),)),
+        },
+    )
+
+
+def adopted(held: Held, step: Step) -> Step | None:
+    """A running step whose operation had ended before the process died: its document tells the result."""
+    loop_id = operation_id(held, step.n, step.tool)
+    if not held.world.store.exists(loop_id):
+        return None
+    document = held.world.store.ended(loop_id)
+    if document is None:
+        return None
+    good = document.meta.status == "complete"
+    return replace(
+        step,
+        state="done" if good else "failed",
+        result=document.text(5, "result" if good else "error"),
+        origin=f"tool:{step.tool}",
+        link=f"{loop_id}.md",
+        evidence=json.loads(document.text(3, "evidence", "{}")),
+    )
+
+
+def looked_at(step: Step) -> str:
+    """Whether an interrupted call happened, by its files' hashes: `done`, `not done`, or "" (unknown)."""
+    files = step.evidence.get("files", [])
+    if not files:
+        return ""
+    present = [file_hash(Path(each["path"])) for each in files]
+    if all(now_ == each["before"] for now_, each in zip(present, files, strict=True)):
+        return "not done"
+    if all(
+        each["after"] is not None and now_ == each["after"] for now_, each in zip(present, files, strict=True)
+    ):
+        return "done"
+    return ""

@@ -1,0 +1,116 @@
+"""What an operation written in code gets and gives: its context, its result, and the paths it may touch.
+
+An operation is a plain function `act(ctx, **arguments) -> Result | str`, synchronous (it then runs in a
+thread) or not, named by `run: "python: module:function"` in its markdown. It does not know the loop.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from kernel.errors import OperationFailed
+from kernel.sandbox import Sandbox
+
+PROTECTED = (".git", "state", "system", "fractal.yaml", ".fractal")
+"""Names at the top of the folder (and `.git` at any depth) that no operation may write. Source: kernel.md."""
+
+
+@dataclass(frozen=True)
+class Touch:
+    """A file that a call is about to change, and the hash it will have then ("" when it will be gone)."""
+
+    path: Path
+    after: str | None = None  # None: not known before the call
+
+
+@dataclass(frozen=True)
+class Result:
+    """What an operation returned (`text`, seen by models and people) and what was recorded beside it."""
+
+    text: str
+    ok: bool = True
+    evidence: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True)
+class OperationContext:
+    """What an operation may use: the folder it works on, its settings, the sandbox, its time."""
+
+    folder: Path
+    sandbox: Sandbox
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    timeout: float = 60.0
+    protected: tuple[Path, ...] = ()  # absolute paths beside PROTECTED, such as the workspace's own
+    effects: tuple[str, ...] = ()
+    network: bool = False  # whether commands in the sandbox may use the network
+
+    def readable(self, path: str) -> Path:
+        """The absolute path of `path` inside the folder; raises `OperationFailed` when it leads outside."""
+        return self._inside(path)
+
+    def writable(self, path: str) -> Path:
+        """Like `readable`, and refuses the protected paths, through links too."""
+        target = self._inside(path)
+        parts = target.relative_to(self.folder.resolve()).parts
+        if ".git" in parts or (parts and parts[0] in PROTECTED):
+            raise OperationFailed(f"{path}: this path is protected; operations may not change it")
+        for guarded in self.protected:
+            if target == guarded or guarded in target.parents or target in guarded.parents:
+                raise OperationFailed(f"{path}: this path is protected; operations may not change it")
+        if target == self.folder.resolve():
+            raise OperationFailed(f"{path or '.'}: this is the folder itself; name a file in it")
+        return target
+
+    def shown(self, path: Path) -> str:
+        """A path as results show it: relative to the folder, with forward slashes."""
+        try:
+            return path.resolve().relative_to(self.folder.resolve()).as_posix()
+        except ValueError:
+            return str(path)
+
+    def _inside(self, path: str) -> Path:
+        if "\0" in path:
+            raise OperationFailed("a path cannot contain the character NUL")
+        root = self.folder.resolve()
+        try:
+            target = (root / Path(path)).resolve()
+        except (OSError, RuntimeError) as error:
+            raise OperationFailed(f"{path}: {error}") from None
+        if target != root and root not in target.parents:
+            raise OperationFailed(f"{path}: outside the folder {root}; only paths inside it can be used")
+        return target
+
+
+Prepare = Callable[..., tuple[Touch, ...]]
+Act = TypeVar("Act", bound=Callable[..., Any])
+
+
+def operation(prepare: Prepare | None = None) -> Callable[[Act], Act]:
+    """Mark a function as an operation; `prepare(ctx, **arguments)` names the files it is about to change.
+
+    The kernel keeps those files (for `fractal undo`) and records their hashes before the effect begins, so
+    that a resumed run can look whether the step happened instead of asking.
+    """
+
+    def mark(act: Act) -> Act:
+        act.prepare = prepare  # type: ignore[attr-defined]
+        return act
+
+    return mark
+
+
+def file_hash(path: Path) -> str:
+    """SHA-256 of a file's bytes as 16 hex digits; "" when there is no such file."""
+    if not path.is_file():
+        return ""
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()[:16]
+
+
+def bytes_hash(data: bytes) -> str:
+    """The hash that `file_hash` will give once `data` is written."""
+    return hashlib.sha256(data).hexdigest()[:16]

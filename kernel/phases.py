@@ -1,0 +1,268 @@
+"""The four phases: what each must yield, as typed replies, and what a plan has to satisfy to pass its gate.
+
+A reply is data that a model, a reflex or a person filled in; nothing here knows who it was.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Literal, Protocol, cast
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from kernel.errors import ReplyError
+from kernel.text import to_json
+
+Confidence = Literal["high", "medium", "low"]
+Decision = Literal["ACCEPT", "RETRY", "ESCALATE"]
+REFERENCE = re.compile(r"(?<!\\)\{\{\s*steps\[(\d+)\][^{}]*\}\}")
+"""The only thing that is ever substituted in arguments: `{{ steps[N].result | filter }}`."""
+
+
+class Typed(BaseModel):
+    """Replies are read leniently: unknown keys are passed over, nothing known is guessed."""
+
+    model_config = ConfigDict(extra="ignore", populate_by_name=True, frozen=True)
+
+
+class Fact(Typed):
+    """A piece of context and where it came from."""
+
+    fact: str
+    source: str = Field("", alias="from")
+
+
+class Understanding(Typed):
+    """What UNDERSTAND yields."""
+
+    task: str = Field(min_length=1)
+    context: tuple[Fact, ...] = ()
+    open: tuple[str, ...] = ()
+
+
+class PlanStep(Typed):
+    """A tool with whole arguments, a tool with a description, or a subtask; the key decides."""
+
+    tool: str = ""
+    args: dict[str, Any] | None = None
+    what: str = ""
+    subtask: str = ""
+    needs: tuple[int, ...] | None = None  # None: the step before it
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> PlanStep:
+        if self.subtask and self.args is None and not self.what:
+            return self
+        if self.subtask or not self.tool:
+            raise ValueError("a step is {tool, args}, {tool, what} or {subtask}")
+        if (self.args is None) == (not self.what):
+            raise ValueError(f"step with tool {self.tool}: give either args or what")
+        return self
+
+
+class Plan(Typed):
+    """What PLAN yields: steps, or a question that only a person can answer, or why it cannot be done."""
+
+    approach: str = ""
+    confidence: Confidence = "medium"
+    steps: tuple[PlanStep, ...] = ()
+    success: tuple[dict[str, Any], ...] = ()
+    rationale: str = ""
+    question: str = ""
+    cannot: str = ""
+
+    @model_validator(mode="after")
+    def _ends(self) -> Plan:
+        if not (self.question or self.cannot or self.approach):
+            raise ValueError("give approach, steps and success, or a question, or cannot")
+        return self
+
+
+class FusedPlan(Plan):
+    """§1 and §2 in one reply. A question must carry task and context too, or they would be lost."""
+
+    task: str = Field(min_length=1)
+    context: tuple[Fact, ...] = ()
+    open: tuple[str, ...] = ()
+
+    @property
+    def understanding(self) -> Understanding:
+        """The part that belongs to §1."""
+        return Understanding(task=self.task, context=self.context, open=self.open)
+
+
+class Action(Typed):
+    """What DO yields for one step: a call, or why there is none."""
+
+    tool: str = ""
+    args: dict[str, Any] | None = None
+    blocked: str = ""
+    skip: str = ""
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Action:
+        if not (self.blocked or self.skip or (self.tool and self.args is not None)):
+            raise ValueError("give tool and args, or blocked, or skip")
+        return self
+
+
+class Look(Typed):
+    """Missing evidence that CHECK asks for, once."""
+
+    tool: str
+    args: dict[str, Any]
+
+
+class Verdict(Typed):
+    """What CHECK yields."""
+
+    validation: Literal["pass", "fail"] = "fail"
+    issues: tuple[str, ...] = ()
+    decision: Decision | None = None
+    learned: str = ""
+    output: str = ""
+    question: str = ""
+    look: Look | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _output_is_text(cls, data: Any) -> Any:
+        if isinstance(data, dict) and not isinstance(data.get("output", ""), str):  # type: ignore[union-attr]
+            return {**data, "output": json.dumps(data["output"], ensure_ascii=False)}  # type: ignore[misc]
+        return data  # type: ignore[no-any-return]
+
+    @model_validator(mode="after")
+    def _decides(self) -> Verdict:
+        if self.look is None and self.decision is None:
+            raise ValueError("decision is missing: ACCEPT, RETRY or ESCALATE")
+        if self.decision == "RETRY" and not self.learned:
+            raise ValueError("RETRY needs learned: what is known now and what is not to be repeated")
+        return self
+
+
+REPLIES: Mapping[str, type[Typed]] = {
+    "understand": Understanding,
+    "plan": Plan,
+    "fused": FusedPlan,
+    "do": Action,
+    "atomic": Action,
+    "check": Verdict,
+}
+
+
+@cache
+def schema(phase: str) -> Mapping[str, Any]:
+    """The JSON Schema of a phase's reply, without titles."""
+    return _bare(REPLIES[phase].model_json_schema(by_alias=True))
+
+
+def _bare(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_bare(each) for each in cast(list[Any], node)]
+    if not isinstance(node, dict):
+        return node
+    bare: dict[str, Any] = {}
+    for key, value in cast(dict[str, Any], node).items():
+        if key == "properties":
+            bare[key] = {name: _bare(each) for name, each in value.items()}
+        elif key not in ("title", "description") or not isinstance(value, str):
+            bare[key] = _bare(value)
+    return bare
+
+
+def typed(phase: str, data: Mapping[str, Any]) -> Typed:
+    """The typed reply; raises `ReplyError` that names each wrong place."""
+    try:
+        return REPLIES[phase].model_validate(dict(data))
+    except ValidationError as error:
+        places = [f"{'.'.join(map(str, e['loc'])) or 'reply'}: {e['msg']}" for e in error.errors()[:4]]
+        raise ReplyError("; ".join(places)) from None
+
+
+class Signatures(Protocol):
+    """What a plan's validation needs of the catalogue."""
+
+    def problem(self, tool: str, args: Mapping[str, Any] | None) -> str:
+        """What is wrong with such a call; "" when nothing is. Arguments with references are not typed yet."""
+        ...
+
+    def guided(self, tool: str) -> bool:
+        """Whether the tool's loop is guided by its pattern instead of run by code."""
+        ...
+
+
+def references(value: Any) -> set[int]:
+    """The step numbers that a value refers to."""
+    return {int(n) for n in REFERENCE.findall(to_json(value))}
+
+
+def gate_plan(plan: Plan, tools: Signatures, *, base: int, may_split: bool, retry: bool) -> None:
+    """Raise `ReplyError` for a plan that cannot be carried out; `base` is the number of earlier steps.
+
+    Steps are numbered on from earlier attempts, so references to those are allowed and forward ones are not.
+    """
+    if plan.question or plan.cannot:
+        return
+    if not plan.steps and not retry:
+        raise ReplyError("steps is empty; give at least one, or a question, or cannot")
+    if not plan.success:
+        raise ReplyError("success is empty; give at least one criterion")
+    for at, step in enumerate(plan.steps, base + 1):
+        _gate_step(step, at, tools, may_split)
+    for criterion in plan.success:
+        _gate_criterion(criterion, base + len(plan.steps))
+
+
+def _gate_step(step: PlanStep, at: int, tools: Signatures, may_split: bool) -> None:
+    child = step.subtask or tools.guided(step.tool)
+    if child and not may_split:
+        raise ReplyError(
+            f"step {at}: no subtasks here, the limit of depth or context is reached; use operations"
+        )
+    if step.tool and (problem := tools.problem(step.tool, None if child else step.args)):
+        raise ReplyError(f"step {at}: {problem}")
+    for n in {*references(step.model_dump()), *(step.needs or ())}:
+        if not 1 <= n < at:
+            raise ReplyError(f"step {at} refers to step {n}; only earlier steps can be referred to")
+    command = (step.args or {}).get("command")
+    if isinstance(command, str):
+        _gate_shell(command, f"step {at}")
+
+
+def _gate_criterion(criterion: Mapping[str, Any], last: int) -> None:
+    kinds = [kind for kind in ("run", "file", "step", "same", "judge") if kind in criterion]
+    if len(kinds) != 1:
+        raise ReplyError(f"success: {to_json(dict(criterion))[:80]} is none of run, file, step, same, judge")
+    value = criterion[kinds[0]]
+    if kinds[0] == "step":
+        if not isinstance(value, int) or not 1 <= value <= last:
+            raise ReplyError(f"success: there is no step {value!r}")
+        if not criterion.get("has"):
+            raise ReplyError(f"success: step {value} needs has: a pattern that its result shows")
+    elif not isinstance(value, str) or not value:
+        raise ReplyError(f"success: {kinds[0]} must be text")
+    if has := criterion.get("has"):
+        try:
+            re.compile(str(has))
+        except re.error as error:
+            raise ReplyError(f"success: {has!r} is not a regular expression: {error}") from None
+    if kinds[0] == "run":
+        _gate_shell(str(value), "success")
+
+
+_UNSAFE_IN_SHELL = "a result put into a shell command must be quoted by the filter sh, outside quotes: "
+
+
+def _gate_shell(command: str, where: str) -> None:
+    """Refuse a reference in a command that is not shell-quoted: a result could run as code."""
+    for hit in REFERENCE.finditer(command):
+        filtered = re.search(r"\|\s*sh\s*\}\}$", hit[0])
+        before = command[: hit.start()]
+        quoted = before.count("'") % 2 or before.replace('\\"', "").count('"') % 2
+        if not filtered or quoted:
+            raise ReplyError(
+                f"{where}: {_UNSAFE_IN_SHELL}{{{{ steps[{hit[1]}].result | sh }}}}, or pass it as stdin"
+            )

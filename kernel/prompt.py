@@ -1,0 +1,239 @@
+"""What a model sees in one phase: base, this phase's instructions, the form of the reply, and the work.
+
+Everything here is derived from the document and the instruction files alone, so that the same ask is the
+same after a crash. No clock, remaining budget or other loop's state stands in a prompt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kernel.evidence import cut
+
+from kernel.document import Document, Fold, Note, Step
+from kernel.text import to_json
+from kernel.tools import Catalogue, section
+
+INDEX_TOKENS = 150
+"""What PLAN's index of tools may weigh. Source: kernel.md, "Prompt"."""
+DO_RESULT_CHARS = 2400
+"""Of an earlier result, what DO sees at most. Source: prompts.md's harness."""
+CHECK_RESULT_CHARS = 500
+"""Of a result, what CHECK sees at most: at 500 nothing that mattered was lost. Source: prompts.md."""
+ARGUMENT_CHARS = 160
+
+Count = Callable[[str], int]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of the work: its heading, its text, where the whole can be read, and whether it may be cut."""
+
+    title: str
+    text: str
+    whole: str = ""
+    fixed: bool = False
+
+    def render(self) -> str:
+        """The piece as it stands in the prompt."""
+        return f"## {self.title}\n{self.text}" if self.title else self.text
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """The two messages of an ask, and what each part weighs in tokens."""
+
+    system: str
+    user: str
+    parts: tuple[tuple[str, int], ...]
+
+    @property
+    def instruction_tokens(self) -> int:
+        """Base, phase, form of the reply and index of tools together."""
+        return sum(tokens for name, tokens in self.parts if not name.startswith("work"))
+
+
+def assemble(
+    document: Document,
+    phase: str,
+    catalogue: Catalogue,
+    count: Count,
+    *,
+    step: int = 0,
+    refused: Sequence[tuple[str, str]] = (),
+    may_split: bool = True,
+) -> Prompt:
+    """The prompt of the next ask in `phase`; `refused` holds earlier replies of the wrong form and why."""
+    named = [("base", catalogue.text("phases/base.md")), ("phase", instructions(document, phase, catalogue))]
+    named.append(("form", "Reply: " + catalogue.text(f"phases/{phase}.reply.md")))
+    if phase in ("plan", "fused", "atomic"):
+        index = catalogue.index(document.task, INDEX_TOKENS - count("Tools:\n"), count)
+        named.append(("tools", f"Tools:\n{index}"))
+    system = "\n\n".join(text for _, text in named)
+    pieces = work(document, phase, catalogue, step=step, may_split=may_split)
+    pieces = fit(pieces, int(document.meta.budget.get("context", 3000)), count)
+    user = "\n\n".join(piece.render() for piece in pieces)
+    for reply, why in refused:
+        user += (
+            f"\n\n## Refused\nThis reply of yours was refused: {why}\n{_fence(cut(reply, 500, 'the log'))}"
+        )
+    parts = [(name, count(text)) for name, text in named]
+    parts += [(f"work: {piece.title or 'document'}", count(piece.render())) for piece in pieces]
+    if refused:
+        parts.append(("work: Refused", sum(count(reply[:500] + why) for reply, why in refused)))
+    return Prompt(system, user, tuple(parts))
+
+
+def instructions(document: Document, phase: str, catalogue: Catalogue) -> str:
+    """The phase's file; in a tool's loop the section of that name in its pattern; else pattern.md's."""
+    tool = catalogue.tools.get(document.meta.type)
+    if tool and tool.guided and phase in ("understand", "plan", "do", "check"):
+        own = tool.section(phase)
+        if own:
+            return f"# {phase.upper()} ({tool.name})\n{own}"
+    return catalogue.text(f"phases/{phase}.md") or section(catalogue.text("pattern.md"), phase)
+
+
+def work(
+    document: Document, phase: str, catalogue: Catalogue, *, step: int = 0, may_split: bool = True
+) -> list[Piece]:
+    """The sections of the document that a phase reads, most important first."""
+    path = f"{document.meta.id}.md"
+    if phase in ("understand", "fused", "atomic"):
+        pieces = [Piece("Task", document.text(1, "task"), path, fixed=True)]
+        pieces += _said(document)
+    else:
+        pieces = [Piece("Task", document.task, path, fixed=True)]
+    if phase in ("plan", "do") or (phase == "fused" and document.meta.attempt > 1):
+        pieces += _said(document)
+    if phase in ("understand", "fused", "plan", "atomic"):
+        pieces += _contexts(document, phase)
+        pieces += [_learned(fold) for fold in document.section(2).folds]
+        pieces += _guide(document, catalogue)
+    if phase in ("plan", "fused"):
+        if document.meta.base:
+            pieces.append(Piece("", f"Your steps are numbered from {document.meta.base + 1}.", fixed=True))
+        if not may_split:
+            pieces.append(Piece("", "The limit of depth is reached: no subtasks.", fixed=True))
+    if phase in ("do", "check"):
+        pieces.append(Piece("Plan", document.text(2, "approach"), path))
+        limit = DO_RESULT_CHARS if phase == "do" else CHECK_RESULT_CHARS
+        pieces.append(Piece("Steps", _log(document, limit, step), path))
+    if phase == "do":
+        tool = catalogue.tools.get(document.planned[step].tool)
+        pieces.append(Piece("", f"Tool: {tool.line}" if tool else "", fixed=True))
+    if phase == "check":
+        pieces += [Piece("Learned before", _learned(fold).text, path) for fold in document.section(2).folds]
+        evidence = [note for note in document.section(4).notes if note.key in ("evidence", "changes", "look")]
+        pieces += [Piece(f"{note.key.capitalize()} (runtime)", note.text, path) for note in evidence]
+    return [piece for piece in pieces if piece.text]
+
+
+def _said(document: Document) -> list[Piece]:
+    """Questions and their answers, and what a person said of an earlier try."""
+    lines = [
+        f"{note.key.capitalize()}: {note.text}"
+        for note in document.section(1).notes
+        if note.key in ("question", "answer", "guidance")
+    ]
+    return [Piece("Asked and answered", "\n".join(lines), fixed=True)] if len(lines) > 1 else []
+
+
+def _contexts(document: Document, phase: str) -> list[Piece]:
+    """What was offered; once UNDERSTAND has chosen, PLAN sees the chosen facts instead."""
+    facts = [note for note in document.section(1).notes if note.key == "fact"]
+    if phase == "plan" and facts:
+        lines = [f"- {note.text}" + (f" ({note.source})" if note.source else "") for note in facts]
+        return [Piece("Context", "\n".join(lines))]
+    return [_context(note) for note in document.section(1).notes if note.key == "context"]
+
+
+def _context(note: Note) -> Piece:
+    title = f"Context from {note.source}" if note.source else "Context"
+    tame = "\n" not in note.text and not note.origin.startswith("tool")
+    return Piece(title, note.text if tame else _fence(note.text), note.source)
+
+
+def _learned(fold: Fold) -> Piece:
+    lines = [f"{note.key}: {note.text}" for note in fold.notes]
+    return Piece(f"Attempt {fold.attempt} ({fold.decision})", "\n".join(lines))
+
+
+def _guide(document: Document, catalogue: Catalogue) -> list[Piece]:
+    """A tool's text beside its phase sections, and the body of a SKILL.md, are work context."""
+    tool = catalogue.tools.get(document.meta.type)
+    if not tool or not tool.guided:
+        return []
+    return [Piece(f"About {tool.name}", tool.preface, str(tool.path))]
+
+
+def _log(document: Document, limit: int, now: int) -> str:
+    base = document.meta.base
+    lines: list[str] = []
+    for n, planned in document.planned.items():
+        step = document.steps.get(n, planned)
+        if n <= base:
+            continue
+        if n == now:
+            lines.append(f"- NOW {n}. {planned.tool}: {planned.what}")
+            continue
+        lines.append(f"- {n}. {_call(step)} → {step.state}")
+        if step.result:
+            lines.append(_fence(cut(step.result, limit, step.evidence.get("whole", step.link))))
+    return "\n".join(lines)
+
+
+def _call(step: Step) -> str:
+    if step.args is None:
+        return f"{step.tool or 'subtask'}: {step.what}"
+    short: dict[str, Any] = {}
+    for key, value in step.args.items():
+        text = value if isinstance(value, str) else to_json(value)
+        long = len(text) > ARGUMENT_CHARS
+        short[key] = f"{text[: ARGUMENT_CHARS - 40]} …[{len(text)} characters]" if long else value
+    return f"{step.tool} {to_json(short)}"
+
+
+def _fence(text: str) -> str:
+    ticks = "```"
+    while ticks in text:
+        ticks += "`"
+    return f"{ticks}\n{text}\n{ticks}"
+
+
+def fit(pieces: Sequence[Piece], limit: int, count: Count) -> list[Piece]:
+    """Cut pieces so that together they weigh at most `limit` tokens: visibly, the longest first."""
+    weights = [count(piece.render()) for piece in pieces]
+    if sum(weights) <= limit:
+        return list(pieces)
+    fixed = sum(weight for piece, weight in zip(pieces, weights, strict=True) if piece.fixed)
+    loose = [weight for piece, weight in zip(pieces, weights, strict=True) if not piece.fixed]
+    room = max(limit - min(fixed, limit // 2), 0)
+    level = _level(loose, room)
+    fixed_level = limit // 2 if fixed > limit // 2 else fixed
+    return [
+        _shorten(piece, weight, fixed_level if piece.fixed else level)
+        for piece, weight in zip(pieces, weights, strict=True)
+    ]
+
+
+def _level(weights: Sequence[int], room: int) -> int:
+    """The highest level at which the weights, each cut to it, fit into the room."""
+    low, high = 0, max(weights, default=0)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if sum(min(weight, middle) for weight in weights) <= room:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _shorten(piece: Piece, weight: int, tokens: int) -> Piece:
+    if weight <= tokens:
+        return piece
+    mark = 25  # tokens that the mark and the heading weigh
+    chars = max(int(len(piece.text) * max(tokens - mark, 0) / max(weight, 1)), 0)
+    return replace(piece, text=cut(piece.text, chars, piece.whole or "the document"))

@@ -1,0 +1,331 @@
+"""DO: run the steps that are ready, side by side; an operation at once, a part of the task as a child loop.
+
+Before an effect begins its running entry is on disk; before anything depends on a result it is on disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kernel.asking import ask
+from kernel.budget import Amount
+from kernel.children import child_document, ended_child, share_of
+from kernel.document import STEP_ENDED, Step
+from kernel.errors import DocumentError, FractalError, LimitReached, OperationFailed
+from kernel.operate import adopted, looked_at, operate, prepare
+from kernel.phases import Action, references
+from kernel.references import StepView, substitute
+from kernel.responder import Waits
+from kernel.store import Save
+from kernel.text import to_json
+from kernel.tools import Tool
+from kernel.world import Held
+
+GOOD = frozenset({"done", "skipped"})
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """The loop holds nothing in memory until children end, or a person answers or approves."""
+
+    on: str  # children, person, approval
+    question: str = ""
+
+
+class Doing:
+    """The DO phase of one loop, for as long as it is advanced."""
+
+    def __init__(self, held: Held) -> None:
+        self.held = held
+        self.tasks: dict[int, asyncio.Task[Step]] = {}
+        self.recovered: set[int] = set()  # steps that an earlier process began and that may run again
+        self.todo = [n for n in held.doc.planned if not self._ended(n)]
+
+    async def run(self) -> Waiting | None:
+        """Go on until every step has ended (None), or nothing can be done now."""
+        if waiting := self._recover():
+            return waiting
+        try:
+            return await self._run()
+        finally:
+            for task in self.tasks.values():
+                task.cancel()
+            await asyncio.gather(*self.tasks.values(), return_exceptions=True)
+
+    async def _run(self) -> Waiting | None:
+        while True:
+            self._fold_children()
+            waiting = await self._start_ready()
+            if self.tasks:
+                self.held.flush()
+                await asyncio.wait(self.tasks.values(), return_when=asyncio.FIRST_COMPLETED)
+                self._collect()
+            elif waiting:
+                self.held.flush()
+                return waiting
+            elif self._open_children():
+                self.held.flush()
+                return Waiting("children")
+            elif not self._struck():
+                self.held.flush()
+                return None
+
+    # ---- what is ready ----
+
+    def _step(self, n: int) -> Step:
+        return self.held.doc.steps.get(n) or self.held.doc.planned[n]
+
+    def _ended(self, n: int) -> bool:
+        step = self.held.doc.steps.get(n)
+        return step is not None and step.state in STEP_ENDED
+
+    def _ready(self) -> Iterator[Step]:
+        self.todo = [n for n in self.todo if not self._ended(n)]
+        for n in self.todo:
+            step = self._step(n)
+            begun = n in self.tasks or (step.state == "running" and n not in self.recovered)
+            if not begun and all(self._state(need) in GOOD for need in self._needs(step)):
+                yield step
+
+    def _needs(self, step: Step) -> set[int]:
+        planned = self.held.doc.planned[step.n]
+        return {*planned.needs, *references([planned.args, planned.what])}
+
+    def _state(self, n: int) -> str:
+        step = self.held.doc.steps.get(n)
+        return step.state if step else "planned"
+
+    def _struck(self) -> bool:
+        """Strike the steps whose needs failed; True when there were any."""
+        struck = False
+        for n in self.todo:
+            broken = [need for need in self._needs(self._step(n)) if self._state(need) in STEP_ENDED - GOOD]
+            if broken and not self._ended(n):
+                why = f"not run: step {broken[0]} {self._state(broken[0])}"
+                self.held.put(replace(self._step(n), state="struck", result=why, origin="kernel"))
+                struck = True
+        return struck
+
+    def _open_children(self) -> list[Step]:
+        return [step for n in self.todo if (step := self._step(n)).share is not None and not step.ended]
+
+    # ---- starting ----
+
+    async def _start_ready(self) -> Waiting | None:
+        for step in list(self._ready()):
+            if len(self.tasks) + len(self._open_children()) >= self.held.world.bounds.side_by_side:
+                break
+            try:
+                if waiting := await self._start(step):
+                    return waiting
+            except LimitReached:
+                raise
+            except (OperationFailed, DocumentError) as error:
+                self._fail(step, str(error))
+        return None
+
+    async def _start(self, step: Step) -> Waiting | None:
+        held = self.held
+        tool = held.world.catalogue.get(step.tool) if step.tool else None
+        if tool is None or tool.guided:
+            self._start_child(step)
+            return None
+        if step.args is None:
+            asked = await self._ask(step)
+            if not isinstance(asked, Step):
+                return asked
+            step, tool = asked, held.world.catalogue.get(asked.tool)
+        args = tool.typed(substitute(step.args, Views(held)))
+        if problem := tool.problem(args):
+            raise OperationFailed(problem)
+        self._refuse_third_failure(step.tool, args)
+        if waiting := self._needs_approval(step, tool):
+            return waiting
+        step = replace(step, state="running", args=args, result=None)
+        held.put(prepare(held, step, tool))
+        held.flush()  # the intent is on disk, together with results that came before
+        held.emit("step_started", step=step.n, tool=tool.name, args=dict(args))
+        self.tasks[step.n] = asyncio.create_task(operate(held, held.doc.steps[step.n], tool))
+        return None
+
+    async def _ask(self, step: Step) -> Step | Waiting | None:
+        """Ask for the arguments of a step that the plan only describes."""
+        self.held.flush()
+        answer = await ask(self.held, "do", step=step.n, gate=self._gate(step))
+        if isinstance(answer, Waits):
+            return Waiting(answer.reason, answer.question)
+        action = answer.reply
+        assert isinstance(action, Action)
+        if action.skip or action.blocked:
+            state, why = ("skipped", action.skip) if action.skip else ("failed", f"blocked: {action.blocked}")
+            self.held.put(replace(step, state=state, result=why, origin=answer.origin))
+            return None
+        return replace(step, tool=action.tool, args=action.args, evidence={"asked": answer.origin})
+
+    def _gate(self, step: Step) -> Any:
+        from kernel.errors import ReplyError
+
+        async def gate(action: Any) -> None:
+            if action.tool and action.tool != step.tool:
+                raise ReplyError(f"step {step.n} is a call of {step.tool}, not of {action.tool}")
+            if action.tool and (problem := self.held.world.catalogue.problem(action.tool, action.args)):
+                raise ReplyError(problem)
+
+        return gate
+
+    def _refuse_third_failure(self, tool: str, args: Mapping[str, Any]) -> None:
+        same = [
+            step
+            for step in self.held.doc.steps.values()
+            if step.state == "failed" and step.tool == tool and step.args == args
+        ]
+        if len(same) >= self.held.world.bounds.same_failure:
+            raise OperationFailed(f"the same call failed {len(same)} times already and is not tried again")
+
+    def _needs_approval(self, step: Step, tool: Tool) -> Waiting | None:
+        policy = self.held.world.policy
+        guarded = [effect for effect in tool.effects if effect in policy.approve]
+        if not guarded or policy.yes or self._step(step.n).evidence.get("approved"):
+            return None
+        self.held.put(replace(step, state="waiting", evidence={**step.evidence, "approval": guarded}))
+        call = f"{tool.name} {to_json(dict(step.args or {}))}"[:300]
+        return Waiting("approval", f"step {step.n} may {' and '.join(guarded)}: {call}")
+
+    def _start_child(self, step: Step) -> None:
+        held = self.held
+        waiting = [n for n in self.todo if not self._ended(n) and self._is_child(n)]
+        unshared = [n for n in waiting if self._step(n).share is None]
+        share = share_of(held, step, len(unshared))
+        step = replace(step, state="running", what=substitute(step.what, Views(held)), share=share)
+        child = child_document(held, step)
+        step = replace(step, link=f"{child.meta.id}.md")
+        held.put(step)
+        held.flush(
+            Save(child), wake=(child.meta.id,)
+        )  # the parent's line first, then the child, then the wake
+        held.emit("step_started", step=step.n, tool=step.tool or "subtask", args={"task": step.what})
+
+    def _is_child(self, n: int) -> bool:
+        step = self.held.doc.planned[n]
+        return not step.tool or self.held.world.catalogue.guided(step.tool)
+
+    # ---- ending ----
+
+    def _collect(self) -> None:
+        for n, task in list(self.tasks.items()):
+            if task.done():
+                del self.tasks[n]
+                self._end(task.result())
+
+    def _fold_children(self) -> None:
+        for step in self._open_children():
+            child_id = step.link.removesuffix(".md")
+            try:
+                child = self.held.world.store.ended(child_id)
+            except DocumentError as error:
+                self._unknown(step, f"the child's document is broken: {error}")
+                continue
+            if child is not None:
+                ended = ended_child(self.held, step, child)
+                self.held.ledger.settle(step.n, Amount.spending(child.meta.spent))
+                self._end(ended)
+
+    def _end(self, step: Step) -> None:
+        self.held.put(step)
+        self.held.emit(
+            "step_finished",
+            step=step.n,
+            tool=step.tool or "subtask",
+            state=step.state,
+            result=(step.result or "")[:200],
+        )
+
+    def _fail(self, step: Step, why: str) -> None:
+        self._end(replace(step, state="failed", result=why, origin="kernel"))
+
+    def _unknown(self, step: Step, why: str) -> None:
+        self.held.ledger.settle(step.n, Amount())
+        self._end(replace(step, state="unknown", result=why, origin="kernel"))
+
+    # ---- after an interruption ----
+
+    def _recover(self) -> Waiting | None:
+        """Find out what became of the steps that an earlier process had begun."""
+        for n in self.todo:
+            step = self.held.doc.steps.get(n)
+            if step is None or step.state != "running":
+                continue
+            if step.share is not None:
+                self._recover_child(step)
+            elif waiting := self._recover_operation(step):
+                return waiting
+        return None
+
+    def _recover_child(self, step: Step) -> None:
+        store = self.held.world.store
+        child_id = step.link.removesuffix(".md")
+        if not store.exists(child_id):  # listed, and never written: made again from its line
+            self.held.flush(Save(child_document(self.held, step)), wake=(child_id,))
+
+    def _recover_operation(self, step: Step) -> Waiting | None:
+        try:
+            tool = self.held.world.catalogue.get(step.tool)
+            if ended := adopted(self.held, step):
+                self._end(ended)
+                return None
+        except FractalError as error:
+            self._unknown(step, f"interrupted, and what became of it cannot be told: {error}")
+            return None
+        seen = looked_at(step)
+        assume = self.held.world.policy.assume
+        if tool.idempotent or seen == "not done" or (not seen and assume == "rerun"):
+            self.recovered.add(step.n)
+        elif seen == "done" or assume == "done":
+            how = "its files are as it leaves them" if seen else "as the person said"
+            self._end(
+                replace(step, state="done", result=f"done before the interruption: {how}", origin="kernel")
+            )
+        else:
+            return Waiting(
+                "person",
+                f"step {step.n} ({tool.name}) was interrupted and may have happened. Look, then "
+                f"`fractal resume {self.held.world.run} --assume rerun` or `--assume done`",
+            )
+        return None
+
+
+class Views(Mapping[int, StepView]):
+    """What references see of the steps: whole results, also those that lie in artifacts/."""
+
+    def __init__(self, held: Held) -> None:
+        self._held = held
+
+    def __getitem__(self, n: int) -> StepView:
+        return View(self._held, self._held.doc.steps[n])
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._held.doc.steps)
+
+    def __len__(self) -> int:
+        return len(self._held.doc.steps)
+
+
+class View:
+    """One step, as references see it."""
+
+    def __init__(self, held: Held, step: Step) -> None:
+        self._held, self._step = held, step
+
+    @property
+    def result(self) -> str:
+        """The whole text that the step returned."""
+        whole = self._step.evidence.get("whole")
+        return self._held.world.store.unshelve(whole) if whole else self._step.result or ""
+
+    @property
+    def evidence(self) -> Mapping[str, Any]:
+        """What the kernel recorded beside it."""
+        return self._step.evidence

@@ -1,0 +1,266 @@
+"""The store of documents in files: load, commit in the order given, list; one writer, every write durable.
+
+`commit(changes, wake)` is the seam that other stores (rows in a database, with a queue) have to offer too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from kernel.document import Document, Step
+from kernel.errors import ConfigurationError, DocumentError, ForeignEdit
+from kernel.markdown import committed, parse, render, render_steps
+
+
+@dataclass(frozen=True)
+class Save:
+    """Write the whole document, atomically."""
+
+    document: Document
+
+
+@dataclass(frozen=True)
+class Append:
+    """Append entries of §3 to the document, as it was before these entries."""
+
+    document: Document
+    steps: tuple[Step, ...]
+
+
+Change = Save | Append
+
+
+class Store(Protocol):
+    """What the loop needs of a place that keeps documents."""
+
+    def load(self, loop_id: str) -> Document:
+        """The document as committed; raises `DocumentError`."""
+        ...
+
+    def commit(self, changes: Sequence[Change], wake: Sequence[str] = ()) -> None:
+        """Make the changes durable in this order, then wake these loops."""
+        ...
+
+    def exists(self, loop_id: str) -> bool:
+        """Whether the loop's document was ever written."""
+        ...
+
+    def ended(self, loop_id: str) -> Document | None:
+        """The document if its loop has ended."""
+        ...
+
+    def list(self) -> list[str]:
+        """The ids of all loops of the run, parents before children."""
+        ...
+
+    def shelve(self, name: str, text: str) -> str:
+        """Keep a large text beside the documents; returns its path relative to them."""
+        ...
+
+    def unshelve(self, path: str) -> str:
+        """The text that `shelve` kept."""
+        ...
+
+
+@dataclass
+class _Known:
+    """What this process last wrote or read: to notice a foreign hand."""
+
+    stat: tuple[int, int, int]
+    digest: Any
+    rev: int
+    ended: Document | None = None
+
+
+class FileStore:
+    """The documents of one run in its folder."""
+
+    def __init__(
+        self, folder: Path, wake: Callable[[str], None] = lambda _: None, *, fsync: bool = True
+    ) -> None:
+        self.folder = folder
+        self._wake = wake
+        self._fsync = fsync
+        self._known: dict[str, _Known] = {}
+
+    def path(self, loop_id: str) -> Path:
+        """The file of a loop."""
+        return self.folder / f"{loop_id}.md"
+
+    def exists(self, loop_id: str) -> bool:
+        """Whether the loop's document was ever written."""
+        return self.path(loop_id).is_file()
+
+    def list(self) -> list[str]:
+        """The ids of all loops of the run, parents before children."""
+        ids = [path.stem for path in self.folder.glob("*.md") if re.match(r"(system|tool|op)-", path.name)]
+        return sorted(ids, key=_depth_first)
+
+    def load(self, loop_id: str) -> Document:
+        """Read a document as its one writer: a torn tail is put aside in `artifacts/` and cut off."""
+        path = self.path(loop_id)
+        raw = _read(path)
+        body, tail = committed(raw)
+        document = parse(body, str(path))
+        if tail.strip():
+            self._put_aside(loop_id, tail)
+        if tail:
+            os.truncate(path, len(body))
+        ended = document if document.ended else None
+        self._known[loop_id] = _Known(_signature(path), hashlib.sha256(body), document.meta.rev, ended)
+        return document
+
+    def ended(self, loop_id: str) -> Document | None:
+        """The document if its loop has ended; what this process wrote itself is not read again."""
+        known = self._known.get(loop_id)
+        if known:
+            return known.ended
+        document = self.peek(loop_id)
+        return document if document.ended else None
+
+    def peek(self, loop_id: str) -> Document:
+        """Read a document without becoming its writer."""
+        path = self.path(loop_id)
+        return parse(_read(path), str(path))
+
+    def commit(self, changes: Sequence[Change], wake: Sequence[str] = ()) -> None:
+        """Make the changes durable in this order, then wake these loops (a hint that may be lost)."""
+        try:
+            for change in changes:
+                if isinstance(change, Save):
+                    self._save(change.document)
+                else:
+                    self._append(change)
+        except OSError as error:
+            raise ConfigurationError(
+                f"{error.filename or self.folder}: cannot be written: {error.strerror}; "
+                f"mend it, then `fractal resume {self.folder.name}`"
+            ) from error
+        for loop_id in wake:
+            self._wake(loop_id)
+
+    def shelve(self, name: str, text: str) -> str:
+        """Keep a large text in `artifacts/`; the same name and text give the same file."""
+        path = self.folder / "artifacts" / name
+        path.parent.mkdir(exist_ok=True)
+        self._write(path, text.encode("utf-8", "surrogatepass"))
+        return f"artifacts/{name}"
+
+    def unshelve(self, path: str) -> str:
+        """The text that `shelve` kept; raises `DocumentError` when it is gone."""
+        return _read(self.folder / path).decode("utf-8", "surrogatepass")
+
+    def _save(self, document: Document) -> None:
+        loop_id = document.meta.id
+        known = self._known.get(loop_id)
+        rev = (known.rev if known else document.meta.rev) + 1
+        raw = render(document, rev)
+        self._refuse_foreign(loop_id, raw)
+        path = self.path(loop_id)
+        self._write(path, raw)
+        self._known[loop_id] = _Known(
+            _signature(path), hashlib.sha256(raw), rev, document if document.ended else None
+        )
+
+    def _append(self, change: Append) -> None:
+        loop_id = change.document.meta.id
+        known = self._known.get(loop_id)
+        if known is None:
+            raise ForeignEdit(f"{self.path(loop_id)}: appended to before it was loaded")
+        raw = render_steps(change.document, change.steps, known.rev + 1)
+        self._refuse_foreign(loop_id, raw)
+        path = self.path(loop_id)
+        handle = os.open(path, os.O_WRONLY | os.O_APPEND)
+        try:
+            _write_all(handle, raw)
+            if self._fsync:
+                os.fsync(handle)
+            known.stat = _signature(handle)
+        finally:
+            os.close(handle)
+        known.digest.update(raw)
+        known.rev += 1
+
+    def _write(self, path: Path, raw: bytes) -> None:
+        temporary = path.with_name(f".{path.name}.tmp")
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            _write_all(handle, raw)
+            if self._fsync:
+                os.fsync(handle)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(handle)
+        temporary.replace(path)
+        if self._fsync:
+            folder = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+
+    def _refuse_foreign(self, loop_id: str, ours: bytes) -> None:
+        known = self._known.get(loop_id)
+        path = self.path(loop_id)
+        if known is None:
+            if path.exists():
+                raise ForeignEdit(f"{path}: stands there already and was not loaded; nothing was overwritten")
+            return
+        try:
+            if _signature(path) == known.stat:
+                return
+            if hashlib.sha256(path.read_bytes()).digest() == known.digest.digest():
+                known.stat = _signature(path)
+                return
+        except FileNotFoundError:
+            pass
+        kept = self._put_aside(loop_id, ours, "ours")
+        raise ForeignEdit(
+            f"{path}: somebody changed or removed this document while the run held it. "
+            f"Theirs was left as it is, ours was kept in {kept}. "
+            f"Look at both, then `fractal resume {self.folder.name}`"
+        )
+
+    def _put_aside(self, loop_id: str, raw: bytes, why: str = "torn") -> Path:
+        folder = self.folder / "artifacts"
+        folder.mkdir(exist_ok=True)
+        number = 1
+        while (path := folder / f"{loop_id}.{why}-{number}.txt").exists():
+            number += 1
+        path.write_bytes(raw)
+        return path
+
+
+def _depth_first(loop_id: str) -> tuple[int, ...]:
+    numbers = loop_id.rpartition("-")[2]
+    return (
+        tuple(map(int, numbers.split(".")))
+        if re.fullmatch(r"[\d.]+", numbers) and loop_id[:3] != "sys"
+        else ()
+    )
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DocumentError(f"cannot be read: {error.strerror}", str(path)) from None
+
+
+def _signature(path: Path | int) -> tuple[int, int, int]:
+    stat = os.stat(path)  # noqa: PTH116 - of a path or an open file
+    return stat.st_mtime_ns, stat.st_size, stat.st_ino
+
+
+def _write_all(handle: int, raw: bytes) -> None:
+    view = memoryview(raw)
+    while view:
+        view = view[os.write(handle, view) :]

@@ -1,0 +1,199 @@
+"""Where everything lies: the workspace's paths, the ids of runs and loops, a run's lock and its inbox.
+
+The documents themselves are kept by `store`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import secrets
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernel.errors import ConfigurationError, FractalError, RunLocked, UsageError
+from kernel.operations import PROTECTED
+
+_ALPHABET = (
+    "23456789bcdfghjkmnpqrstvwxz"  # no vowels, no look-alikes: ids are read aloud and never spell a word
+)
+_PREFIX = {"system": "system", "tool": "tool", "operation": "op"}
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A folder with `system/` (what it can do) and `state/` (what it did); tools act on `folder`."""
+
+    folder: Path
+    root: Path
+    shipped: Path
+
+    @staticmethod
+    def find(folder: Path, shipped: Path) -> Workspace:
+        """The workspace that `folder` belongs to; elsewhere `.fractal/`, made when a run starts."""
+        folder = folder.resolve()
+        if not folder.is_dir():
+            raise UsageError(f"{folder} is not a folder")
+        for place in (folder, *folder.parents):
+            if (place / "fractal.yaml").is_file() or (
+                (place / "system" / "pattern.md").is_file() and (place / "state").is_dir()
+            ):
+                return Workspace(folder, place, shipped)
+            if (place / ".fractal" / "state").is_dir():
+                return Workspace(folder, place / ".fractal", shipped)
+        return Workspace(folder, folder / ".fractal", shipped)
+
+    @property
+    def state(self) -> Path:
+        """Documents of runs, memory, messages."""
+        return self.root / "state"
+
+    @property
+    def runs(self) -> Path:
+        """One folder a run."""
+        return self.state / "runs"
+
+    @property
+    def systems(self) -> tuple[Path, ...]:
+        """The folders of instructions, the nearest first."""
+        own = self.root / "system"
+        return (own,) if own.resolve() == self.shipped.resolve() else (own, self.shipped)
+
+    @property
+    def protected(self) -> tuple[Path, ...]:
+        """Absolute paths that no operation may write, wherever the workspace lies."""
+        names = [self.root] if self.root.name == ".fractal" else [self.root / name for name in PROTECTED]
+        return tuple(path.resolve() for path in names)
+
+    def make(self) -> None:
+        """Create what is missing; `state/` is readable by its owner only."""
+        try:
+            if self.root.name == ".fractal" and not self.root.exists():
+                self.root.mkdir(parents=True)
+                (self.root / ".gitignore").write_text("*\n", "utf-8")
+            self.state.mkdir(parents=True, exist_ok=True)
+            self.state.chmod(0o700)
+            self.runs.mkdir(exist_ok=True)
+        except OSError as error:
+            raise ConfigurationError(f"{self.state}: cannot be written: {error.strerror}") from None
+
+    def new_run(self) -> str:
+        """Claim the id of a new run by exclusive creation of its folder."""
+        self.make()
+        while True:
+            run = "".join(secrets.choice(_ALPHABET) for _ in range(6))
+            try:
+                (self.runs / run).mkdir()
+            except FileExistsError:
+                continue
+            except OSError as error:
+                raise ConfigurationError(f"{self.runs}: cannot be written: {error.strerror}") from None
+            return run
+
+    def run_ids(self) -> list[str]:
+        """All runs, newest first."""
+        if not self.runs.is_dir():
+            return []
+        folders = [each for each in self.runs.iterdir() if (each / f"system-{each.name}.md").is_file()]
+        return [each.name for each in sorted(folders, key=_born, reverse=True)]
+
+
+def _born(folder: Path) -> float:
+    first = json.dumps("")
+    for line in _head(folder / f"system-{folder.name}.md"):
+        if line.startswith("created: "):
+            first = line.removeprefix("created: ")
+    try:
+        from datetime import datetime
+
+        return datetime.fromisoformat(json.loads(first)).timestamp()
+    except ValueError:
+        return folder.stat().st_mtime
+
+
+def _head(path: Path) -> Iterator[str]:
+    with path.open(encoding="utf-8", errors="replace") as handle:
+        for number, line in enumerate(handle):
+            if number > 40 or (number and line.rstrip() == "---"):
+                return
+            yield line
+
+
+def root_id(run: str) -> str:
+    """The id of a run's root document."""
+    return f"system-{run}"
+
+
+def child_id(parent: str, run: str, level: str, kind: str, step: int) -> str:
+    """The id of the child at a step, such as `op-fetch-7f3kq2-1.2`; names show the tree."""
+    _, _, numbers = parent.rpartition(f"-{run}")
+    path = f"{numbers.removeprefix('-')}.{step}" if numbers else str(step)
+    slug = re.sub(r"[^a-z0-9]+", "-", kind.lower()).strip("-") or "task"
+    return f"{_PREFIX[level]}-{slug}-{run}-{path}"
+
+
+@contextmanager
+def run_lock(folder: Path) -> Generator[None]:
+    """Hold the run for writing; the lock dies with its process. Raises `RunLocked`."""
+    handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner = os.pread(handle, 32, 0).decode("ascii", "replace").strip() or "unknown"
+            raise RunLocked(
+                f"run {folder.name} is held by process {owner}; "
+                f"wait for it, or `fractal cancel {folder.name}`"
+            ) from None
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(handle)
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether a process is working on the run."""
+    try:
+        with run_lock(folder):
+            return False
+    except RunLocked:
+        return True
+
+
+def drop(folder: Path, kind: str, **values: Any) -> Path:
+    """Leave a message for a run (answer, approve, reject, cancel), whoever holds it. Returns its file."""
+    inbox = folder / "inbox"
+    inbox.mkdir(exist_ok=True)
+    number = len(list(inbox.iterdir()))
+    while True:
+        path = inbox / f"{number:04d}-{kind}.json"
+        try:
+            with path.with_suffix(".tmp").open("x", encoding="utf-8") as handle:
+                json.dump({"kind": kind, **values}, handle)
+                handle.flush()
+                os.fsync(handle.fileno())
+            os.link(path.with_suffix(".tmp"), path)
+        except FileExistsError:
+            number += 1
+            continue
+        path.with_suffix(".tmp").unlink(missing_ok=True)
+        return path
+
+
+def messages(folder: Path, kinds: Sequence[str]) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    """The messages of these kinds, oldest first; whoever has acted on one removes its file."""
+    inbox = folder / "inbox"
+    if not inbox.is_dir():
+        return
+    for path in sorted(inbox.glob("*.json")):
+        if path.stem.partition("-")[2] in kinds:
+            try:
+                yield path, json.loads(path.read_text("utf-8"))
+            except (OSError, ValueError) as error:
+                raise FractalError(f"{path}: not a message: {error}; remove it") from None

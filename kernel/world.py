@@ -1,0 +1,205 @@
+"""What a loop finds around it (its world), and one document while its loop is being advanced (held)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from kernel.budget import Amount, Bounds, Ledger
+from kernel.document import Document, Fold, Note, Step
+from kernel.events import Event, Kind, Listener, now, silent
+from kernel.operations import OperationContext
+from kernel.replies import ReplyLog
+from kernel.responder import Ladder
+from kernel.sandbox import Sandbox
+from kernel.store import Append, Change, Save, Store
+from kernel.text import fingerprint
+from kernel.tools import Catalogue, Tool
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What the person who started the run has decided, beyond the bounds."""
+
+    fuse: str = "auto"  # auto, always, never: one call for §1 and §2
+    approve: tuple[str, ...] = ()  # effects that need an approval before each step
+    yes: bool = False  # approve them all
+    plan_only: bool = False  # stop after the root's PLAN
+    assume: str = ""  # rerun or done: for interrupted steps that cannot be looked at
+    network: bool = False  # commands in the sandbox may use it
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])  # of operations, by name
+
+
+@dataclass
+class World:
+    """Everything that the loops of one run share in one process."""
+
+    run: str
+    folder: Path  # that operations act on
+    store: Store
+    log: ReplyLog
+    catalogue: Catalogue
+    ladder: Ladder
+    sandbox: Sandbox
+    artifacts: Path
+    bounds: Bounds = field(default_factory=Bounds)
+    policy: Policy = field(default_factory=Policy)
+    protected: tuple[Path, ...] = ()
+    listener: Listener = silent
+    redact: Callable[[str], str] = lambda text: text
+    seconds: Callable[[], float] = lambda: 0.0  # of activity in this session
+    deadline: str = ""
+    stopping: str = ""  # interrupted, exhausted or cancelled, once the run is being stopped
+
+    def context(self, tool: Tool) -> OperationContext:
+        """What an operation gets."""
+        return OperationContext(
+            self.folder,
+            self.sandbox,
+            self.policy.settings,
+            tool.timeout,
+            self.protected,
+            tool.effects,
+            self.policy.network,
+        )
+
+
+class Held:
+    """One document while its loop is advanced: every change goes through here, and so to the disk."""
+
+    def __init__(self, world: World, document: Document) -> None:
+        self.world = world
+        self.doc = document
+        self._written = document
+        self._entries: dict[int, Step] = {}
+        own = world.log.spent(document.meta.id)
+        self.ledger = Ledger.of(
+            document, Amount(own.calls, own.prompt_tokens + own.completion_tokens, own.usd)
+        )
+
+    @property
+    def id(self) -> str:
+        """The loop's id."""
+        return self.doc.meta.id
+
+    @property
+    def root(self) -> bool:
+        """Whether this is the loop of the whole run."""
+        return not self.doc.meta.parent
+
+    @property
+    def atomic(self) -> bool:
+        """At this depth or with this little context no guided loop starts: one reply names one operation."""
+        meta = self.doc.meta
+        context = int(meta.budget.get("context", self.world.bounds.context(meta.depth)))
+        return meta.depth >= self.max_depth or context < self.world.bounds.min_context
+
+    @property
+    def may_split(self) -> bool:
+        """Whether this loop may have children (which may themselves be atomic)."""
+        return not self.atomic
+
+    @property
+    def max_depth(self) -> int:
+        """From which depth on loops are atomic."""
+        return int(self.doc.meta.budget.get("max_depth", self.world.bounds.max_depth))
+
+    def attempted(self) -> list[Step]:
+        """The steps of this attempt, as they went where they have begun."""
+        return [self.doc.steps.get(n, step) for n, step in self.doc.planned.items()]
+
+    def emit(self, kind: Kind, **data: Any) -> None:
+        """Tell whoever watches."""
+        meta = self.doc.meta
+        self.world.listener(Event(kind, meta.run, meta.id, meta.parent, meta.level, meta.type, data))
+
+    def note(self, number: int, key: str, text: str, origin: str = "kernel", source: str = "") -> None:
+        """Add a note; it reaches the disk with the next save."""
+        self.doc = self.doc.with_notes(number, Note(key, text, origin, source))
+
+    def meta(self, **changes: Any) -> None:
+        """Change META; it reaches the disk with the next save."""
+        self.doc = self.doc.having(**changes)
+
+    def derive(self, phase: str, **inputs: Any) -> None:
+        """Record the hashes of what a phase was derived from."""
+        hashes = {name: fingerprint(value) for name, value in inputs.items()}
+        self.meta(derived={**self.doc.meta.derived, phase: hashes})
+
+    def save(self, *after: Change, wake: tuple[str, ...] = ()) -> None:
+        """Write the whole document, then the other changes, then wake."""
+        self.meta(updated=now(), spent=self.spent(), deadline=self.world.deadline)
+        self.world.store.commit([Save(self.doc), *after], wake)
+        self._entries.clear()
+        self._written = self.doc
+
+    def put(self, step: Step) -> None:
+        """Change a step of §3; it reaches the disk with the next flush."""
+        self.doc = self.doc.with_step(step)
+        self._entries[step.n] = step
+
+    def flush(self, *after: Change, wake: tuple[str, ...] = ()) -> None:
+        """Append the changed steps, then make the other changes, then wake."""
+        changes: list[Change] = (
+            [Append(self._written, tuple(self._entries.values()))] if self._entries else []
+        )
+        if changes or after or wake:
+            self.world.store.commit([*changes, *after], wake)
+        self._entries.clear()
+        self._written = self.doc
+
+    def spent(self) -> dict[str, Any]:
+        """What this loop and its ended children have cost so far."""
+        own = self.world.log.spent(self.id)
+        total: dict[str, Any] = {
+            "calls": own.calls,
+            "prompt_tokens": own.prompt_tokens,
+            "completion_tokens": own.completion_tokens,
+            "instruction_tokens": sum(int(rung.get("instr", 0)) for rung in self.doc.meta.rungs),
+            "usd": own.usd,
+        }
+        for step in self.doc.steps.values():
+            for key, value in step.evidence.get("spent", {}).items():
+                if key in total:
+                    total[key] += value
+        total["usd"] = round(total["usd"], 9)
+        if own.overrun.prompt_tokens or own.overrun.completion_tokens or own.overrun.usd:
+            total["overrun"] = {
+                "tokens": own.overrun.prompt_tokens + own.overrun.completion_tokens,
+                "usd": own.overrun.usd,
+            }
+        if self.root:
+            total["seconds"] = round(self.world.seconds(), 3)
+        return total
+
+    def answered(self, phase: str, rung: str, **figures: Any) -> None:
+        """Record in META which rung answered what, at what cost; a DO phase's asks are summed up."""
+        attempt = self.doc.meta.attempt
+        rungs = list(self.doc.meta.rungs)
+        entry: dict[str, Any] = {"attempt": attempt, "phase": phase, "rung": rung, **figures}
+        last = rungs[-1] if rungs else {}
+        if phase == "do" and all(
+            last.get(key) == entry.get(key) for key in ("attempt", "phase", "rung", "model")
+        ):
+            numbers = {key: value for key, value in figures.items() if isinstance(value, int | float)}
+            rungs[-1] = {
+                **last,
+                **{key: round(last.get(key, 0) + value, 9) for key, value in numbers.items()},
+            }
+        else:
+            rungs.append(entry)
+        self.meta(rungs=tuple(rungs))
+
+    def fold(self, decision: str, *notes: Note) -> None:
+        """End this attempt: §2 and §4 shrink to what was learned, and PLAN begins again."""
+        plan = self.doc.section(2)
+        approach = tuple(note for note in plan.notes if note.key == "approach")
+        fold = Fold(self.doc.meta.attempt, decision, (*approach, *notes))
+        base = max([self.doc.meta.base, *plan.steps, *self.doc.steps])
+        sections = dict(self.doc.sections)
+        sections[2] = replace(plan, folds=(*plan.folds, fold), notes=(), steps={})
+        sections.pop(4, None)
+        self.doc = Document(self.doc.meta, sections)
+        self.meta(phase="plan", attempt=self.doc.meta.attempt + 1, base=base, waiting=None)

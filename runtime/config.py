@@ -1,0 +1,194 @@
+"""Settings: flags, then `FRACTAL_*`, then `fractal.yaml`, then the user's own file, then the defaults.
+
+Every threshold has a name, a default and a place here; docs/configuration.md is generated from this file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from kernel.budget import Bounds
+from kernel.errors import ConfigurationError
+
+Profile = Literal["compact", "standard", "large"]
+SCALE: Mapping[str, int] = {"compact": 1, "standard": 4, "large": 16}
+"""How much the work context grows for a model of 8k, 32k and 128k tokens."""
+_DEFAULTS = Bounds()
+
+
+class Price(BaseModel):
+    """What a model costs, in USD for a million tokens."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    input: float = Field(0.0, ge=0)
+    output: float = Field(0.0, ge=0)
+
+
+class Rung(BaseModel):
+    """One rung of the ladder."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    model: str = Field(description="`reflex`, `person`, or a model as `--model` takes it")
+    tier: Literal["worker", "oversight"] = Field("worker", description="a small model, or a large one")
+    api_base: str | None = Field(None, description="address of a server that speaks the provider's protocol")
+    price: Price | None = Field(None, description="USD for a million tokens, where none is known")
+    timeout: float = Field(120.0, gt=0, description="seconds for one call")
+    phases: tuple[str, ...] = Field(
+        (), description="phases that it may fill (understand, plan, do, check); empty: all"
+    )
+    options: dict[str, Any] = Field(default_factory=dict, description="passed on to the responder")
+
+
+class Config(BaseModel):
+    """All settings, each with its default."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    model: str | None = Field(
+        None,
+        description="the model: a litellm name, `llama:PATH.gguf`, `mailbox`, "
+        "`replay:RUN`, `scripted:FILE` or `reflex`",
+    )
+    api_base: str | None = Field(None, description="address of the model's server")
+    price: Price | None = Field(None, description="price of `model`, where none is known")
+    ladder: tuple[Rung, ...] = Field(
+        (), description="the rungs, cheapest first; empty: reflex, then `model`, then a person"
+    )
+    profile: Profile = Field("compact", description="work context for a model of 8k, 32k or 128k tokens")
+    fuse: Literal["auto", "always", "never"] = Field(
+        "auto", description="one call for UNDERSTAND and PLAN together"
+    )
+    sandbox: Literal["auto", "bwrap", "off"] = Field(
+        "auto", description="where commands run; `off` runs them without a sandbox"
+    )
+    network: bool = Field(False, description="whether commands in the sandbox may use the network")
+    approve: tuple[Literal["read", "write", "network", "shell"], ...] = Field(
+        (), description="effects that need a person's approval before each step"
+    )
+    max_depth: int = Field(
+        _DEFAULTS.max_depth, ge=0, le=8, description="from this depth on a loop is one operation"
+    )
+    retries: int = Field(_DEFAULTS.retries, ge=0, le=10, description="attempts after the first")
+    questions: int = Field(_DEFAULTS.questions, ge=0, description="that a run may ask a person")
+    calls: int = Field(_DEFAULTS.calls, ge=1, description="model calls a run")
+    tokens: int = Field(_DEFAULTS.tokens, ge=1, description="prompt and completion tokens a run")
+    usd: float | None = Field(_DEFAULTS.usd, ge=0, description="cost a run; null lifts the limit")
+    seconds: float = Field(
+        _DEFAULTS.seconds, gt=0, description="of activity a run; waiting for a person does not count"
+    )
+    context_system: int = Field(
+        _DEFAULTS.context_system, ge=0, description="tokens of work context at depth 0"
+    )
+    context_tool: int = Field(_DEFAULTS.context_tool, ge=0, description="tokens of work context at depth 1")
+    context_operation: int = Field(
+        _DEFAULTS.context_operation, ge=0, description="tokens of work context deeper down"
+    )
+    min_context: int = Field(_DEFAULTS.min_context, ge=0, description="a loop with less is one operation")
+    side_by_side: int = Field(
+        _DEFAULTS.side_by_side, ge=1, le=64, description="steps of a loop at the same time"
+    )
+    repairs: int = Field(
+        _DEFAULTS.repairs, ge=0, le=5, description="times that a reply of the wrong form is asked for again"
+    )
+    reply_tokens: int = Field(
+        _DEFAULTS.reply_tokens, ge=64, description="the longest reply that is asked for"
+    )
+    result_chars: int = Field(
+        _DEFAULTS.result_chars, ge=200, description="of a result that stand in the document"
+    )
+    same_failure: int = Field(_DEFAULTS.same_failure, ge=1, description="times that the same call may fail")
+    fsync: bool = Field(True, description="whether every write reaches the disk before the run goes on")
+    operations: dict[str, dict[str, Any]] = Field(
+        default_factory=dict,
+        description="settings of operations, by name, such as `fetch: {allow_private: true}`",
+    )
+
+    def bounds(self) -> Bounds:
+        """The kernel's bounds, with the work context scaled by the profile."""
+        scale = SCALE[self.profile]
+        names = {name for name in Bounds.__dataclass_fields__ if name in Config.model_fields}
+        values = {name: getattr(self, name) for name in names}
+        for name in ("context_system", "context_tool", "context_operation"):
+            values[name] *= scale
+        return Bounds(**values)
+
+
+def user_file() -> Path:
+    """The user's own configuration file (XDG)."""
+    base = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
+    return Path(base) / "fractal" / "fractal.yaml"
+
+
+def load(root: Path, flags: Mapping[str, Any]) -> tuple[Config, dict[str, str]]:
+    """The effective settings, and where each comes from; raises `ConfigurationError` that names the place."""
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    layers: list[tuple[str, Mapping[str, Any]]] = [
+        (str(user_file()), _read(user_file())),
+        (str(root / "fractal.yaml"), _read(root / "fractal.yaml")),
+        ("FRACTAL_*", _environment()),
+        ("flag", {key: value for key, value in flags.items() if value is not None}),
+    ]
+    for where, layer in layers:
+        _check(where, layer)
+        for key, value in layer.items():
+            values[key] = value
+            sources[key] = f"FRACTAL_{key.upper()}" if where == "FRACTAL_*" else where
+    return Config.model_validate(values), {name: sources.get(name, "default") for name in Config.model_fields}
+
+
+def _check(where: str, layer: Mapping[str, Any]) -> None:
+    try:
+        Config.model_validate(dict(layer))
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(map(str, first["loc"]))
+        if first["type"] == "extra_forbidden":
+            import difflib
+
+            near = difflib.get_close_matches(name, Config.model_fields, 1)
+            hint = f"; did you mean {near[0]}?" if near else "; `fractal config` lists all"
+            raise ConfigurationError(f"{where}: there is no setting {name}{hint}") from None
+        raise ConfigurationError(f"{where}: {name}: {first['msg']}") from None
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    if not path.is_file():
+        return {}
+    import yaml
+
+    try:
+        data = yaml.safe_load(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error}") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark else ""
+        raise ConfigurationError(f"{path}{line}: not YAML: {getattr(error, 'problem', error)}") from None
+    if data is None:
+        return {}
+    if not isinstance(data, dict):
+        raise ConfigurationError(f"{path}: a mapping of settings is needed")
+    return data
+
+
+def _environment() -> Mapping[str, Any]:
+    """`FRACTAL_MODEL=…` and so on; values are YAML, so that numbers and lists work."""
+    found: dict[str, Any] = {}
+    for name in Config.model_fields:
+        text = os.environ.get(f"FRACTAL_{name.upper()}")
+        if text is not None:
+            import yaml
+
+            try:
+                found[name] = text if name in ("model", "api_base") else yaml.safe_load(text)
+            except yaml.YAMLError:
+                raise ConfigurationError(f"FRACTAL_{name.upper()}: {text!r} cannot be read") from None
+    return found

@@ -1,0 +1,399 @@
+"""Fractal from Python: start a run, go on with it, speak to it, read it; what the command line uses."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from kernel.evidence import cut
+
+from kernel.document import Document, Meta, Note, Section
+from kernel.engine import Clock, Engine
+from kernel.errors import ConfigurationError, DocumentError, Exit, FractalError, UsageError
+from kernel.events import Event, Listener, now, silent
+from kernel.loop import Outcome, next_prompt, outcome
+from kernel.markdown import parse
+from kernel.prompt import Prompt
+from kernel.replies import ReplyLog
+from kernel.responder import Ladder
+from kernel.sandbox import Sandbox, redact
+from kernel.steps import Waiting
+from kernel.store import FileStore, Save
+from kernel.tools import Catalogue
+from kernel.workspace import Workspace, drop, is_locked, root_id, run_lock
+from kernel.world import Held, Policy, World
+from runtime import config as settings_of
+from runtime.ladder import build
+
+CONTEXT_CHARS = 12_000
+"""Of a context file or of piped data, what stands in §1; the whole is kept in artifacts/."""
+
+Asker = Callable[[str], Awaitable[str]]
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """How a run ended, or what it waits for."""
+
+    run: str
+    id: str
+    status: str
+    exit: Exit
+    path: Path
+    output: str = ""
+    reason: str = ""
+    question: str = ""
+    waiting: str = ""
+    spent: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """A line of `fractal ls`."""
+
+    run: str
+    id: str
+    status: str
+    task: str
+    created: str
+    updated: str
+    spent: Mapping[str, Any]
+    folder: str
+
+
+def shipped_system() -> Path:
+    """The packed instructions, else the repository's, else `FRACTAL_SYSTEM`."""
+    here = Path(__file__).parent
+    for place in (here / "_system", here.parent / "system", Path(os.environ.get("FRACTAL_SYSTEM", "-"))):
+        if (place / "pattern.md").is_file():
+            return place
+    raise FractalError("the instructions (system/) are missing; install again, or set FRACTAL_SYSTEM")
+
+
+class Fractal:
+    """A workspace, its settings and its ladder. Cheap to make: nothing is read before it is needed."""
+
+    def __init__(
+        self,
+        folder: str | Path = ".",
+        *,
+        settings: Mapping[str, Any] | None = None,
+        ladder: Ladder | None = None,
+        on_event: Listener = silent,
+        person: Asker | None = None,
+    ) -> None:
+        self.workspace = Workspace.find(Path(folder), shipped_system())
+        self.config, self.sources = settings_of.load(self.workspace.root, settings or {})
+        self._ladder = ladder
+        self._listener = on_event
+        self._person = person
+
+    @property
+    def ladder(self) -> Ladder:
+        """The rungs, cheapest first."""
+        if self._ladder is None:
+            self._ladder = build(self.config, self.workspace.systems, self.workspace.state)
+        return self._ladder
+
+    def catalogue(self) -> Catalogue:
+        """The tools and operations that the system has."""
+        return Catalogue(self.workspace.systems)
+
+    # ---- doing ----
+
+    async def run(
+        self,
+        task: str,
+        *,
+        context: Sequence[tuple[str, str]] = (),
+        after: str | None = None,
+        plan_only: bool = False,
+        yes: bool = False,
+    ) -> RunResult:
+        """Start a run. `context` holds pairs of source and text; `after` an earlier run to follow up."""
+        if not task.strip():
+            raise UsageError('the task is empty; say what is to be done: fractal run "…"')
+        earlier = self._prior(after) if after else []
+        ladder = self.ladder  # a wrong setting is told before anything is written
+        run = self.workspace.new_run()
+        folder = self.workspace.runs / run
+        with run_lock(folder):
+            world, clock = self._world(run, folder, ladder, Policy(), 0.0)
+            pieces = [
+                Note("context", text, "tool:file", source) for source, text in self._shelved(world, context)
+            ]
+            document = self._root(run, task, [*earlier, *pieces])
+            world.store.commit([Save(document)])
+            self._emit_start(document)
+            return await self._drive(world, folder, clock, Policy(plan_only=plan_only, yes=yes))
+
+    async def resume(
+        self, run: str | None = None, *, assume: str = "", redo: bool = False, yes: bool = False
+    ) -> RunResult:
+        """Go on with a run (the newest unfinished one when none is named)."""
+        run = self.find(run) if run else self._newest_unfinished()
+        folder = self.workspace.runs / run
+        with run_lock(folder):
+            root = self._root_document(run)
+            if root.ended:
+                return self._result(root, Waiting("nothing"))
+            earlier = float(root.meta.spent.get("seconds", 0.0))
+            world, clock = self._world(run, folder, self.ladder, Policy(), earlier)
+            world.folder = Path(root.meta.folder)
+            self._emit_start(root)
+            return await self._drive(world, folder, clock, Policy(assume=assume, yes=yes))
+
+    async def replay(self, run: str, model: str | None = None) -> RunResult:
+        """The task of an earlier run again: from its log of replies, or with another model."""
+        run = self.find(run)
+        root = self._root_document(run)
+        given = [(note.source, note.text) for note in root.section(1).notes if note.origin == "tool:file"]
+        again = Fractal(
+            self.workspace.folder,
+            settings={**self._flags(), "model": model or f"replay:{run}", "ladder": None},
+            on_event=self._listener,
+            person=self._person,
+        )
+        return await again.run(root.text(1, "task"), context=given)
+
+    async def _drive(self, world: World, folder: Path, clock: Clock, policy: Policy) -> RunResult:
+        world.policy = _with_settings(policy, self.config)
+        while True:
+            engine = Engine(world, folder, clock)
+            world.store = FileStore(folder, engine.wake, fsync=self.config.fsync)
+            world.stopping = ""
+            got = await engine.drive()
+            root = world.store.load(root_id(world.run))
+            result = self._result(root, got)
+            if result.waiting == "person" and self._person and root.note(1, "question"):
+                with clock.patient():
+                    text = await self._person(result.question)
+                if text.strip():
+                    drop(folder, "answer", text=text)
+                    continue
+            self._listener(
+                Event(
+                    "run_finished",
+                    world.run,
+                    root.meta.id,
+                    data={
+                        "status": result.status,
+                        "exit": int(result.exit),
+                        "output": result.output,
+                        "reason": result.reason,
+                        "question": result.question,
+                        "spent": dict(result.spent),
+                        "path": str(result.path),
+                    },
+                )
+            )
+            return result
+
+    def _world(
+        self, run: str, folder: Path, ladder: Ladder, policy: Policy, earlier: float
+    ) -> tuple[World, Clock]:
+        clock = Clock(earlier)
+        bounds = self.config.bounds()
+        _refuse_unknown_price(ladder, bounds.usd)
+        world = World(
+            run,
+            self.workspace.folder,
+            FileStore(folder, fsync=self.config.fsync),
+            ReplyLog(folder / "calls.jsonl"),
+            self.catalogue(),
+            ladder,
+            Sandbox(self.config.sandbox, self.config.network),
+            folder / "artifacts",
+            bounds,
+            policy,
+            self.workspace.protected,
+            self._listener,
+            lambda text: redact(text, os.environ),
+            clock.seconds,
+        )
+        left = bounds.seconds - earlier
+        world.deadline = (datetime.now(UTC) + timedelta(seconds=max(left, 0))).isoformat(timespec="seconds")
+        return world, clock
+
+    def _root(self, run: str, task: str, context: Sequence[Note]) -> Document:
+        bounds = self.config.bounds()
+        budget: dict[str, Any] = {"calls": bounds.calls, "tokens": bounds.tokens}
+        if bounds.usd is not None:
+            budget["usd"] = bounds.usd
+        budget |= {"seconds": bounds.seconds, "context": bounds.context(0), "max_depth": bounds.max_depth}
+        meta = Meta(
+            root_id(run), run, created=now(), updated=now(), folder=str(self.workspace.folder), budget=budget
+        )
+        return Document(meta, {1: Section(notes=(Note("task", task, "person"), *context))})
+
+    def _shelved(self, world: World, context: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+        given: list[tuple[str, str]] = []
+        for number, (source, text) in enumerate(context, 1):
+            if len(text) > CONTEXT_CHARS:
+                whole = world.store.shelve(f"context-{number}.txt", text)
+                text = cut(text, CONTEXT_CHARS, whole)
+            given.append((source, text))
+        return given
+
+    def _prior(self, after: str) -> list[Note]:
+        root = self._root_document(self.find(after))
+        said = f"Task: {root.text(1, 'task')}\nOutput: {root.text(5, 'result') or root.meta.status}"
+        return [Note("context", said, "kernel", f"run {root.meta.run}")]
+
+    def _emit_start(self, root: Document) -> None:
+        data = {
+            "task": root.text(1, "task"),
+            "folder": root.meta.folder,
+            "rungs": [r.name for r in self.ladder],
+        }
+        self._listener(Event("run_started", root.meta.run, root.meta.id, data=data))
+
+    def _result(self, root: Document, got: Outcome | Waiting) -> RunResult:
+        path = self.workspace.runs / root.meta.run / f"{root.meta.id}.md"
+        meta = root.meta
+        if isinstance(got, Outcome) and got.status == "interrupted":
+            return RunResult(meta.run, meta.id, "interrupted", Exit.INTERRUPTED, path, spent=meta.spent)
+        if root.ended:
+            end = outcome(root)
+            output = end.result or end.partial
+            return RunResult(
+                meta.run,
+                meta.id,
+                meta.status,
+                end.exit,
+                path,
+                output,
+                end.error,
+                end.question,
+                spent=meta.spent,
+            )
+        waiting = got if isinstance(got, Waiting) else Waiting("children")
+        return RunResult(
+            meta.run,
+            meta.id,
+            "waiting",
+            Exit.WAITING,
+            path,
+            question=waiting.question,
+            waiting=waiting.on,
+            spent=meta.spent,
+        )
+
+    # ---- a person's part ----
+
+    def tell(self, run: str, kind: str, **values: Any) -> bool:
+        """Leave a message (answer, approve, reject, cancel) for a run; True when a process works on it."""
+        folder = self.workspace.runs / self.find(run)
+        root = self._root_document(folder.name)
+        if root.ended:
+            raise UsageError(f"run {folder.name} has ended ({root.meta.status}); there is nothing to {kind}")
+        drop(folder, kind, **values)
+        return is_locked(folder)
+
+    def feedback(self, run: str, good: bool, why: str = "") -> Path:
+        """Say whether a run's result was good; it stands in the run's folder, for learning to read."""
+        folder = self.workspace.runs / self.find(run)
+        return drop(folder, "feedback", good=good, why=why, at=now())
+
+    # ---- reading ----
+
+    def find(self, name: str) -> str:
+        """The run that a name means: its id, a document's id or path, or a unique beginning."""
+        stem = Path(name).stem
+        runs = self.workspace.run_ids()
+        exact = [run for run in runs if run == name or f"-{run}" in stem]
+        found = exact or [run for run in runs if run.startswith(name)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise UsageError(f"{name} could be {', '.join(found[:6])}; give more letters")
+        raise UsageError(f"there is no run {name} in {self.workspace.runs}; `fractal ls` lists them")
+
+    def documents(self, run: str) -> list[Document]:
+        """All documents of a run, parents before children; a broken one raises `DocumentError`."""
+        store = FileStore(self.workspace.runs / self.find(run))
+        return [store.peek(loop_id) for loop_id in store.list()]
+
+    def path(self, name: str) -> Path:
+        """The file of a document: by its id or path, or a run's id for its root."""
+        run = self.find(name)
+        stem = Path(name).stem
+        for loop_id in (stem, root_id(run)):
+            path = self.workspace.runs / run / f"{loop_id}.md"
+            if path.is_file():
+                return path
+        raise UsageError(f"there is no document {name}")
+
+    def document(self, name: str) -> Document:
+        """A document by its id or path, or a run's root by the run's id."""
+        path = self.path(name)
+        return parse(path.read_bytes(), str(path))
+
+    def runs(self) -> list[RunSummary]:
+        """All runs, newest first; a run whose root cannot be read is shown as broken."""
+        return [self._summary(run) for run in self.workspace.run_ids()]
+
+    def _summary(self, run: str) -> RunSummary:
+        try:
+            root = self._root_document(run)
+        except DocumentError as error:
+            return RunSummary(run, root_id(run), "broken", str(error), "", "", {}, "")
+        meta = root.meta
+        return RunSummary(
+            run,
+            meta.id,
+            meta.status,
+            root.text(1, "task"),
+            meta.created,
+            meta.updated,
+            meta.spent,
+            meta.folder,
+        )
+
+    def prompt(self, name: str, step: int = 0) -> tuple[str, Prompt]:
+        """The phase and exactly the prompt that the next call for this document would send."""
+        document = self.document(name)
+        run = document.meta.run
+        folder = self.workspace.runs / run
+        world, _ = self._world(run, folder, self.ladder, Policy(), 0.0)
+        return next_prompt(Held(world, document), step)
+
+    def _root_document(self, run: str) -> Document:
+        path = self.workspace.runs / run / f"{root_id(run)}.md"
+        return FileStore(path.parent).peek(root_id(run))
+
+    def _newest_unfinished(self) -> str:
+        for summary in self.runs():
+            if summary.status not in ("complete", "failed", "escalated", "exhausted", "cancelled", "broken"):
+                return summary.run
+        raise UsageError("there is no unfinished run; `fractal ls` lists all")
+
+    def _flags(self) -> dict[str, Any]:
+        return {name: getattr(self.config, name) for name, where in self.sources.items() if where == "flag"}
+
+
+def _with_settings(policy: Policy, config: settings_of.Config) -> Policy:
+    return replace(
+        policy,
+        fuse=config.fuse,
+        approve=tuple(config.approve),
+        network=config.network,
+        settings=config.operations,
+    )
+
+
+def _refuse_unknown_price(ladder: Ladder, usd: float | None) -> None:
+    """A model without a known price cannot be held to a limit of money: refused before it costs anything."""
+    if usd is None:
+        return
+    for responder in ladder:
+        if getattr(responder, "price", "free") is None:
+            raise ConfigurationError(
+                f"no price is known for {responder.name}, so the limit of USD {usd:g} cannot be kept; give "
+                "`price: {input: …, output: …}` (USD for a million tokens) in fractal.yaml, or lift the limit: "
+                "`usd: null`"
+            )

@@ -1,0 +1,83 @@
+"""Builds the ladder from the settings: reflex, then the model or the named rungs, then a person."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kernel.responder import Ladder, Responder
+from runtime.config import Config, Rung
+
+KEYS: Mapping[str, str] = {
+    "ANTHROPIC_API_KEY": "anthropic/claude-sonnet-4-5",
+    "OPENAI_API_KEY": "openai/gpt-5-mini",
+    "GEMINI_API_KEY": "gemini/gemini-2.5-flash",
+    "MISTRAL_API_KEY": "mistral/mistral-medium-latest",
+    "OPENROUTER_API_KEY": "openrouter/openai/gpt-5-mini",
+    "DEEPSEEK_API_KEY": "deepseek/deepseek-chat",
+    "GROQ_API_KEY": "groq/llama-3.3-70b-versatile",
+}
+"""Without a setting, the first provider whose key is set, and its model for everyday work."""
+
+
+def default_model() -> str | None:
+    """The model of the first provider whose key is in the environment."""
+    return next((model for key, model in KEYS.items() if os.environ.get(key)), None)
+
+
+def rungs(config: Config) -> list[Rung]:
+    """The rungs that the settings mean."""
+    if config.ladder:
+        return list(config.ladder)
+    model = config.model or default_model()
+    named = [Rung.model_validate({"model": "reflex"})]
+    if model and model != "reflex":
+        named.append(Rung(model=model, api_base=config.api_base, price=config.price))
+    return [*named, Rung.model_validate({"model": "person"})]
+
+
+def build(config: Config, systems: Sequence[Path], state: Path) -> Ladder:
+    """The ladder; a rung's library is imported when it is first asked. Raises `ConfigurationError`."""
+    return Ladder(tuple(_responder(rung, config, systems, state) for rung in rungs(config)))
+
+
+def _responder(rung: Rung, config: Config, systems: Sequence[Path], state: Path) -> Responder:
+    if rung.model == "reflex":
+        from runtime.responders.reflex import Reflex
+
+        return Reflex(systems)
+    if rung.model == "person":
+        from runtime.responders.human import Human
+
+        return Human()
+    from runtime.responders import make_responder
+
+    settings: dict[str, Any] = {"timeout": rung.timeout, **rung.options}
+    if rung.api_base:
+        settings["api_base"] = rung.api_base
+    if rung.price:
+        settings["price"] = rung.price.model_dump()
+    responder = make_responder(rung.model, tier=rung.tier, settings=settings, state=state)
+    return Limited(responder, rung.phases) if rung.phases else responder
+
+
+class Limited:
+    """A rung that may fill only some phases: in the others it passes."""
+
+    def __init__(self, responder: Responder, phases: Sequence[str]) -> None:
+        self._responder = responder
+        self._phases = frozenset(phases) | ({"fused"} if {"understand", "plan"} <= set(phases) else set())
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything but `answer` is the responder's own."""
+        return getattr(self._responder, name)
+
+    async def answer(self, ask: Any) -> Any:
+        """Pass in the phases that are not this rung's."""
+        from kernel.errors import Declined
+
+        if ask.phase not in self._phases:
+            raise Declined(f"{self._responder.name} does not fill {ask.phase.upper()}")
+        return await self._responder.answer(ask)
