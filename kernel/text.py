@@ -26,7 +26,10 @@ COMMIT = "<!-- rev "
 """How a commit line begins. No embedded text may hold such a line, so what stands there is always ours."""
 
 _BLANK = " \t\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
-_NEEDS_ESCAPE = re.compile(f"[{INVISIBLE}]|[{_BLANK}](?=\n|\\Z)|(?m:^)<(?=!-- rev )")
+_HIDDEN = re.compile(f"[{INVISIBLE}]")
+_TRAILING = re.compile(f"(?m:[{_BLANK}]$)")
+_OUR_COMMIT = re.compile(f"(?m:^)<(?={COMMIT[1:]})")
+_TO_ESCAPE = re.compile("|".join(each.pattern for each in (_HIDDEN, _TRAILING, _OUR_COMMIT)))
 _ESCAPE = re.compile(r"\\(\\|u\{([0-9a-f]{1,6})\})")
 _NOT_TAME = re.compile(r"[<&\t]|```|~~~|!\[|\]:")
 _FENCE = re.compile(r"(~{3,})text( esc)?")
@@ -36,7 +39,7 @@ QUOTE_LIMIT = 4_000
 
 def block(text: str, *, fenced: bool = False, pad: str = "") -> list[str]:
     """The lines that embed `text`; with `fenced` always as a fence, so that it reads as data."""
-    escaped = _NEEDS_ESCAPE.search(text) is not None
+    escaped = _needs_escape(text)
     body = _escape(text) if escaped else text
     tame = not escaped and len(text) <= QUOTE_LIMIT and text.strip() and not _NOT_TAME.search(text)
     if tame and not fenced:
@@ -86,8 +89,14 @@ def _read_fence(lines: Sequence[str], start: int, where: str, pad: str, fence: s
     return "\n".join([line[len(pad) :] for line in inside]), end + 1
 
 
+def _needs_escape(text: str) -> bool:  # three searches take a third of the time of one for all three
+    return bool(
+        _HIDDEN.search(text) or _TRAILING.search(text) or (COMMIT in text and _OUR_COMMIT.search(text))
+    )
+
+
 def _escape(text: str) -> str:
-    return _NEEDS_ESCAPE.sub(lambda hit: f"\\u{{{ord(hit[0]):x}}}", text.replace("\\", "\\\\"))
+    return _TO_ESCAPE.sub(lambda hit: f"\\u{{{ord(hit[0]):x}}}", text.replace("\\", "\\\\"))
 
 
 def _unescape(text: str) -> str:
@@ -101,16 +110,13 @@ def _unescaped(hit: re.Match[str]) -> str:
     return chr(code) if code <= 0x10FFFF else hit[0]
 
 
-_HIDDEN_IN_JSON = re.compile(f"[{INVISIBLE}]")
-
-
 def to_json(value: Any) -> str:
     """One line of JSON, readable, with every invisible character escaped.
 
     JSON has one limit: two lone surrogates that stand side by side are read back as the character they form.
     """
     text = json.dumps(value, ensure_ascii=False)
-    return text if text.isprintable() else _HIDDEN_IN_JSON.sub(_json_escape, text)
+    return text if text.isprintable() else _HIDDEN.sub(_json_escape, text)
 
 
 def _json_escape(hit: re.Match[str]) -> str:
