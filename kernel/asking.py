@@ -44,6 +44,7 @@ async def ask(
 ) -> Answer | Waits:
     """Ask the rung that took this attempt, and the ones above it when it hands over."""
     rung = current(held)
+    why = "no rung offers"
     while rung is not None:
         responder = held.world.ladder.rungs[rung]
         held.emit("ask_started", phase=phase, step=step, rung=responder.name)
@@ -63,7 +64,7 @@ async def ask(
             why = str(error)
         hand_over(held, phase, rung, higher, why)
         rung = higher
-    raise NobodyLeft("no rung of the ladder could answer")
+    raise NobodyLeft(f"no rung of the ladder could answer: {why}")
 
 
 def current(held: Held) -> int | None:
@@ -164,6 +165,7 @@ def _request(
             document=held.doc,
             repair=refused[-1][1] if refused else "",
             evidence=evidence,
+            rung=responder.name,
         ),
         instructions,
     )

@@ -15,8 +15,7 @@ def climb(
     """What this rung cannot do goes up: to the next rung with a new attempt, else to whoever asked."""
     taker = current(held)
     higher = above(held, taker, human=held.root) if taker is not None else None
-    attempts_left = held.doc.meta.attempt <= held.world.bounds.retries
-    if taker is not None and higher is not None and attempts_left:
+    if taker is not None and higher is not None:  # rungs are few, so this ends; it is no retry
         hand_over(held, held.doc.meta.phase, taker, higher, reason or learned.text)
         held.fold(decision, learned, *what_was_done(held))
         held.save()
@@ -25,17 +24,17 @@ def climb(
     return None
 
 
-def finish(held: Held, status: str, **texts: str) -> None:
-    """Write §5 and the end of the loop, then wake its parent."""
+def finish(held: Held, status: str, *, origin: str = "kernel", **texts: str) -> None:
+    """Write §5 (whose words are `origin`'s) and the end of the loop, then wake its parent."""
     partial = texts.get("partial") or (_last_result(held) if status != "complete" else "")
     named = {
         "result": "result",
         "error": "error" if status != "escalated" else "escalation",
         "question": "question",
     }
-    notes = [Note(named[key], text) for key, text in texts.items() if key in named and text]
+    notes = [Note(named[key], text, origin) for key, text in texts.items() if key in named and text]
     if status == "complete" and not texts.get("result"):
-        notes.append(Note("result", ""))
+        notes.append(Note("result", "", origin))
     if partial and status != "complete":
         notes.append(Note("partial result", partial))
     held.doc = held.doc.with_section(5, Section(notes=tuple(notes)))

@@ -111,11 +111,12 @@ def _decide(held: Held, verdict: Verdict, origin: str, findings: list[Finding]) 
     output = substitute(verdict.output, Views(held))
     if verdict.decision == "ACCEPT":
         held.meta(unverified=not checking.proven(held, findings))
-        finish(held, "complete", result=output)
+        finish(held, "complete", origin=origin, result=output)
         return None
     learned = Note("learned", verdict.learned or "\n".join(verdict.issues), origin)
     if verdict.decision == "RETRY":
-        if attempt > held.world.bounds.retries:
+        retried = sum(fold.decision == "retry" for fold in held.doc.section(2).folds)
+        if retried >= held.world.bounds.retries:
             finish(held, "escalated", error="max retries exceeded", partial=output, question=verdict.question)
             return None
         _hand_up_for_retry(held)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kernel import checking
-from kernel.asking import Answer, ask, current
+from kernel.asking import Answer, NobodyLeft, ask, current
 from kernel.atomic import atomic
 from kernel.budget import estimate_tokens
 from kernel.document import Document, Note, Step
@@ -64,6 +64,8 @@ async def advance(world: World, loop_id: str) -> Outcome | Waiting:
                 return _wait(held, waiting)
     except LimitReached as error:
         finish(held, "exhausted", error=str(error))
+    except NobodyLeft as error:
+        finish(held, "escalated", error=str(error))
     return outcome(held.doc)
 
 
@@ -96,16 +98,13 @@ def _other_taker(held: Held) -> bool:
 
 def outcome(document: Document) -> Outcome:
     """What §5 of an ended document says."""
-    texts = {key: document.text(5, name) for key, name in _OUTPUT.items()}
-    return Outcome(document.meta.status, **texts)
-
-
-_OUTPUT: Mapping[str, str] = {
-    "result": "result",
-    "error": "error",
-    "question": "question",
-    "partial": "partial result",
-}
+    return Outcome(
+        document.meta.status,
+        result=document.text(5, "result"),
+        error=document.text(5, "error") or document.text(5, "escalation"),
+        question=document.text(5, "question"),
+        partial=document.text(5, "partial result"),
+    )
 
 
 # ---- UNDERSTAND ------------------------------------------------------------------------------------------
@@ -193,6 +192,8 @@ async def plan(held: Held) -> Waiting | None:
         assert isinstance(reply, Plan)
         retry = held.doc.meta.attempt > 1
         gate_plan(reply, held.world.catalogue, base=held.doc.meta.base, may_split=held.may_split, retry=retry)
+        if reply.question or reply.cannot:
+            return
         before[:] = await checking.baseline(held, reply.success, retry=retry)
 
     answer = await ask(held, "fused" if fused else "plan", gate=gate)

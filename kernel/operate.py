@@ -11,7 +11,6 @@ import json
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from kernel.evidence import cut
@@ -46,7 +45,7 @@ def prepare(held: Held, step: Step, tool: Tool) -> Step:
 
 def _keep(held: Held, step: Step, number: int, touch: Touch) -> dict[str, Any]:
     before = file_hash(touch.path)
-    entry: dict[str, Any] = {"path": str(touch.path), "before": before, "after": touch.after}
+    entry: dict[str, Any] = {"path": held.world.shown(touch.path), "before": before, "after": touch.after}
     if before and touch.path.stat().st_size <= KEEP_BYTES:
         kept = held.world.artifacts / "kept" / f"{operation_id(held, step.n, step.tool)}-{number}"
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -110,7 +109,7 @@ def _ended(held: Held, step: Step, tool: Tool, result: Result) -> Step:
     text = held.world.redact(result.text)
     evidence: dict[str, Any] = {**step.evidence, **result.evidence}
     if files := step.evidence.get("files"):
-        evidence["files"] = [{**each, "after": file_hash(Path(each["path"]))} for each in files]
+        evidence["files"] = [{**each, "after": file_hash(held.world.folder / each["path"])} for each in files]
     loop_id = operation_id(held, step.n, tool.name)
     limit = held.world.bounds.result_chars
     if len(text) > limit:
@@ -175,12 +174,12 @@ def adopted(held: Held, step: Step) -> Step | None:
     )
 
 
-def looked_at(step: Step) -> str:
+def looked_at(held: Held, step: Step) -> str:
     """Whether an interrupted call happened, by its files' hashes: `done`, `not done`, or "" (unknown)."""
     files = step.evidence.get("files", [])
     if not files:
         return ""
-    present = [file_hash(Path(each["path"])) for each in files]
+    present = [file_hash(held.world.folder / each["path"]) for each in files]
     if all(now_ == each["before"] for now_, each in zip(present, files, strict=True)):
         return "not done"
     if all(

@@ -46,13 +46,17 @@ class Ask:
     document: Document
     repair: str = ""  # why the last reply was refused; already part of `user`
     evidence: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    rung: str = ""  # who is asked: another rung's reply to the same prompt is another reply
 
     @property
     def key(self) -> str:
-        """The same ask has the same key, in this process and after a crash."""
-        text = "\x1f".join([self.system, self.user])
-        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-        return f"{self.loop}/{self.attempt}/{self.phase}/{self.step}/{self.turn}/{digest}"
+        """The same ask of the same rung has the same key, in this process and after a crash."""
+        place = f"{self.loop}/{self.attempt}/{self.phase}/{self.step}/{self.turn}"
+        return f"{place}/{_digest(self.system, self.user)[:16]}.{_digest(self.rung)[:6]}"
+
+
+def _digest(*texts: str) -> str:
+    return hashlib.sha256("\x1f".join(texts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True)

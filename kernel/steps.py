@@ -69,7 +69,7 @@ class Doing:
             elif self._open_children():
                 self.held.flush()
                 return Waiting("children")
-            elif not self._struck():
+            elif not self._struck() and next(self._ready(), None) is None:
                 self.held.flush()
                 return None
 
@@ -279,7 +279,7 @@ class Doing:
         except FractalError as error:
             self._unknown(step, f"interrupted, and what became of it cannot be told: {error}")
             return None
-        seen = looked_at(step)
+        seen = looked_at(self.held, step)
         assume = self.held.world.policy.assume
         if tool.idempotent or seen == "not done" or (not seen and assume == "rerun"):
             self.recovered.add(step.n)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -52,6 +53,10 @@ class World:
     seconds: Callable[[], float] = lambda: 0.0  # of activity in this session
     deadline: str = ""
     stopping: str = ""  # interrupted, exhausted or cancelled, once the run is being stopped
+
+    def shown(self, path: Path) -> str:
+        """A path as documents name it: relative to the folder, so that a run can be copied elsewhere."""
+        return os.path.relpath(path, self.folder.resolve())
 
     def context(self, tool: Tool) -> OperationContext:
         """What an operation gets."""

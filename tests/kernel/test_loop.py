@@ -1,0 +1,465 @@
+"""The loop at every level: what it asks, what it decides, where it stops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playing import ACCEPT, Played, plan
+
+from kernel.errors import Exit
+from kernel.responder import Ask, Reply, Usage, Waits
+from runtime.responders.scripted import Scripted
+
+Play = Callable[..., Played]
+WRITE = {"tool": "write", "args": {"path": "a.txt", "content": "one\n"}}
+
+
+def by_phase(**replies: Any) -> Callable[[Ask], Any]:
+    def answer(ask: Ask) -> Any:
+        reply = replies[ask.phase]
+        return reply(ask) if callable(reply) else reply
+
+    return answer
+
+
+def test_a_task_is_planned_done_checked_and_put_out(play: Play) -> None:
+    played = play(by_phase(fused=plan(WRITE, success=[{"file": "a.txt", "has": "one"}]), check=ACCEPT))
+    assert played.result.exit == Exit.ACCEPTED
+    assert played.result.output == "done"
+    assert (played.fractal.workspace.folder / "a.txt").read_text() == "one\n"
+    assert played.root.meta.status == "complete"
+    assert not played.root.meta.unverified
+    assert [e.data["phase"] for e in played.asks()] == ["fused", "check"]
+
+
+def test_a_run_that_nothing_proves_says_that_it_is_unverified(play: Play) -> None:
+    played = play(by_phase(fused=plan(WRITE), check=ACCEPT))
+    assert played.root.meta.status == "complete"
+    assert played.root.meta.unverified
+
+
+def test_understand_and_plan_can_be_asked_apart(play: Play) -> None:
+    understood = {"task": "write a.txt", "context": [{"fact": "it is missing", "from": "folder"}], "open": []}
+    played = play(
+        by_phase(understand=understood, plan=plan(WRITE), check=ACCEPT), settings={"fuse": "never"}
+    )
+    assert [e.data["phase"] for e in played.asks()] == ["understand", "plan", "check"]
+    assert played.root.text(1, "resolved task") == "write a.txt"
+    assert played.root.note(1, "fact").source == "folder"  # type: ignore[union-attr]
+
+
+def test_a_result_is_put_into_later_arguments_and_nothing_else_is_rendered(play: Play) -> None:
+    literal = "${{ matrix.python }} ${#a[@]} {{ other }}"
+    steps = [
+        {"tool": "write", "args": {"path": "a.txt", "content": literal}},
+        {"tool": "read", "args": {"path": "a.txt"}},
+        {"tool": "write", "args": {"path": "b.txt", "content": "<{{ steps[2].result | upper }}>"}},
+    ]
+    played = play(by_phase(fused=plan(*steps), check=ACCEPT))
+    folder = played.fractal.workspace.folder
+    assert (folder / "a.txt").read_text() == literal
+    assert (folder / "b.txt").read_text() == f"<{literal.upper()}>"
+
+
+def test_a_failing_step_stops_what_needs_it_and_not_its_siblings(play: Play) -> None:
+    steps = [
+        {"tool": "read", "args": {"path": "missing"}, "needs": []},
+        {"tool": "write", "args": {"path": "b.txt", "content": "b"}, "needs": []},
+        {"tool": "write", "args": {"path": "c.txt", "content": "c"}, "needs": [1]},
+    ]
+    played = play(by_phase(fused=plan(*steps), check=ACCEPT))
+    assert {n: step.state for n, step in played.root.steps.items()} == {1: "failed", 2: "done", 3: "struck"}
+
+
+def test_a_described_step_is_asked_for_when_it_is_reached(play: Play) -> None:
+    steps = [WRITE, {"tool": "read", "what": "read what step 1 wrote"}]
+
+    def do(ask: Ask) -> Any:
+        assert "NOW 2" in ask.user
+        return {"tool": "read", "args": {"path": "a.txt"}}
+
+    played = play(by_phase(fused=plan(*steps), do=do, check=ACCEPT))
+    assert played.root.steps[2].result == "one\n"
+
+
+def test_a_blocked_step_fails_and_a_skipped_one_does_not(play: Play) -> None:
+    def do(ask: Ask) -> Any:
+        return {"skip": "not needed"} if ask.step == 1 else {"blocked": "no such thing"}
+
+    steps = [{"tool": "read", "what": "a"}, {"tool": "read", "what": "b"}]
+    played = play(by_phase(fused=plan(*steps), do=do, check=ACCEPT))
+    assert [step.state for step in played.root.steps.values()] == ["skipped", "failed"]
+
+
+def test_children_run_and_hand_up_their_results(play: Play) -> None:
+    def fused(ask: Ask) -> Any:
+        if ask.document.meta.depth == 0:
+            return plan({"subtask": "write a.txt", "needs": []}, {"subtask": "say what a holds"})
+        if ask.document.task.startswith("write"):
+            return plan(WRITE)
+        assert "step 1" in ask.user  # the result of the step that it needs is its context
+        return plan({"tool": "read", "args": {"path": "a.txt"}})
+
+    def check(ask: Ask) -> Any:
+        return {**ACCEPT, "output": "{{ steps[1].result }}"} if ask.document.meta.depth else ACCEPT
+
+    played = play(by_phase(fused=fused, check=check))
+    assert played.result.exit == Exit.ACCEPTED
+    assert played.root.steps[2].result == "one\n"
+    run = played.result.run
+    assert {f"tool-task-{run}-1", f"op-write-{run}-1.1", f"op-read-{run}-2.1"} <= set(played.documents)
+    child = played.documents[f"tool-task-{run}-2"].meta
+    assert (child.level, child.depth, child.parent) == ("tool", 1, f"system-{run}")
+
+
+def test_a_retry_knows_what_was_learned_and_numbers_its_steps_on(play: Play) -> None:
+    def fused(ask: Ask) -> Any:
+        return plan({"tool": "read", "args": {"path": "missing"}})
+
+    def again(ask: Ask) -> Any:
+        assert "it is missing" in ask.user and "numbered from 2" in ask.user
+        return plan(WRITE, {"tool": "read", "args": {"path": "a.txt"}})
+
+    def check(ask: Ask) -> Any:
+        if ask.attempt == 1:
+            return {"validation": "fail", "decision": "RETRY", "learned": "it is missing"}
+        return {**ACCEPT, "output": "{{ steps[3].result }}"}
+
+    played = play(by_phase(fused=fused, plan=again, check=check))
+    assert played.result.output == "one\n"
+    assert list(played.root.steps) == [1, 2, 3]
+    assert played.root.section(2).folds[0].attempt == 1
+    assert played.root.meta.attempt == 2
+
+
+@pytest.mark.parametrize(
+    ("retries", "attempts", "status"),
+    [(0, 1, "escalated"), (1, 2, "escalated"), (2, 3, "complete"), (3, 3, "complete")],
+)
+def test_retries_are_bounded(play: Play, retries: int, attempts: int, status: str) -> None:
+    """The plan is right at the third attempt."""
+
+    def check(ask: Ask) -> Any:
+        if ask.attempt < 3:
+            return {"validation": "fail", "decision": "RETRY", "learned": "not yet"}
+        return ACCEPT
+
+    played = play(by_phase(fused=plan(WRITE), plan=plan(WRITE), check=check), settings={"retries": retries})
+    assert (played.root.meta.attempt, played.root.meta.status) == (attempts, status)
+    if status == "escalated":
+        assert played.root.text(5, "escalation") == "max retries exceeded"
+
+
+@pytest.mark.parametrize(
+    ("max_depth", "levels", "atomic"),
+    [
+        (0, [0], 0),  # the root itself is one operation
+        (1, [0, 1], 1),
+        (2, [0, 1, 2], 2),
+        (3, [0, 1, 2, 3], 3),  # the default: at depth 3 no guided loop starts
+        (4, [0, 1, 2, 3, 4], 4),
+    ],
+)
+def test_depth_is_bounded(play: Play, max_depth: int, levels: list[int], atomic: int) -> None:
+    """A model that always wants one more child gets them down to the limit, and there one operation."""
+
+    def answer(ask: Ask) -> Any:
+        if ask.phase == "atomic":
+            return WRITE
+        return ACCEPT if ask.phase == "check" else plan({"subtask": "go deeper"})
+
+    played = play(answer, settings={"max_depth": max_depth, "profile": "large"})
+    loops = [d for d in played.documents.values() if d.meta.type == "task"]
+    assert sorted(d.meta.depth for d in loops) == levels
+    assert [e.loop_id for e in played.asks("atomic")] == [d.meta.id for d in loops if d.meta.depth == atomic]
+    assert played.result.exit == Exit.ACCEPTED
+    assert [d.meta.level for d in loops] == ["system", "tool", "operation", "operation", "operation"][: len(levels)]
+
+
+def test_a_subtask_where_none_may_start_is_refused(play: Play) -> None:
+    def answer(ask: Ask) -> Any:
+        if ask.phase == "atomic":
+            return {"tool": "research", "args": {}} if ask.turn == 0 else WRITE
+        return ACCEPT if ask.phase == "check" else plan({"subtask": "deeper"})
+
+    played = play(answer, settings={"max_depth": 1})
+    assert any("name an operation" in e.data["why"] for e in played.events if e.kind == "ask_refused")
+    assert played.result.exit == Exit.ACCEPTED
+
+
+@pytest.mark.parametrize(("context", "guided"), [(499, False), (500, True)])
+def test_a_loop_with_little_context_is_one_operation(play: Play, context: int, guided: bool) -> None:
+    def answer(ask: Ask) -> Any:
+        return WRITE if ask.phase == "atomic" else ACCEPT if ask.phase == "check" else plan(WRITE)
+
+    played = play(answer, settings={"context_system": context})
+    assert [e.data["phase"] for e in played.asks()] == (["fused", "check"] if guided else ["atomic"])
+
+
+def test_a_childs_context_shrinks_with_the_task_and_what_is_passed(play: Play) -> None:
+    def answer(ask: Ask) -> Any:
+        if ask.phase == "atomic":
+            return WRITE
+        return ACCEPT if ask.phase == "check" else plan({"subtask": "x" * 3000})
+
+    played = play(answer, settings={"context_system": 1200})
+    child = next(d for d in played.documents.values() if d.meta.depth == 1)
+    assert child.meta.budget["context"] == 1200 - 150 - 1000
+    assert played.asks("atomic")  # 50 tokens are below 500
+
+
+@pytest.mark.parametrize(
+    ("calls", "phases", "status"),
+    [
+        (1, [], "exhausted"),  # the only call is kept for CHECK, so PLAN cannot be asked
+        (2, ["fused", "check"], "complete"),
+        (3, ["fused", "do", "check"], "complete"),
+    ],
+)
+def test_calls_run_out(play: Play, calls: int, phases: list[str], status: str) -> None:
+    steps = [WRITE] if calls < 3 else [{"tool": "read", "what": "a"}]
+    answers = by_phase(fused=plan(*steps), do={"skip": "no"}, check=ACCEPT)
+    played = play(answers, settings={"calls": calls})
+    assert [e.data["phase"] for e in played.events if e.kind == "ask_finished"] == phases
+    assert played.root.meta.status == status
+    assert played.result.exit == (Exit.ACCEPTED if status == "complete" else Exit.LIMIT)
+
+
+def test_calls_that_run_out_in_do_keep_the_partial_result(play: Play) -> None:
+    steps = [WRITE, {"tool": "read", "args": {"path": "a.txt"}}, {"tool": "read", "what": "more"}]
+    played = play(by_phase(fused=plan(*steps), do={"skip": "no"}, check=ACCEPT), settings={"calls": 2})
+    assert played.root.meta.status == "exhausted"
+    assert played.result.exit == Exit.LIMIT
+    assert played.result.output == "one\n"
+    assert "1 calls" in played.result.reason or "2 calls" in played.result.reason
+
+
+def test_one_call_is_kept_for_check_when_children_share_the_rest(play: Play) -> None:
+    def answer(ask: Ask) -> Any:
+        if ask.document.meta.depth:
+            return plan({"tool": "read", "what": "again"}) if ask.phase == "fused" else {"skip": "x"} if ask.phase == "do" else ACCEPT
+        return ACCEPT if ask.phase == "check" else plan({"subtask": "a", "needs": []}, {"subtask": "b", "needs": []})
+
+    played = play(answer, settings={"calls": 8})
+    shares = [step.share["calls"] for step in played.root.steps.values() if step.share]
+    assert shares == [3, 3]  # 8 less the plan's call, less the one for CHECK
+    assert played.result.exit == Exit.ACCEPTED
+
+
+def test_tokens_and_money_run_out_before_the_call_that_would_exceed_them(play: Play) -> None:
+    def answer(ask: Ask) -> Any:
+        return Reply("{}", "paid", Usage(10, 10, 0.02))
+
+    class Paid(Scripted):
+        def estimate(self, ask: Ask) -> Usage:
+            return Usage(100, 100, 0.05)
+
+    played = play(Paid(answer, name="paid"), settings={"usd": 0.01})
+    assert played.root.meta.status == "exhausted"
+    assert played.root.meta.spent["usd"] == 0
+    assert "USD" in played.result.reason
+    played = play(Paid(answer, name="paid"), settings={"tokens": 50})
+    assert played.root.meta.status == "exhausted"
+    assert "tokens" in played.result.reason
+
+
+def test_a_reply_that_is_not_usable_is_charged_and_asked_for_again_with_the_reason(play: Play) -> None:
+    def fused(ask: Ask) -> Any:
+        if ask.turn:
+            assert "Refused" in ask.user and "no tool" in ask.user
+        return plan({"tool": "raed", "args": {}}) if ask.turn == 0 else plan(WRITE)
+
+    played = play(by_phase(fused=fused, check=ACCEPT))
+    assert played.result.exit == Exit.ACCEPTED
+    assert played.root.meta.spent["calls"] == 3
+
+
+def test_a_rung_that_never_gives_a_usable_reply_hands_over_to_the_next(play: Play) -> None:
+    small = Scripted(lambda ask: "no json at all", name="small")
+    large = Scripted(by_phase(fused=plan(WRITE), check=ACCEPT), name="large", tier="oversight")
+    played = play([small, large])
+    assert played.result.exit == Exit.ACCEPTED
+    passed = [rung for rung in played.root.meta.rungs if "passed" in rung]
+    assert [rung["rung"] for rung in passed] == ["small"]
+    assert played.root.meta.taker == "large"
+    assert len(small.asks) == 3
+
+
+def test_an_unsure_plan_and_a_failed_check_climb_one_rung(play: Play) -> None:
+    unsure = Scripted(by_phase(fused=plan(WRITE, confidence="low")), name="small")
+    large = Scripted(by_phase(fused=plan(WRITE), check=ACCEPT), name="large")
+    assert play([unsure, large]).root.meta.taker == "large"
+    retry = {"validation": "fail", "decision": "RETRY", "learned": "x"}
+    small = Scripted(by_phase(fused=plan(WRITE), check=retry), name="small")
+    large = Scripted(by_phase(plan=plan(WRITE), check=ACCEPT), name="large")
+    played = play([small, large])
+    assert (played.root.meta.taker, played.root.meta.attempt) == ("large", 2)
+    cannot = {"task": "x", "cannot": "no such tool"}
+    small = Scripted(by_phase(fused=cannot), name="small")
+    large = Scripted(by_phase(plan=plan(WRITE), check=ACCEPT), name="large")
+    played = play([small, large])
+    assert (played.root.meta.taker, played.result.exit) == ("large", Exit.ACCEPTED)
+
+
+def test_a_question_at_the_root_waits_and_the_answer_goes_into_the_plan(play: Play) -> None:
+    question = {"task": "delete the old ones", "question": "which are old?"}
+
+    def later(ask: Ask) -> Any:
+        assert "which are old?" in ask.user and "those of May" in ask.user
+        return plan(WRITE)
+
+    def fused(ask: Ask) -> Any:
+        return question if "those of May" not in ask.user else later(ask)
+
+    answers = by_phase(fused=fused, plan=later, check=ACCEPT)
+    played = play(answers)
+    assert (played.result.exit, played.result.question) == (Exit.WAITING, "which are old?")
+    assert played.root.meta.waiting == {"for": "person", "question": "which are old?"}
+    again = play(answers, resume=played.result.run)
+    assert again.result.exit == Exit.WAITING  # nobody has answered yet
+    assert not again.asks()
+    played.fractal.tell(played.result.run, "answer", text="those of May")
+    assert play(answers, resume=played.result.run).result.exit == Exit.ACCEPTED
+
+
+def test_at_most_three_questions_are_asked(play: Play) -> None:
+    def ask_again(ask: Ask) -> Any:
+        return {"task": "t", "question": f"q{ask.user.count('Answer:')}"}
+
+    answers = by_phase(fused=ask_again, plan=ask_again)
+    played = play(answers)
+    for _ in range(3):
+        assert played.result.exit == Exit.WAITING
+        played.fractal.tell(played.result.run, "answer", text="a")
+        played = play(answers, resume=played.result.run)
+    assert played.root.meta.status == "escalated"
+
+
+def test_a_childs_question_is_its_parents_to_answer(play: Play) -> None:
+    def answer(ask: Ask) -> Any:
+        if ask.document.meta.depth:
+            return {"task": "t", "question": "how much at most?"}
+        if ask.phase == "check":
+            assert "how much at most?" in ask.user
+            return {"decision": "ESCALATE", "issues": ["unknown price"], "question": "how much at most?"}
+        return plan({"subtask": "buy it"})
+
+    played = play(answer)
+    assert played.result.exit == Exit.WAITING
+    assert played.result.question == "how much at most?"
+
+
+def test_accept_is_not_open_when_a_criterion_failed(play: Play) -> None:
+    def check(ask: Ask) -> Any:
+        if ask.turn == 0:
+            return ACCEPT
+        return {"decision": "ESCALATE", "issues": ["b.txt is missing"]}
+
+    played = play(by_phase(fused=plan(WRITE, success=[{"file": "b.txt"}]), check=check))
+    assert played.root.meta.status == "escalated"
+    assert played.result.exit == Exit.FAILED
+    assert played.root.text(5, "escalation") == "b.txt is missing"
+
+
+def test_criteria_that_hold_already_are_refused(play: Play, tmp_path: Path) -> None:
+    (tmp_path / "work" / "there.txt").write_text("x")
+
+    def fused(ask: Ask) -> Any:
+        return plan(WRITE, success=[{"file": "there.txt" if ask.turn == 0 else "a.txt"}])
+
+    played = play(by_phase(fused=fused, check=ACCEPT))
+    refused = [e.data["why"] for e in played.events if e.kind == "ask_refused"]
+    assert len(refused) == 1 and "holds already" in refused[0]
+
+
+def test_check_may_look_once(play: Play) -> None:
+    look = {"look": {"tool": "read", "args": {"path": "a.txt"}}}
+
+    def check(ask: Ask) -> Any:
+        return ACCEPT if "one" in ask.user.partition("Look")[2] else look
+
+    played = play(by_phase(fused=plan(WRITE), check=check))
+    assert played.result.exit == Exit.ACCEPTED
+    assert "one" in played.root.text(4, "look")
+
+
+def test_the_same_call_is_not_tried_a_third_time(play: Play) -> None:
+    step = {"tool": "read", "args": {"path": "missing"}}
+
+    def check(ask: Ask) -> Any:
+        return {"decision": "RETRY", "learned": "again"}
+
+    played = play(by_phase(fused=plan(step), plan=plan(step), check=check))
+    assert "not tried again" in str(played.root.steps[3].result)
+
+
+def test_a_plan_can_be_shown_before_it_is_carried_out(play: Play) -> None:
+    answers = by_phase(fused=plan(WRITE), plan=plan(WRITE), check=ACCEPT)
+    played = play(answers, plan_only=True)
+    assert (played.result.exit, played.result.waiting) == (Exit.WAITING, "approval")
+    assert not (played.fractal.workspace.folder / "a.txt").exists()
+    played.fractal.tell(played.result.run, "approve")
+    played = play(answers, resume=played.result.run)
+    assert played.result.exit == Exit.ACCEPTED
+    assert len(played.asks()) == 1  # the plan was not asked for again
+
+
+def test_a_rejected_plan_is_planned_anew_with_the_reason(play: Play) -> None:
+    def again(ask: Ask) -> Any:
+        assert "write b.txt instead" in ask.user
+        return plan({"tool": "write", "args": {"path": "b.txt", "content": "b"}})
+
+    answers = by_phase(fused=plan(WRITE), plan=again, check=ACCEPT)
+    played = play(answers, plan_only=True)
+    played.fractal.tell(played.result.run, "reject", why="write b.txt instead")
+    played = play(answers, resume=played.result.run)
+    assert played.result.exit == Exit.ACCEPTED
+    assert [p.name for p in played.fractal.workspace.folder.glob("*.txt")] == ["b.txt"]
+
+
+@pytest.mark.parametrize(("word", "state"), [("approve", "done"), ("reject", "failed")])
+def test_a_guarded_effect_waits_for_approval(play: Play, word: str, state: str) -> None:
+    answers = by_phase(fused=plan(WRITE), check=ACCEPT)
+    guarded = {"approve": ["write"]}
+    played = play(answers, settings=guarded)
+    assert (played.result.waiting, played.root.steps[1].state) == ("approval", "waiting")
+    played.fractal.tell(played.result.run, word)
+    played = play(answers, settings=guarded, resume=played.result.run)
+    assert played.root.steps[1].state == state
+    assert play(answers, settings=guarded, yes=True).result.exit == Exit.ACCEPTED
+
+
+def test_a_responder_that_waits_leaves_a_resumable_run_for_another_ladder(play: Play) -> None:
+    class Nobody(Scripted):
+        pass
+
+    human = Nobody(lambda ask: Waits("person", "say it in other words"), name="person", tier="human")
+    played = play([human])
+    assert (played.result.exit, played.result.question) == (Exit.WAITING, "say it in other words")
+    model = Scripted(by_phase(understand={"task": "t"}, fused=plan(WRITE), plan=plan(WRITE), check=ACCEPT))
+    assert play([model, human], resume=played.result.run).result.exit == Exit.ACCEPTED
+
+
+def test_a_large_result_lies_in_artifacts_and_is_whole_for_references(play: Play, tmp_path: Path) -> None:
+    (tmp_path / "work" / "big.txt").write_text("line\n" * 5000)
+    steps = [
+        {"tool": "read", "args": {"path": "big.txt"}},
+        {"tool": "write", "args": {"path": "copy.txt", "content": "{{ steps[1].result }}"}},
+    ]
+    played = play(by_phase(fused=plan(*steps), check=ACCEPT))
+    step = played.root.steps[1]
+    assert len(str(step.result)) < 5000 and "artifacts/" in str(step.result)
+    assert (tmp_path / "work" / "copy.txt").read_text() == "line\n" * 5000
+
+
+def test_a_command_is_refused_when_a_result_could_run_as_code(play: Play) -> None:
+    def fused(ask: Ask) -> Any:
+        quoted = "echo {{ steps[1].result | sh }}" if ask.turn else "echo {{ steps[1].result }}"
+        return plan(WRITE, {"tool": "bash", "args": {"command": quoted}})
+
+    played = play(by_phase(fused=fused, check=ACCEPT))
+    refused = [e.data["why"] for e in played.events if e.kind == "ask_refused"]
+    assert len(refused) == 1 and "filter sh" in refused[0]
