@@ -1,0 +1,25 @@
+# The five things one does with this repository. PYTHON is the interpreter of the environment that has `.[dev]`.
+PYTHON ?= python
+BIN := $(shell $(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("scripts"))')
+
+.PHONY: run test lint bench docs
+
+TASK ?= what is 15% of 80?
+
+run:  ## one task: make run TASK="…"
+	$(BIN)/fractal run "$(TASK)"
+
+test:  ## all tests
+	$(PYTHON) -m pytest
+
+lint:  ## what CI checks before it tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright --pythonpath $$($(PYTHON) -c 'import sys; print(sys.executable)')
+	$(BIN)/lint-imports
+
+bench:  ## every figure that the README quotes
+	$(BIN)/fractal bench
+
+docs:  ## write the generated pages, the example run and the README's copy of it
+	$(PYTHON) scripts/make_docs.py
