@@ -8,25 +8,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from kernel.evidence import SKIPPED
 from kernel.world import Held
 
 LISTED = 60
 """Names of files that the listing of the folder shows."""
 AGENTS_CHARS = 4_000
 """Of an AGENTS.md, what is offered."""
-SKIPPED = frozenset(
-    {
-        ".git",
-        ".fractal",
-        "state",
-        "__pycache__",
-        "node_modules",
-        ".venv",
-        "venv",
-        ".pytest_cache",
-        ".ruff_cache",
-    }
-)
 
 
 def offer_context(held: Held) -> None:

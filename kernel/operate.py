@@ -13,11 +13,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from kernel.evidence import cut
-
 from kernel.document import Document, Meta, Note, Section, Step
 from kernel.errors import FractalError, OperationFailed
 from kernel.events import now
+from kernel.evidence import cut
 from kernel.operations import OperationContext, Result, Touch, file_hash
 from kernel.store import Save
 from kernel.text import to_json

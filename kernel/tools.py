@@ -263,7 +263,7 @@ def _tool(path: Path, meta: dict[str, Any], body: str) -> Tool:
         raise ValueError("description is missing: one line for the index of tools")
     args = cast(dict[str, Any], meta.get("args") or {})
     required = tuple(meta.get("required") or ())
-    if not isinstance(args, dict) or not all(isinstance(each, dict) for each in args.values()):
+    if not all(isinstance(each, dict) for each in args.values()):
         raise ValueError("args: a mapping of names to JSON Schemas is needed")
     if stray := [each for each in required if each not in args]:
         raise ValueError(f"required: {', '.join(stray)} is not among args")

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from kernel.errors import ConfigurationError, FractalError, RunLocked, UsageError
-from kernel.operations import PROTECTED
 
 _ALPHABET = (
     "23456789bcdfghjkmnpqrstvwxz"  # no vowels, no look-alikes: ids are read aloud and never spell a word
@@ -67,8 +66,12 @@ class Workspace:
     @property
     def protected(self) -> tuple[Path, ...]:
         """Absolute paths that no operation may write, wherever the workspace lies."""
-        names = [self.root] if self.root.name == ".fractal" else [self.root / name for name in PROTECTED]
-        return tuple(path.resolve() for path in names)
+        paths = (
+            [self.root]
+            if self.root.name == ".fractal"
+            else [self.root / name for name in ("state", "system", "fractal.yaml")]
+        )
+        return tuple(path.resolve() for path in paths)
 
     def make(self) -> None:
         """Create what is missing; `state/` is readable by its owner only."""

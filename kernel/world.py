@@ -184,7 +184,7 @@ class Held:
         attempt = self.doc.meta.attempt
         rungs = list(self.doc.meta.rungs)
         entry: dict[str, Any] = {"attempt": attempt, "phase": phase, "rung": rung, **figures}
-        last = rungs[-1] if rungs else {}
+        last: Mapping[str, Any] = rungs[-1] if rungs else {}
         if phase == "do" and all(
             last.get(key) == entry.get(key) for key in ("attempt", "phase", "rung", "model")
         ):

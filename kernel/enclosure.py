@@ -1,0 +1,273 @@
+"""What bubblewrap is told: what a command sees, what it may write, and which names in the folder stay untouched.
+
+This module knows nothing of processes, limits or time.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import sys
+from collections import deque
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kernel.errors import OperationFailed
+
+PROTECTED = (".git", "state", "system", "fractal.yaml", ".fractal")
+"""Names at the top of the folder (and `.git` at any depth) that no operation may write. Source: kernel.md."""
+HIDDEN = ("/root", "/home", "/run", "/var/run", "/tmp", "/var/tmp")
+"""Where people and programs keep what is theirs: an empty folder in memory stands there instead."""
+HOME_SECRETS = (
+    *(".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".password-store", ".mozilla"),
+    *(".netrc", ".npmrc", ".pypirc", ".git-credentials", ".pgpass", ".my.cnf"),
+    *(".config/gcloud", ".config/gh", ".config/git", ".config/google-chrome", ".config/chromium"),
+    *(".cargo/credentials", ".cargo/credentials.toml", ".local/share/keyrings"),
+    *(".bash_history", ".zsh_history", ".python_history", ".psql_history"),
+)
+SYSTEM_SECRETS = (
+    *("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/krb5.keytab"),
+    *("/etc/ssh", "/etc/ssl/private", "/var/backups", "/var/lib/cloud", "/var/spool/cron"),
+)
+NAMED_SECRETS = (
+    *("GOOGLE_APPLICATION_CREDENTIALS", "KUBECONFIG", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"),
+    *("SSH_AUTH_SOCK", "NETRC", "DOCKER_CONFIG"),
+)
+"""Environment variables that say where credentials lie."""
+STARTUP = (".profile", ".bashrc", ".bash_profile", ".bash_login", ".zshrc", ".zshenv", ".zprofile")
+"""What a person's next shell runs: protected where the folder is the home directory."""
+TOOLCHAINS = (".rustup", ".local/lib", ".local/share/uv", ".local/share/pipx", ".local/pipx")
+"""Where tools on the PATH keep the rest of themselves, beside what the PATH itself names."""
+LOOKED_AT = 2_000
+"""Folders searched for `.git` of nested repositories at each run: a few milliseconds at most."""
+_NOT_SEARCHED = frozenset({".git", "node_modules", ".venv", "__pycache__"})
+_PLACEHOLDER = 0o1700
+
+
+@dataclass
+class Enclosure:
+    """The arguments for one run, and, once it is over, what had to be undone in the folder."""
+
+    arguments: list[str] = field(default_factory=list[str])
+    undone: list[str] = field(default_factory=list[str])
+
+
+@contextmanager
+def enclosed(
+    folder: Path, protected: Sequence[Path], *, read_only: bool, network: bool, environ: Mapping[str, str]
+) -> Generator[Enclosure]:
+    """An enclosure around `folder` (resolved); what it needs on the disk lasts as long as the context.
+
+    A protected path that exists is bound read-only. One that does not exist: a hidden name (`.git`) gets an
+    empty folder to bind, which is gone afterwards; a visible one (`state`), where `ls | wc -l` would count
+    that folder, is watched, and what a command makes there is moved aside when the run is over.
+    """
+    if folder == Path("/"):
+        raise OperationFailed("a command cannot have the whole file system as its folder; choose a folder")
+    guarded = [folder / name for name in PROTECTED] + [path for path in protected if folder in path.parents]
+    if any(path == folder or path in folder.parents for path in protected):
+        read_only = True
+    if _under(home(), [folder]):
+        guarded += [home() / name for name in STARTUP]
+    enclosure = Enclosure()
+    with ExitStack() as stack:
+        bound: list[Path] = []
+        for path in dict.fromkeys(guarded) if not read_only else ():
+            if _stands(path):
+                bound.append(path)
+            elif path.name.startswith(".") and not path.is_symlink() and stack.enter_context(_held(path)):
+                bound.append(path)
+            else:
+                stack.enter_context(_watched(path, folder, enclosure.undone))
+                bound += [path.resolve()] if folder in path.resolve().parents and path.exists() else []
+        enclosure.arguments += _seen(folder, read_only, network, environ)
+        for path in _pins(folder, bound):
+            enclosure.arguments += ["--bind", str(path), str(path)]
+        for path in [*bound, *(_nested_repositories(folder) if not read_only else ())]:
+            enclosure.arguments += ["--ro-bind", str(path), str(path)]
+        enclosure.arguments += [
+            "--chdir",
+            str(folder),
+            "--unshare-all",
+            *(["--share-net"] if network else []),
+        ]
+        enclosure.arguments += ["--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+        yield enclosure
+
+
+def _seen(folder: Path, read_only: bool, network: bool, environ: Mapping[str, str]) -> Iterator[str]:
+    """The file system but for the protected paths, in the order in which bubblewrap lays it out."""
+    yield from ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
+    hidden = _hidden()
+    tools = _toolchains(hidden, environ)
+    for path in hidden:
+        yield from ("--tmpfs", str(path))
+    names = Path("/etc/resolv.conf").resolve()
+    if network and _under(names, hidden) and names.is_file():
+        tools.append(names)
+    for path in tools:
+        yield from ("--ro-bind", str(path), str(path))
+    yield from ("--ro-bind" if read_only else "--bind", str(folder), str(folder))
+    shown = [folder, *tools]
+    for path in _secrets(environ):
+        if _under(path, shown) or not _under(path, hidden):
+            yield from (("--tmpfs", str(path)) if path.is_dir() else ("--ro-bind", "/dev/null", str(path)))
+
+
+def home() -> Path:
+    """The home directory, or a path that does not exist where the user has none."""
+    try:
+        return Path.home().resolve()
+    except RuntimeError:
+        return Path("/nonexistent")
+
+
+def _hidden() -> list[Path]:
+    places = {Path(name).resolve() for name in HIDDEN} | {home()}
+    system = Path("/usr")
+    usable = [each for each in places if each.is_dir() and each != system and each not in system.parents]
+    return sorted(usable, key=lambda path: len(path.parts))
+
+
+def _toolchains(hidden: Sequence[Path], environ: Mapping[str, str]) -> list[Path]:
+    """The interpreter and what the PATH names, where that lies under a hidden place; parents before children."""
+    own = home()
+    wanted = [Path(sys.prefix), Path(sys.base_prefix), *(own / name for name in TOOLCHAINS)]
+    for name in environ.get("PATH", "").split(os.pathsep):
+        path = Path(name)
+        wanted.append(path)
+        if path.name in ("bin", "sbin", "shims") and path.parent not in (own, own / ".local"):
+            wanted.append(path.parent)
+    kept: list[Path] = []
+    for path in sorted({path for path in wanted if path.is_absolute()}, key=lambda path: len(path.parts)):
+        widens = path in hidden or any(path in each.parents for each in hidden)
+        if _under(path, hidden) and not widens and path.is_dir() and not _under(path, kept):
+            kept.append(path)
+    return kept
+
+
+def _secrets(environ: Mapping[str, str]) -> list[Path]:
+    named = [part for name in NAMED_SECRETS for part in environ.get(name, "").split(os.pathsep) if part]
+    places = [*(home() / name for name in HOME_SECRETS), *map(Path, SYSTEM_SECRETS), *map(Path, named)]
+    found: list[Path] = []
+    for path in places:
+        with suppress(OSError):
+            if path.is_absolute() and path.exists():
+                found.append(path.resolve())
+    return list(dict.fromkeys(found))
+
+
+def _under(path: Path, places: Sequence[Path]) -> bool:
+    return any(path == place or place in path.parents for place in places)
+
+
+def _pins(folder: Path, bound: Sequence[Path]) -> list[Path]:
+    """The folders between `folder` and what is bound: as mounts they cannot be renamed away with it."""
+    between = {parent for path in bound for parent in path.parents if folder in parent.parents}
+    return sorted(between, key=lambda path: len(path.parts))
+
+
+def _nested_repositories(folder: Path) -> list[Path]:
+    found: list[Path] = []
+    queue = deque([folder])
+    for _ in range(LOOKED_AT):
+        if not queue:
+            break
+        with suppress(OSError), os.scandir(queue.popleft()) as entries:
+            for entry in entries:
+                if entry.name == ".git" and Path(entry.path).parent != folder and not entry.is_symlink():
+                    found.append(Path(entry.path))
+                elif entry.name not in _NOT_SEARCHED and entry.is_dir(follow_symlinks=False):
+                    queue.append(Path(entry.path))
+    return found
+
+
+def _stands(path: Path) -> bool:
+    """Whether a file or folder stands there, and not merely an empty folder that `_held` made."""
+    try:
+        mode = path.lstat().st_mode
+    except OSError:
+        return False
+    if stat.S_ISLNK(mode):
+        return False
+    if not stat.S_ISDIR(mode) or stat.S_IMODE(mode) & ~stat.S_ISGID != _PLACEHOLDER:
+        return True
+    return bool(os.listdir(path)) if os.access(path, os.R_OK) else True
+
+
+@contextmanager
+def _held(path: Path) -> Generator[bool]:
+    """An empty folder at `path` for as long as any process needs it there; False where none can be made.
+
+    Whoever needs it holds a shared lock on it, and the last one to leave removes it. What a crash leaves
+    behind is known by its mode and taken over by the next run. `rmdir` spares it once anything is in it.
+    """
+    handle = _hold(path)
+    try:
+        yield handle is not None
+    finally:
+        if handle is not None:
+            with suppress(OSError):  # somebody else holds it, or it has become a real folder
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                path.rmdir()
+            os.close(handle)
+
+
+def _hold(path: Path) -> int | None:
+    while True:
+        try:
+            with suppress(FileExistsError):
+                path.mkdir(_PLACEHOLDER)
+            handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            if path.parent.is_dir():
+                continue  # removed by its last holder just now
+            return None
+        except OSError:
+            return None  # the folder cannot be written by us, so neither by the command
+        fcntl.flock(handle, fcntl.LOCK_SH)
+        with suppress(OSError):
+            if os.path.samestat(os.fstat(handle), path.lstat()):
+                return handle
+        os.close(handle)
+
+
+@contextmanager
+def _watched(path: Path, folder: Path, undone: list[str]) -> Generator[None]:
+    """Whatever a command puts at `path`, where nothing or a link was, is moved aside afterwards."""
+    link = _link(path)
+    try:
+        yield
+    finally:
+        if (link is not None and _link(path) != link) or (link is None and os.path.lexists(path)):
+            undone.append(_put_back(path, folder, link))
+
+
+def _link(path: Path) -> str | None:
+    try:
+        return os.readlink(path)
+    except OSError:
+        return None
+
+
+def _put_back(path: Path, folder: Path, link: str | None) -> str:
+    name = path.relative_to(folder).as_posix()
+    said = f"{name} is a protected name"
+    try:
+        if os.path.lexists(path):
+            aside = path.with_name(f"{path.name}.refused")
+            number = 1
+            while os.path.lexists(aside):
+                number += 1
+                aside = path.with_name(f"{path.name}.refused-{number}")
+            path.rename(aside)
+            said += f": what the command put there is now {aside.relative_to(folder).as_posix()}"
+        if link is not None:
+            path.symlink_to(link)
+            said += "; the link that stood there was put back"
+    except OSError as error:
+        said += f", and what the command did there could not be undone ({error.strerror}); look at it"
+    return said

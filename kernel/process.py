@@ -1,0 +1,226 @@
+"""One process and all that it starts: its input, its output, its time, its end.
+
+This module knows nothing of what the process may see or do; `bubblewrap=True` only says whom to signal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from kernel.errors import OperationFailed
+
+FLOOD_BYTES = 100_000_000
+"""A process that prints more than this is stopped."""
+GRACE = 1.0
+"""Seconds between SIGTERM and SIGKILL."""
+LINGER = 0.5
+"""Seconds that output is awaited from what a process left in the background."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How it went; `started` is False when bubblewrap could not start the command."""
+
+    exit: int
+    output: str
+    timed_out: bool
+    cut: bool
+    started: bool
+
+
+async def supervise(
+    words: Sequence[str],
+    *,
+    folder: Path,
+    env: Mapping[str, str],
+    stdin: str | None,
+    timeout: float,
+    limit: int,
+    bubblewrap: bool,
+) -> Ended:
+    """Run `words` until they end, for `timeout` seconds at most; output and errors come as one text.
+
+    The group gets SIGTERM, then SIGKILL. Whatever is left of it is killed, also when this call is cancelled.
+    """
+    with ExitStack() as stack:
+        output = _Output(stack, limit)
+        status = _Status(stack) if bubblewrap else None
+        passed = (status.writing.fileno(),) if status else ()
+        if status:
+            words = [words[0], "--json-status-fd", str(status.writing.fileno()), *words[1:]]
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *words,
+                cwd=folder,
+                env=env,
+                stdin=stack.enter_context(_input(stdin)),
+                stdout=output.writing,
+                stderr=output.writing,
+                start_new_session=True,
+                pass_fds=passed,
+            )
+        except (OSError, ValueError) as error:  # too long, or a NUL in it
+            hint = "; give long data by standard input or a file" if isinstance(error, OSError) else ""
+            raise OperationFailed(f"the command cannot be started: {error}{hint}") from None
+        output.handed_over()
+        if status:
+            status.handed_over()
+        timed_out = await _until_end(process, output, status, timeout)
+        code = process.returncode if process.returncode is not None else -signal.SIGKILL
+        started = (
+            status is None or code < 0 or status.get("exit-code") is not None or timed_out or output.flood
+        )
+        text, cut = output.text()
+        return Ended(code if code >= 0 else 128 - code, text, timed_out, cut, started)
+
+
+async def _until_end(
+    process: asyncio.subprocess.Process, output: _Output, status: _Status | None, timeout: float
+) -> bool:
+    """Wait for the end, or make it; True when the time was up."""
+    ending = asyncio.create_task(process.wait())
+    flooded = asyncio.create_task(output.flooded.wait())
+    try:
+        await asyncio.wait({ending, flooded}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        timed_out = not ending.done() and not flooded.done()
+        if timed_out:
+            _signal(process, status, signal.SIGTERM)
+            await asyncio.wait({ending, flooded}, timeout=GRACE, return_when=asyncio.FIRST_COMPLETED)
+        if ending.done():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(output.ended.wait(), LINGER)
+        return timed_out
+    finally:
+        flooded.cancel()
+        _signal(process, status, signal.SIGKILL)
+        await _reaped(ending)
+
+
+def _signal(process: asyncio.subprocess.Process, status: _Status | None, number: signal.Signals) -> None:
+    """Signal the group. Bubblewrap's own group is spared SIGTERM: it would end, and take the command along."""
+    inner = status.get("child-pid") if status else None
+    groups = [inner] if inner else []
+    if status is None or number == signal.SIGKILL:
+        groups.append(process.pid)
+    for group in groups:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(group, number)
+
+
+async def _reaped(ending: asyncio.Task[int]) -> None:
+    """Wait for the end of a killed process, whatever happens; a cancellation is passed on afterwards."""
+    cancelled = False
+    while not ending.done():
+        try:
+            await asyncio.wait({ending})
+        except asyncio.CancelledError:
+            cancelled = True
+    if cancelled:
+        raise asyncio.CancelledError
+
+
+def _input(text: str | None) -> IO[bytes]:
+    """Standard input as a file without a name: nothing to be fed while the process runs."""
+    if text is None:
+        return Path(os.devnull).open("rb")  # noqa: SIM115 (the caller's stack closes it)
+    handle = tempfile.TemporaryFile()  # noqa: SIM115
+    handle.write(text.encode("utf-8", "surrogatepass"))
+    handle.seek(0)
+    return handle
+
+
+class _Output:
+    """What the process prints: head and tail within the limit, the rest counted and let go."""
+
+    def __init__(self, stack: ExitStack, limit: int) -> None:
+        self.ended, self.flooded = asyncio.Event(), asyncio.Event()
+        self._limit = limit
+        self._head, self._tail, self._total = bytearray(), bytearray(), 0
+        self._reading, self.writing = os.pipe()
+        os.set_blocking(self._reading, False)
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._reading, self._read)
+        stack.callback(self._close)
+
+    @property
+    def flood(self) -> bool:
+        """Whether there was more than anybody could want."""
+        return self.flooded.is_set()
+
+    def handed_over(self) -> None:
+        """Close our copy of the writing end, so that the last process closes the pipe."""
+        os.close(self.writing)
+        self.writing = -1
+
+    def _close(self) -> None:
+        self._loop.remove_reader(self._reading)
+        os.close(self._reading)
+        if self.writing >= 0:
+            self.handed_over()
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self._reading, 262_144)
+        except BlockingIOError:
+            return
+        if not data:
+            self._loop.remove_reader(self._reading)
+            self.ended.set()
+            return
+        self._total += len(data)
+        room = 4 * self._limit - len(self._head)  # a character takes at most four bytes
+        self._head += data[:room] if room > 0 else b""
+        self._tail += data[max(room, 0) :]
+        if len(self._tail) > 8 * self._limit:
+            del self._tail[: -4 * self._limit]
+        if self._total > FLOOD_BYTES:
+            self.flooded.set()
+
+    def text(self) -> tuple[str, bool]:
+        """The output, and whether something was cut out of its middle."""
+        whole = len(self._head) + len(self._tail) == self._total
+        text = (self._head + self._tail).decode("utf-8", "replace") if whole else ""
+        if whole and len(text) <= self._limit:
+            return text, False
+        first = self._limit // 3
+        head = (text or self._head.decode("utf-8", "replace"))[:first]
+        tail = (text or self._tail.decode("utf-8", "replace"))[first - self._limit :]
+        missing = self._total - len(head.encode()) - len(tail.encode())
+        mark = f"[… about {max(missing, 1)} bytes of output cut …]"
+        if self.flood:
+            mark += f"\n[stopped: more than {FLOOD_BYTES // 1_000_000} MB of output]"
+        return f"{head}\n{mark}\n{tail}", True
+
+
+class _Status:
+    """What bubblewrap reports about itself: the process it started, and how that ended."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        reading, writing = os.pipe()
+        os.set_blocking(reading, False)
+        self._reading = stack.enter_context(os.fdopen(reading, "rb", buffering=0))
+        self.writing = stack.enter_context(os.fdopen(writing, "wb", buffering=0))
+        self._text = b""
+
+    def handed_over(self) -> None:
+        """Close our copy of the writing end."""
+        self.writing.close()
+
+    def get(self, name: str) -> Any:
+        """A value reported so far, or None."""
+        self._text += self._reading.read() or b""
+        for line in self._text.splitlines():
+            with suppress(ValueError):
+                report = json.loads(line)
+                if name in report:
+                    return report[name]
+        return None

@@ -1,0 +1,171 @@
+"""Where commands run: in a process group of their own, within limits, inside bubblewrap.
+
+Limits hold for each process: CPU seconds, memory of its own (RLIMIT_DATA; not RLIMIT_AS, which node, Go and
+Java exceed from the start), size of a file; in the sandbox also the number of processes. The group as a whole
+is held by the time limit and, in the sandbox, by its own process namespace, which dies with the command.
+Without the sandbox a process that leaves its group (setsid) outlives the command until its CPU seconds end.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernel.enclosure import enclosed, home
+from kernel.errors import ConfigurationError, OperationFailed
+from kernel.process import supervise
+from kernel.screening import neutralise, redact
+
+__all__ = ["Ran", "Sandbox", "neutralise", "redact"]
+
+FILE_MB = 1_024
+"""The largest file that a command may write, in MB."""
+PROCESSES = 4_096
+"""Processes of the user, counted by older kernels over the whole machine; so it only stops fork bombs."""
+_LIMITED = (
+    'for limit in $1; do ulimit "-${limit%%=*}" "${limit#*=}" 2>/dev/null; done; shift; '
+    'exec "$@"'  # a hard limit that is lower already stays as it is
+)
+_OFF = "or set `sandbox: off` in fractal.yaml to run commands without a sandbox"
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a command ended: exit code (128 + signal when killed), its output and errors as they came."""
+
+    exit: int
+    output: str
+    timed_out: bool
+    cut: bool
+    mode: str
+    seconds: float
+
+
+class Sandbox:
+    """Where commands run. `auto` is bubblewrap and fails closed; `off` must be asked for.
+
+    `network` allows every command the network; without it a call of `run` may still allow its own.
+    """
+
+    def __init__(self, mode: str = "auto", network: bool = False) -> None:
+        if mode not in ("auto", "bwrap", "off"):
+            raise ConfigurationError(f"sandbox: {mode!r} is none of auto, bwrap, off")
+        self.mode = "off" if mode == "off" else "bwrap"
+        self.network = network
+
+    def available(self) -> str | None:
+        """None where commands can run; else why not, and the mend. Tried once a process, by running it."""
+        if shutil.which("bash") is None:
+            return "bash is not installed, so no command can run; install bash"
+        return None if self.mode == "off" else _refusal(shutil.which("bwrap"))
+
+    async def run(
+        self,
+        command: Sequence[str] | str,
+        *,
+        folder: Path,
+        stdin: str | None = None,
+        timeout: float = 60,
+        env: Mapping[str, str] | None = None,
+        protected: Sequence[Path] = (),
+        read_only: bool = False,
+        network: bool = False,
+        memory_mb: int = 2048,
+        output_chars: int = 1_000_000,
+    ) -> Ran:
+        """Run a program (a list) or a line of bash (a string) in `folder`, for `timeout` seconds at most.
+
+        `protected` are absolute paths that stay read-only beside those of kernel.md; `read_only` makes the
+        whole folder so (neither holds in mode `off`). Output above `output_chars` keeps head and tail.
+        Raises `ConfigurationError` where the sandbox does not work, `OperationFailed` for a command that
+        cannot be started. Cancelling stops every process first.
+        """
+        if why := self.available():
+            raise ConfigurationError(why)
+        folder = folder.resolve()
+        if not folder.is_dir():
+            raise OperationFailed(f"{folder}: there is no such folder to run a command in")
+        words = ["bash", "-c", command] if isinstance(command, str) else list(command)
+        limits = (
+            f"c=0 t={math.ceil(timeout * (os.cpu_count() or 1)) + 5} d={memory_mb * 1024} f={FILE_MB * 1024}"
+        )
+        limits += f" u={PROCESSES}" if self.mode != "off" else ""
+        words = [shutil.which("bash") or "bash", "-c", _LIMITED, "limits", limits, *words]
+        began = time.monotonic()
+        undone: list[str] = []
+        with ExitStack() as stack:
+            if self.mode != "off":
+                inside = enclosed(
+                    folder,
+                    protected,
+                    read_only=read_only,
+                    network=network or self.network,
+                    environ=os.environ,
+                )
+                enclosure = stack.enter_context(inside)
+                undone = enclosure.undone
+                words = [shutil.which("bwrap") or "bwrap", *enclosure.arguments, "--", *words]
+            ended = await supervise(
+                words,
+                folder=folder,
+                env=_environment(env, self.mode),
+                stdin=stdin,
+                timeout=timeout,
+                limit=output_chars,
+                bubblewrap=self.mode != "off",
+            )
+        if not ended.started:
+            raise OperationFailed(f"the sandbox could not be set up: {ended.output.strip()}")
+        output = "\n".join([ended.output.removesuffix("\n"), *(f"[{line}]" for line in undone)])
+        return Ran(
+            ended.exit,
+            output if undone else ended.output,
+            ended.timed_out,
+            ended.cut,
+            self.mode,
+            time.monotonic() - began,
+        )
+
+
+def _environment(extra: Mapping[str, str] | None, mode: str) -> dict[str, str]:
+    """What every command gets: nothing that could hold a secret."""
+    return {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "HOME": str(home() if home().is_dir() else Path("/tmp")),
+        "LANG": os.environ.get("LANG", "C.UTF-8"),
+        "TERM": "dumb",
+        "TMPDIR": tempfile.gettempdir() if mode == "off" else "/tmp",
+        **(extra or {}),
+    }
+
+
+@functools.cache
+def _refusal(bwrap: str | None) -> str | None:
+    if bwrap is None:
+        return (
+            "bubblewrap is not installed, so commands cannot run in a sandbox; install it "
+            f"(`apt-get install bubblewrap`, `dnf install bubblewrap`), {_OFF}"
+        )
+    trial = [bwrap, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]
+    trial += ["--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "true"]
+    try:
+        tried = subprocess.run(trial, capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        why = str(error)
+    else:
+        if tried.returncode == 0:
+            return None
+        why = tried.stderr.strip()
+    return (
+        f"bubblewrap does not work here ({why or 'it gave no reason'}); allow it user namespaces "
+        f"(`sysctl kernel.unprivileged_userns_clone=1`, or its AppArmor profile), {_OFF}"
+    )

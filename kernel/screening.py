@@ -1,0 +1,78 @@
+"""What is taken out of a text before anybody sees it: what a terminal would obey, and what is secret."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+_CONTROLS = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\t\n\r"}
+_CONTROLS |= {0x7F: "\u2421"} | {code: f"\\x{code:02x}" for code in range(0x80, 0xA0)}
+_LONE_RETURN = re.compile(r"\r(?!\n)")
+
+LEAST = 8
+"""A shorter value is not taken for a secret: it would be found in ordinary words."""
+_SECRET_NAME = re.compile(
+    r"(?i)(?:^|_)(?:api|access|secret|private|auth)?_?"
+    r"(?:keys?|tokens?|secrets?|passw(?:or)?d|passphrase|pass|pwd|credentials?)(?:_|\d*$)"
+)
+_NOT_SECRET = re.compile(r"(?i)_(?:path|file|dir|sock|name|home)$|^(?:KEYBOARD|KEYMAP)")
+_SHAPES: tuple[tuple[str, str, re.Pattern[str]], ...] = (
+    ("sk-", "API key", re.compile(r"(?<![A-Za-z0-9])sk-(?=[\w-]*\d)[\w-]{20,}")),
+    ("gh", "GitHub token", re.compile(r"(?<![A-Za-z0-9])gh[oprsu]_[A-Za-z0-9]{30,}")),
+    ("github_pat_", "GitHub token", re.compile(r"github_pat_\w{22,}")),
+    ("glpat-", "GitLab token", re.compile(r"glpat-[\w-]{20,}")),
+    ("AKIA", "AWS key", re.compile(r"(?<![A-Za-z0-9])AKIA[0-9A-Z]{16}(?![0-9A-Z])")),
+    ("ASIA", "AWS key", re.compile(r"(?<![A-Za-z0-9])ASIA[0-9A-Z]{16}(?![0-9A-Z])")),
+    ("xox", "Slack token", re.compile(r"xox[abeoprs]-[A-Za-z0-9-]{10,}")),
+    ("AIza", "Google key", re.compile(r"AIza[\w-]{35}")),
+    ("hf_", "Hugging Face token", re.compile(r"(?<![A-Za-z0-9])hf_[A-Za-z0-9]{30,}")),
+    ("npm_", "npm token", re.compile(r"(?<![A-Za-z0-9])npm_[A-Za-z0-9]{36}")),
+    ("pypi-", "PyPI token", re.compile(r"pypi-AgE[\w-]{50,}")),
+    ("eyJ", "token", re.compile(r"(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+")),
+    (
+        "PRIVATE KEY-----",
+        "private key",
+        re.compile(
+            r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:[^-]|-(?!----)){0,20000}"
+            r"(?:-----END [A-Z ]{0,30}PRIVATE KEY-----)?"
+        ),
+    ),
+)
+_BEARER = re.compile(r"(?i)\b(bearer[ \t]+)([A-Za-z0-9._~+/=-]{16,})")
+_IN_ADDRESS = re.compile(r"(://[^\s/:@]{1,100}:)([^\s/@]{3,200})(?=@)")
+
+
+def neutralise(text: str) -> str:
+    """The text with every control character shown instead of obeyed: ESC becomes `␛`.
+
+    Tab, line feed, and a carriage return before a line feed stay: they do no harm.
+    """
+    shown = text if text.isprintable() else text.translate(_CONTROLS)
+    return _LONE_RETURN.sub("\u240d", shown) if "\r" in shown else shown
+
+
+def redact(text: str, environ: Mapping[str, str]) -> str:
+    """The text with each secret replaced by `[redacted NAME]`.
+
+    A secret is the value of an environment variable whose name says so, or a text of a well-known form
+    (keys of providers, tokens, private keys, a password in an address).
+    """
+    values = {value: name for name, value in environ.items() if _is_secret(name, value) and value in text}
+    if values:
+        longest_first = sorted(values, key=len, reverse=True)
+        known = re.compile("|".join(map(re.escape, longest_first)))
+        text = known.sub(lambda hit: f"[redacted {values[hit[0]]}]", text)
+    for hint, name, shape in _SHAPES:
+        if hint in text:
+            text = shape.sub(f"[redacted {name}]", text)
+    if "earer" in text or "EARER" in text:
+        text = _BEARER.sub(r"\1[redacted token]", text)
+    if "://" in text:
+        text = _IN_ADDRESS.sub(r"\1[redacted password]", text)
+    return text
+
+
+def _is_secret(name: str, value: str) -> bool:
+    if len(value) < LEAST or not _SECRET_NAME.search(name):
+        return False
+    return not _NOT_SECRET.search(name)

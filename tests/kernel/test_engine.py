@@ -1,0 +1,329 @@
+"""Driving a run: wakes, the order of writes, stopping, the lock, and going on after an interruption."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from playing import ACCEPT, Played, plan, player
+
+from kernel.document import Document, Meta, Note, Section
+from kernel.engine import Clock, Engine
+from kernel.errors import Exit, ForeignEdit, RunLocked, UsageError
+from kernel.loop import Outcome
+from kernel.replies import ReplyLog
+from kernel.responder import Ask, Ladder, Usage
+from kernel.sandbox import Sandbox
+from kernel.store import Change, FileStore, Save
+from kernel.tools import Catalogue
+from kernel.workspace import run_lock
+from kernel.world import World
+from runtime.fractal import Fractal, shipped_system
+from runtime.responders.scripted import Scripted
+
+Play = Callable[..., Played]
+SHAPES = st.recursive(
+    st.sampled_from(["op", "asked"]), lambda inner: st.lists(inner, min_size=1, max_size=3), max_leaves=8
+)
+
+
+def tree(shape: Any, side_by_side: bool) -> Callable[[Ask], Any]:
+    """A model that unfolds a shape: a list is a plan, `op` an operation, `asked` a step asked for in DO."""
+
+    def step(each: Any) -> dict[str, Any]:
+        more: dict[str, Any] = {"needs": []} if side_by_side else {}
+        if each == "op":
+            return {"tool": "list", "args": {}, **more}
+        if each == "asked":
+            return {"tool": "list", "what": "look", **more}
+        return {"subtask": json.dumps(each), **more}
+
+    def answer(ask: Ask) -> Any:
+        if ask.phase in ("do", "atomic"):
+            return {"tool": "list", "args": {}}
+        if ask.phase == "check":
+            return ACCEPT
+        task = ask.document.text(1, "task")
+        return plan(*(step(each) for each in (json.loads(task) if task.startswith("[") else shape)))
+
+    return answer
+
+
+def world(folder: Path, shape: Any, side_by_side: bool, calls: int) -> World:
+    run = folder / "state" / "runs" / "test22"
+    run.mkdir(parents=True)
+    return World(
+        "test22",
+        folder,
+        FileStore(run),
+        ReplyLog(run / "calls.jsonl"),
+        Catalogue([shipped_system()]),
+        Ladder((Scripted(tree(shape, side_by_side)),)),
+        Sandbox("off"),
+        run / "artifacts",
+    )
+
+
+def root(shape: Any, calls: int) -> Document:
+    budget = {"calls": calls, "tokens": 10**6, "context": 3000, "max_depth": 3}
+    meta = Meta("system-test22", "test22", folder=".", budget=budget)
+    return Document(meta, {1: Section(notes=(Note("task", "unfold", "person"),))})
+
+
+def drive(folder: Path, shape: Any, *, side_by_side: bool, calls: int, wakes: random.Random | None = None) -> Any:
+    here = world(folder, shape, side_by_side, calls)
+    here.store.commit([Save(root(shape, calls))])
+    run = folder / "state" / "runs" / "test22"
+    engine = Engine(here, run, Clock())
+
+    def wake(loop_id: str) -> None:
+        for _ in range(wakes.choice([0, 1, 2]) if wakes else 1):
+            engine.wake(loop_id)
+
+    here.store = FileStore(run, wake, fsync=False)
+    got = asyncio.run(engine.drive())
+    return got, here
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(shape=st.lists(SHAPES, min_size=1, max_size=3), side=st.booleans(), seed=st.integers(0, 2**16))
+def test_lost_and_doubled_wakes_change_nothing(tmp_path_factory: Any, shape: Any, side: bool, seed: int) -> None:
+    folder = tmp_path_factory.mktemp("wakes")
+    got, here = drive(folder, shape, side_by_side=side, calls=10_000, wakes=random.Random(seed))
+    assert isinstance(got, Outcome)
+    assert got.status == "complete"
+    documents = [here.store.load(loop_id) for loop_id in here.store.list()]
+    assert all(each.meta.status == "complete" for each in documents)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(shape=st.lists(SHAPES, min_size=1, max_size=3), side=st.booleans(), calls=st.integers(1, 14))
+def test_no_tree_spends_more_than_its_limit(tmp_path_factory: Any, shape: Any, side: bool, calls: int) -> None:
+    folder = tmp_path_factory.mktemp("ledger")
+    got, here = drive(folder, shape, side_by_side=side, calls=calls)
+    assert isinstance(got, Outcome)
+    assert here.log.spent().calls <= calls
+    documents = {loop_id: here.store.load(loop_id) for loop_id in here.store.list()}
+    for document in documents.values():
+        if document.meta.budget:
+            assert document.meta.spent["calls"] <= document.meta.budget["calls"]
+    # every call of the log is some loop's own, and the root's spending is the whole tree's
+    assert documents["system-test22"].meta.spent["calls"] == here.log.spent().calls
+    assert documents["system-test22"].meta.status in ("complete", "exhausted")
+
+
+def test_parents_line_then_child_then_wake(tmp_path: Path) -> None:
+    here = world(tmp_path, [["op"]], False, 100)
+    run = tmp_path / "state" / "runs" / "test22"
+    order: list[str] = []
+
+    class Watched(FileStore):
+        def commit(self, changes: Any, wake: Any = ()) -> None:
+            order.extend(_told(change) for change in changes)
+            super().commit(changes, wake)
+            order.extend(f"wake {loop_id}" for loop_id in wake)
+
+    engine = Engine(here, run, Clock())
+    Watched(run).commit([Save(root([["op"]], 100))])
+    order.clear()
+    here.store = Watched(run, engine.wake)
+    asyncio.run(engine.drive())
+    child = order.index("save tool-task-test22-1")
+    assert order[child - 1] == "append system-test22: 1 running"
+    assert order[child + 1] == "wake tool-task-test22-1"
+    operation = order.index("save op-list-test22-1.1")
+    assert order[operation - 1] == "append tool-task-test22-1: 1 running"
+    last = max(at for at, each in enumerate(order) if each == "save tool-task-test22-1")
+    assert order[last + 1] == "wake system-test22"
+
+
+def _told(change: Change) -> str:
+    if isinstance(change, Save):
+        return f"save {change.document.meta.id}"
+    return f"append {change.document.meta.id}: " + ", ".join(f"{s.n} {s.state}" for s in change.steps)
+
+
+def test_a_listed_child_that_was_never_written_is_made_again(play: Play) -> None:
+    def answer(ask: Ask) -> Any:
+        if ask.document.meta.depth == 0:
+            return ACCEPT if ask.phase == "check" else plan({"subtask": "write"})
+        if ask.phase == "fused":
+            return plan({"tool": "write", "args": {"path": "a.txt", "content": "x"}})
+        return ACCEPT
+
+    played = play(Stopping(answer, after="loop_started", loop="tool-task"))
+    assert played.result.exit == Exit.INTERRUPTED
+    child = played.folder / f"tool-task-{played.result.run}-1.md"
+    child.unlink()
+    again = play(answer, resume=played.result.run)
+    assert again.result.exit == Exit.ACCEPTED
+    assert child.is_file()
+
+
+class Stopping(Scripted):
+    """A model that interrupts its own run at the first ask of a child."""
+
+    def __init__(self, answer: Any, *, after: str, loop: str) -> None:
+        super().__init__(answer)
+        self.loop = loop
+
+    async def answer(self, ask: Ask) -> Any:
+        if ask.loop.startswith(self.loop):
+            for task in asyncio.all_tasks():
+                if task.get_coro().__qualname__.startswith("Fractal."):  # type: ignore[union-attr]
+                    task.cancel()
+            await asyncio.sleep(10)
+        return await super().answer(ask)
+
+
+def test_an_interrupted_run_says_so_and_goes_on_without_asking_again(play: Play) -> None:
+    steps = [{"tool": "write", "args": {"path": "a.txt", "content": "x"}}, {"tool": "read", "what": "look"}]
+
+    def answer(ask: Ask) -> Any:
+        if ask.phase == "do":
+            return {"tool": "read", "args": {"path": "a.txt"}}
+        return ACCEPT if ask.phase == "check" else plan(*steps)
+
+    class AtDo(Stopping):
+        async def answer(self, ask: Ask) -> Any:
+            self.loop = "system" if ask.phase == "do" else "-"
+            return await super().answer(ask)
+
+    played = play(AtDo(answer, after="", loop="-"))
+    assert (played.result.status, played.result.exit) == ("interrupted", Exit.INTERRUPTED)
+    assert played.root.meta.status == "interrupted"
+    again = play(answer, resume=played.result.run)
+    assert again.result.exit == Exit.ACCEPTED
+    assert [e.data["phase"] for e in again.asks()] == ["do", "check"]
+    # the call in flight is charged whole: plan, the lost one, do, check
+    assert again.root.meta.spent["calls"] == 4
+
+
+def test_a_cancelled_run_ends_and_cannot_be_resumed(play: Play) -> None:
+    played = play(lambda ask: {"task": "t", "question": "which?"})
+    played.fractal.tell(played.result.run, "cancel")
+    again = play(lambda ask: ACCEPT, resume=played.result.run)
+    assert again.root.meta.status == "cancelled"
+    with pytest.raises(UsageError, match="has ended"):
+        again.fractal.tell(played.result.run, "cancel")
+
+
+def test_a_run_without_time_left_is_exhausted_and_its_children_stopped(play: Play) -> None:
+    class Slow(Scripted):
+        async def answer(self, ask: Ask) -> Any:
+            if ask.document.meta.depth:
+                await asyncio.sleep(30)
+            return await super().answer(ask)
+
+    played = play(Slow(lambda ask: plan({"subtask": "sleep"})), settings={"seconds": 0.6})
+    assert played.result.exit == Exit.LIMIT
+    assert {d.meta.status for d in played.documents.values()} == {"exhausted"}
+
+
+def test_two_processes_cannot_work_on_one_run(play: Play) -> None:
+    played = play(lambda ask: {"task": "t", "question": "which?"})
+    with run_lock(played.folder), pytest.raises(RunLocked, match="is held by process"):
+        play(lambda ask: ACCEPT, resume=played.result.run)
+
+
+def test_a_foreign_edit_stops_the_run_and_keeps_both(play: Play) -> None:
+    where: list[Path] = []
+
+    def answer(ask: Ask) -> Any:
+        if ask.phase == "check":
+            path = next(where[0].glob("*/system-*.md"))
+            path.write_text(path.read_text() + "\nmy own words\n")
+        return ACCEPT if ask.phase == "check" else plan({"tool": "list", "args": {}})
+
+    fractal_runs = play(lambda ask: {"task": "t", "question": "?"}).fractal.workspace.runs
+    for old in fractal_runs.iterdir():
+        (old / f"system-{old.name}.md").unlink()
+    where.append(fractal_runs)
+    with pytest.raises(ForeignEdit, match="Theirs was left as it is"):
+        play(answer)
+    path = next(fractal_runs.glob("*/system-*.md"))
+    assert path.read_text().endswith("my own words\n")
+    assert list(path.parent.glob("artifacts/*ours*"))
+
+
+def test_what_is_not_idempotent_and_cannot_be_looked_at_is_asked_about(play: Play) -> None:
+    """A command was begun and the process died: whether it happened only a person can tell."""
+    answers = scripted_bash()
+    played = play(answers, plan_only=True)
+    store = FileStore(played.folder)
+    document = store.load(played.result.id)
+    from dataclasses import replace
+
+    step = replace(document.planned[1], state="running")
+    store.commit([Save(document.having(waiting=None, status="running").with_step(step))])
+    again = play(answers, resume=played.result.run)
+    assert again.result.exit == Exit.WAITING
+    assert "may have happened" in again.result.question
+    folder = again.fractal.workspace.folder
+    assert not (folder / "counter").exists()
+    done = play(answers, resume=played.result.run, assume="done")
+    assert done.result.exit == Exit.ACCEPTED
+    assert not (folder / "counter").exists()
+
+
+def scripted_bash() -> Callable[[Ask], Any]:
+    step = {"tool": "bash", "args": {"command": "echo x >> counter"}}
+    return lambda ask: ACCEPT if ask.phase == "check" else plan(step)
+
+
+@pytest.mark.parametrize(("happened", "content"), [(True, "new"), (False, "new")])
+def test_an_interrupted_edit_is_looked_at(play: Play, tmp_path: Path, happened: bool, content: str) -> None:
+    file = tmp_path / "work" / "a.txt"
+    file.write_text("old")
+    step = {"tool": "edit", "args": {"path": "a.txt", "old": "old", "new": "new"}}
+    answers = lambda ask: ACCEPT if ask.phase == "check" else plan(step)  # noqa: E731
+    played = play(answers)
+    assert file.read_text() == "new"
+    _rewind(played, 1)
+    if not happened:
+        file.write_text("old")
+    again = play(answers, resume=played.result.run)
+    assert again.result.exit == Exit.ACCEPTED
+    assert file.read_text() == content
+
+
+def _rewind(played: Played, n: int) -> None:
+    """Put a run back to where step `n` was begun and its result not yet written."""
+    from dataclasses import replace
+
+    store = FileStore(played.folder)
+    document = store.load(played.result.id)
+    old = document.steps[n]
+    running = replace(old, state="running", result=None, link="")
+    sections = {number: section for number, section in document.sections.items() if number < 3}
+    back = Document(document.meta, sections).having(phase="do", status="running").with_step(running)
+    store.commit([Save(back)])
+    (played.folder / old.link).unlink()
+
+
+def test_usage_is_whole_in_the_document(play: Play) -> None:
+    def answer(ask: Ask) -> Any:
+        return ACCEPT if ask.phase == "check" else plan({"tool": "list", "args": {}})
+
+    played = play(answer)
+    spent = played.root.meta.spent
+    assert spent["calls"] == 2
+    assert spent["prompt_tokens"] == sum(rung["prompt"] for rung in played.root.meta.rungs)
+    assert 0 < spent["instruction_tokens"] < spent["prompt_tokens"]
+    assert Usage().calls == 1
+
+
+def test_a_thousand_steps_in_one_document_stay_linear(tmp_path: Path) -> None:
+    steps = [{"tool": "list", "args": {}, "needs": []} for _ in range(200)]
+    played = player(tmp_path / "work")(lambda ask: ACCEPT if ask.phase == "check" else plan(*steps))
+    assert played.result.exit == Exit.ACCEPTED
+    assert isinstance(played.fractal, Fractal)
+    raw = played.result.path.stat().st_size
+    assert raw < 200 * 1000
