@@ -1,4 +1,4 @@
-"""What bubblewrap is told: what a command sees, what it may write, and which names in the folder stay untouched.
+"""What bubblewrap is told: what a command sees, what it may write, which names stay as they are.
 
 This module knows nothing of processes, limits or time.
 """
@@ -76,9 +76,7 @@ def enclosed(
     with ExitStack() as stack:
         bound: list[Path] = []
         for path in dict.fromkeys(guarded) if not read_only else ():
-            if _stands(path):
-                bound.append(path)
-            elif path.name.startswith(".") and not path.is_symlink() and stack.enter_context(_held(path)):
+            if _stands(path) or (_hideable(path) and stack.enter_context(_held(path))):
                 bound.append(path)
             else:
                 stack.enter_context(_watched(path, folder, enclosure.undone))
@@ -133,7 +131,7 @@ def _hidden() -> list[Path]:
 
 
 def _toolchains(hidden: Sequence[Path], environ: Mapping[str, str]) -> list[Path]:
-    """The interpreter and what the PATH names, where that lies under a hidden place; parents before children."""
+    """The interpreter and what the PATH names, where that is hidden; parents before children."""
     own = home()
     wanted = [Path(sys.prefix), Path(sys.base_prefix), *(own / name for name in TOOLCHAINS)]
     for name in environ.get("PATH", "").split(os.pathsep):
@@ -195,7 +193,11 @@ def _stands(path: Path) -> bool:
         return False
     if not stat.S_ISDIR(mode) or stat.S_IMODE(mode) & ~stat.S_ISGID != _PLACEHOLDER:
         return True
-    return bool(os.listdir(path)) if os.access(path, os.R_OK) else True
+    return not os.access(path, os.R_OK) or any(path.iterdir())
+
+
+def _hideable(path: Path) -> bool:
+    return path.name.startswith(".") and not path.is_symlink()
 
 
 @contextmanager
@@ -246,14 +248,14 @@ def _watched(path: Path, folder: Path, undone: list[str]) -> Generator[None]:
             undone.append(_put_back(path, folder, link))
 
 
-def _link(path: Path) -> str | None:
+def _link(path: Path) -> Path | None:
     try:
-        return os.readlink(path)
+        return path.readlink()
     except OSError:
         return None
 
 
-def _put_back(path: Path, folder: Path, link: str | None) -> str:
+def _put_back(path: Path, folder: Path, link: Path | None) -> str:
     name = path.relative_to(folder).as_posix()
     said = f"{name} is a protected name"
     try:

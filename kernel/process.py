@@ -106,7 +106,7 @@ async def _until_end(
 
 
 def _signal(process: asyncio.subprocess.Process, status: _Status | None, number: signal.Signals) -> None:
-    """Signal the group. Bubblewrap's own group is spared SIGTERM: it would end, and take the command along."""
+    """Signal the group; not bubblewrap itself with SIGTERM: it would end, and take the command along."""
     inner = status.get("child-pid") if status else None
     groups = [inner] if inner else []
     if status is None or number == signal.SIGKILL:
@@ -131,8 +131,8 @@ async def _reaped(ending: asyncio.Task[int]) -> None:
 def _input(text: str | None) -> IO[bytes]:
     """Standard input as a file without a name: nothing to be fed while the process runs."""
     if text is None:
-        return Path(os.devnull).open("rb")  # noqa: SIM115 (the caller's stack closes it)
-    handle = tempfile.TemporaryFile()  # noqa: SIM115
+        return Path(os.devnull).open("rb")
+    handle = tempfile.TemporaryFile()  # noqa: SIM115 (the caller's stack closes it)
     handle.write(text.encode("utf-8", "surrogatepass"))
     handle.seek(0)
     return handle

@@ -95,23 +95,15 @@ class Sandbox:
         if not folder.is_dir():
             raise OperationFailed(f"{folder}: there is no such folder to run a command in")
         words = ["bash", "-c", command] if isinstance(command, str) else list(command)
-        limits = (
-            f"c=0 t={math.ceil(timeout * (os.cpu_count() or 1)) + 5} d={memory_mb * 1024} f={FILE_MB * 1024}"
-        )
-        limits += f" u={PROCESSES}" if self.mode != "off" else ""
-        words = [shutil.which("bash") or "bash", "-c", _LIMITED, "limits", limits, *words]
+        words = [*self._limits(timeout, memory_mb), *words]
         began = time.monotonic()
         undone: list[str] = []
         with ExitStack() as stack:
             if self.mode != "off":
-                inside = enclosed(
-                    folder,
-                    protected,
-                    read_only=read_only,
-                    network=network or self.network,
-                    environ=os.environ,
+                online = network or self.network
+                enclosure = stack.enter_context(
+                    enclosed(folder, protected, read_only=read_only, network=online, environ=os.environ)
                 )
-                enclosure = stack.enter_context(inside)
                 undone = enclosure.undone
                 words = [shutil.which("bwrap") or "bwrap", *enclosure.arguments, "--", *words]
             ended = await supervise(
@@ -125,15 +117,24 @@ class Sandbox:
             )
         if not ended.started:
             raise OperationFailed(f"the sandbox could not be set up: {ended.output.strip()}")
-        output = "\n".join([ended.output.removesuffix("\n"), *(f"[{line}]" for line in undone)])
-        return Ran(
-            ended.exit,
-            output if undone else ended.output,
-            ended.timed_out,
-            ended.cut,
-            self.mode,
-            time.monotonic() - began,
-        )
+        output = ended.output
+        if undone:
+            output = "\n".join([output.removesuffix("\n"), *(f"[{line}]" for line in undone)])
+        seconds = time.monotonic() - began
+        return Ran(ended.exit, output, ended.timed_out, ended.cut, self.mode, seconds)
+
+    def _limits(self, timeout: float, memory_mb: int) -> list[str]:
+        """The words that set the limits and then become the command that follows them."""
+        limits = {
+            "c": 0,  # no core files
+            "t": math.ceil(timeout * (os.cpu_count() or 1)) + 5,
+            "d": memory_mb * 1024,
+            "f": FILE_MB * 1024,
+        }
+        if self.mode != "off":
+            limits["u"] = PROCESSES
+        listed = " ".join(f"{name}={value}" for name, value in limits.items())
+        return [shutil.which("bash") or "bash", "-c", _LIMITED, "limits", listed]
 
 
 def _environment(extra: Mapping[str, str] | None, mode: str) -> dict[str, str]:
