@@ -165,6 +165,15 @@ def test_a_tail_cut_at_any_byte_reads_as_an_earlier_state(
     assert parse(again).steps[99].args == {"command": LONG}
 
 
+def test_an_append_to_a_file_without_its_last_line_end_is_read():
+    document = Document(Meta("system-a", "a", phase="do"))
+    step = Step(1, "running", "bash", {})
+
+    raw = render(document, 1).rstrip(b"\n") + render_steps(document, (step,), 2)
+
+    assert parse(raw) == document.with_step(step).having(rev=2)
+
+
 def test_every_cut_of_one_append_is_the_state_before_or_after():
     before = Document(Meta("system-a", "a", phase="do")).with_step(
         Step(1, "running", "write", {"text": LONG})

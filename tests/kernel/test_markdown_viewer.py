@@ -125,7 +125,7 @@ def test_no_text_leaves_its_note_or_its_step(text: str):
 
     assert [each.type for each in tokens if each.level == 0 and each.nesting >= 0] == [
         *["heading_open", "heading_open", "heading_open"],
-        "blockquote_open" if block(text)[0].startswith(">") else "fence",
+        "blockquote_open" if block(text, fenced=text[:1] in ("{", "["))[0].startswith(">") else "fence",
         *["heading_open", "heading_open", "bullet_list_open", "html_block"],
     ]
 

@@ -40,11 +40,25 @@ def test_short_prose_is_a_quote_and_what_is_unruly_a_fence():
     assert block("red \x1b[31m\\") == ["~~~text esc", r"red \u{1b}[31m" + "\\\\", "~~~"]
 
 
+@pytest.mark.parametrize(
+    "part",
+    ["<i>", "&amp;", "\t", "```", "~~~", "![p](http://x)", "[a]: http://x", "\u202e", "\ufeff", "\x00"],
+)
+def test_what_a_viewer_would_change_or_fetch_is_fenced(part: str):
+    assert block(f"some {part} text")[0].startswith("~~~")
+
+
 def test_no_embedded_text_looks_like_a_commit_line():
     lines = block("one\n<!-- rev 9 -->\ntwo")
 
     assert not any(line.startswith("<!-- rev") for line in lines)
     assert read_block(lines, 0, "x")[0] == "one\n<!-- rev 9 -->\ntwo"
+
+
+def test_only_a_line_that_is_the_fence_closes_it():
+    lines = ["~~~text", "~~~ more", "~~~~", " ~~~", "~~~ ", "after"]
+
+    assert read_block(lines, 0, "x") == ("~~~ more\n~~~~\n ~~~", 5)
 
 
 def test_an_escape_that_is_no_character_is_left_as_it_is():
