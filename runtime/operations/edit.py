@@ -1,0 +1,176 @@
+"""Replacing exact text in files: edit in one place, replace in all. All other bytes stay as they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernel.errors import OperationFailed
+from kernel.operations import OperationContext, Result, Touch, bytes_hash, operation
+from runtime.operations.texts import encoded, read_bytes, regular, save, unreadable
+from runtime.operations.walking import Deadline, files_below, relative
+
+_SHOWN_PLACES = 5
+
+
+@dataclass(frozen=True)
+class _Change:
+    """One file before and after; `places` are the lines where the text stood."""
+
+    path: Path
+    name: str
+    after: bytes
+    places: tuple[int, ...]
+
+
+def _prepare_edit(
+    ctx: OperationContext, path: str, old: str, new: str, all: bool = False
+) -> tuple[Touch, ...]:
+    change = _edited(ctx, path, old, new, all)
+    return (Touch(change.path, bytes_hash(change.after)),)
+
+
+@operation(_prepare_edit)
+def edit(ctx: OperationContext, path: str, old: str, new: str, all: bool = False) -> Result:
+    """Replace the one occurrence of `old`, or with `all` every one; refuses what is not unique."""
+    change = _edited(ctx, path, old, new, all)
+    save(change.path, change.after, path)
+    count = len(change.places)
+    where = _lines(change.places)
+    text = f"replaced {count} occurrence{'' if count == 1 else 's'} in {change.name} ({where})"
+    return Result(text, evidence={"path": change.name, "replaced": count, "lines": list(change.places[:100])})
+
+
+def _edited(ctx: OperationContext, path: str, old: str, new: str, all_of_them: bool) -> _Change:
+    if old == new:
+        raise OperationFailed("old and new are the same; there is nothing to replace")
+    target = ctx.writable(path)
+    data = _editable(ctx, path)
+    was, becomes = _with_line_ends_of(data, encoded(old, "old"), encoded(new, "new"))
+    places = _places(data, was, old)
+    name = relative(ctx, target)
+    if not places:
+        raise OperationFailed(f"{name}: {_why_absent(data, old)}")
+    if len(places) > 1 and not all_of_them:
+        raise OperationFailed(
+            f"{name}: old occurs {len(places)} times ({_lines(places)}); "
+            "give more of the text around it, or all: true"
+        )
+    return _Change(target, name, data.replace(was, becomes), places)
+
+
+def _editable(ctx: OperationContext, path: str) -> bytes:
+    data = read_bytes(ctx, path)
+    if why := unreadable(data):
+        raise OperationFailed(f"{path}: {why}")
+    return data
+
+
+def _with_line_ends_of(data: bytes, old: bytes, new: bytes) -> tuple[bytes, bytes]:
+    r"""Both texts with \r\n where the file has nothing else: callers write \n."""
+    crlf = data.count(b"\r\n")
+    if not crlf or data.count(b"\n") != crlf or b"\r\n" in old or b"\r\n" in new:
+        return old, new
+    return old.replace(b"\n", b"\r\n"), new.replace(b"\n", b"\r\n")
+
+
+def _places(data: bytes, was: bytes, old: str) -> tuple[int, ...]:
+    if not old:
+        raise OperationFailed("old is empty; give the text to replace, or use write")
+    found: list[int] = []
+    line, counted, at = 1, 0, data.find(was)
+    while at >= 0:
+        line += data.count(b"\n", counted, at)
+        counted = at
+        found.append(line)
+        at = data.find(was, at + len(was))
+    return tuple(found)
+
+
+def _lines(places: tuple[int, ...]) -> str:
+    distinct = list(dict.fromkeys(places))
+    shown = ", ".join(str(place) for place in distinct[:_SHOWN_PLACES])
+    more = ", …" if len(distinct) > _SHOWN_PLACES else ""
+    return f"line{'' if len(distinct) == 1 else 's'} {shown}{more}"
+
+
+def _why_absent(data: bytes, old: str) -> str:
+    """The sentence that helps: a file that nearly has the text says where."""
+    text = data.decode("utf-8-sig")
+    for what, tidy in (("other upper and lower case", str.lower), ("other spaces or line breaks", _squeezed)):
+        wanted, whole = tidy(old), tidy(text)
+        if wanted and wanted in whole:
+            first = next((n for n, line in enumerate(text.split("\n"), 1) if _begins(tidy, old, line)), None)
+            near = f" near line {first}" if first else ""
+            return f"old does not occur; it does with {what}{near}. Read the file and copy it exactly"
+    return "old does not occur in the file. Read the file and copy the text exactly"
+
+
+def _squeezed(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _begins(tidy: object, old: str, line: str) -> bool:
+    first = next((part for part in old.split("\n") if part.strip()), "")
+    wanted = _squeezed(first).lower()
+    return bool(tidy) and bool(wanted) and wanted in _squeezed(line).lower()
+
+
+def _prepare_replace(
+    ctx: OperationContext, path: str, old: str, new: str, glob: str = ""
+) -> tuple[Touch, ...]:
+    changes, _ = _replaced(ctx, path, old, new, glob)
+    return tuple(Touch(change.path, bytes_hash(change.after)) for change in changes)
+
+
+@operation(_prepare_replace)
+def replace(ctx: OperationContext, path: str, old: str, new: str, glob: str = "") -> Result:
+    """Replace a text everywhere in one file, or in the files below a folder that the glob matches."""
+    changes, left_out = _replaced(ctx, path, old, new, glob)
+    for change in changes:
+        save(change.path, change.after, change.name)
+    total = sum(len(change.places) for change in changes)
+    lines = [f"{change.name}: {len(change.places)}" for change in changes]
+    files = f"{len(changes)} file{'' if len(changes) == 1 else 's'}"
+    lines.append(f"replaced {total} occurrence{'' if total == 1 else 's'} in {files}")
+    if left_out:
+        lines.append(f"(left out: {'; '.join(left_out[:20])})")
+    counts = {change.name: len(change.places) for change in changes[:1000]}
+    return Result("\n".join(lines), evidence={"replaced": total, "files": counts, "left_out": left_out[:100]})
+
+
+def _replaced(
+    ctx: OperationContext, path: str, old: str, new: str, glob: str
+) -> tuple[list[_Change], list[str]]:
+    if not old:
+        raise OperationFailed("old is empty; give the text to replace")
+    if old == new:
+        raise OperationFailed("old and new are the same; there is nothing to replace")
+    deadline = Deadline(ctx.timeout)
+    start = ctx.readable(path)
+    if not start.is_dir():
+        regular(ctx, path)
+        if glob:
+            raise OperationFailed(f"{path}: this is a file; leave glob out, or name a folder")
+        return [_edited(ctx, path, old, new, True)], []
+    if not glob:
+        raise OperationFailed(f"{path}: this is a folder; say in which files, such as glob: '*.md'")
+    changes: list[_Change] = []
+    left_out: list[str] = []
+    for entry in files_below(ctx, path, glob, deadline):
+        deadline.check()
+        name = str(entry.path.relative_to(ctx.folder.resolve()))
+        try:
+            data = _editable(ctx, name)
+            was, becomes = _with_line_ends_of(data, encoded(old, "old"), encoded(new, "new"))
+            if entry.link or was not in data:
+                continue  # what a link leads to is met under its own name
+            changes.append(
+                _Change(ctx.writable(name), entry.name, data.replace(was, becomes), _places(data, was, old))
+            )
+        except OperationFailed as failure:
+            left_out.append(str(failure))
+    if not changes:
+        why = f"; left out: {'; '.join(left_out[:5])}" if left_out else ""
+        raise OperationFailed(f"{path}: old does not occur in any file that matches {glob}{why}")
+    return changes, left_out

@@ -1,0 +1,249 @@
+"""The operation fetch: a page or a file of the open web, as text or into a file."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import codecs
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+from kernel.errors import OperationFailed
+from kernel.operations import OperationContext, Result, Touch, operation
+from runtime.operations.addresses import Url, addresses, url
+from runtime.operations.texts import encoded, save
+from runtime.operations.walking import Deadline, relative
+
+MOST_BYTES = 10_000_000
+"""Of an answer, unpacked; `settings["fetch"]["max_bytes"]` overrides."""
+MOST_REDIRECTS = 5
+MOST_HTML = 3_000_000
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+AGENT = "fractal-runtime (+https://pypi.org/project/fractal-runtime)"
+_OURS = ("host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "accept-encoding")
+_SECRETS = ("authorization", "cookie", "proxy-authorization", "x-api-key", "api-key", "x-auth-token")
+_REDIRECTS = (301, 302, 303, 307, 308)
+_SHOWN_OF_ERROR = 2_000
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What is asked for next."""
+
+    where: Url
+    method: str
+    headers: Mapping[str, str]
+    body: bytes | None
+
+
+@dataclass(frozen=True)
+class _Page:
+    """What came back at last."""
+
+    address: str
+    status: int
+    reason: str
+    headers: Mapping[str, str]
+    body: bytes
+    redirects: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """The media type, "" when the server did not say."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def _prepare(
+    ctx: OperationContext,
+    url: str,
+    to: str = "",
+    method: str = "GET",
+    headers: Mapping[str, Any] | None = None,
+    body: str = "",
+) -> tuple[Touch, ...]:
+    return (Touch(ctx.writable(to)),) if to else ()
+
+
+@operation(_prepare)
+def fetch(
+    ctx: OperationContext,
+    url: str,
+    to: str = "",
+    method: str = "GET",
+    headers: Mapping[str, Any] | None = None,
+    body: str = "",
+) -> Result:
+    """The text of a web page (HTML made readable), or its bytes into the file `to`."""
+    target = ctx.writable(to) if to else None
+    page = _data(url) if url.startswith("data:") else _fetched(ctx, url, method, headers or {}, body)
+    evidence: dict[str, Any] = {
+        "url": page.address,
+        "status": page.status,
+        "headers": {name: value[:500] for name, value in list(page.headers.items())[:50]},
+        "bytes": len(page.body),
+    }
+    if page.redirects:
+        evidence["redirects"] = list(page.redirects)
+    if not 200 <= page.status < 300:
+        return Result(_error_text(page), ok=False, evidence=evidence)
+    if target is not None:
+        save(target, page.body, to)
+        name = relative(ctx, target)
+        return Result(f"wrote {len(page.body)} bytes from {page.address[:200]} to {name}", evidence=evidence)
+    if method.upper() == "HEAD":
+        return Result(
+            "\n".join(f"{name}: {value}" for name, value in page.headers.items()), evidence=evidence
+        )
+    return Result(_text(page), evidence=evidence)
+
+
+def _fetched(
+    ctx: OperationContext, address: str, method: str, headers: Mapping[str, Any], body: str
+) -> _Page:
+    from runtime.operations.http_request import ask
+
+    settings = ctx.settings.get("fetch", {})
+    most, private = int(settings.get("max_bytes", MOST_BYTES)), settings.get("allow_private") is True
+    deadline = Deadline(ctx.timeout * 0.95)  # so that its own message comes before the kernel's
+    request = _request(address, method, headers, body)
+    seen: list[str] = []
+    while True:
+        pinned = addresses(request.where, private, deadline.left)
+        answer = ask(request.where, pinned, request.method, request.headers, request.body, most, deadline)
+        location = answer.headers.get("location", "")
+        if answer.status not in _REDIRECTS or not location:
+            where = request.where.text
+            return _Page(where, answer.status, answer.reason, answer.headers, answer.body, tuple(seen))
+        seen.append(request.where.text)
+        if len(seen) > MOST_REDIRECTS:
+            raise OperationFailed(
+                f"{address}: more than {MOST_REDIRECTS} redirects, the last to {location[:99]}"
+            )
+        request = _redirected(request, answer.status, location)
+
+
+def _request(address: str, method: str, headers: Mapping[str, Any], body: str) -> _Request:
+    method = method.upper()
+    if method not in METHODS:
+        raise OperationFailed(f"method: {method!r} is none of {', '.join(METHODS)}")
+    if body and method in ("GET", "HEAD"):
+        raise OperationFailed(f"body: goes with POST, PUT, PATCH or DELETE, not with {method}")
+    named = {"User-Agent": AGENT, "Accept": "text/html,application/json,text/*;q=0.9,*/*;q=0.8"}
+    for name, value in headers.items():
+        _check_header(name, str(value))
+        named = {key: kept for key, kept in named.items() if key.lower() != name.lower()} | {name: str(value)}
+    if body and "content-type" not in map(str.lower, named):
+        json_like = body.lstrip()[:1] in ("{", "[")
+        named["Content-Type"] = "application/json" if json_like else "text/plain; charset=utf-8"
+    where = url(address)
+    sent = encoded(body, "body") if body else (b"" if method in ("POST", "PUT", "PATCH") else None)
+    fixed = {"Host": where.netloc, "Accept-Encoding": "identity", "Connection": "close"}
+    return _Request(where, method, named | fixed, sent)
+
+
+def _check_header(name: str, value: str) -> None:
+    if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}", name):
+        raise OperationFailed(f"headers: {name[:60]!r} is not the name of a header")
+    if len(value) > 8_000 or re.search(r"[\x00-\x08\x0a-\x1f\x7f]", value) or not value.isascii():
+        raise OperationFailed(f"headers: the value of {name} has characters that a header cannot have")
+    if name.lower() in _OURS:
+        raise OperationFailed(f"headers: {name} is set by fetch itself; leave it out")
+
+
+def _redirected(request: _Request, status: int, location: str) -> _Request:
+    where = request.where.joined(location)
+    if request.where.scheme == "https" and where.scheme == "http":
+        raise OperationFailed(
+            f"{request.where.text}: redirects from https to {where.text[:200]}, without encryption"
+        )
+    headers = {**request.headers, "Host": where.netloc}
+    if where.origin != request.where.origin:
+        headers = {name: value for name, value in headers.items() if name.lower() not in _SECRETS}
+    if status == 303 or (status in (301, 302) and request.method == "POST"):
+        method = "HEAD" if request.method == "HEAD" else "GET"
+        headers = {name: value for name, value in headers.items() if name.lower() != "content-type"}
+        return _Request(where, method, headers, None)
+    return replace(request, where=where, headers=headers)
+
+
+def _data(address: str) -> _Page:
+    """The page that a data: address holds in itself (RFC 2397)."""
+    kind, comma, content = address.removeprefix("data:").partition(",")
+    if not comma or len(content) > MOST_BYTES:
+        raise OperationFailed("data: an address such as data:text/plain,hello is needed, at most 10 MB long")
+    body = unquote_to_bytes(content)
+    if kind.endswith(";base64"):
+        kind = kind.removesuffix(";base64")
+        try:
+            body = base64.b64decode(body, validate=True)
+        except (binascii.Error, ValueError):
+            raise OperationFailed("data: the address is not proper base64") from None
+    return _Page(f"data:{kind}", 200, "OK", {"content-type": kind or "text/plain;charset=us-ascii"}, body)
+
+
+def _error_text(page: _Page) -> str:
+    said = f"{page.status} {page.reason}".strip()
+    try:
+        text = _text(page)[:_SHOWN_OF_ERROR].strip()
+    except OperationFailed:
+        text = ""
+    return f"{page.address} answered {said}" + (f"\n\n{text}" if text else "")
+
+
+def _text(page: _Page) -> str:
+    html = page.kind in ("text/html", "application/xhtml+xml") or (
+        not page.kind and re.match(rb"\s*<(?:!doctype html|html)", page.body[:200], re.IGNORECASE)
+    )
+    text = _decoded(page, bool(html))
+    if not html:
+        return text
+    if len(text) > MOST_HTML:
+        raise OperationFailed(
+            f"{page.address}: a page of {len(text):,} characters; give `to`, a file to write it to"
+        )
+    from runtime.operations.readable import readable
+
+    return readable(text, page.address)
+
+
+def _decoded(page: _Page, html: bool) -> str:
+    said = re.search(r"charset\s*=\s*[\"']?([\w.:-]+)", page.headers.get("content-type", ""), re.IGNORECASE)
+    name = said[1] if said else ""
+    if (
+        html
+        and not name
+        and (hit := re.search(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?([\w.:-]+)", page.body[:4096]))
+    ):
+        name = hit[1].decode("ascii", "replace")
+    for bom, encoding in (
+        (codecs.BOM_UTF8, "utf-8"),
+        (codecs.BOM_UTF16_LE, "utf-16"),
+        (codecs.BOM_UTF16_BE, "utf-16"),
+    ):
+        if page.body.startswith(bom):
+            name = encoding
+    textual = page.kind.startswith("text/") or re.search(
+        r"json|xml|javascript|yaml|csv|form-urlencoded", page.kind
+    )
+    if not textual and (b"\0" in page.body[:8192] or (page.kind and not _utf8(page.body))):
+        raise OperationFailed(
+            f"{page.address}: {page.kind or 'binary'}, {len(page.body)} bytes; give `to`, a file to write it to"
+        )
+    try:
+        text = page.body.decode(name or "utf-8", "strict" if not name else "replace")
+    except UnicodeDecodeError:
+        text = page.body.decode("cp1252", "replace")  # what the web means when it does not say
+    except LookupError:
+        text = page.body.decode("utf-8", "replace")
+    return text.removeprefix("\ufeff").replace("\r\n", "\n")
+
+
+def _utf8(data: bytes) -> bool:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True

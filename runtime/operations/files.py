@@ -1,0 +1,176 @@
+"""Looking at files: list, find, stat, checksum, compare."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import os
+import stat as modes
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kernel.errors import OperationFailed
+from kernel.operations import OperationContext, Result, operation
+from runtime.operations.texts import existing, read_bytes, regular, trouble
+from runtime.operations.walking import Deadline, Entry, Glob, relative, shown_name, walk
+
+MOST_SHOWN = 5_000
+"""Names in one result; the rest is counted."""
+ALGORITHMS = ("sha256", "sha512", "sha1", "md5", "blake2b", "crc32")
+KINDS = ("any", "file", "folder")
+
+
+@operation()
+def list_entries(
+    ctx: OperationContext, path: str = ".", recursive: bool = False, pattern: str = "*"
+) -> Result:
+    """Names in a folder, one a line, folders with a slash and files with their size in bytes."""
+    start = existing(ctx, path)
+    glob = Glob.of(pattern)
+    deadline = Deadline(ctx.timeout)
+    if not start.is_dir():
+        return _names([f"{relative(ctx, start)}  {_size(start)}"], 0, "files")
+    if recursive:
+        entries = sorted(walk(ctx, start, deadline), key=lambda each: each.parts)
+        lines = [_line(each, each.parts) for each in entries if glob.matches(each.parts)]
+    else:
+        lines = _folder_lines(start, glob)
+    return _names(lines, len(lines), "entries", empty=f"{path}: nothing here" if pattern == "*" else "")
+
+
+def _folder_lines(start: Path, glob: Glob) -> list[str]:
+    try:
+        with os.scandir(start) as items:
+            found = sorted((item for item in items if item.name != ".git"), key=lambda item: item.name)
+    except OSError as error:
+        raise trouble(start.name, error) from None
+    return [
+        _line(
+            Entry(item.name, (item.name,), start / item.name, item.is_dir(), item.is_symlink()), (item.name,)
+        )
+        for item in found
+        if glob.matches((item.name,))
+    ]
+
+
+def _line(entry: Entry, parts: tuple[str, ...]) -> str:
+    name = shown_name("/".join(parts))
+    if entry.link:
+        return f"{name}  link to {shown_name(str(entry.path.readlink()))}"
+    return f"{name}/" if entry.folder else f"{name}  {_size(entry.path)}"
+
+
+def _size(path: Path) -> str:
+    try:
+        size = path.lstat().st_size
+    except OSError:
+        return "gone"
+    return f"{size} byte{'' if size == 1 else 's'}"
+
+
+@operation()
+def find(ctx: OperationContext, pattern: str, path: str = ".", type: str = "any") -> Result:
+    """Paths below `path` that a glob matches, relative to the folder, one a line, sorted."""
+    start = existing(ctx, path)
+    glob = Glob.of(pattern)
+    if type not in KINDS:
+        raise OperationFailed(f"type: {type!r} is none of {', '.join(KINDS)}")
+    if not start.is_dir():
+        raise OperationFailed(f"{path}: this is a file; name the folder to search")
+    found = sorted(
+        (
+            each
+            for each in walk(ctx, start, Deadline(ctx.timeout))
+            if (type == "any" or each.folder == (type == "folder")) and glob.matches(each.parts)
+        ),
+        key=lambda each: each.parts,
+    )
+    lines = [f"{each.name}/" if each.folder else each.name for each in found]
+    return _names(lines, len(lines), "paths", empty=f"nothing matches {pattern}")
+
+
+def _names(lines: list[str], count: int, what: str, empty: str = "") -> Result:
+    shown = lines[:MOST_SHOWN]
+    if len(lines) > MOST_SHOWN:
+        shown.append(f"… {len(lines) - MOST_SHOWN:,} more {what}; narrow the pattern")
+    return Result("\n".join(shown) or empty or "nothing matches", evidence={"count": count})
+
+
+@operation()
+def stat(ctx: OperationContext, path: str) -> Result:
+    """Size, kind, time of change and mode of a file or folder."""
+    target = existing(ctx, path)
+    facts = target.stat()
+    kind = _kind(facts.st_mode)
+    changed = datetime.datetime.fromtimestamp(facts.st_mtime, datetime.UTC)
+    evidence: dict[str, Any] = {
+        "kind": kind,
+        "modified": changed.isoformat(timespec="seconds"),
+        "mode": f"{modes.S_IMODE(facts.st_mode):04o}",
+    }
+    lines = [f"path: {relative(ctx, target)}", f"kind: {kind}"]
+    if kind == "folder":
+        evidence["entries"] = len(_entries(target, path))
+        lines.append(f"entries: {evidence['entries']}")
+    else:
+        evidence["bytes"] = facts.st_size
+        lines.append(f"size: {facts.st_size} bytes")
+    lines += [f"modified: {changed.astimezone().isoformat(' ', 'seconds')}", f"mode: {evidence['mode']}"]
+    return Result("\n".join(lines), evidence=evidence)
+
+
+def _entries(folder: Path, name: str) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError as error:
+        raise trouble(name, error) from None
+
+
+def _kind(mode: int) -> str:
+    tests: tuple[tuple[Callable[[int], bool], str], ...] = (
+        (modes.S_ISREG, "file"),
+        (modes.S_ISDIR, "folder"),
+        (modes.S_ISFIFO, "pipe"),
+        (modes.S_ISSOCK, "socket"),
+    )
+    return next((name for test, name in tests if test(mode)), "device")
+
+
+@operation()
+def checksum(ctx: OperationContext, path: str, algorithm: str = "sha256") -> Result:
+    """The checksum of a file's bytes in hexadecimal digits."""
+    wanted = algorithm.lower().replace("-", "")
+    if wanted not in ALGORITHMS:
+        raise OperationFailed(f"algorithm: {algorithm!r} is none of {', '.join(ALGORITHMS)}")
+    target = regular(ctx, path)
+    deadline = Deadline(ctx.timeout)
+    crc, size = 0, 0
+    digest = None if wanted == "crc32" else hashlib.new(wanted, usedforsecurity=False)
+    try:
+        with target.open("rb") as handle:
+            while block := handle.read(1 << 20):
+                deadline.check()
+                size += len(block)
+                if digest is None:
+                    crc = zlib.crc32(block, crc)
+                else:
+                    digest.update(block)
+    except OSError as error:
+        raise trouble(path, error) from None
+    shown = f"{crc:08x}" if digest is None else digest.hexdigest()
+    return Result(shown, evidence={"path": relative(ctx, target), "algorithm": wanted, "bytes": size})
+
+
+@operation()
+def compare(ctx: OperationContext, a: str, b: str) -> Result:
+    """A unified diff of two text files, `identical`, or which files of two folders differ."""
+    from runtime.operations.comparing import compare_files, compare_folders
+
+    first, second = existing(ctx, a), existing(ctx, b)
+    if first.is_dir() != second.is_dir():
+        raise OperationFailed(f"{a} and {b}: one is a folder and the other a file")
+    if first.is_dir():
+        return compare_folders(ctx, first, second, Deadline(ctx.timeout))
+    return compare_files(read_bytes(ctx, a), read_bytes(ctx, b), (a, b), Deadline(ctx.timeout))

@@ -1,0 +1,173 @@
+"""Moving things about: move, copy, remove, mkdir. Nothing is overwritten, and links are left alone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernel.errors import OperationFailed
+from kernel.operations import OperationContext, Result, Touch, file_hash, operation
+from runtime.operations.texts import trouble
+from runtime.operations.walking import relative
+
+MOST_FILES = 2_000
+"""Files of a folder that one step moves, copies or removes: each is kept for `undo`."""
+
+
+@dataclass(frozen=True)
+class _Way:
+    """From where to where; both inside the folder and allowed."""
+
+    source: Path
+    target: Path
+
+    def pairs(self, ctx: OperationContext) -> Iterator[tuple[Path, Path]]:
+        """Each file with the place where it will be."""
+        for file in _files(ctx, self.source):
+            yield file, self.target / file.relative_to(self.source)
+
+
+def _prepare_move(ctx: OperationContext, **args: Any) -> tuple[Touch, ...]:
+    way = _way(ctx, args["from"], args["to"], moving=True)
+    pairs = list(way.pairs(ctx))
+    return (
+        *(Touch(target, file_hash(source)) for source, target in pairs),
+        *(Touch(source, "") for source, _ in pairs),
+    )
+
+
+@operation(_prepare_move)
+def move(ctx: OperationContext, **args: Any) -> Result:
+    """Move or rename a file or folder (arguments `from` and `to`); into `to` when that is a folder."""
+    way = _way(ctx, args["from"], args["to"], moving=True)
+    names = relative(ctx, way.source), relative(ctx, way.target)
+    _carry_out(lambda: shutil.move(way.source, way.target), way, names[0])
+    return Result(f"moved {names[0]} to {names[1]}", evidence={"from": names[0], "to": names[1]})
+
+
+def _prepare_copy(ctx: OperationContext, **args: Any) -> tuple[Touch, ...]:
+    way = _way(ctx, args["from"], args["to"], moving=False)
+    return tuple(Touch(target, file_hash(source)) for source, target in way.pairs(ctx))
+
+
+@operation(_prepare_copy)
+def copy(ctx: OperationContext, **args: Any) -> Result:
+    """Copy a file or folder (arguments `from` and `to`); into `to` when that is a folder."""
+    way = _way(ctx, args["from"], args["to"], moving=False)
+    names = relative(ctx, way.source), relative(ctx, way.target)
+    count = sum(1 for _ in way.pairs(ctx))
+    if way.source.is_dir():
+        _carry_out(lambda: shutil.copytree(way.source, way.target, symlinks=True), way, names[0])
+    else:
+        _carry_out(lambda: shutil.copy2(way.source, way.target), way, names[0])
+    several = f" ({count} files)" if way.source.is_dir() else ""
+    return Result(
+        f"copied {names[0]} to {names[1]}{several}",
+        evidence={"from": names[0], "to": names[1], "files": count},
+    )
+
+
+def _prepare_remove(ctx: OperationContext, path: str) -> tuple[Touch, ...]:
+    return tuple(Touch(file, "") for file in _files(ctx, _own(ctx, path)))
+
+
+@operation(_prepare_remove)
+def remove(ctx: OperationContext, path: str) -> Result:
+    """Remove a file, or a folder with all that is in it."""
+    target = _own(ctx, path)
+    name = relative(ctx, target)
+    folder = target.is_dir()
+    count = len(_files(ctx, target))
+    try:
+        if folder:
+            shutil.rmtree(target)
+        else:
+            target.unlink()
+    except OSError as error:
+        raise trouble(path, error) from None
+    several = f" and the {count} file{'' if count == 1 else 's'} in it" if folder else ""
+    return Result(f"removed {name}{several}", evidence={"removed": name, "files": count})
+
+
+@operation()
+def mkdir(ctx: OperationContext, path: str) -> Result:
+    """Make a folder, and those above it that are missing."""
+    target = ctx.writable(path)
+    if target.is_dir():
+        return Result(f"{relative(ctx, target)} exists already", evidence={"made": False})
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise OperationFailed(f"{path}: a file of that name exists") from None
+    except NotADirectoryError:
+        raise OperationFailed(f"{path}: a part of this path is a file, not a folder") from None
+    except OSError as error:
+        raise trouble(path, error) from None
+    return Result(f"made the folder {relative(ctx, target)}", evidence={"made": True})
+
+
+def _way(ctx: OperationContext, source: str, target: str, *, moving: bool) -> _Way:
+    begin = _own(ctx, source) if moving else _unlinked(ctx, source)
+    end = ctx.readable(target)
+    if end.is_dir():
+        end = end / begin.name
+    end = ctx.writable(str(end.relative_to(ctx.folder.resolve())))
+    name = relative(ctx, end)
+    if end == begin:
+        raise OperationFailed(f"{source} and {target} are the same")
+    if end.exists() or end.is_symlink():
+        raise OperationFailed(f"{name}: exists already; remove it first, or choose another name")
+    if begin in end.parents:
+        raise OperationFailed(f"{target}: lies inside {source}")
+    if not moving and begin == ctx.folder.resolve():
+        raise OperationFailed(f"{source}: this is the folder itself; name something in it")
+    if target.endswith("/"):
+        raise OperationFailed(f"{target}: there is no such folder; make it with mkdir first")
+    return _Way(begin, end)
+
+
+def _own(ctx: OperationContext, path: str) -> Path:
+    """Something that exists, is no link, and may be changed."""
+    _unlinked(ctx, path)
+    return ctx.writable(path)
+
+
+def _unlinked(ctx: OperationContext, path: str) -> Path:
+    target = ctx.readable(path)
+    if (ctx.folder.resolve() / os.path.normpath(path)).is_symlink():
+        raise OperationFailed(f"{path}: this is a link; links are left alone, name what it leads to")
+    if not target.exists():
+        raise OperationFailed(f"{path}: there is no such file or folder; see list")
+    return target
+
+
+def _files(ctx: OperationContext, target: Path) -> list[Path]:
+    """The files that `target` is or holds; refuses what holds a repository, and too many."""
+    if not target.is_dir():
+        return [target]
+    found: list[Path] = []
+    for folder, folders, names in os.walk(target):
+        folders.sort()
+        if ".git" in folders or ".git" in names:
+            raise OperationFailed(f"{relative(ctx, Path(folder))}: holds a .git, which is protected")
+        found.extend(each for name in sorted(names) if not (each := Path(folder, name)).is_symlink())
+        if len(found) > MOST_FILES:
+            raise OperationFailed(
+                f"{relative(ctx, target)}: more than {MOST_FILES:,} files; use bash for so many"
+            )
+    return found
+
+
+def _carry_out(act: Callable[[], object], way: _Way, name: str) -> None:
+    try:
+        way.target.parent.mkdir(parents=True, exist_ok=True)
+        act()
+    except shutil.Error as error:
+        first = error.args[0][0] if error.args and isinstance(error.args[0], list) else error
+        raise OperationFailed(f"{name}: {first[-1] if isinstance(first, tuple) else first}") from None
+    except OSError as error:
+        raise trouble(name, error) from None

@@ -1,0 +1,207 @@
+"""Searching and counting in files: grep, count."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from kernel.errors import OperationFailed
+from kernel.operations import OperationContext, Result, operation
+from runtime.operations import scanning
+from runtime.operations.texts import LARGEST, existing, lines_of, trouble, unreadable
+from runtime.operations.walking import Deadline, Entry, files_below
+
+MOST_LINES = 5_000
+MOST_CHARACTERS = 1_000_000
+UNITS = ("lines", "words", "characters", "bytes", "matches", "files")
+ORDERS = ("name", "largest", "smallest")
+FORMATS = ("text", "csv", "total")
+_LONGEST_PATTERN = 2_000
+
+
+@operation()
+def grep(
+    ctx: OperationContext,
+    pattern: str,
+    path: str = ".",
+    glob: str = "*",
+    ignore_case: bool = False,
+    fixed: bool = False,
+) -> Result:
+    """Lines that match a regular expression (or, with `fixed`, contain a text), as path:line:text."""
+    deadline = Deadline(ctx.timeout)
+    entries = files_below(ctx, path, glob, deadline)
+    found = _searched(entries, scanning.Sought(pattern, ignore_case, fixed, MOST_LINES), deadline)
+    single = not existing(ctx, path).is_dir()
+    if single and found[0].fault:
+        raise OperationFailed(f"{path}: cannot be searched: {found[0].fault}")
+    lines = [
+        f"{entry.name}:{number}:{text}"
+        for entry, each in zip(entries, found, strict=True)
+        for number, text in each.lines
+    ]
+    total = sum(each.matching_lines for each in found)
+    faults = [f"{entry.name}: {each.fault}" for entry, each in zip(entries, found, strict=True) if each.fault]
+    text = _cut(lines, total)
+    if notable := [fault for fault in faults if not fault.endswith(": binary")]:
+        text += f"\n(not searched: {'; '.join(notable[:20])})"
+    evidence = {
+        "lines": total,
+        "files": sum(bool(each.matching_lines) for each in found),
+        "searched": len(entries) - len(faults),
+        "not_searched": faults[:100],
+    }
+    return Result(text or f"no line matches {pattern}", evidence=evidence)
+
+
+def _cut(lines: Sequence[str], total: int) -> str:
+    shown: list[str] = []
+    characters = 0
+    for line in lines:
+        characters += len(line) + 1
+        if characters > MOST_CHARACTERS:
+            break
+        shown.append(line)
+    if total > len(shown):
+        shown.append(f"… {total - len(shown):,} more lines; narrow the pattern or the glob")
+    return "\n".join(shown) or "no line matches"
+
+
+def _searched(entries: Sequence[Entry], sought: scanning.Sought, deadline: Deadline) -> list[scanning.Found]:
+    if not sought.pattern or len(sought.pattern) > _LONGEST_PATTERN:
+        raise OperationFailed(f"the pattern is empty or longer than {_LONGEST_PATTERN:,} characters")
+    try:
+        sought.compiled()
+        # The time left less a little: the operation reports the slow pattern before it is stopped itself.
+        return scanning.scan_within([str(entry.path) for entry in entries], sought, deadline.left * 0.9)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise OperationFailed(
+            f"{sought.pattern}: not a regular expression: {error}; use fixed: true for text as it stands"
+        ) from None
+    except TimeoutError:
+        raise OperationFailed(
+            f"{sought.pattern}: matching took longer than {deadline.seconds * 0.9:g} s and was stopped; "
+            "write the expression without nested repetition"
+        ) from None
+    except OSError as error:
+        raise trouble("grep", error) from None
+
+
+@operation()
+def count(
+    ctx: OperationContext,
+    what: str,
+    path: str = ".",
+    glob: str = "*",
+    pattern: str = "",
+    order: str = "name",
+    format: str = "text",
+) -> Result:
+    """Count lines, words, characters, bytes, matches of a pattern, or files: for each file and in total."""
+    _check_choices(what, pattern, order, format)
+    deadline = Deadline(ctx.timeout)
+    entries = files_below(ctx, path, glob, deadline)
+    counts, faults = _counted(entries, what, pattern, deadline)
+    if faults and len(entries) == 1:
+        raise OperationFailed(f"{faults[0]}; its bytes can be counted")
+    rows = _ordered(counts, order)
+    total = sum(counts.values())
+    single = not existing(ctx, path).is_dir()
+    text = _shown_counts(rows, total, what, format, faults, single)
+    evidence = {"total": total, "files": len(entries), "not_counted": faults[:100]}
+    return Result(text, evidence=evidence)
+
+
+def _check_choices(what: str, pattern: str, order: str, format: str) -> None:
+    for name, value, choices in (
+        ("what", what, UNITS),
+        ("order", order, ORDERS),
+        ("format", format, FORMATS),
+    ):
+        if value not in choices:
+            raise OperationFailed(f"{name}: {value!r} is none of {', '.join(choices)}")
+    if what == "matches" and not pattern:
+        raise OperationFailed("pattern: say what the matches are of")
+    if pattern and what != "matches":
+        raise OperationFailed("pattern: goes with what: matches; use glob for names of files")
+
+
+def _counted(
+    entries: Sequence[Entry], what: str, pattern: str, deadline: Deadline
+) -> tuple[dict[str, int], list[str]]:
+    if what == "files":
+        folders = Counter(entry.name.rpartition("/")[0] or "." for entry in entries)
+        return dict(folders), []
+    if what == "matches":
+        found = _searched(entries, scanning.Sought(pattern, most_lines=0), deadline)
+        pairs = list(zip(entries, found, strict=True))
+        faults = [f"{entry.name}: {each.fault}" for entry, each in pairs if each.fault]
+        return {entry.name: each.matches for entry, each in pairs if not each.fault}, faults
+    counts: dict[str, int] = {}
+    faults: list[str] = []
+    for entry in entries:
+        deadline.check()
+        number = _count_file(entry.path, what)
+        if isinstance(number, str):
+            faults.append(f"{entry.name}: {number}")
+        else:
+            counts[entry.name] = number
+    return counts, faults
+
+
+def _count_file(path: Path, what: str) -> int | str:
+    """How many there are, or why it cannot be said."""
+    try:
+        if what == "bytes":
+            return path.stat().st_size
+        with path.open("rb") as handle:
+            data = handle.read(LARGEST + 1)
+    except OSError as error:
+        return (error.strerror or str(error)).lower()
+    if len(data) > LARGEST:
+        return f"larger than {LARGEST // 1_000_000} MB"
+    if why := unreadable(data):
+        return why
+    text = data.decode("utf-8-sig")
+    if what == "characters":
+        return len(text)
+    return len(text.split()) if what == "words" else len(lines_of(text))
+
+
+def _ordered(counts: dict[str, int], order: str) -> list[tuple[str, int]]:
+    rows = sorted(counts.items(), key=lambda row: row[0].split("/"))
+    if order != "name":
+        rows.sort(key=lambda row: -row[1] if order == "largest" else row[1])
+    return rows
+
+
+def _shown_counts(
+    rows: list[tuple[str, int]], total: int, what: str, format: str, faults: list[str], single: bool
+) -> str:
+    if format == "total":
+        return str(total)
+    if format == "csv":
+        out = io.StringIO()
+        csv.writer(out, lineterminator="\n").writerows([("path", what), *rows])
+        return out.getvalue().removesuffix("\n")
+    if single and rows:
+        return f"{rows[0][0]}: {rows[0][1]} {_unit(what, rows[0][1])}"
+    width = max((len(str(number)) for _, number in rows), default=1)
+    lines = [f"{number:>{width}}  {name}" for name, number in rows[:MOST_LINES]]
+    if len(rows) > MOST_LINES:
+        lines.append(f"… {len(rows) - MOST_LINES:,} more files")
+    over = "" if what == "files" else f" in {len(rows)} file{'' if len(rows) == 1 else 's'}"
+    lines.append(f"total: {total} {_unit(what, total)}{over}")
+    if notable := [fault for fault in faults if not fault.endswith("a binary file, not text")]:
+        lines.append(f"(not counted: {'; '.join(notable[:20])})")
+    return "\n".join(lines)
+
+
+def _unit(what: str, number: int) -> str:
+    if number != 1:
+        return what
+    return "match" if what == "matches" else what.removesuffix("s")

@@ -1,0 +1,89 @@
+"""Sorting the lines of a file or of a text."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from pathlib import Path
+
+from kernel.errors import OperationFailed
+from kernel.operations import OperationContext, Result, Touch, bytes_hash, operation
+from runtime.operations.texts import encoded, lines_of, read_text, save
+from runtime.operations.walking import relative
+
+ORDERS = {"ascending": False, "asc": False, "descending": True, "desc": True}
+_NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d{1,3}(?!\d))?|[-+]?\.\d+")
+
+
+def _prepare_sort(
+    ctx: OperationContext,
+    path: str = "",
+    text: str = "",
+    order: str = "ascending",
+    unique: bool = False,
+    numeric: bool = False,
+    to: str = "",
+) -> tuple[Touch, ...]:
+    if not to:
+        return ()
+    lines, end = _sorted(ctx, path, text, order, unique, numeric)
+    return (Touch(ctx.writable(to), bytes_hash(_joined(lines, end))),)
+
+
+@operation(_prepare_sort)
+def sort_lines(
+    ctx: OperationContext,
+    path: str = "",
+    text: str = "",
+    order: str = "ascending",
+    unique: bool = False,
+    numeric: bool = False,
+    to: str = "",
+) -> Result:
+    """Lines in alphabetical order, or by their first number; returned, or written to the file `to`."""
+    target: Path | None = ctx.writable(to) if to else None
+    lines, end = _sorted(ctx, path, text, order, unique, numeric)
+    evidence = {"lines": len(lines)}
+    if target is None:
+        return Result("\n".join(lines), evidence=evidence)
+    save(target, _joined(lines, end), to)
+    name = relative(ctx, target)
+    shown = f"wrote {len(lines)} sorted line{'' if len(lines) == 1 else 's'} to {name}"
+    return Result(shown, evidence={**evidence, "to": name})
+
+
+def _sorted(
+    ctx: OperationContext, path: str, text: str, order: str, unique: bool, numeric: bool
+) -> tuple[list[str], str]:
+    if order not in ORDERS:
+        raise OperationFailed(f"order: {order!r} is none of {', '.join(ORDERS)}")
+    if bool(path) == bool(text):
+        raise OperationFailed("give either path, the file whose lines to sort, or text")
+    whole = read_text(ctx, path) if path else text
+    lines = lines_of(whole)
+    if unique:
+        lines = list(dict.fromkeys(lines))
+    if numeric:
+        lines = _by_number(lines, ORDERS[order])
+    else:
+        # as a dictionary has it; upper and lower case decide only between words that are else the same
+        lines.sort(key=lambda line: (line.casefold(), line), reverse=ORDERS[order])
+    crlf = whole.count("\r\n")
+    return lines, "\r\n" if crlf and crlf == whole.count("\n") else "\n"
+
+
+def _by_number(lines: list[str], descending: bool) -> list[str]:
+    """By the first number of each line; lines without one come last, whatever the order."""
+    numbered: list[tuple[Decimal, str]] = []
+    rest: list[str] = []
+    for line in lines:
+        if hit := _NUMBER.search(line):
+            numbered.append((Decimal(hit[0].replace(",", "")), line))
+        else:
+            rest.append(line)
+    numbered.sort(key=lambda pair: pair[0], reverse=descending)
+    return [*(line for _, line in numbered), *sorted(rest, key=lambda line: (line.casefold(), line))]
+
+
+def _joined(lines: list[str], end: str) -> bytes:
+    return encoded("".join(f"{line}{end}" for line in lines), "the sorted lines")

@@ -1,0 +1,154 @@
+"""Files as operations read and replace them: UTF-8 or a clear refusal, and never half a file."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import os
+import secrets
+import stat
+from pathlib import Path
+
+from kernel.errors import OperationFailed
+from kernel.operations import OperationContext
+
+LARGEST = 64_000_000
+"""Bytes of the largest file that is read whole."""
+_BINARY_PROBE = 8_192
+_WIDE_BOMS = (
+    (codecs.BOM_UTF32_LE, "UTF-32"),
+    (codecs.BOM_UTF32_BE, "UTF-32"),
+    (codecs.BOM_UTF16_LE, "UTF-16"),
+    (codecs.BOM_UTF16_BE, "UTF-16"),
+)
+
+
+def trouble(name: str, error: OSError) -> OperationFailed:
+    """What the system reported about a path, as the failure of a step."""
+    return OperationFailed(f"{name}: {(error.strerror or str(error)).lower()}")
+
+
+def existing(ctx: OperationContext, path: str) -> Path:
+    """The absolute path of something that exists inside the folder."""
+    target = ctx.readable(path)
+    try:
+        target.stat()
+    except FileNotFoundError:
+        raise OperationFailed(
+            f"{path}: there is no such file or folder; use list to see what is there"
+        ) from None
+    except OSError as error:
+        raise trouble(path, error) from None
+    return target
+
+
+def regular(ctx: OperationContext, path: str) -> Path:
+    """The absolute path of an ordinary file inside the folder; a pipe or a device would block for ever."""
+    target = existing(ctx, path)
+    mode = target.stat().st_mode
+    if stat.S_ISDIR(mode):
+        raise OperationFailed(f"{path}: this is a folder; name a file in it")
+    if not stat.S_ISREG(mode):
+        raise OperationFailed(f"{path}: this is not an ordinary file (a pipe, a socket or a device)")
+    return target
+
+
+def read_bytes(ctx: OperationContext, path: str, largest: int = LARGEST) -> bytes:
+    """The bytes of a file inside the folder; refuses folders, devices and files above `largest` bytes."""
+    target = regular(ctx, path)
+    try:
+        with target.open("rb") as handle:
+            data = handle.read(largest + 1)
+    except OSError as error:
+        raise trouble(path, error) from None
+    if len(data) > largest:
+        raise OperationFailed(
+            f"{path}: larger than {largest // 1_000_000} MB; work on a part of it, with bash"
+        )
+    return data
+
+
+def unreadable(data: bytes) -> str:
+    """Why bytes are not UTF-8 text, in words; "" when they are."""
+    for bom, name in _WIDE_BOMS:
+        if data.startswith(bom):
+            return f"{name} text, not UTF-8; convert it with: iconv -f {name} -t UTF-8"
+    if b"\0" in data[:_BINARY_PROBE]:
+        return "a binary file, not text"
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        return (
+            f"not UTF-8 text (line {line}, byte {error.start}: 0x{data[error.start]:02x}); "
+            "if it is Latin-1, convert it with: iconv -f ISO-8859-1 -t UTF-8"
+        )
+    return "a binary file, not text" if b"\0" in data else ""
+
+
+def read_text(ctx: OperationContext, path: str) -> str:
+    """The text of a UTF-8 file, its line endings as they are, without a byte order mark."""
+    data = read_bytes(ctx, path)
+    if why := unreadable(data):
+        raise OperationFailed(f"{path}: {why}")
+    return data.decode("utf-8-sig")
+
+
+def encoded(text: str, what: str = "the text") -> bytes:
+    """UTF-8 bytes of an argument; raises when it holds what UTF-8 cannot (half a surrogate pair)."""
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise OperationFailed(
+            f"{what}: character {error.start} is half of a surrogate pair, not text"
+        ) from None
+
+
+def lines_of(text: str) -> list[str]:
+    r"""Lines without their ends (\n or \r\n); a last line without an end counts, an empty text has none."""
+    lines = text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    return [line.removesuffix("\r") for line in lines]
+
+
+def save(target: Path, data: bytes, name: str) -> None:
+    """Replace a file as a whole, on disk when this returns, keeping its mode; makes missing folders."""
+    temporary = target.parent / f".fractal-{secrets.token_hex(8)}.tmp"
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.is_dir():
+            raise IsADirectoryError(0, "this is a folder; name a file in it")
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                _keep_owner_and_mode(target, file.fileno())
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(target)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        settle(target.parent)
+    except OSError as error:
+        raise trouble(name, error) from None
+
+
+def settle(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _keep_owner_and_mode(target: Path, handle: int) -> None:
+    try:
+        before = target.stat()
+    except OSError:
+        return  # a new file: the umask has decided
+    with contextlib.suppress(OSError):  # only its owner, or root, may
+        os.fchown(handle, before.st_uid, before.st_gid)
+    os.fchmod(handle, stat.S_IMODE(before.st_mode))

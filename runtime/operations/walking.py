@@ -1,0 +1,217 @@
+"""Names and globs inside the folder: what a walk visits, in which order, and what a pattern matches."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kernel.errors import OperationFailed
+from kernel.operations import OperationContext
+from runtime.operations.texts import existing, trouble
+
+SKIPPED = (".git", ".fractal", "node_modules", "__pycache__", ".venv")
+"""Folders that a walk does not enter, at any depth, unless it starts inside them."""
+SKIPPED_AT_TOP = ("state",)
+"""The same at the top of the folder only: elsewhere the name is a project's own."""
+MOST_ENTRIES = 200_000
+_LONGEST_GLOB = 500
+_MOST_ALTERNATIVES = 64
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Something a walk came by: its path relative to the folder, as results show it, and where it is."""
+
+    name: str  # relative to the folder, forward slashes
+    parts: tuple[str, ...]  # relative to where the walk started
+    path: Path
+    folder: bool
+    link: bool
+
+
+def relative(ctx: OperationContext, path: Path) -> str:
+    """A path relative to the folder, `.` for the folder itself; control characters are escaped."""
+    return shown_name(path.relative_to(ctx.folder.resolve()).as_posix())
+
+
+def shown_name(name: str) -> str:
+    """A file's name that stays on its line, and is text, whatever the disk has."""
+    name = os.fsencode(name).decode("utf-8", "backslashreplace")
+    return re.sub(r"[\x00-\x1f\x7f\u2028\u2029]", lambda hit: f"\\x{ord(hit[0]):02x}", name)
+
+
+class Deadline:
+    """The moment when an operation has to stop; a thread cannot be stopped from outside."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds if seconds else float("inf")
+        self.seconds = seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds left, at least a little, so that it can be a timeout."""
+        return max(0.01, min(self._end - time.monotonic(), 86_400.0))
+
+    @property
+    def over(self) -> bool:
+        """Whether there is none left."""
+        return time.monotonic() > self._end
+
+    def check(self) -> None:
+        """Raise when the time is over."""
+        if self.over:
+            raise OperationFailed(
+                f"stopped after {self.seconds:g} s; name a smaller folder or a narrower glob"
+            )
+
+
+def walk(ctx: OperationContext, start: Path, deadline: Deadline) -> Iterator[Entry]:
+    """Everything below `start`, by name, folders before what is in them; links to folders are not entered."""
+    root = ctx.folder.resolve()
+    pending: list[tuple[Path, tuple[str, ...]]] = [(start, ())]
+    seen = 0
+    while pending:
+        deadline.check()
+        here, parts = pending.pop()
+        inner: list[tuple[Path, tuple[str, ...]]] = []
+        for item in _scan(here, at_start=not parts):
+            if item.name == ".git" or (item.name in SKIPPED and item.is_dir(follow_symlinks=False)):
+                continue
+            if here == root and item.name in SKIPPED_AT_TOP:
+                continue
+            path, below = here / item.name, (*parts, item.name)
+            link = item.is_symlink()
+            if link and not _leads_inside(path, root):
+                continue
+            folder = item.is_dir()
+            if seen >= MOST_ENTRIES:
+                raise OperationFailed(f"more than {MOST_ENTRIES:,} files below; name a smaller folder")
+            seen += 1
+            yield Entry(relative(ctx, path), below, path, folder, link)
+            if folder and not link:
+                inner.append((path, below))
+        pending.extend(reversed(inner))
+
+
+def _scan(folder: Path, at_start: bool) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as items:
+            return sorted(items, key=lambda item: item.name)
+    except OSError as error:
+        if at_start:
+            raise trouble(folder.name, error) from None
+        return []  # a folder that may not be entered, or has gone meanwhile
+
+
+def _leads_inside(path: Path, root: Path) -> bool:
+    try:
+        target = path.resolve(strict=True)
+    except (OSError, RuntimeError):
+        return False
+    return root in target.parents and ".git" not in target.relative_to(root).parts
+
+
+def files_below(ctx: OperationContext, path: str, glob: str, deadline: Deadline) -> list[Entry]:
+    """The file that `path` names, or the files below that folder that the glob matches, sorted by path."""
+    start = existing(ctx, path)
+    if not start.is_dir():
+        return [Entry(relative(ctx, start), (start.name,), start, False, False)]
+    pattern = Glob.of(glob)
+    found = [
+        each
+        for each in walk(ctx, start, deadline)
+        if not each.folder and pattern.matches(each.parts) and each.path.is_file()
+    ]
+    return sorted(found, key=lambda each: each.parts)
+
+
+@dataclass(frozen=True)
+class Glob:
+    """A pattern of names: `*`, `?`, `[…]`, `{a,b}`, and `**` for any number of folders.
+
+    Without a slash it matches a name at any depth; with one, the path from where the search starts.
+    """
+
+    alternatives: tuple[tuple[re.Pattern[str] | None, ...], ...]  # None stands for **
+    by_name: tuple[bool, ...] = field(default=())
+
+    @classmethod
+    def of(cls, pattern: str) -> Glob:
+        """Compile a pattern; raises when it is empty, leads outside, or is unreasonable."""
+        if not pattern.strip():
+            raise OperationFailed("the pattern is empty; * matches every name")
+        if len(pattern) > _LONGEST_GLOB or "\0" in pattern:
+            raise OperationFailed(f"the pattern is longer than {_LONGEST_GLOB} characters or contains NUL")
+        alternatives: list[tuple[re.Pattern[str] | None, ...]] = []
+        by_name: list[bool] = []
+        for each in _braces(pattern):
+            plain = each.removeprefix("./").rstrip("/") or "*"
+            parts = plain.split("/")
+            if plain.startswith(("/", "~")) or ".." in parts:
+                raise OperationFailed(
+                    f"{each}: only names inside the folder can be matched; leave out / and .."
+                )
+            if parts.count("**") > 8:
+                raise OperationFailed(f"{each}: more than eight ** in one pattern")
+            alternatives.append(
+                tuple(
+                    None if p == "**" else re.compile(fnmatch.translate(p))
+                    for p in parts
+                    if p not in ("", ".")
+                )
+            )
+            by_name.append(len(parts) == 1 and plain != "**")
+        return cls(tuple(alternatives), tuple(by_name))
+
+    def matches(self, parts: tuple[str, ...]) -> bool:
+        """Whether a path, given as its parts, is meant."""
+        return any(
+            _match(each, parts[-1:] if by_name else parts)
+            for each, by_name in zip(self.alternatives, self.by_name, strict=True)
+        )
+
+
+def _match(pattern: tuple[re.Pattern[str] | None, ...], parts: tuple[str, ...]) -> bool:
+    """Match part by part; `reached` holds how far the pattern may have got, so no pattern is slow."""
+    reached = _skip_stars(pattern, {0})
+    for part in parts:
+        after: set[int] = set()
+        for at in reached:
+            if at < len(pattern):
+                wanted = pattern[at]
+                if wanted is None:
+                    after.add(at)
+                elif wanted.match(part):
+                    after.add(at + 1)
+        reached = _skip_stars(pattern, after)
+    return len(pattern) in reached
+
+
+def _skip_stars(pattern: tuple[re.Pattern[str] | None, ...], reached: set[int]) -> set[int]:
+    grown = set(reached)
+    for at in sorted(reached):
+        while at < len(pattern) and pattern[at] is None:
+            at += 1
+            grown.add(at)
+    return grown
+
+
+def _braces(pattern: str) -> list[str]:
+    """`a.{py,md}` as `a.py` and `a.md`; braces that do not close are literal."""
+    done: list[str] = []
+    pending = [pattern]
+    while pending:
+        each = pending.pop(0)
+        hit = re.search(r"\{([^{}]*,[^{}]*)\}", each)
+        if hit is None:
+            done.append(each)
+        else:
+            pending.extend(each[: hit.start()] + word + each[hit.end() :] for word in hit[1].split(","))
+        if len(done) + len(pending) > _MOST_ALTERNATIVES:
+            raise OperationFailed(f"the pattern has more than {_MOST_ALTERNATIVES} alternatives")
+    return done
