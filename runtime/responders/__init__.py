@@ -18,19 +18,22 @@ def make_responder(
     """The responder that `--model` or a rung of `ladder:` names.
 
     spec: `scripted:FILE`, `replay:RUN`, `mailbox`, `llama:PATH.gguf`, or any name that litellm knows.
-    settings: the keyword arguments of its class, with `price` as a settings file writes it.
+    settings: the keyword arguments of its class, `price` as a settings file writes it; what only providers
+    have (timeout, api_base, price) is passed over for the others.
     state: the workspace's `state/`.
     Raises `ConfigurationError` when something is missing or wrong; nothing is called and no model is loaded.
     """
-    given = dict(settings or {})
     kind, colon, rest = spec.partition(":")
+    given = dict(settings or {})
     try:
         make = _KINDS.get(kind) if colon or kind == "mailbox" else None
         if make is None:
             return _litellm(spec, tier, given, state)
         if kind != "mailbox" and not rest:
             raise ConfigurationError(f"{kind}: what is missing after the colon? {_FORMS[kind]}")
-        return make(rest, tier, given, state)
+        return make(
+            rest, tier, {name: each for name, each in given.items() if name not in _OF_PROVIDERS}, state
+        )
     except TypeError as error:
         raise ConfigurationError(f"{spec}: a setting is not known or has the wrong type: {error}") from None
 
@@ -44,19 +47,19 @@ def _scripted(rest: str, tier: Tier, settings: dict[str, Any], state: Path) -> R
 def _replay(rest: str, tier: Tier, settings: dict[str, Any], state: Path) -> Responder:
     from runtime.responders.replay import Replay, find_log
 
-    return Replay(find_log(rest, state), tier=tier, **{"name": f"replay:{rest}", **settings})
+    return Replay(find_log(rest, state), tier=tier, **{"name": f"replay:{rest}", **_unpriced(settings)})
 
 
 def _mailbox(rest: str, tier: Tier, settings: dict[str, Any], state: Path) -> Responder:
     from runtime.responders.mailbox import Mailbox
 
-    return Mailbox(state / "mailbox", tier=tier, **settings)
+    return Mailbox(state / "mailbox", tier=tier, **_unpriced(settings))
 
 
 def _llama(rest: str, tier: Tier, settings: dict[str, Any], state: Path) -> Responder:
     from runtime.responders.llama import Llama
 
-    return Llama(Path(rest).expanduser(), tier=tier, **settings)
+    return Llama(Path(rest).expanduser(), tier=tier, **_unpriced(settings))
 
 
 def _litellm(spec: str, tier: Tier, settings: dict[str, Any], state: Path) -> Responder:
@@ -70,6 +73,10 @@ def _litellm(spec: str, tier: Tier, settings: dict[str, Any], state: Path) -> Re
     return LiteLLM(spec, tier=tier, **_priced(settings))
 
 
+def _unpriced(settings: dict[str, Any]) -> dict[str, Any]:
+    return {name: each for name, each in settings.items() if name != "price"}
+
+
 def _priced(settings: dict[str, Any]) -> dict[str, Any]:
     if "price" not in settings:
         return settings
@@ -79,4 +86,5 @@ def _priced(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 _KINDS: dict[str, Make] = {"scripted": _scripted, "replay": _replay, "mailbox": _mailbox, "llama": _llama}
+_OF_PROVIDERS = frozenset({"timeout", "api_base"})
 _FORMS = {"scripted": "scripted:FILE.yaml", "replay": "replay:RUN", "llama": "llama:PATH.gguf"}

@@ -36,20 +36,20 @@ class Mailbox:
         name: str = "mailbox",
         tier: Tier = "worker",
         *,
-        timeout: float | None = None,
+        wait: float | None = None,
         poll: float = 2.0,
         settle: float = UNREADABLE,
     ) -> None:
         """Use that folder.
 
-        timeout: seconds to wait for an answer; None waits for ever.
+        wait: seconds to wait for an answer; None waits for ever.
         poll: seconds between looks, should the file system send no events.
         settle: how long a broken answer must lie unchanged before it is taken as it is.
         """
         self.folder = folder
         self.name = name
         self.tier: Tier = tier
-        self.timeout, self.poll, self.settle = timeout, poll, settle
+        self.wait, self.poll, self.settle = wait, poll, settle
 
     def offers(self, task: str, document: Document) -> float | None:
         """Whoever reads the mailbox takes any attempt."""
@@ -89,7 +89,7 @@ class Mailbox:
             raise ConfigurationError(f"{request}: the ask cannot be written: {error.strerror}") from None
 
     async def _wait(self, request: Path) -> str:
-        end = time.monotonic() + (self.timeout or float("inf"))
+        end = time.monotonic() + (self.wait or float("inf"))
         seen: object = None  # a broken answer, as it looked when it last changed
         since = 0.0
         with _watching(self.folder) as changed:
@@ -103,7 +103,7 @@ class Mailbox:
                     self._put_away(request, path)
                     return text
                 if now >= end:
-                    raise ProviderError(f"{self.name}: nobody answered {request} in {self.timeout:.0f} s")
+                    raise ProviderError(f"{self.name}: nobody answered {request} in {self.wait:.0f} s")
                 with suppress(TimeoutError):
                     await asyncio.wait_for(changed.wait(), min(end - now, self.settle if text else self.poll))
 

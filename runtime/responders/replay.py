@@ -112,6 +112,7 @@ def find_log(run: str, state: Path) -> Path:
 
 
 def _place(key: str, run: str) -> tuple[Place, str]:
+    """Where an ask stands, and the digest of its prompt, whichever rung was asked."""
     loop, attempt, phase, step, turn, digest = (*key.split("/"), "", "", "", "", "")[:6]
     kind, _, numbers = loop.rpartition(f"-{run}") if f"-{run}" in loop else ("", "", loop)
     return Place(kind + numbers, attempt, phase, step, turn), digest.partition(".")[0]  # not the rung's part

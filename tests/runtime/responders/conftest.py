@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,3 +40,15 @@ def build_ask(
 @pytest.fixture
 def make_ask() -> Callable[..., Ask]:
     return build_ask
+
+
+@pytest.fixture(scope="session")
+def tiny_gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A llama model of 150 kB with random weights; see scripts/make_tiny_gguf.py."""
+    for module, how in (("llama_cpp", "pip install 'fractal-runtime[local]'"), ("gguf", "pip install gguf")):
+        if find_spec(module) is None:
+            pytest.skip(f"{module} is not installed: {how}")
+    path = tmp_path_factory.mktemp("models") / "tiny.gguf"
+    script = Path(__file__).parents[3] / "scripts" / "make_tiny_gguf.py"
+    subprocess.run([sys.executable, str(script), str(path)], check=True)
+    return path

@@ -146,7 +146,7 @@ async def test_polling_alone_does_as_well(folder, make_ask, mailbox):
 
 async def test_waiting_may_have_an_end(mailbox, make_ask):
     with pytest.raises(ProviderError, match=r"nobody answered .*system-abc123.*plan.*\.md in 0 s"):
-        await mailbox(timeout=0.2).answer(make_ask())
+        await mailbox(wait=0.2).answer(make_ask())
 
 
 async def test_a_folder_that_cannot_be_written_is_told(tmp_path, make_ask):

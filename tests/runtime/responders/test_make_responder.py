@@ -28,7 +28,12 @@ def test_each_form_makes_its_responder(tmp_path):
         "replay:abc123": "Replay",
         "mailbox": "Mailbox",
     }.items():
-        responder = make_responder(spec, tier="oversight", state=tmp_path)
+        general = {
+            "timeout": 120.0,
+            "api_base": "http://localhost:1",
+            "price": {"prompt": 1, "completion": 1},
+        }
+        responder = make_responder(spec, tier="oversight", settings=general, state=tmp_path)
         assert (type(responder).__name__, responder.tier) == (kind, "oversight")
 
 

@@ -26,6 +26,7 @@ def recorded(tmp_path, make_ask):
             make_ask("plan", user="Child.", **child),
         ]
     ):
+        ask = replace(ask, rung="worker")
         log.asked(ask.key, "worker", Usage(100, 100, 1.0))
         log.replied(ask.key, Reply(f'{{"n": {number}}}', "some/model", Usage(90, 10, 0.5)))
     return path
