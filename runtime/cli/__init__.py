@@ -36,7 +36,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "System": {
         "tools": ("tools:tools", "List, show and check the tools and operations."),
         "init": ("setup:init", "Make a workspace: system/, state/ and fractal.yaml."),
-        "doctor": ("setup:doctor", "Say what works here, and what to do about what does not."),
+        "doctor": ("doctor:doctor", "Say what works here, and what to do about what does not."),
         "config": ("setup:config", "Show the settings in effect, and where each comes from."),
         "gc": ("setup:gc", "Move old runs into an archive."),
         "bench": ("setup:bench", "Measure: every figure that the README quotes."),

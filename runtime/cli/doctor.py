@@ -1,0 +1,214 @@
+"""`fractal doctor`: what works here, tried out rather than assumed, and what to do about what does not."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from runtime.cli.session import json_option, opened, put
+from runtime.cli.words import safe
+
+if TYPE_CHECKING:
+    from runtime.fractal import Fractal
+
+GOOD, FAIR, BAD = "ok", "missing", "broken"
+SIGNS = {GOOD: ("✓", "green"), FAIR: ("–", "yellow"), BAD: ("✗", "red")}
+OLDEST = (3, 11)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at. `missing` is something one can do without, `broken` is not."""
+
+    name: str
+    state: str
+    found: str
+    mend: str = ""
+
+
+@click.command()
+@json_option("Print a list of objects: name, state, found, mend.")
+def doctor(as_json: bool) -> int:
+    """Say what works here, and what to do about what does not.
+
+    Exit code 0 when what runs without any model works; 3 when something is broken.
+    """
+    checks = list(_checks())
+    if as_json:
+        put(json.dumps([asdict(each) for each in checks], indent=2))
+    else:
+        for each in checks:
+            sign, colour = SIGNS[each.state]
+            click.echo(f"{click.style(sign, fg=colour)} {each.name:<16} {safe(each.found)}")
+            if each.mend:
+                click.echo(click.style(f"  {'':<16} → {safe(each.mend)}", dim=True))
+    return 3 if any(each.state == BAD for each in checks) else 0
+
+
+def _checks() -> Iterator[Check]:
+    from kernel.errors import FractalError
+
+    yield _python()
+    try:
+        fractal = opened()
+    except FractalError as error:
+        yield Check("settings", BAD, str(error), "mend the place that is named")
+        return
+    looks: tuple[Callable[[Fractal], Check], ...] = (
+        _settings,
+        _folder,
+        _sandbox,
+        _reflex,
+        _model,
+        _litellm,
+        _llama,
+        _catalogue,
+        _git,
+        _terminal,
+    )
+    for look in looks:
+        yield look(fractal)
+
+
+def _python() -> Check:
+    found = f"{sys.version.split()[0]} at {sys.executable}"
+    if sys.version_info < OLDEST:
+        return Check("python", BAD, found, "Python 3.11 or newer is needed")
+    return Check("python", GOOD, found)
+
+
+def _settings(fractal: Fractal) -> Check:
+    given = sorted({where for where in fractal.sources.values() if where != "default"})
+    return Check("settings", GOOD, f"from {', '.join(given)}" if given else "all at their defaults")
+
+
+def _folder(fractal: Fractal) -> Check:
+    """Really write, where runs will be written."""
+    root = fractal.workspace.root
+    there = next(
+        place for place in (fractal.workspace.runs, *fractal.workspace.runs.parents) if place.exists()
+    )
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        return Check("workspace", BAD, f"{there}: {error.strerror}", "choose another folder with -C")
+    made = "" if fractal.workspace.state.exists() else " (will be made by the first run)"
+    return Check("workspace", GOOD, f"{root}{made}")
+
+
+def _sandbox(fractal: Fractal) -> Check:
+    """Really run a command, in the mode that is set."""
+    from kernel.errors import FractalError
+    from kernel.sandbox import Sandbox
+
+    sandbox = Sandbox(fractal.config.sandbox, fractal.config.network)
+    with tempfile.TemporaryDirectory(prefix="fractal-doctor-") as place:
+        try:
+            ran = asyncio.run(sandbox.run("echo works", folder=Path(place), timeout=20))
+        except (FractalError, OSError) as error:
+            return Check("sandbox", FAIR, str(error), "until then, only steps without bash and commands work")
+    if ran.exit or ran.output.strip() != "works":
+        return Check("sandbox", FAIR, f"a command ended with {ran.exit}: {ran.output[:200]}")
+    if ran.mode == "off":
+        return Check(
+            "sandbox", FAIR, "off: commands run without one", "remove `sandbox: off` from the settings"
+        )
+    return Check("sandbox", GOOD, f"{ran.mode}, a command ran in it in {ran.seconds:.2f} s")
+
+
+def _reflex(fractal: Fractal) -> Check:
+    """Build the ladder: it imports no model's library."""
+    from kernel.errors import FractalError
+
+    try:
+        names = [rung.name for rung in fractal.ladder]
+    except FractalError as error:
+        return Check("ladder", BAD, str(error))
+    return Check("ladder", GOOD, " → ".join(names))
+
+
+def _model(fractal: Fractal) -> Check:
+    from runtime.ladder import KEYS, default_model, rungs
+
+    models = [rung.model for rung in rungs(fractal.config) if rung.model not in ("reflex", "person")]
+    if not models:
+        hint = f"set FRACTAL_MODEL (such as ollama/llama3.2), or a key: {', '.join(list(KEYS)[:3])}, …"
+        return Check("model", FAIR, "none is set; reflexes answer, then a person", hint)
+    missing: list[str] = []
+    for model in models:
+        provider = model.split("/", 1)[0]
+        keys = [key for key in KEYS if key.partition("_")[0].lower() == provider]
+        missing += [key for key in keys if not os.environ.get(key) and not fractal.config.api_base]
+    where = "" if fractal.config.model or fractal.config.ladder else " (by the key that is set)"
+    if missing:
+        return Check(
+            "model", BAD, f"{', '.join(models)}: no key", f"set {', '.join(missing)} in the environment"
+        )
+    chosen = default_model() if where else None
+    key = next((key for key, name in KEYS.items() if name == chosen and os.environ.get(key)), "")
+    return Check("model", GOOD, ", ".join(models) + (f" (because {key} is set)" if key else ""))
+
+
+def _installed(name: str, module: str, extra: str, what: str) -> Check:
+    if find_spec(module) is None:
+        return Check(name, FAIR, f"not installed: {what}", f"pip install 'fractal-runtime[{extra}]'")
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return Check(name, GOOD, version(name))
+    except PackageNotFoundError:
+        return Check(name, GOOD, "installed")
+
+
+def _litellm(fractal: Fractal) -> Check:
+    return _installed("litellm", "litellm", "llm", "needed for models of providers and servers")
+
+
+def _llama(fractal: Fractal) -> Check:
+    return _installed("llama-cpp-python", "llama_cpp", "local", "needed for llama:PATH.gguf")
+
+
+def _catalogue(fractal: Fractal) -> Check:
+    catalogue = fractal.catalogue()
+    if catalogue.faults:
+        left_out = "; ".join(str(fault) for fault in catalogue.faults[:3])
+        return Check("tools", FAIR, f"left out: {left_out}", "mend the file; see: fractal tools check")
+    hands = [name for name in ("read", "write", "bash") if name not in catalogue.tools]
+    if hands:
+        return Check("tools", BAD, f"{', '.join(hands)} missing in {catalogue.folders[-1]}", "install again")
+    return Check("tools", GOOD, f"{len(catalogue.tools)} tools and operations")
+
+
+def _git(fractal: Fractal) -> Check:
+    import shutil
+
+    if shutil.which("git") is None:
+        return Check("git", FAIR, "not installed: the operation git will not work", "install git")
+    inside = any(
+        (place / ".git").exists() for place in (fractal.workspace.folder, *fractal.workspace.folder.parents)
+    )
+    return Check("git", GOOD, "installed; the folder is a repository" if inside else "installed")
+
+
+def _terminal(fractal: Fractal) -> Check:
+    from runtime.cli.view import on_terminal
+
+    if on_terminal():
+        import shutil
+
+        size = shutil.get_terminal_size()
+        return Check("terminal", GOOD, f"{os.environ.get('TERM')}, {size.columns} × {size.lines}: live tree")
+    reasons = [name for name in ("CI", "NO_COLOR") if os.environ.get(name)]
+    why = f"{reasons[0]} is set" if reasons else "standard error is no terminal"
+    return Check("terminal", GOOD, f"{why}: progress comes as plain lines")

@@ -1,0 +1,281 @@
+"""Why a run went as it did, from its documents alone: questions, answers, and where each answer stands."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kernel.document import Document, Fold, Step
+
+_FINDING = re.compile(r"- (pass|FAIL|judge) (\{.*\}) \(before: (pass|FAIL|judge)\) → (.*)")
+_NOW = {"pass": "holds now", "FAIL": "does not hold", "judge": "is left to judgement"}
+_BEFORE = {"pass": "held already", "FAIL": "did not hold", "judge": "was not decided"}
+_MEANS = {"ACCEPT": "accepted", "RETRY": "tried again", "ESCALATE": "handed up"}
+
+
+@dataclass(frozen=True)
+class Reason:
+    """An answer to one why, and the file and section where it can be read."""
+
+    question: str
+    answer: str
+    loop: str
+    file: str
+    section: str
+
+    @property
+    def source(self) -> str:
+        """Such as `system-7f3kq2.md §2 approach`."""
+        return f"{self.file} {self.section}"
+
+
+def reasons(documents: Sequence[Document], loop: str, step: int | None = None) -> list[Reason]:
+    """The reasons of one loop, or of one of its steps; `documents` are all of its run.
+
+    Raises KeyError when the loop or the step is not there.
+    """
+    known = {document.meta.id: document for document in documents}
+    document = known[loop]
+    if step is not None:
+        return list(_step(document, step, known, whole=True))
+    found: list[Reason] = []
+    for part in (_task, _plan):
+        found += part(document)
+    for n in sorted({**document.planned, **document.steps}):
+        found += _step(document, n, known, whole=False)
+    for part in (_rungs, _again, _verdict, _waiting, _end):
+        found += part(document)
+    found += _budget(document, known)
+    return found
+
+
+def _reason(document: Document, question: str, answer: str, section: str) -> Reason:
+    return Reason(question, answer, document.meta.id, f"{document.meta.id}.md", section)
+
+
+def _who(origin: str) -> str:
+    """An origin as a sentence names it."""
+    return {"person": "a person", "kernel": "the kernel"}.get(origin, origin.removeprefix("model:"))
+
+
+# ---- the task and the plan -------------------------------------------------------------------------------
+
+
+def _task(document: Document) -> Iterator[Reason]:
+    given, resolved = document.note(1, "task"), document.note(1, "resolved task")
+    if given is None:
+        return
+    if document.meta.parent:
+        where = given.source or f"{document.meta.parent}.md"
+        yield _reason(document, "Why this loop?", f"its parent gave it the task ({where})", "§1 task")
+    if resolved is None:
+        yield _reason(document, "Why this task?", f"as given: {given.text}", "§1 task")
+        return
+    same = resolved.text.strip() == given.text.strip()
+    said = "taken as it was given" if same else f'"{given.text}" was read as "{resolved.text}"'
+    facts = [note for note in document.section(1).notes if note.key in ("fact", "answer", "guidance")]
+    lines = [f"{said}, by {_who(resolved.origin)}"]
+    for note in facts:
+        source = f" (from {note.source})" if note.source else f" ({note.key} of {_who(note.origin)})"
+        lines.append(f"because: {note.text}{source}")
+    if not facts:
+        offered = [note.source for note in document.section(1).notes if note.key == "context" and note.source]
+        lines.append(f"offered as context: {', '.join(offered)}" if offered else "without further context")
+    yield _reason(document, "Why this task?", "\n".join(lines), "§1 resolved task")
+
+
+def _plan(document: Document) -> Iterator[Reason]:
+    approach = document.note(2, "approach")
+    if approach is None:
+        return
+    lines = [f"{approach.text}, said {_who(approach.origin)}"]
+    if rationale := document.text(2, "rationale"):
+        lines.append(f"rationale: {rationale}")
+    if confidence := document.text(2, "confidence"):
+        lines.append(f"confidence: {confidence}")
+    if document.meta.attempt > 1:
+        lines.append(f"it is attempt {document.meta.attempt}; what earlier ones learned was known")
+    yield _reason(document, "Why this plan?", "\n".join(lines), "§2 approach")
+    if criteria := document.text(2, "baseline"):
+        text = f"before the first step:\n{criteria}"
+        yield _reason(document, "How was success to show?", text, "§2 baseline")
+
+
+# ---- steps -----------------------------------------------------------------------------------------------
+
+
+def _step(document: Document, n: int, known: Mapping[str, Document], *, whole: bool) -> Iterator[Reason]:
+    planned, went = document.planned.get(n), document.steps.get(n)
+    step = went or planned
+    if step is None:
+        raise KeyError(n)
+    lines = [f"planned as {_call(planned or step, whole)}"]
+    if planned is None:
+        lines[0] = f"{_call(step, whole)}, of an earlier attempt ({_attempt_of(document, n)})"
+    lines.append(f"after step {', '.join(map(str, step.needs))}" if step.needs else "needing no other step")
+    if asked := step.evidence.get("asked"):
+        lines.append(f"its arguments were filled in when it was reached, by {_who(str(asked))}")
+    if approved := step.evidence.get("approved"):
+        lines.append(f"approved by a {approved}")
+    yield _reason(document, f"Why step {n}?", "; ".join(lines), f"§{2 if planned else 3} step {n}")
+    if went is not None and (whole or went.state != "done"):
+        yield _outcome(document, went, known)
+    if whole and went is not None:
+        yield from _evidence(document, went)
+
+
+def _call(step: Step, whole: bool) -> str:
+    if step.args is None:
+        return f"{step.tool or 'a subtask'}: {step.what}"
+    text = json.dumps(dict(step.args), ensure_ascii=False)
+    return f"{step.tool} {text if whole or len(text) <= 160 else text[:160] + '…'}"
+
+
+def _attempt_of(document: Document, n: int) -> str:
+    for fold in document.section(2).folds:
+        for note in fold.notes:
+            if note.key == "steps then" and re.search(rf"(?m)^{n}\. ", note.text):
+                return f"attempt {fold.attempt}"
+    return "which one is not recorded"
+
+
+def _outcome(document: Document, step: Step, known: Mapping[str, Document]) -> Reason:
+    result = (step.result or "").strip()
+    short = result if len(result) <= 1500 else f"{result[:1500]}… ({len(result)} characters)"
+    answer = f"{step.state}" + (f", said {_who(step.origin)}: {short}" if short else "")
+    child = known.get(step.link.removesuffix(".md"))
+    if child is not None and child.meta.level != "operation":
+        answer += f"\nits loop {child.meta.id} ended {child.meta.status}"
+    question = (
+        f"Why is step {step.n} {step.state}?" if step.state != "done" else f"What did step {step.n} give?"
+    )
+    return _reason(document, question, answer, f"§3 step {step.n}")
+
+
+def _evidence(document: Document, step: Step) -> Iterator[Reason]:
+    kept = {key: value for key, value in step.evidence.items() if key not in ("spent", "asked", "approved")}
+    if kept:
+        text = json.dumps(kept, ensure_ascii=False)
+        yield _reason(document, f"What is recorded of step {step.n}?", text, f"§3 step {step.n} evidence")
+
+
+# ---- rungs, attempts, the verdict ------------------------------------------------------------------------
+
+
+def _rungs(document: Document) -> Iterator[Reason]:
+    groups: dict[tuple[int, str], list[Mapping[str, Any]]] = {}
+    for entry in document.meta.rungs:
+        key = (int(entry.get("attempt", 1)), str(entry.get("phase", "")))
+        groups.setdefault(key, []).append(entry)
+    for (attempt, phase), entries in groups.items():
+        lines: list[str] = []
+        answered = ""
+        for entry in entries:
+            if why := entry.get("passed"):
+                lines.append(f"{entry['rung']} did not: {why}")
+            else:
+                answered = str(entry.get("model") or entry.get("rung"))
+                lines.append(f"{answered} answered{_price(entry)}")
+        if not any(entry.get("passed") for entry in entries):
+            lines.append(
+                "no lower rung had taken this attempt" if attempt == 1 else "the attempt was its own"
+            )
+        name = {"fused": "UNDERSTAND and PLAN", "atomic": "its one operation"}.get(phase, phase.upper())
+        again = f" in attempt {attempt}" if attempt > 1 else ""
+        who = f"Why {answered} for {name}{again}?" if answered else f"Why did nobody answer {name}{again}?"
+        yield _reason(document, who, "; ".join(lines), "§0 rungs")
+
+
+def _price(entry: Mapping[str, Any]) -> str:
+    calls = int(entry.get("calls", 0))
+    if not calls:
+        return ""
+    tokens = int(entry.get("prompt", 0)) + int(entry.get("out", 0))
+    usd = f", USD {entry['usd']:.4g}" if entry.get("usd") else ""
+    return f" in {calls} call{'' if calls == 1 else 's'} ({tokens:,} tokens{usd})"
+
+
+def _again(document: Document) -> Iterator[Reason]:
+    for fold in document.section(2).folds:
+        question = {
+            "retry": f"Why a retry after attempt {fold.attempt}?",
+            "rejected": f"Why was the plan of attempt {fold.attempt} put aside?",
+        }.get(fold.decision, f"Why did attempt {fold.attempt} end with {fold.decision}?")
+        yield _reason(document, question, _learned(fold), f"§2 attempt {fold.attempt}")
+
+
+def _learned(fold: Fold) -> str:
+    names = {"learned": "learned", "approach": "it had tried", "steps then": "its steps"}
+    lines = [f"{names[note.key]}: {note.text}" for note in fold.notes if note.key in names]
+    lines.sort(key=lambda line: not line.startswith("learned"))
+    return "\n".join(lines) or "nothing is recorded"
+
+
+def _verdict(document: Document) -> Iterator[Reason]:
+    decision = document.note(4, "decision")
+    if decision is None or document.meta.level == "operation":
+        return
+    lines = [f"{_who(decision.origin)} {_MEANS.get(decision.text, decision.text)} it ({decision.text})"]
+    for text in document.text(4, "evidence").splitlines():
+        if hit := _FINDING.fullmatch(text):
+            before = f"before the first step it {_BEFORE[hit[3]]}"
+            lines.append(f"criterion {hit[2]} {_NOW[hit[1]]} ({hit[4]}); {before}")
+        elif text.strip() and text != "none":
+            lines.append(text.removeprefix("- "))
+    if issues := document.text(4, "issues"):
+        lines.append(f"issues:\n{issues}")
+    if document.meta.unverified:
+        lines.append("unverified: no criterion that failed before was shown to hold by evidence")
+    yield _reason(document, "Why this verdict?", "\n".join(lines), "§4 decision")
+
+
+def _waiting(document: Document) -> Iterator[Reason]:
+    waits = document.meta.waiting
+    if not waits:
+        return
+    on = {"person": "for a person", "approval": "for an approval", "children": "for its children"}
+    open_steps = [str(step.n) for step in document.steps.values() if step.link and not step.ended]
+    what = str(waits.get("question", "")) or (f"steps {', '.join(open_steps)}" if open_steps else "")
+    asked = document.note(1, "question")
+    by = f", asked by {_who(asked.origin)}" if asked and asked.text == what else ""
+    answer = f"{on.get(str(waits['for']), waits['for'])}{': ' + what if what else ''}{by}"
+    yield _reason(document, "Why does it wait?", answer, "§0 waiting")
+
+
+def _end(document: Document) -> Iterator[Reason]:
+    for key in ("error", "escalation"):
+        if note := document.note(5, key):
+            question = f"Why did it end {document.meta.status}?"
+            asked = f"\nopen question: {text}" if (text := document.text(5, "question")) else ""
+            yield _reason(document, question, note.text + asked, f"§5 {key}")
+    if document.meta.status == "interrupted":
+        yield _reason(document, "Why is it interrupted?", "its process was stopped or died", "§0 status")
+
+
+def _budget(document: Document, known: Mapping[str, Document]) -> Iterator[Reason]:
+    meta = document.meta
+    parent = known.get(meta.parent)
+    if not meta.budget:
+        return
+    limits = _limits(meta.budget)
+    if parent is None:
+        yield _reason(document, "Why this budget?", f"the limits of the run: {limits}", "§0 budget")
+        return
+    step = next((each for each in parent.steps.values() if each.link == f"{meta.id}.md"), None)
+    beside = [each for each in parent.steps.values() if each.share is not None]
+    part = f"its share of what {parent.meta.id} had left, less a call kept for CHECK"
+    shared = f", beside {len(beside) - 1} more" if len(beside) > 1 else ""
+    where = f"§3 step {step.n} share" if step else "§3"
+    answer = f"{part}{shared}: {limits}"
+    yield Reason("Why this budget?", answer, meta.id, f"{parent.meta.id}.md", where)
+
+
+def _limits(budget: Mapping[str, Any]) -> str:
+    names = {"calls": "calls", "tokens": "tokens", "seconds": "seconds", "context": "tokens of work context"}
+    parts = [f"{budget[key]:,g} {name}" for key, name in names.items() if key in budget]
+    if "usd" in budget:
+        parts.append(f"USD {budget['usd']:.4g}")
+    return ", ".join(parts)

@@ -1,0 +1,185 @@
+"""`fractal init`, `config`, `gc`, `bench` and `completion`: a workspace and its settings."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from runtime.cli.session import folder, json_option, opened, put, tell
+from runtime.cli.words import elide, safe, table
+
+# ---- init ------------------------------------------------------------------------------------------------
+
+
+@click.command()
+@click.argument("directory", required=False, metavar="[DIR]", type=click.Path(file_okay=False))
+def init(directory: str | None) -> None:
+    """Make DIR (the present folder) a workspace of its own: system/, state/ and fractal.yaml.
+
+    system/ is a copy of the shipped instructions to change at will; what is there already is kept.
+    """
+    from kernel.workspace import Workspace
+    from runtime.fractal import shipped_system
+
+    place = Path(directory or folder())
+    place.mkdir(parents=True, exist_ok=True)
+    shipped = shipped_system()
+    copied = _copy_missing(shipped, place / "system")
+    settings = place / "fractal.yaml"
+    if not settings.exists():
+        settings.write_text(template(), "utf-8")
+    (place / "state").mkdir(exist_ok=True)
+    readme = place / "state" / "README.md"
+    if not readme.exists():
+        readme.write_text(STATE, "utf-8")
+    _ignore(place / ".gitignore")
+    workspace = Workspace.find(place, shipped)
+    workspace.make()
+    tell(f"{workspace.root} is a workspace: {copied} files of instructions, settings in {settings.name}")
+    if (place / ".fractal" / "state" / "runs").is_dir():
+        tell(
+            f"earlier runs stay in {place / '.fractal' / 'state'}; this workspace does not list them",
+            "yellow",
+        )
+
+
+STATE = """# state/
+
+What this workspace did: one folder a run in `runs/`. Readable by its owner only, ignored by git.
+Only Fractal writes here; while no process works on a run, you may edit its documents.
+"""
+
+
+def _copy_missing(source: Path, target: Path) -> int:
+    count = 0
+    if source.resolve() == target.resolve():
+        return 0
+    for path in sorted(source.rglob("*")):
+        goal = target / path.relative_to(source)
+        if path.is_file() and "__pycache__" not in path.parts and not goal.exists():
+            goal.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, goal)
+            goal.chmod(0o755 if path.stat().st_mode & 0o111 else 0o644)
+            count += 1
+    return count
+
+
+def _ignore(path: Path) -> None:
+    lines = path.read_text("utf-8").splitlines() if path.is_file() else []
+    missing = [line for line in ("/state/*", "!/state/README.md") if line not in lines]
+    if missing:
+        path.write_text("\n".join([*lines, *missing]) + "\n", "utf-8")
+
+
+def template() -> str:
+    """A fractal.yaml that sets nothing and names everything, with its default and its meaning."""
+    from runtime.config import Config
+
+    lines = [
+        "# Settings of this workspace; what is commented out has the value shown. See: fractal config",
+        "",
+    ]
+    for name, field in Config.model_fields.items():
+        value = json.dumps(field.get_default(call_default_factory=True), default=list)
+        lines += [f"# {field.description}", f"# {name}: {value}", ""]
+    return "\n".join(lines)
+
+
+# ---- config ----------------------------------------------------------------------------------------------
+
+
+@click.command()
+@click.argument("name", required=False)
+@json_option("Print an object: each setting's value and source.")
+def config(name: str | None, as_json: bool) -> None:
+    """Show the settings in effect, and where each comes from; with NAME, only its value.
+
+    Flags come before FRACTAL_* variables, these before fractal.yaml in the workspace, then the user's own
+    file, then the defaults.
+    """
+    from kernel.errors import UsageError
+
+    fractal = opened()
+    values: dict[str, Any] = fractal.config.model_dump(mode="json")
+    if name is not None:
+        if name not in values:
+            raise UsageError(f"there is no setting {name}; `fractal config` lists all")
+        value = values[name]
+        put(value if isinstance(value, str) and not as_json else json.dumps(value, ensure_ascii=False))
+        return
+    if as_json:
+        found = {key: {"value": value, "source": fractal.sources[key]} for key, value in values.items()}
+        put(json.dumps(found, indent=2, ensure_ascii=False))
+        return
+    from runtime.config import user_file
+
+    rows = [
+        [key, elide(json.dumps(value, ensure_ascii=False), 60), safe(fractal.sources[key])]
+        for key, value in values.items()
+    ]
+    lines = table([["SETTING", "VALUE", "FROM"], *rows])
+    click.echo(click.style(lines[0], dim=True))
+    for text, row in zip(lines[1:], rows, strict=True):
+        click.echo(click.style(text, bold=row[2] != "default"))
+    tell(f"\nfiles: {fractal.workspace.root / 'fractal.yaml'}, {user_file()}")
+
+
+# ---- gc, bench, completion -------------------------------------------------------------------------------
+
+
+@click.command()
+@click.option("--keep-days", type=click.FloatRange(min=0), default=30, show_default=True, metavar="DAYS")
+@click.option("-n", "--dry-run", is_flag=True, help="Only say what would be moved.")
+def gc(keep_days: float, dry_run: bool) -> None:
+    """Move runs that ended more than DAYS ago into an archive."""
+    fractal = opened()
+    moved = fractal.gc(keep_days, dry_run=dry_run)
+    for text in moved:
+        click.echo(safe(text))
+    word = "would be moved" if dry_run else "moved"
+    tell(f"{len(moved)} run{'' if len(moved) == 1 else 's'} {word}")
+
+
+@click.group()
+def bench() -> None:
+    """Measure what Fractal itself costs."""
+
+
+@bench.command("overhead")
+@json_option("Print the figures as an object.")
+def overhead(as_json: bool) -> int:
+    """Instruction tokens a call, seconds a loop, and bytes a step, without any model."""
+    from importlib import import_module
+
+    try:
+        module = import_module("runtime.bench.overhead")
+    except ModuleNotFoundError as error:
+        from kernel.errors import ConfigurationError
+
+        raise ConfigurationError(f"this installation has no benchmarks ({error.name} is missing)") from None
+    return int(module.main(["--json"] if as_json else []) or 0)
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the completion script for a shell.
+
+    \b
+      bash   fractal completion bash > ~/.local/share/bash-completion/completions/fractal
+      zsh    fractal completion zsh > "${fpath[1]}/_fractal"
+      fish   fractal completion fish > ~/.config/fish/completions/fractal.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    from runtime.cli import cli
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    made = kind(cli, {}, "fractal", "_FRACTAL_COMPLETE")
+    sys.stdout.write(made.source_template % made.source_vars())

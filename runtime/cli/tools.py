@@ -1,0 +1,117 @@
+"""`fractal tools ls`, `show` and `check`: the catalogue as it is read from system/."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from runtime.cli.session import json_option, opened, put, tell
+from runtime.cli.words import elide, line, safe, table
+
+if TYPE_CHECKING:
+    from kernel.tools import Tool
+
+
+@click.group()
+def tools() -> None:
+    """List, show and check the tools and operations that plans can use."""
+
+
+@tools.command("ls")
+@json_option("Print a list of objects.")
+def ls(as_json: bool) -> None:
+    """List what there is: signature, effects, origin, description."""
+    catalogue = opened().catalogue()
+    found = sorted(catalogue.tools.values(), key=lambda tool: (tool.operation, tool.name))
+    if as_json:
+        put(json.dumps([_about(tool) for tool in found], indent=2))
+    else:
+        head = ["TOOL", "EFFECTS", "DESCRIPTION"]
+        rows = [
+            [safe(tool.signature), ",".join(tool.effects) or "none", elide(tool.description, 70)]
+            for tool in found
+        ]
+        lines = table([head, *rows])
+        click.echo(click.style(lines[0], dim=True))
+        for text in lines[1:]:
+            click.echo(text)
+    for fault in catalogue.faults:
+        tell(f"left out: {fault}", "yellow")
+
+
+def _about(tool: Tool) -> dict[str, Any]:
+    names = (
+        "name",
+        "description",
+        "required",
+        "returns",
+        "run",
+        "effects",
+        "idempotent",
+        "timeout",
+        "status",
+    )
+    about = {name: getattr(tool, name) for name in names}
+    return about | {"args": dict(tool.args), "origin": tool.origin, "path": str(tool.path)}
+
+
+@tools.command("show")
+@click.argument("name")
+def show(name: str) -> None:
+    """Show the file of a tool or operation."""
+    from kernel.errors import UsageError
+
+    catalogue = opened().catalogue()
+    if name not in catalogue.tools:
+        broken = [fault for fault in catalogue.faults if name in (fault.path.stem, fault.path.parent.name)]
+        raise UsageError(f"left out: {broken[0]}" if broken else catalogue.unknown(name))
+    tool = catalogue.tools[name]
+    tell(f"{tool.path}")
+    put(tool.path.read_text("utf-8", errors="replace"))
+
+
+@tools.command("check")
+@click.argument("names", nargs=-1)
+def check(names: tuple[str, ...]) -> int:
+    """Check every file of the catalogue: that it is well formed, and that what it runs is there."""
+    from kernel.errors import UsageError
+
+    catalogue = opened().catalogue()
+    if unknown := [name for name in names if name not in catalogue.tools]:
+        raise UsageError(catalogue.unknown(unknown[0]))
+    problems = [] if names else [str(fault) for fault in catalogue.faults]
+    chosen = [catalogue.tools[name] for name in names or sorted(catalogue.tools)]
+    problems += [f"{tool.path}: {text}" for tool in chosen if (text := _problem(tool))]
+    for text in problems:
+        click.echo(click.style(f"✗ {line(text)}", fg="red"))
+    click.echo(
+        f"{len(chosen)} tools and operations, {len(problems) or 'no'} problem{'s'[: len(problems) != 1]}"
+    )
+    return 1 if problems else 0
+
+
+def _problem(tool: Tool) -> str:
+    """What is wrong with a tool that is read without fault."""
+    from kernel.errors import FractalError
+
+    if tool.run.startswith("python:"):
+        try:
+            _ = tool.function
+        except FractalError as error:
+            return str(error).removeprefix(f"{tool.path}: ")
+    elif tool.run.startswith("command:"):
+        program = tool.path.parent / tool.run.removeprefix("command:").strip()
+        if not program.is_file():
+            return f"run: there is no program {program.name} beside it"
+        if not program.stat().st_mode & 0o111:
+            return f"run: {program.name} cannot be executed; chmod +x {program}"
+    elif tool.guided:
+        missing = [each for each in ("UNDERSTAND", "PLAN", "DO", "CHECK") if not tool.section(each)]
+        if len(missing) == 4 and not tool.body.strip():
+            return "it has neither code nor a text that guides its loop"
+    sample = tool.sample.get("args")
+    if sample is not None and (problem := tool.problem(dict(sample))):
+        return f"sample: {problem}"
+    return ""
