@@ -40,14 +40,14 @@ def tree(shape: Any, side_by_side: bool) -> Callable[[Ask], Any]:
     def step(each: Any) -> dict[str, Any]:
         more: dict[str, Any] = {"needs": []} if side_by_side else {}
         if each == "op":
-            return {"tool": "list", "args": {}, **more}
+            return {"tool": "read", "args": {"path": "a.txt"}, **more}
         if each == "asked":
-            return {"tool": "list", "what": "look", **more}
+            return {"tool": "read", "what": "look", **more}
         return {"subtask": json.dumps(each), **more}
 
     def answer(ask: Ask) -> Any:
         if ask.phase in ("do", "atomic"):
-            return {"tool": "list", "args": {}}
+            return {"tool": "read", "args": {"path": "a.txt"}}
         if ask.phase == "check":
             return ACCEPT
         task = ask.document.text(1, "task")
@@ -59,6 +59,7 @@ def tree(shape: Any, side_by_side: bool) -> Callable[[Ask], Any]:
 def world(folder: Path, shape: Any, side_by_side: bool, calls: int) -> World:
     run = folder / "state" / "runs" / "test22"
     run.mkdir(parents=True)
+    (folder / "a.txt").write_text("a\n")
     return World(
         "test22",
         folder,
@@ -92,7 +93,7 @@ def drive(folder: Path, shape: Any, *, side_by_side: bool, calls: int, wakes: ra
     return got, here
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(shape=st.lists(SHAPES, min_size=1, max_size=3), side=st.booleans(), seed=st.integers(0, 2**16))
 def test_lost_and_doubled_wakes_change_nothing(tmp_path_factory: Any, shape: Any, side: bool, seed: int) -> None:
     folder = tmp_path_factory.mktemp("wakes")
@@ -103,7 +104,7 @@ def test_lost_and_doubled_wakes_change_nothing(tmp_path_factory: Any, shape: Any
     assert all(each.meta.status == "complete" for each in documents)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(shape=st.lists(SHAPES, min_size=1, max_size=3), side=st.booleans(), calls=st.integers(1, 14))
 def test_no_tree_spends_more_than_its_limit(tmp_path_factory: Any, shape: Any, side: bool, calls: int) -> None:
     folder = tmp_path_factory.mktemp("ledger")
@@ -138,7 +139,7 @@ def test_parents_line_then_child_then_wake(tmp_path: Path) -> None:
     child = order.index("save tool-task-test22-1")
     assert order[child - 1] == "append system-test22: 1 running"
     assert order[child + 1] == "wake tool-task-test22-1"
-    operation = order.index("save op-list-test22-1.1")
+    operation = order.index("save op-read-test22-1.1")
     assert order[operation - 1] == "append tool-task-test22-1: 1 running"
     last = max(at for at, each in enumerate(order) if each == "save tool-task-test22-1")
     assert order[last + 1] == "wake system-test22"
@@ -240,7 +241,7 @@ def test_a_foreign_edit_stops_the_run_and_keeps_both(play: Play) -> None:
         if ask.phase == "check":
             path = next(where[0].glob("*/system-*.md"))
             path.write_text(path.read_text() + "\nmy own words\n")
-        return ACCEPT if ask.phase == "check" else plan({"tool": "list", "args": {}})
+        return ACCEPT if ask.phase == "check" else plan({"tool": "write", "args": {"path": "a.txt", "content": "x"}})
 
     fractal_runs = play(lambda ask: {"task": "t", "question": "?"}).fractal.workspace.runs
     for old in fractal_runs.iterdir():
@@ -310,7 +311,7 @@ def _rewind(played: Played, n: int) -> None:
 
 def test_usage_is_whole_in_the_document(play: Play) -> None:
     def answer(ask: Ask) -> Any:
-        return ACCEPT if ask.phase == "check" else plan({"tool": "list", "args": {}})
+        return ACCEPT if ask.phase == "check" else plan({"tool": "write", "args": {"path": "a.txt", "content": "x"}})
 
     played = play(answer)
     spent = played.root.meta.spent
@@ -321,7 +322,9 @@ def test_usage_is_whole_in_the_document(play: Play) -> None:
 
 
 def test_a_thousand_steps_in_one_document_stay_linear(tmp_path: Path) -> None:
-    steps = [{"tool": "list", "args": {}, "needs": []} for _ in range(200)]
+    steps = [{"tool": "read", "args": {"path": "a.txt"}, "needs": []} for _ in range(200)]
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a.txt").write_text("a")
     played = player(tmp_path / "work")(lambda ask: ACCEPT if ask.phase == "check" else plan(*steps))
     assert played.result.exit == Exit.ACCEPTED
     assert isinstance(played.fractal, Fractal)

@@ -230,11 +230,13 @@ def test_calls_run_out(play: Play, calls: int, phases: list[str], status: str) -
 
 def test_calls_that_run_out_in_do_keep_the_partial_result(play: Play) -> None:
     steps = [WRITE, {"tool": "read", "args": {"path": "a.txt"}}, {"tool": "read", "what": "more"}]
-    played = play(by_phase(fused=plan(*steps), do={"skip": "no"}, check=ACCEPT), settings={"calls": 2})
+    verdict = {"decision": "ESCALATE", "issues": ["step 3 did not run"], "output": "{{ steps[2].result }}"}
+    played = play(by_phase(fused=plan(*steps), check=verdict), settings={"calls": 2})
     assert played.root.meta.status == "exhausted"
     assert played.result.exit == Exit.LIMIT
     assert played.result.output == "one\n"
-    assert "1 calls" in played.result.reason or "2 calls" in played.result.reason
+    assert played.result.reason == "the budget is used up: 2 calls needed, 1 left"
+    assert played.root.steps[3].state == "failed"
 
 
 def test_one_call_is_kept_for_check_when_children_share_the_rest(play: Play) -> None:

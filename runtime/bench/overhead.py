@@ -1,0 +1,231 @@
+"""What the runtime costs beside the work: tokens of instruction, calls, CPU, bytes, start-up, memory.
+
+The job is the one that peers were measured with: read ten files, then answer. The model is scripted and
+answers at once inside this process, so that what is measured is the runtime alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from kernel.events import silent
+from kernel.prompt import INDEX_TOKENS
+from kernel.responder import Ask, Ladder
+from kernel.tools import Catalogue
+from runtime.bench.tokens import counter
+from runtime.fractal import Fractal, RunResult, shipped_system
+from runtime.responders.scripted import Scripted
+
+TEXT = "The quick brown fox jumps over the lazy dog while the file tells its own number, which is {n}.\n" * 4
+"""About 100 tokens: what a peer's prompt grew by a step, less its message frame."""
+SIZES = (10, 50, 500)
+HELLO_RUNS = 5
+PHASES = ("understand", "plan", "fused", "do", "check", "atomic")
+
+
+class Counting(Scripted):
+    """A scripted model that counts what it is shown with the tokenizer of the bench."""
+
+    def __init__(self, answer: Callable[[Ask], Any], count: Callable[[str], int]) -> None:
+        super().__init__(answer, name="bench")
+        self._count = count
+
+    def count(self, text: str) -> int:
+        """Tokens by the bench's tokenizer."""
+        return self._count(text)
+
+
+def measure() -> dict[str, Any]:
+    """All figures; see performance.md for the goals and for the keys."""
+    count, tokenizer = counter()
+    instructions, index = _instructions(count)
+    planned = _job(10, False, count)
+    stepwise = _job(10, True, count)
+    sizes = {n: _cost(n, fsync=True) for n in SIZES}
+    unsynced = _cost(50, fsync=False)
+    upfront = _upfront(count, index)
+    return {
+        "tokenizer": tokenizer,
+        "instruction_tokens": instructions,
+        "tool_index_tokens": index,
+        "job": {"planned": planned, "stepwise": stepwise},
+        "job_with_all_instructions_up_front": {
+            name: {"calls": job["calls"], "prompt_tokens": job["work_tokens"] + upfront * job["calls"]}
+            for name, job in (("planned", planned), ("stepwise", stepwise))
+        },
+        "cpu_ms_per_step": {str(n): each["cpu_ms"] for n, each in sizes.items()},
+        "wall_ms_per_step": {str(n): each["wall_ms"] for n, each in sizes.items()},
+        "wall_ms_per_step_without_fsync": unsynced["wall_ms"],
+        "bytes_per_step": {str(n): each["bytes"] for n, each in sizes.items()},
+        "hello": _hello(),
+    }
+
+
+def _instructions(count: Callable[[str], int]) -> tuple[dict[str, int], int]:
+    """Base, phase and form of the reply, by phase; and the index of tools that PLAN sees beside."""
+    catalogue = Catalogue([shipped_system()])
+    base = catalogue.text("phases/base.md")
+    tokens = {
+        phase: count("\n\n".join([base, catalogue.text(f"phases/{phase}.md"), _form(catalogue, phase)]))
+        for phase in PHASES
+    }
+    index = catalogue.index("read ten files and say what they hold", INDEX_TOKENS, count)
+    return tokens, count(index)
+
+
+def _form(catalogue: Catalogue, phase: str) -> str:
+    return "Reply: " + catalogue.text(f"phases/{phase}.reply.md")
+
+
+def _upfront(count: Callable[[str], int], index: int) -> int:
+    """A system prompt that carries all phases at once, as most runtimes do."""
+    catalogue = Catalogue([shipped_system()])
+    texts = [catalogue.text("phases/base.md")]
+    for phase in ("understand", "plan", "do", "check"):
+        texts += [catalogue.text(f"phases/{phase}.md"), _form(catalogue, phase)]
+    return count("\n\n".join(texts)) + index
+
+
+def _answers(n: int, stepwise: bool) -> Callable[[Ask], Any]:
+    def step(number: int) -> dict[str, Any]:
+        if stepwise:
+            return {"tool": "read", "what": f"read file {number}.txt"}
+        return {"tool": "read", "args": {"path": f"{number}.txt"}}
+
+    def answer(ask: Ask) -> Any:
+        if ask.phase == "do":
+            return {"tool": "read", "args": {"path": f"{ask.step}.txt"}}
+        if ask.phase == "check":
+            return {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": "read all"}
+        return {
+            "task": "read the files and say what they hold",
+            "context": [],
+            "approach": "read each",
+            "confidence": "high",
+            "steps": [step(number) for number in range(1, n + 1)],
+            "success": [{"step": n, "has": "number"}],
+        }
+
+    return answer
+
+
+def _play(n: int, stepwise: bool, model: Scripted, folder: Path, *, fsync: bool = True) -> RunResult:
+    for number in range(1, n + 1):
+        (folder / f"{number}.txt").write_text(TEXT.format(n=number), "utf-8")
+    settings = {"fsync": fsync, "sandbox": "off", "tokens": 10**9}
+    fractal = Fractal(folder, settings=settings, ladder=Ladder((model,)), on_event=silent)
+    result = asyncio.run(fractal.run("read the files and say what they hold"))
+    if result.status != "complete":
+        raise RuntimeError(f"the job of the bench did not end well: {result.status} {result.reason}")
+    return result
+
+
+def _job(n: int, stepwise: bool, count: Callable[[str], int]) -> dict[str, int]:
+    model = Counting(_answers(n, stepwise), count)
+    with tempfile.TemporaryDirectory() as folder:
+        _play(n, stepwise, model, Path(folder))
+    system = sum(count(ask.system) for ask in model.asks)
+    work = sum(count(ask.user) for ask in model.asks)
+    return {"calls": len(model.asks), "prompt_tokens": system + work, "work_tokens": work}
+
+
+def _cost(n: int, *, fsync: bool) -> dict[str, float]:
+    """CPU, wall and bytes a step of a job planned at once, the whole run counted, median of three."""
+    runs: list[tuple[float, float, float]] = []
+    for _ in range(3):
+        with tempfile.TemporaryDirectory() as folder:
+            model = Scripted(_answers(n, stepwise=False))
+            before, cpu, wall = _written(), time.process_time(), time.perf_counter()
+            _play(n, False, model, Path(folder), fsync=fsync)
+            files = n * len(TEXT)  # the job's own files are not the runtime's writing
+            spent = time.process_time() - cpu, time.perf_counter() - wall, _written() - before - files
+            runs.append(spent)
+    cpu, wall, written = (statistics.median(each) for each in zip(*runs, strict=True))
+    return {
+        "cpu_ms": round(cpu * 1000 / n, 2),
+        "wall_ms": round(wall * 1000 / n, 2),
+        "bytes": round(written / n),
+    }
+
+
+def _written() -> int:
+    """Bytes that this process has given to write calls so far."""
+    for line in Path("/proc/self/io").read_text("ascii").splitlines():
+        if line.startswith("wchar:"):
+            return int(line.split()[1])
+    return 0
+
+
+def _hello() -> dict[str, float]:
+    """A whole process that does one small task with a reflex: wall seconds and peak memory, medians."""
+    walls: list[float] = []
+    peaks: list[float] = []
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "runtime.cli", "-C", folder, "run", "--model", "reflex", "what is 2 + 2"]
+        for _ in range(HELLO_RUNS + 1):
+            began = time.perf_counter()
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            if process.returncode:
+                raise RuntimeError(f"the hello run ended with exit code {process.returncode}")
+            walls.append(time.perf_counter() - began)
+            peaks.append(usage.ru_maxrss / 1024)
+    return {  # the first is the warm-up
+        "wall_s": round(statistics.median(walls[1:]), 3),
+        "rss_mb": round(statistics.median(peaks[1:]), 1),
+    }
+
+
+GOALS: Mapping[str, str] = {
+    "instruction tokens, the most of any phase": "≤ 250",
+    "with PLAN's index of tools": "≤ 400",
+    "ten steps planned at once: calls": "2–3",
+    "ten steps planned at once: prompt tokens": "≤ 3,000",
+    "ten steps asked one by one: prompt tokens": "≤ 6,000",
+    "CPU ms a step at 10 · 50 · 500": "≤ 3",
+    "bytes written a step at 10 · 50 · 500": "≤ 6,000",
+    "hello: seconds": "≤ 0.5",
+    "hello: MB": "≤ 60",
+}
+
+
+def table(figures: Mapping[str, Any]) -> str:
+    """The figures beside their goals, as markdown."""
+    most = max(figures["instruction_tokens"].values())
+    plan = max(figures["instruction_tokens"][phase] for phase in ("plan", "fused"))
+    job, upfront = figures["job"], figures["job_with_all_instructions_up_front"]
+    flat = {key: " · ".join(str(each) for each in figures[key].values()) for key in ("cpu_ms_per_step", "bytes_per_step")}
+    found = [
+        str(most),
+        str(plan + figures["tool_index_tokens"]),
+        str(job["planned"]["calls"]),
+        f"{job['planned']['prompt_tokens']:,} (all instructions up front: {upfront['planned']['prompt_tokens']:,})",
+        f"{job['stepwise']['prompt_tokens']:,} in {job['stepwise']['calls']} calls "
+        f"(all instructions up front: {upfront['stepwise']['prompt_tokens']:,})",
+        flat["cpu_ms_per_step"],
+        flat["bytes_per_step"],
+        str(figures["hello"]["wall_s"]),
+        str(figures["hello"]["rss_mb"]),
+    ]
+    rows = [f"| {name} | {goal} | {value} |" for (name, goal), value in zip(GOALS.items(), found, strict=True)]
+    return "\n".join(["| figure | goal | here |", "| --- | --- | --- |", *rows])
+
+
+def main(as_json: bool = False) -> int:
+    """Measure and print; returns the exit code."""
+    figures = measure()
+    print(json.dumps(figures, indent=1) if as_json else table(figures))
+    return 0

@@ -1,0 +1,144 @@
+"""The trace that the design began with, played end to end: the cheapest laptop, from four shops on loopback.
+
+The documents are kept as golden files, to be read and reviewed as prose. `UPDATE_GOLDEN=1` writes them anew.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playing import Played
+
+from kernel.errors import Exit
+from kernel.responder import Ask
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "cheapest-laptop"
+PAGES = {
+    "/search": "<h1>nvidia laptops</h1><p>Prices at <a href='/lakeside'>Lakeside</a>, <a href='/orbit'>Orbit</a>"
+    " and <a href='/bigbox'>Bigbox</a>.</p>",
+    "/lakeside": "<ul><li>MSI Thin 15, RTX 4050, $649</li><li>Acer Nitro V, RTX 4050, $729</li></ul>",
+    "/orbit": "<ul><li>ASUS TUF Gaming, RTX 4050, $699</li><li>Lenovo LOQ, RTX 4060, $799</li></ul>",
+}
+
+
+class Shop(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        page = PAGES.get(self.path)
+        self.send_response(200 if page else 403)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.end_headers()
+        self.wfile.write(f"<html><body>{page or 'blocked'}</body></html>".encode())
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def shop() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Shop)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+
+
+def model(shop: str) -> Callable[[Ask], Any]:
+    def fetch(page: str) -> dict[str, Any]:
+        return {"tool": "fetch", "args": {"url": f"{shop}/{page}"}, "needs": []}
+
+    system = {
+        "fused": {
+            "task": "Find the cheapest laptop with an nvidia GPU that is sold now; the person wants to buy it",
+            "context": [{"fact": "four addresses of shops and reviews", "from": "shops.txt"}],
+            "approach": "Web research for current prices",
+            "confidence": "high",
+            "steps": [{"tool": "research", "what": "Search for nvidia laptop reviews and prices"}],
+            "success": [{"step": 1, "has": r"\$\d+"}],
+            "rationale": "Prices change, so the answer needs live data",
+        },
+        "check": {
+            "validation": "pass",
+            "issues": [],
+            "decision": "ACCEPT",
+            "output": "Cheapest nvidia laptops found:\n{{ steps[1].result }}",
+        },
+    }
+    research = {
+        "understand": {
+            "task": "Find current prices of laptops with an nvidia GPU at the four addresses of shops.txt",
+            "context": [{"fact": f"{shop}/search, /lakeside, /orbit, /bigbox", "from": "parent: shops.txt"}],
+            "open": [],
+        },
+        "plan": {
+            "approach": "Several sources side by side, so that prices can be compared",
+            "confidence": "high",
+            "steps": [fetch("search"), fetch("lakeside"), fetch("orbit"), fetch("bigbox")],
+            "success": [{"step": 2, "has": r"\$\d+"}, {"step": 3, "has": r"\$\d+"}],
+            "rationale": "A price from one shop alone proves little",
+        },
+        "check": {
+            "validation": "pass",
+            "issues": ["Bigbox refused (403); three of four sources answered"],
+            "decision": "ACCEPT",
+            "output": f"1. MSI Thin 15 - $649 - {shop}/lakeside\n2. ASUS TUF Gaming - $699 - {shop}/orbit\n"
+            f"3. Acer Nitro V - $729 - {shop}/lakeside\n4. Lenovo LOQ - $799 - {shop}/orbit",
+        },
+    }
+    return lambda ask: (research if ask.document.meta.type == "research" else system)[ask.phase]
+
+
+@pytest.fixture
+def trace(play: Callable[..., Played], shop: str) -> Played:
+    return play(
+        model(shop),
+        "Find the cheapest nvidia laptop",
+        context=[("shops.txt", "\n".join(f"{shop}/{name}" for name in ("search", "lakeside", "orbit", "bigbox")))],
+        settings={"operations": {"fetch": {"allow_private": True}}},
+    )
+
+
+def test_the_trace_ends_with_the_cheapest_although_one_shop_refuses(trace: Played) -> None:
+    assert trace.result.exit == Exit.ACCEPTED
+    assert trace.result.output.splitlines()[1].startswith("1. MSI Thin 15 - $649")
+    run = trace.result.run
+    assert list(trace.documents) == [
+        f"system-{run}",
+        f"tool-research-{run}-1",
+        f"op-fetch-{run}-1.1",
+        f"op-fetch-{run}-1.2",
+        f"op-fetch-{run}-1.3",
+        f"op-fetch-{run}-1.4",
+    ]
+    research = trace.documents[f"tool-research-{run}-1"]
+    assert [step.state for step in research.steps.values()] == ["done", "done", "done", "failed"]
+    assert "403" in str(research.steps[4].result)
+    assert trace.documents[f"op-fetch-{run}-1.4"].meta.status == "failed"
+
+
+def test_its_documents_are_the_golden_ones(trace: Played, shop: str) -> None:
+    written = {
+        path.name.replace(trace.result.run, "7f3kq2"): _plain(path.read_text("utf-8"), trace, shop)
+        for path in sorted(trace.folder.glob("*.md"))
+    }
+    if os.environ.get("UPDATE_GOLDEN"):
+        GOLDEN.mkdir(parents=True, exist_ok=True)
+        for name, text in written.items():
+            (GOLDEN / name).write_text(text, "utf-8")
+    golden = {path.name: path.read_text("utf-8") for path in sorted(GOLDEN.glob("*.md"))}
+    assert written == golden
+
+
+def _plain(text: str, trace: Played, shop: str) -> str:
+    """Without what differs from run to run: ids, times, the port, the folder, seconds."""
+    text = text.replace(trace.result.run, "7f3kq2").replace(shop, "http://shop.example")
+    text = text.replace(str(trace.fractal.workspace.folder), "/home/you/work")
+    text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)", "2026-01-27T10:00:00Z", text)
+    text = re.sub(r'("[a-z_]*seconds": )[\d.]+', r"\g<1>0.1", text)
+    text = re.sub(r'("(?:milliseconds|ms)": )[\d.]+', r"\g<1>1", text)
+    return re.sub(r'("(?:prompt|out|tokens|prompt_tokens|completion_tokens)": )\d+', r"\g<1>0", text)
