@@ -230,7 +230,7 @@ def _decoded(page: _Page, html: bool) -> str:
     )
     if not textual and (b"\0" in page.body[:8192] or (page.kind and not _utf8(page.body))):
         raise OperationFailed(
-            f"{page.address}: {page.kind or 'binary'}, {len(page.body)} bytes; give `to`, a file to write it to"
+            f"{page.address}: {page.kind or 'binary'}, {len(page.body)} bytes; give `to`, a file to write"
         )
     try:
         text = page.body.decode(name or "utf-8", "strict" if not name else "replace")

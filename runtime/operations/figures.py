@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from decimal import Decimal, localcontext
+from collections.abc import Iterable
+from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 
 from kernel.errors import OperationFailed
@@ -12,6 +13,8 @@ DIGITS = 12
 """Significant digits of a result that has no end, such as 1/3."""
 _LONGEST = 30
 """Digits up to which a decimal that ends is shown whole."""
+_EXACT = Context(prec=25_000, Emax=99_999, Emin=-99_999)
+"""Digits enough that sums of numbers of 400 digits and powers of four are exact."""
 MOST_BITS = 14_000
 """Bits of the largest numerator or denominator: about 4,200 decimal digits, what Python converts quickly."""
 _NUMBER = re.compile(
@@ -21,16 +24,28 @@ _NUMBER = re.compile(
 )
 
 
-def number(text: str) -> Fraction | None:
+_PLAIN = re.compile(r"-?[0-9]{1,400}(?:\.[0-9]{1,400})?")
+
+
+def number(text: str) -> Decimal | None:
     """The number that a cell or a word holds ("1,234.50", "$12", "15%"), exactly; None when it holds none."""
+    if _PLAIN.fullmatch(text):
+        return Decimal(text)
     hit = _NUMBER.fullmatch(text.strip()) if len(text) <= 400 else None
     if hit is None or (hit["whole"] is None and hit["part"] in (None, ".")):
         return None
+    sign = "-" if hit["sign"] in ("-", "−") else ""
     whole = re.sub(r"\D", "", hit["whole"] or "0")
-    value = Fraction(f"{whole}{hit['part'] or ''}{hit['power'] or ''}")
-    if hit["sign"] in ("-", "−"):
-        value = -value
-    return value / 100 if hit["percent"] else value
+    value = Decimal(f"{sign}{whole}{hit['part'] or ''}{hit['power'] or ''}")
+    return value.scaleb(-2, _EXACT) if hit["percent"] else value
+
+
+def total(numbers: Iterable[Decimal]) -> Fraction:
+    """Their sum, exactly."""
+    result = Decimal(0)
+    for each in numbers:
+        result = _EXACT.add(result, each)
+    return Fraction(result)
 
 
 def checked(value: Fraction) -> Fraction:

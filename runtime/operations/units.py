@@ -94,7 +94,7 @@ def _guarded(act: Any, *args: Any) -> Any:
 
 
 def _named(units: Any) -> str:
-    return shown(units) if getattr(units, "_units", None) else "a plain number"
+    return shown(units) if getattr(units, "_units", None) else str(units)
 
 
 def add(left: Value, right: Value, sign: int) -> Value:

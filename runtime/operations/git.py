@@ -1,0 +1,144 @@
+"""The operation git: looks at a repository, and changes nothing in it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+
+from kernel.errors import OperationFailed
+from kernel.operations import OperationContext, Result, operation
+
+ACTIONS = ("status", "log", "diff", "branch")
+LIMIT = 20
+MOST_CHARACTERS = 1_000_000
+# A repository's own configuration can name programs; none of them is run for looking.
+_SAFE = (
+    "--no-pager",
+    "--literal-pathspecs",
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    "core.hooksPath=/dev/null",
+    "-c",
+    "core.pager=cat",
+    "-c",
+    "color.ui=false",
+    "-c",
+    "diff.external=",
+    "-c",
+    "log.showSignature=false",
+    "-c",
+    "submodule.recurse=false",
+    "-c",
+    "core.quotePath=false",
+)
+_LOOK = ("--no-ext-diff", "--no-textconv", "--ignore-submodules=all")
+
+
+@operation()
+def git(ctx: OperationContext, action: str, path: str = "", limit: int = LIMIT) -> Result:
+    """The state, the last commits, the uncommitted changes, or the branches of the repository here."""
+    if action not in ACTIONS:
+        raise OperationFailed(f"action: {action!r} is none of {', '.join(ACTIONS)}")
+    if not 1 <= limit <= 1_000:
+        raise OperationFailed("limit: a number from 1 to 1000")
+    pathspec = ["--", str(ctx.readable(path).relative_to(ctx.folder.resolve())) if path else "."]
+    _git(ctx, ["rev-parse", "--git-dir"])
+    _refuse_filters(ctx)
+    return _ACTIONS[action](ctx, pathspec, limit)
+
+
+def _status(ctx: OperationContext, pathspec: Sequence[str], limit: int) -> Result:
+    out = _git(ctx, ["status", "--short", "--branch", "--ignore-submodules=all", *pathspec])
+    lines = out.splitlines()
+    changes = [line for line in lines if not line.startswith("## ")]
+    text = out if changes else "\n".join([*lines, "nothing has changed"])
+    return Result(text, evidence={"changes": len(changes), "clean": not changes})
+
+
+def _log(ctx: OperationContext, pathspec: Sequence[str], limit: int) -> Result:
+    if not _has_commits(ctx):
+        return Result("there are no commits yet", evidence={"commits": 0})
+    form = "--format=%h %ad %an: %s"
+    out = _git(ctx, ["log", f"--max-count={limit}", "--date=short", form, *pathspec])
+    return Result(out or "no commit has touched this", evidence={"commits": len(out.splitlines())})
+
+
+def _diff(ctx: OperationContext, pathspec: Sequence[str], limit: int) -> Result:
+    base = ["HEAD"] if _has_commits(ctx) else ["--cached"]
+    out = _git(ctx, ["diff", *base, *_LOOK, *pathspec])
+    files = sum(line.startswith("diff --git ") for line in out.splitlines())
+    return Result(out or "nothing has changed since the last commit", evidence={"files": files})
+
+
+def _branch(ctx: OperationContext, pathspec: Sequence[str], limit: int) -> Result:
+    form = "--format=%(if)%(HEAD)%(then)* %(else)  %(end)%(refname:short)"
+    out = _git(ctx, ["branch", "--list", "--sort=refname", form])
+    current = _git(ctx, ["branch", "--show-current"])
+    return Result(out or f"* {current} (no commits yet)", evidence={"current": current})
+
+
+def _has_commits(ctx: OperationContext) -> bool:
+    return bool(_git(ctx, ["rev-parse", "--quiet", "--verify", "HEAD^{commit}"], allowed=(0, 1)))
+
+
+def _refuse_filters(ctx: OperationContext) -> None:
+    """Filters that the repository names would be run to compare files; looking must not run them."""
+    found = _git(
+        ctx,
+        ["config", "--local", "--includes", "--name-only", "--get-regexp", r"^filter\..*\.(clean|process)$"],
+        (0, 1),
+    )
+    if found:
+        raise OperationFailed(
+            f"the repository names a program to run on files ({found.splitlines()[0]}); use bash"
+        )
+
+
+def _git(ctx: OperationContext, args: Sequence[str], allowed: Sequence[int] = (0,)) -> str:
+    try:
+        ran = subprocess.run(
+            ["git", *_SAFE, *args],
+            cwd=ctx.folder,
+            env=_environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=ctx.timeout * 0.9,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise OperationFailed("git is not installed") from None
+    except subprocess.TimeoutExpired:
+        raise OperationFailed(
+            f"git {args[0]} took longer than {ctx.timeout * 0.9:g} s and was stopped"
+        ) from None
+    if ran.returncode not in allowed:
+        said = ran.stderr.decode("utf-8", "replace").strip()
+        if "not a git repository" in said:
+            raise OperationFailed("this folder is not in a git repository")
+        raise OperationFailed(f"git {args[0]}: {said.removeprefix('fatal: ')[:1000]}")
+    out = ran.stdout.decode("utf-8", "replace").removesuffix("\n")
+    if len(out) > MOST_CHARACTERS:
+        out = f"{out[:MOST_CHARACTERS]}\n… {len(out) - MOST_CHARACTERS:,} more characters"
+    return out
+
+
+def _environment() -> Mapping[str, str]:
+    kept = ("PATH", "HOME", "LANG", "TZ", "XDG_CONFIG_HOME", "USER", "TMPDIR")
+    return {
+        **{name: os.environ[name] for name in kept if name in os.environ},
+        "LC_ALL": "C.UTF-8",
+        "GIT_OPTIONAL_LOCKS": "0",  # looking does not write the index
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_ALLOW_PROTOCOL": "none",
+    }
+
+
+_ACTIONS: Mapping[str, Callable[[OperationContext, Sequence[str], int], Result]] = {
+    "status": _status,
+    "log": _log,
+    "diff": _diff,
+    "branch": _branch,
+}
