@@ -250,7 +250,7 @@ def _load(path: Path) -> Tool | Fault:
     except Exception as error:  # YAML raises its own family; its mark tells the line
         mark = getattr(error, "problem_mark", None)
         return Fault(
-            path, mark.line + 2 if mark else 1, f"the frontmatter is not YAML: {str(error).splitlines()[0]}"
+            path, mark.line + 1 if mark else 1, f"the frontmatter is not YAML: {str(error).splitlines()[0]}"
         )
 
 
