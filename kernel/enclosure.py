@@ -17,7 +17,7 @@ from pathlib import Path
 
 from kernel.errors import OperationFailed
 
-PROTECTED = (".git", "state", "system", "fractal.yaml", ".fractal")
+PROTECTED = (".git", ".fractal", "fractal.yaml")
 """Names at the top of the folder (and `.git` at any depth) that no operation may write. Source: kernel.md."""
 HIDDEN = ("/root", "/home", "/run", "/var/run", "/tmp", "/var/tmp")
 """Where people and programs keep what is theirs: an empty folder in memory stands there instead."""

@@ -1,153 +1,49 @@
-"""What the kernel itself records around an attempt: the folder before and after, criteria checked."""
+"""What the kernel itself finds out about an attempt: the folder before and after, and which criteria hold."""
 
 from __future__ import annotations
 
-import difflib
-import hashlib
+import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kernel.errors import ConfigurationError, OperationFailed
 from kernel.operations import OperationContext
+from kernel.process import supervise
+from kernel.screening import cut, neutralise, redact
+from kernel.snapshot import SKIPPED, Change, Entry, Snapshot, changes
 
-SKIPPED = frozenset(
-    {
-        ".git",
-        ".fractal",
-        "__pycache__",
-        "node_modules",
-        ".venv",
-        "venv",
-        ".pytest_cache",
-        ".ruff_cache",
-        ".hypothesis",
-    }
+__all__ = [
+    "SKIPPED",
+    "Change",
+    "Entry",
+    "Snapshot",
+    "Verdict",
+    "changes",
+    "check_criterion",
+    "cut",
+    "describe",
+    "search",
+]
+
+SEARCHED = 1_000_000
+"""Characters of a text that a pattern is searched in."""
+PATTERN = 1_000
+"""Characters of the longest pattern."""
+SEARCH_SECONDS = 5.0
+"""A pattern that takes longer is given up: it runs in a process of its own, which can be stopped."""
+TAIL = 500
+"""Of a failing command's output, weighted to the tail. Source: prompts.md."""
+_SEARCH = (
+    "import json, re, sys; pattern, text = json.load(sys.stdin); "
+    "hit = re.search(pattern, text, re.MULTILINE); print(json.dumps(hit and hit[0][:60]))"
 )
-"""Folders that are no evidence: histories, caches, installed packages."""
-FILES = 20_000
-"""Files that a snapshot holds; it says when there are more."""
-TEXT_BYTES = 32_768
-"""Of one file whose text is kept, so that a change can be shown as a diff."""
-TEXTS_BYTES = 1_000_000
-"""Of all kept texts together."""
-SEARCHED = 200_000
-"""Characters that a pattern is searched in."""
-
-
-def cut(text: str, limit: int, where: str) -> str:
-    """At most about `limit` characters, a third of them from the head, with a mark that names the whole."""
-    if len(text) <= limit:
-        return text
-    mark = f"\n[… {len(text) - limit} characters cut; whole in {where} …]\n"
-    head = limit // 3
-    tail = limit - head
-    return text[:head] + mark + (text[-tail:] if tail else "")
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One file of a snapshot: size in bytes, time of change, and its text if it is small and wanted."""
-
-    size: int
-    mtime: int
-    text: str | None = None
-
-
-@dataclass(frozen=True)
-class Change:
-    """A file that is new, changed or removed, with a diff where both texts are known."""
-
-    kind: str
-    path: str
-    size: int
-    diff: str = ""
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """The files of a folder at one moment."""
-
-    files: Mapping[str, Entry] = field(default_factory=dict[str, Entry])
-    more: bool = False  # there were more files than it holds
-
-    @staticmethod
-    def take(folder: Path, protected: Sequence[Path] = (), *, texts: bool = False) -> Snapshot:
-        """What lies in the folder now; with `texts` the text of small files too."""
-        files: dict[str, Entry] = {}
-        room = TEXTS_BYTES if texts else 0
-        for path, stat in _walk(folder, frozenset(protected)):
-            if len(files) >= FILES:
-                return Snapshot(files, more=True)
-            text = _text(path) if stat.st_size <= min(TEXT_BYTES, room) else None
-            room -= len(text) if text else 0
-            files[path.relative_to(folder).as_posix()] = Entry(stat.st_size, stat.st_mtime_ns, text)
-        return Snapshot(files)
-
-    def to_json(self) -> dict[str, Any]:
-        """As it is kept in artifacts/."""
-        files = {path: [e.size, e.mtime, e.text] for path, e in self.files.items()}
-        return {"files": files, "more": self.more}
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Snapshot:
-        """The snapshot that `to_json` told."""
-        return Snapshot({path: Entry(*each) for path, each in data["files"].items()}, bool(data["more"]))
-
-
-def _walk(folder: Path, protected: frozenset[Path]) -> Iterator[tuple[Path, os.stat_result]]:
-    for where, folders, names in os.walk(folder):
-        here = Path(where)
-        folders[:] = sorted(
-            name for name in folders if name not in SKIPPED and (here / name) not in protected
-        )
-        for name in sorted(names):
-            path = here / name
-            try:
-                stat = path.lstat()
-            except OSError:
-                continue
-            if path not in protected:
-                yield path, stat
-
-
-def _text(path: Path) -> str | None:
-    try:
-        raw = path.read_bytes()
-        return None if path.is_symlink() or b"\0" in raw else raw.decode("utf-8")
-    except (OSError, UnicodeDecodeError):
-        return None
-
-
-def changes(before: Snapshot, after: Snapshot) -> tuple[Change, ...]:
-    """New, changed and removed files, by path."""
-    found: list[Change] = []
-    for path in sorted({*before.files, *after.files}):
-        old, new = before.files.get(path), after.files.get(path)
-        if old is None and new is not None:
-            found.append(Change("new", path, new.size, _diff("", new.text)))
-        elif new is None and old is not None:
-            found.append(Change("removed", path, 0))
-        elif old and new and (old.size, old.mtime) != (new.size, new.mtime) and not _same_text(old, new):
-            found.append(Change("changed", path, new.size, _diff(old.text, new.text)))
-    return tuple(found)
-
-
-def _same_text(old: Entry, new: Entry) -> bool:
-    return old.text is not None and old.text == new.text
-
-
-def _diff(old: str | None, new: str | None) -> str:
-    if old is None or new is None:
-        return ""
-    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), "", "", "", "", 1, "")
-    return "\n".join(list(lines)[2:])
-
-
-# ---- criteria ---------------------------------------------------------------------------------------------
+_PLAIN = re.compile(r"[^\\.^$*+?{}\[\]|()]+")
+_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -164,26 +60,41 @@ async def check_criterion(
     result_of: Callable[[int], str | None],
     first: Snapshot | None,
 ) -> Verdict:
-    """Check {run}, {file, has?}, {step, has}, {same}; {judge} is for the reader of the evidence.
+    """Check {run}, {file, has?}, {step, has} or {same}; {judge} is for the reader of the evidence.
 
-    `result_of` gives a step's result, None when it has none; `first` is the folder before step 1.
+    `result_of` gives a step's result, None when it has none; `first` is the folder before step 1, None when
+    no step could change anything. A pattern is searched in the first `SEARCHED` characters, `^` and `$`
+    meaning lines. A command runs read-only; without a working sandbox its verdict is None.
     """
     try:
         if "run" in criterion:
             return await _run(str(criterion["run"]), context)
         if "file" in criterion:
-            return _file(str(criterion["file"]), criterion.get("has"), context)
+            return await _file(str(criterion["file"]), criterion.get("has"), context)
         if "step" in criterion:
-            return _step(int(criterion["step"]), criterion.get("has"), result_of)
+            return await _step(criterion["step"], criterion.get("has"), result_of)
         if "same" in criterion:
             return _same(str(criterion["same"]), context, first)
     except OperationFailed as error:
         return Verdict(False, str(error))
-    return Verdict(None, "to be judged")
+    if "judge" in criterion:
+        return Verdict(None, "to be judged")
+    return Verdict(False, f"none of run, file, step, same, judge: {describe(criterion)}")
+
+
+def describe(criterion: Mapping[str, Any]) -> str:
+    """A criterion as a person reads it, in one line."""
+    has = f" has /{criterion['has']}/" if criterion.get("has") else ""
+    for kind in ("run", "file", "step", "same", "judge"):
+        if kind in criterion:
+            words = f"{kind} {criterion[kind]}{has if kind in ('file', 'step') else ''}"
+            break
+    else:
+        words = json.dumps(dict(criterion), ensure_ascii=False, default=str)
+    return cut(neutralise(" ".join(words.split())), 200, "")
 
 
 async def _run(command: str, context: OperationContext) -> Verdict:
-    """A command that a model wrote as a criterion runs read-only."""
     try:
         ran = await context.sandbox.run(
             command,
@@ -192,79 +103,106 @@ async def _run(command: str, context: OperationContext) -> Verdict:
             protected=context.protected,
             read_only=True,
         )
-    except ConfigurationError as error:
+    except (ConfigurationError, OperationFailed) as error:
         return Verdict(None, f"could not be run: {error}")
-    if ran.timed_out:
-        return Verdict(False, f"took longer than {context.timeout:g} s")
-    return Verdict(
-        ran.exit == 0, f"exit {ran.exit}" + (f": {ran.output[-200:].strip()}" if ran.output else "")
-    )
+    passed = ran.exit == 0 and not ran.timed_out
+    ended = f"stopped after {context.timeout:g} s" if ran.timed_out else f"exit {ran.exit}"
+    if ran.mode == "off":
+        ended += ", without a sandbox"
+    printed = redact(neutralise(ran.output), os.environ).strip()
+    printed = cut(printed, TAIL // 2 if passed else TAIL, "")
+    return Verdict(passed, f"{ended}: {printed}" if printed else ended)
 
 
-def _file(name: str, has: Any, context: OperationContext) -> Verdict:
+async def _file(name: str, has: Any, context: OperationContext) -> Verdict:
     path = context.readable(name)
-    if not path.exists():
-        return Verdict(False, "missing")
-    size = path.stat().st_size
-    if not has:
-        return Verdict(path.is_dir() or size > 0, "is a folder" if path.is_dir() else f"{size} bytes")
-    if path.is_dir():
-        return Verdict(False, "is a folder")
-    with path.open(encoding="utf-8", errors="replace", newline="") as handle:
-        return _matches(str(has), handle.read(SEARCHED), f"{size} bytes, ")
+    try:
+        if path.is_dir():
+            return _folder(path, has)
+        if not path.exists():
+            return Verdict(False, "missing")
+        if not path.is_file():
+            return Verdict(False, "not an ordinary file")
+        size = path.stat().st_size
+        if not has:
+            return Verdict(size > 0, f"{size} bytes" if size else "empty")
+        with path.open(encoding="utf-8", errors="replace", newline="") as handle:
+            text = handle.read(SEARCHED)
+    except OSError as error:
+        return Verdict(False, f"cannot be read: {error.strerror}")
+    return await _matches(str(has), text, f"{size} bytes, ")
 
 
-def _step(n: int, has: Any, result_of: Callable[[int], str | None]) -> Verdict:
-    result = result_of(n)
+def _folder(path: Path, has: Any) -> Verdict:
+    if has:
+        return Verdict(False, "a folder, which has no text")
+    filled = any(path.iterdir())
+    return Verdict(filled, "a folder" if filled else "an empty folder")
+
+
+async def _step(n: Any, has: Any, result_of: Callable[[int], str | None]) -> Verdict:
+    result = result_of(int(n)) if str(n).isdecimal() else None
     if result is None:
         return Verdict(False, f"step {n} has no result")
-    return _matches(str(has), result[:SEARCHED], "")
+    if not has:
+        return Verdict(bool(result.strip()), f"{len(result)} characters")
+    return await _matches(str(has), result, "")
 
 
-def _matches(pattern: str, text: str, seen: str) -> Verdict:
+async def _matches(pattern: str, text: str, seen: str) -> Verdict:
     try:
-        hit = re.search(pattern, text, re.MULTILINE)
-    except re.error as error:
-        return Verdict(False, f"{pattern!r} is not a regular expression: {error}")
-    return Verdict(bool(hit), seen + (f"matched {hit[0][:60]!r}" if hit else "no match"))
+        found = await search(pattern, text[:SEARCHED])
+    except OperationFailed as error:
+        return Verdict(False, seen + str(error))
+    if found is None:
+        beyond = f" in the first {SEARCHED} characters" if len(text) >= SEARCHED else ""
+        return Verdict(False, f"{seen}no match{beyond}")
+    return Verdict(True, f"{seen}matched {redact(found, os.environ)!r}")
+
+
+async def search(pattern: str, text: str) -> str | None:
+    """The beginning of what the pattern matches in the text, None for no match.
+
+    Raises `OperationFailed` for what is no regular expression, or takes longer than `SEARCH_SECONDS`.
+    """
+    if len(pattern) > PATTERN:
+        raise OperationFailed(f"the pattern is longer than {PATTERN} characters")
+    if _PLAIN.fullmatch(pattern):
+        return pattern[:60] if pattern in text else None
+    try:
+        re.compile(pattern)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise OperationFailed(f"{pattern!r} is not a regular expression: {error}") from None
+    ended = await supervise(
+        [sys.executable, "-I", "-S", "-c", _SEARCH],
+        folder=Path.cwd(),
+        env={},
+        stdin=json.dumps([pattern, text]),
+        timeout=SEARCH_SECONDS,
+        limit=10_000,
+        bubblewrap=False,
+    )
+    if ended.timed_out:
+        raise OperationFailed(f"{pattern!r} took longer than {SEARCH_SECONDS:g} s; use a simpler pattern")
+    if ended.exit:
+        raise OperationFailed(f"{pattern!r} could not be searched: {ended.output[-200:].strip()}")
+    return json.loads(ended.output)
 
 
 def _same(name: str, context: OperationContext, first: Snapshot | None) -> Verdict:
     if first is None:
         return Verdict(True, "nothing in the plan could change it")
-    target = context.readable(name)
-    prefix = context.shown(target)
+    path = context.shown(context.readable(name))
+    old = first.under(path)
     now = Snapshot.take(context.folder, context.protected)
-
-    def part(snapshot: Snapshot) -> dict[str, Entry]:
-        inside = (prefix + "/").removeprefix("./")
-        return {
-            path: e
-            for path, e in snapshot.files.items()
-            if path == prefix or path.startswith(inside) or prefix == "."
-        }
-
-    old, new = part(first), part(now)
-    differing = sorted(
-        path
-        for path in {*old, *new}
-        if path not in old
-        or path not in new
-        or (old[path].size, old[path].mtime) != (new[path].size, new[path].mtime)
-    )
-    real = [
-        path
-        for path in differing
-        if path not in old or path not in new or not _unchanged(context, path, old[path])
-    ]
-    if real:
-        return Verdict(False, f"changed: {', '.join(real[:5])}")
-    return Verdict(bool(old), f"{len(old)} files, unchanged" if old else "was not there")
-
-
-def _unchanged(context: OperationContext, path: str, old: Entry) -> bool:
-    """A file that was only touched: same text as before."""
-    if old.text is None:
-        return False
-    digest = hashlib.sha256(old.text.encode()).digest()
-    return hashlib.sha256((context.folder / path).read_bytes()).digest() == digest
+    for snapshot in (first, now):
+        if not snapshot.covers(path):
+            return Verdict(None, f"not known: {snapshot.cut}")
+    if not old:
+        return Verdict(False, "was not there before the first step, or is not looked at")
+    inside = old | now.under(path)
+    differing = [each.path for each in changes(first, now) if each.path in inside]
+    if differing:
+        more = f" and {len(differing) - _NAMED} more" if len(differing) > _NAMED else ""
+        return Verdict(False, f"changed: {', '.join(differing[:_NAMED])}{more}")
+    return Verdict(True, f"{len(old)} file{'s' if len(old) > 1 else ''} unchanged")

@@ -79,3 +79,21 @@ def _is_secret(name: str, value: str) -> bool:
     if len(value) < LEAST or not _SECRET_NAME.search(name):
         return False
     return not _NOT_SECRET.search(name)
+
+
+def cut(text: str, limit: int, where: str, *, head: float = 1 / 3) -> str:
+    """At most `limit` characters: head and tail of a longer text, and between them a mark that says so.
+
+    `where` names the whole. The tail weighs more, because what decides stands at the end of most results.
+    """
+    if len(text) <= limit:
+        return text
+    named = f"; whole in {where}" if where else ""
+    room = limit - len(f"\n[… {len(text)} characters cut{named} …]\n")
+    if room < limit // 2:  # a mark of full length would leave too little
+        mark = "\n[…]\n"[:limit]
+        room = limit - len(mark)
+    else:
+        mark = f"\n[… {len(text) - room} characters cut{named} …]\n"
+    first = int(room * head)
+    return text[:first] + mark + text[len(text) - room + first :]

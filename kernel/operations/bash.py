@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
+from kernel.errors import OperationFailed
 from kernel.operations import OperationContext, Result
+from kernel.process import GRACE
 from kernel.sandbox import neutralise
 
 
-async def bash(ctx: OperationContext, command: str, stdin: str = "", network: bool = False) -> Result:
-    """Run `command`; its result is what it printed. The network is there only where the settings allow it."""
+async def bash(
+    ctx: OperationContext, command: str, stdin: str | None = None, network: bool | None = None
+) -> Result:
+    """Run `command`; its result is what it printed, and `[exit N]` when it failed.
+
+    `network` asks for the network, which the settings must allow; without it the settings decide.
+    """
+    if network and not ctx.network:
+        raise OperationFailed("the network is not allowed here; `network: true` in fractal.yaml allows it")
+    seconds = max(ctx.timeout - GRACE - 1, ctx.timeout / 2)  # ends before the step's own time is up
     ran = await ctx.sandbox.run(
         command,
         folder=ctx.folder,
-        stdin=stdin or None,
-        timeout=ctx.timeout - 1,
+        stdin=stdin,
+        timeout=seconds,
         protected=ctx.protected,
-        network=network and ctx.network,
+        network=ctx.network if network is None else network,
     )
-    text = neutralise(ran.output).rstrip("\n")
-    marks = [f"[refused: {each}]" for each in ran.refused]
+    text = neutralise(ran.output).removesuffix("\n")
+    marks: list[str] = []
     if ran.timed_out:
-        marks.append(f"[stopped after {ctx.timeout - 1:g} s]")
-    elif ran.exit:
+        marks.append(f"[stopped after {seconds:g} s]")
+    if ran.exit:
         marks.append(f"[exit {ran.exit}]")
-    if network and not ctx.network:
-        marks.append("[the network is off: `network: true` in fractal.yaml allows it]")
-    evidence = {"exit": ran.exit, "mode": ran.mode, "seconds": round(ran.seconds, 3)}
-    evidence |= {"timed_out": True} if ran.timed_out else {}
-    evidence |= {"cut": True} if ran.cut else {}
-    ok = ran.exit == 0 and not ran.timed_out and not ran.refused
-    return Result("\n".join([text, *marks] if text else marks), ok, evidence)
+    evidence = {
+        "exit": ran.exit,
+        "mode": ran.mode,
+        "seconds": round(ran.seconds, 3),
+        "timed_out": ran.timed_out,
+        "cut": ran.cut,
+    }
+    return Result("\n".join([text, *marks] if text else marks), ran.exit == 0 and not ran.timed_out, evidence)

@@ -1,55 +1,107 @@
-"""read: the text of a file, whole or some lines of it."""
+"""read: the text of a file, exactly as it is, whole or some lines of it."""
 
 from __future__ import annotations
 
 import difflib
+import itertools
+import os
 import re
+from collections import deque
 from pathlib import Path
+from typing import IO
 
 from kernel.errors import OperationFailed
 from kernel.operations import OperationContext, Result
+from kernel.snapshot import SKIPPED
+
+LARGEST = 64_000_000
+"""Bytes of the largest file that is read whole; of a larger one, lines."""
+LOOKED_AT = 500
+"""Folders searched for a file of the same name, when there is none at the path."""
 
 
 def read(ctx: OperationContext, path: str, lines: str = "") -> Result:
-    """The text of `path`; `lines` is "7", "10-20", "5-" or "-3" (the last three)."""
+    """The text of `path`; `lines` is "7", "10-20", "5-" or "-3" (the last three), counted from 1.
+
+    Lines end at a line feed and nowhere else, and keep it. Raises `OperationFailed` for anything that is no
+    UTF-8 text.
+    """
     target = ctx.readable(path)
-    text = _text(target, path, ctx)
-    if not lines:
-        return Result(text, evidence={"characters": len(text)})
-    chosen = _chosen(text.splitlines(keepends=True), lines)
-    return Result("".join(chosen), evidence={"characters": len(text), "lines": lines})
-
-
-def _text(target: Path, path: str, ctx: OperationContext) -> str:
-    if target.is_dir():
-        raise OperationFailed(f"{path} is a folder; `list` shows what is in it")
-    if not target.exists():
-        near = difflib.get_close_matches(target.name, _names(target.parent), 3)
-        hint = f"; near it: {', '.join(ctx.shown(target.parent / name) for name in near)}" if near else ""
-        raise OperationFailed(f"{path}: there is no such file{hint}")
+    _refuse(ctx, target, path)
+    size = target.stat().st_size
+    if size > LARGEST and not lines.strip():
+        raise OperationFailed(
+            f'{path}: {size} bytes are too many to read at once; read lines, such as "1-200"'
+        )
     try:
-        raw = target.read_bytes()
+        with target.open("rb") as file:
+            raw = _chosen(file, lines, path) if lines.strip() else file.read()
     except OSError as error:
-        raise OperationFailed(f"{path}: {error.strerror}") from None
+        raise OperationFailed(f"{path}: cannot be read: {error.strerror}") from None
+    text = _decoded(raw, path)
+    return Result(text, evidence={"bytes": size, "characters": len(text)})
+
+
+def _refuse(ctx: OperationContext, target: Path, path: str) -> None:
     try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        kind = "a binary file" if b"\0" in raw[:8192] else f"not UTF-8 text (byte {error.start})"
-        raise OperationFailed(f"{path} is {kind}; `stat` and `checksum` work on it") from None
+        if target.is_dir():
+            raise OperationFailed(f"{path} is a folder; `list` shows what is in it")
+        if not target.exists():
+            near = _near(ctx, target)
+            hint = f"; there is {', '.join(near)}" if near else ""
+            raise OperationFailed(f"{path}: there is no such file{hint}")
+        if not target.is_file():
+            raise OperationFailed(f"{path} is not an ordinary file (a pipe, a socket or a device)")
+    except OSError as error:
+        raise OperationFailed(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def _names(folder: Path) -> list[str]:
-    return [each.name for each in folder.iterdir()] if folder.is_dir() else []
+def _near(ctx: OperationContext, target: Path) -> list[str]:
+    """Files of the same name elsewhere in the folder, then files beside it of a like name."""
+    found: list[Path] = []
+    for where, folders, names in itertools.islice(os.walk(ctx.folder), LOOKED_AT):
+        folders[:] = sorted(name for name in folders if name not in SKIPPED)
+        if target.name in names:
+            found.append(Path(where, target.name))
+    beside = sorted(each.name for each in target.parent.iterdir()) if target.parent.is_dir() else []
+    found += [target.parent / name for name in difflib.get_close_matches(target.name, beside, 3)]
+    return list(dict.fromkeys(ctx.shown(each) for each in found))[:3]
 
 
-def _chosen(lines: list[str], wanted: str) -> list[str]:
-    hit = re.fullmatch(r"(\d*)\s*(-?)\s*(\d*)", wanted.strip())
+def _chosen(file: IO[bytes], wanted: str, path: str) -> bytes:
+    hit = re.fullmatch(r"(\d{0,9})\s*(-?)\s*(\d{0,9})", wanted.strip(), re.ASCII)
     if not hit or not (hit[1] or hit[3]):
         raise OperationFailed(f'lines: {wanted!r} is none of "7", "10-20", "5-", "-3"')
     first, dash, last = hit.groups()
     if not first:
-        return lines[-int(last) :] if int(last) else []
-    start = max(int(first), 1) - 1
-    if not dash:
-        return lines[start : start + 1]
-    return lines[start : int(last)] if last else lines[start:]
+        return b"".join(deque(file, int(last)))
+    start, end = int(first), int(last) if last else None if dash else int(first)
+    if start < 1 or (end is not None and end < start):
+        raise OperationFailed(f"lines: {wanted!r} is not a range; lines are counted from 1")
+    count = 0
+    rows: list[bytes] = []
+    for line in itertools.islice(file, end):
+        count += 1
+        if count >= start:
+            rows.append(line)
+    if not rows:
+        raise OperationFailed(f"{path} has {count} lines; there is no line {start}")
+    return b"".join(rows)
+
+
+def _decoded(raw: bytes, path: str) -> str:
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise OperationFailed(f"{path} is {_kind(raw, error.start)}") from None
+    if "\0" in text:
+        raise OperationFailed(f"{path} is {_kind(raw, 0)}")
+    return text
+
+
+def _kind(raw: bytes, at: int) -> str:
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "UTF-16 text; `iconv -f utf-16 -t utf-8` in bash makes UTF-8 of it"
+    if b"\0" in raw:
+        return "a binary file; `stat` and `checksum` work on it"
+    return f"not UTF-8 text (byte {at}); if it is Latin-1, `iconv -f latin1 -t utf-8` in bash converts it"

@@ -1,9 +1,10 @@
-"""write: make or replace a file, or add to its end; whole or not at all."""
+"""write: make or replace a file, or add to its end; exactly as given, whole or not at all."""
 
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
+import stat
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,24 +13,41 @@ from kernel.operations import OperationContext, Result, Touch, bytes_hash, opera
 
 
 def _touches(ctx: OperationContext, path: str, content: str, append: bool = False) -> tuple[Touch, ...]:
-    target = ctx.writable(path)
-    return (Touch(target, bytes_hash(_bytes(target, content, append))),)
+    target = _target(ctx, path)
+    return (Touch(target, bytes_hash(_bytes(target, path, content, append))),)
 
 
 @operation(prepare=_touches)
 def write(ctx: OperationContext, path: str, content: str, append: bool = False) -> Result:
-    """Put exactly `content` into `path`, making folders on the way; `append` adds it at the end."""
-    target = ctx.writable(path)
-    if target.is_dir():
-        raise OperationFailed(f"{path} is a folder; name a file")
-    existed = target.exists()
-    raw = _bytes(target, content, append)
+    """Put exactly `content` into `path`, making folders on the way; `append` adds it at the end.
+
+    No line break is added or changed. Raises `OperationFailed`, and then nothing was changed.
+    """
+    target = _target(ctx, path)
+    existed = target.is_file()
+    raw = _bytes(target, path, content, append)
     replace_file(target, raw)
     done = "added to" if append and existed else "replaced" if existed else "wrote"
-    return Result(f"{done} {ctx.shown(target)}, {len(content)} characters", evidence={"bytes": len(raw)})
+    evidence = {"bytes": len(raw), "existed": existed}
+    return Result(f"{done} {ctx.shown(target)}, {len(content)} characters", evidence=evidence)
 
 
-def _bytes(target: Path, content: str, append: bool) -> bytes:
+def _target(ctx: OperationContext, path: str) -> Path:
+    target = ctx.writable(path)
+    try:
+        if target.is_dir():
+            raise OperationFailed(f"{path} is a folder; name a file")
+        if target.exists() and not target.is_file():
+            raise OperationFailed(f"{path} is not an ordinary file (a pipe, a socket or a device)")
+        lowest = next(parent for parent in target.parents if parent.exists())
+        if not lowest.is_dir():
+            raise OperationFailed(f"{path}: {ctx.shown(lowest)} is a file, so nothing can be put into it")
+    except OSError as error:
+        raise OperationFailed(f"{path[:100]}: cannot be written: {error.strerror}") from None
+    return target
+
+
+def _bytes(target: Path, path: str, content: str, append: bool) -> bytes:
     try:
         new = content.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -38,35 +56,51 @@ def _bytes(target: Path, content: str, append: bool) -> bytes:
         ) from None
     if not append or not target.is_file():
         return new
-    old = target.read_bytes()
-    gap = b"\n" if old and not old.endswith(b"\n") else b""
-    return old + gap + new
+    try:
+        return target.read_bytes() + new
+    except OSError as error:
+        raise OperationFailed(f"{path}: cannot be read, so nothing was added: {error.strerror}") from None
 
 
 def replace_file(target: Path, raw: bytes) -> None:
-    """Write a file whole or not at all: beside it, to the disk, then in its place with its mode kept."""
+    """Write a file whole or not at all: beside it, to the disk, then in its place.
+
+    Its mode is kept, and its owner where that is allowed. Raises `OperationFailed`.
+    """
+    temporary = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}.tmp")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        mode = target.stat().st_mode & 0o7777 if target.exists() else 0o666 & ~_umask()
-        handle, name = tempfile.mkstemp(prefix=f".{target.name[:40]}.", suffix=".tmp", dir=target.parent)
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(raw)
+                _like(file.fileno(), target)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(target)
+            _sync(target.parent)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
     except OSError as error:
-        raise OperationFailed(f"{target.name}: cannot be written: {error.strerror}") from None
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(raw)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).chmod(mode)
-        Path(name).replace(target)
-    except OSError as error:
-        with suppress(OSError):
-            Path(name).unlink()
         raise OperationFailed(
             f"{target.name}: cannot be written: {error.strerror}; nothing was changed"
         ) from None
 
 
-def _umask() -> int:
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask
+def _like(handle: int, target: Path) -> None:
+    """Give the new file the mode and owner of the one that it replaces."""
+    with suppress(FileNotFoundError):
+        old, new = target.stat(), os.fstat(handle)
+        if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
+            with suppress(PermissionError):
+                os.fchown(handle, old.st_uid, old.st_gid)
+        os.fchmod(handle, stat.S_IMODE(old.st_mode))
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
