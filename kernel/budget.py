@@ -62,7 +62,8 @@ class Amount:
         return Amount(self.calls + other.calls, self.tokens + other.tokens, self.usd + other.usd)
 
     def __sub__(self, other: Amount) -> Amount:
-        return Amount(self.calls - other.calls, self.tokens - other.tokens, self.usd - other.usd)
+        usd = inf if self.usd == inf else self.usd - other.usd  # without a limit, any share leaves no limit
+        return Amount(self.calls - other.calls, self.tokens - other.tokens, usd)
 
     def covers(self, other: Amount) -> bool:
         """Whether `other` fits in."""

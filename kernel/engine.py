@@ -64,7 +64,8 @@ class Engine:
         self._tasks: dict[str, asyncio.Task[Outcome | Waiting]] = {}
         self._again: set[str] = set()
         self._waiting: dict[str, Waiting] = {}
-        self._ended = 0
+        self._moved = 0  # loops that ended in this session
+        self._seen: tuple[tuple[str, ...], int] | None = None
 
     def wake(self, loop_id: str) -> None:
         """A hint that this loop may be able to go on."""
@@ -113,18 +114,22 @@ class Engine:
             if isinstance(got, Waiting):
                 self._waiting[loop_id] = got
             else:
-                self._ended += 1
+                self._moved += 1
             if loop_id in self._again:
                 self._again.discard(loop_id)
                 self.wake(loop_id)
 
     def _look_again(self) -> bool:
-        """Nothing moves: look once more at the loops that wait for children, if any loop ended since."""
-        if not self._ended:
+        """Nothing moves: a wake may have been lost, so look at every loop once, until that changes nothing."""
+        if self.world.stopping or self.world.store.ended(self.root):
             return False
-        self._ended = 0
-        for loop_id, waiting in list(self._waiting.items()):
-            if waiting.on == "children":
+        left = unfinished(self.world)
+        if (seen := (tuple(left), self._moved)) == self._seen:
+            return False
+        self._seen = seen
+        for loop_id in reversed(left):
+            waiting = self._waiting.get(loop_id)
+            if waiting is None or waiting.on == "children":
                 self.wake(loop_id)
         return bool(self._pending)
 
