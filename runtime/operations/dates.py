@@ -14,7 +14,9 @@ from runtime.operations.moments import WEEKDAYS, Moment, month_number, moved, pa
 
 LONGEST = 300
 _UNITS = r"(seconds?|minutes?|hours?|days?|weeks?|months?|years?|weekdays?|working days|business days)"
-_MOVE = re.compile(r"\s*([-+−])\s*(\d{1,6})\s*" + _UNITS + r"\b", re.IGNORECASE)
+_NUMBER = r"\d{1,6}|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
+_MOVE = re.compile(rf"\s*([-+−])\s*({_NUMBER})\s*{_UNITS}\b", re.IGNORECASE)
+_FURTHER = re.compile(rf"\s*(?:,|and\b)?\s*()({_NUMBER})\s*{_UNITS}\b", re.IGNORECASE)
 _FORMATS = {
     "iso": "%Y-%m-%d",
     "long": "%A, %-d %B %Y",
@@ -44,29 +46,35 @@ def date(ctx: OperationContext, expression: str, format: str = "", now: str = ""
 def _moment(text: str, here: datetime.datetime) -> Moment:
     """The day or time that an expression gives."""
     for pattern, back in (
-        (re.compile(rf"(?i)in (?P<n>\d{{1,6}}|an?) {_UNITS}"), 1),
-        (re.compile(rf"(?i)(?P<n>\d{{1,6}}|an?) {_UNITS} ago"), -1),
-        (re.compile(rf"(?i)(?P<n>\d{{1,6}}|an?) {_UNITS} (?:after|from) (?P<base>.+)"), 1),
-        (re.compile(rf"(?i)(?P<n>\d{{1,6}}|an?) {_UNITS} before (?P<base>.+)"), -1),
+        (re.compile(rf"(?i)in (?P<n>{_NUMBER}) {_UNITS}"), 1),
+        (re.compile(rf"(?i)(?P<n>{_NUMBER}) {_UNITS} ago"), -1),
+        (re.compile(rf"(?i)(?P<n>{_NUMBER}) {_UNITS} (?:after|from) (?P<base>.+)"), 1),
+        (re.compile(rf"(?i)(?P<n>{_NUMBER}) {_UNITS} before (?P<base>.+)"), -1),
     ):
         if hit := pattern.fullmatch(text):
             groups = hit.groupdict()
             unit = hit[2].lower()
             base = _moment(groups.get("base") or ("now" if _short(unit) else "today"), here)
-            amount = 1 if groups["n"].lower() in ("a", "an") else int(groups["n"])
-            return moved(base, back * amount, unit)
+            return moved(base, back * _amount(groups["n"]), unit)
     if hit := re.fullmatch(r"(?i)(?:the )?(first|last) day of (?:the )?(.+)", text):
         return _edge_of_month(hit[1].lower() == "first", hit[2], here)
     first = _MOVE.search(text)
     moment = parse(text[: first.start()] if first else text, here)
     rest = text[first.start() :] if first else ""
+    sign = 1
     while rest:
-        hit = _MOVE.match(rest)
+        hit = _MOVE.match(rest) or _FURTHER.match(rest)  # + 1 year and 2 months
         if hit is None:
             raise OperationFailed(f"cannot read {rest.strip()!r}; write such as + 3 days")
-        moment = moved(moment, int(hit[2]) * (1 if hit[1] == "+" else -1), hit[3].lower())
+        sign = {"+": 1, "": sign}.get(hit[1], -1)
+        moment = moved(moment, sign * _amount(hit[2]), hit[3].lower())
         rest = rest[hit.end() :].strip()
     return moment
+
+
+def _amount(word: str) -> int:
+    words = _NUMBER.split("|")[2:]
+    return int(word) if word.isdigit() else words.index(word.lower()) + 1 if word.lower() in words else 1
 
 
 def _short(unit: str) -> bool:

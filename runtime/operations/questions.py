@@ -74,19 +74,24 @@ def answer(table: Table, query: str) -> Answer:
     return now
 
 
+_QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'|`[^`]*`")
+_KEPT = "\ue000", "\ue001"
+"""What spaces and bars within quotes are while a question is taken apart."""
+
+
 def _split(query: str) -> list[str]:
     """At bars outside of quotes."""
-    pieces = re.findall(r"(?:\"[^\"]*\"|'[^']*'|[^|\"']|[\"'])+", query)
-    return [
-        " ".join(piece.split()) if '"' not in piece and "'" not in piece else piece.strip()
-        for piece in pieces
-    ]
+    kept = _QUOTED.sub(lambda hit: hit[0].replace(" ", _KEPT[0]).replace("|", _KEPT[1]), query)
+    return [" ".join(piece.split()) for piece in kept.split("|")]
 
 
 def _step(table: Table, part: str) -> Answer:
     for pattern, act in _COMMANDS:
         if hit := pattern.fullmatch(part):
-            groups = hit.groupdict()
+            groups = {
+                name: value.replace(_KEPT[0], " ").replace(_KEPT[1], "|") if value else value
+                for name, value in hit.groupdict().items()
+            }
             if where := groups.pop("where", None):
                 test = condition(table.column, table.header, where)
                 table = table.with_rows([row for row in table.rows if test(row)])
@@ -103,11 +108,20 @@ def _header(table: Table, groups: Mapping[str, str]) -> Answer:
 
 
 def _count(table: Table, groups: Mapping[str, str]) -> Answer:
+    if groups["column"] and not _means_rows(table, groups["column"]):
+        full = table.column(groups["column"])
+        table = table.with_rows([row for row in table.rows if row[full].strip()])
     if not groups["by"]:
         return Answer(None, str(len(table.rows)))
     at = table.column(groups["by"])
     counted = [[key, str(len(rows))] for key, rows in _groups(table, at)]
     return Answer(Table([table.header[at], "count"], counted))
+
+
+def _means_rows(table: Table, name: str) -> bool:
+    """`count rows`, where no column is called so; of any other column the cells that hold something count."""
+    word = name.lower().removeprefix("the ").strip("\"'`")
+    return word in ("rows", "records", "entries", "lines") and word not in map(str.lower, table.header)
 
 
 def _groups(table: Table, at: int) -> list[tuple[str, list[list[str]]]]:
@@ -226,7 +240,7 @@ _COMMANDS: tuple[tuple[re.Pattern[str], Callable[[Table, Mapping[str, str]], Ans
         (r"header|columns|column names", _header),
         (rf"(?:(?:all|show|select)\s+)?(?:the\s+)?rows{_WHERE}", _rows),
         (r"(?:where|filter)\s+(?P<where>.+)", _rows),
-        (rf"count(?:\s+(?:the\s+)?rows)?(?:\s*by\s+(?P<by>.+?))?{_WHERE}", _count),
+        (rf"count(?:\s+(?P<column>(?!by\b|where\b).+?))?(?:\s+by\s+(?P<by>.+?))?{_WHERE}", _count),
         (
             rf"(?P<name>{'|'.join(_AGGREGATES)})\s+(?:of\s+)?(?P<column>.+?)(?:\s+by\s+(?P<by>.+?))?{_WHERE}",
             _aggregate,

@@ -37,7 +37,13 @@ ALIASES = {
     "lbs": "pound",
 }
 """How people write what pint calls otherwise; C and F are temperatures here (write coulomb, farad)."""
-_SHORT = {"degree_Celsius": "°C", "degree_Fahrenheit": "°F"}
+_SHORT = {
+    "degree_Celsius": "°C",
+    "degree_Fahrenheit": "°F",
+    "kilometer_per_hour": "km/h",
+    "mile_per_hour": "mph",
+}
+_NO_PLURAL = ("s", "z", "x", "kelvin", "celsius")
 
 
 @functools.cache
@@ -167,6 +173,8 @@ def shown(named: Any, plural: bool = False) -> str:
     if name in _SHORT:
         return _SHORT[name]
     name = name.replace("_", " ")
-    if not plural or name.endswith("s") or "degree" in name:
+    if not plural or name.endswith(_NO_PLURAL):
         return name
+    if " per " in name:
+        return name.replace(" per ", "s per ", 1)
     return {"foot": "feet", "inch": "inches"}.get(name, f"{name}s")
