@@ -45,13 +45,13 @@ NOTE = re.compile(
 STEP_BEGINS = re.compile(r"- \[[ xX]\] [0-9]+\. ([a-z]+) \S")
 STEP = re.compile(
     rf"- \[[ xX]\] ({_NUMBER})\. ([a-z]+) ({_TOOL}|{_ODD})"
-    r"(?: (`+)(?!`)({.*})\4(?!`))?"
+    r"(?: (`+)({.*})\4(?!`))?"
     rf"(?: · needs ({_NUMBER}(?:, ?{_NUMBER})*))?"
     rf"(?: → (?:\[({_LINK})\]\([^()\s]*\)|({_ODD})))?",
     re.ASCII,
 )
 TEXT_PART = re.compile(rf"  - (?:(what):|arg ({PART_NAME.pattern}):|result · ({_ORIGIN}|{_ODD}):?)", re.ASCII)
-JSON_PART = re.compile(r"  - (share|evidence): (`+)(?!`)({.*})\2(?!`)", re.ASCII)
+JSON_PART = re.compile(r"  - (share|evidence): (`+)({.*})\2(?!`)", re.ASCII)
 KEPT_PART = re.compile(r"  - (?:(what)|args ([\w, ]+)) as before", re.ASCII)
 
 

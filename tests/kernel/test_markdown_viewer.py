@@ -67,7 +67,7 @@ def tool_texts(document: Document) -> Iterator[str]:
                 yield step.result
 
 
-@trying(250)
+@trying(100)
 @given(documents())
 def test_a_viewer_sees_exactly_our_headings(document: Document):
     seen, meant = headings(viewed(document)), our_headings(document)
@@ -76,7 +76,7 @@ def test_a_viewer_sees_exactly_our_headings(document: Document):
     assert all(one.startswith(other) for one, other in zip(seen, meant, strict=True))
 
 
-@trying(250)
+@trying(100)
 @given(documents())
 def test_a_viewer_sees_no_html_but_ours(document: Document):
     for token in viewed(document):
@@ -85,7 +85,7 @@ def test_a_viewer_sees_no_html_but_ours(document: Document):
         assert not any(child.type in ("html_inline", "image") for child in token.children or ())
 
 
-@trying(250)
+@trying(100)
 @given(documents())
 def test_a_viewer_shows_what_tools_said_exactly_and_as_data(document: Document):
     shown = fences(viewed(document))
@@ -95,7 +95,7 @@ def test_a_viewer_shows_what_tools_said_exactly_and_as_data(document: Document):
         assert "\n".join(lines[1:-1]) + "\n" in shown
 
 
-@trying(250)
+@trying(100)
 @given(documents())
 def test_a_viewer_shows_the_arguments_of_each_step_exactly(document: Document):
     spans = [
@@ -113,7 +113,7 @@ def test_a_viewer_shows_the_arguments_of_each_step_exactly(document: Document):
                 assert to_json(dict(step.evidence)) in spans
 
 
-@trying(150)
+@trying(100)
 @given(TEXT)
 @example("a\n===")
 @example("# Heading\n\n- [x] 1. done bash `{}`")
