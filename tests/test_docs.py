@@ -1,0 +1,254 @@
+"""The documentation does what it says: its blocks run, its settings load, its links lead somewhere.
+
+Every page has a folder of its own, in which its blocks run in order. `7f3kq2` stands for its newest run.
+A comment right above a block says more:
+
+    <!-- not run: why -->   the block needs a network, a key, or an installation
+    <!-- exit 6 -->         the exit code that its last command has (else 0)
+    <!-- file: name -->     the block is written to that file
+
+A `text` block right below a `bash` or `python` block is what it prints on standard output; `…` in it stands
+for any text. A `yaml` block that begins with `# fractal.yaml` holds settings that must load.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import pytest
+import yaml
+from markdown_it import MarkdownIt
+from test_house import ROOT, tracked
+
+from kernel.errors import Exit
+from kernel.events import Event
+from runtime.config import Config
+from runtime.fractal import Fractal, RunResult
+
+sys.path.insert(0, str(ROOT / "scripts"))
+import make_docs
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+RUN = make_docs.RUN
+NOT_RUN = 8  # blocks at most that are shown and not run; each says why
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block of a page, with the comment above it."""
+
+    page: Path
+    line: int
+    language: str
+    text: str
+    comment: str
+    follows: str  # the language of the block right above, "" when there is prose between
+
+    @property
+    def where(self) -> str:
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+    def said(self, what: str) -> str:
+        """What the comment says after `what`, "" when it says nothing."""
+        found = re.search(rf"<!-- {what}:? (.+?) -->", self.comment)
+        return found[1] if found else ""
+
+
+def blocks(page: Path) -> list[Block]:
+    found: list[Block] = []
+    comment = follows = ""
+    for token in MarkdownIt().parse(page.read_text("utf-8")):
+        if token.level:
+            continue
+        if token.type == "fence":
+            language = token.info.split(" ")[0]
+            assert token.map
+            found.append(Block(page, token.map[0] + 1, language, token.content, comment, follows))
+            follows = language
+        elif token.type != "html_block":
+            follows = ""
+        comment = token.content if token.type == "html_block" else ""
+    return found
+
+
+def runnable(page: Path) -> list[Block]:
+    return [
+        each
+        for each in blocks(page)
+        if each.language in ("bash", "python", "text") or each.said("file")
+        if not each.said("not run")
+    ]
+
+
+def environment(home: Path) -> dict[str, str]:
+    """The commands of this environment, without keys or settings of whoever runs the tests."""
+    kept = ("PATH", "LANG", "LC_ALL", "VIRTUAL_ENV", "TMPDIR")
+    values = {name: value for name, value in os.environ.items() if name in kept}
+    path = f"{Path(sys.executable).parent}:{values.get('PATH', '')}"
+    return values | {"HOME": str(home), "PATH": path, "TZ": "UTC", "NO_COLOR": "1", "COLUMNS": "100"}
+
+
+def newest_run(folder: Path) -> str:
+    """The run that a page means by its example id; the id itself while there is none."""
+    places = [*folder.glob(".fractal/state/runs/*"), *folder.glob("state/runs/*")]
+    return max(places, key=lambda each: each.stat().st_mtime_ns).name if places else RUN
+
+
+NEWEST = (
+    "newest() { ls -td .fractal/state/runs/* state/runs/* 2>/dev/null | head -n 1 | xargs -r basename; }\n"
+)
+"""The same inside a block of shell, whose first line may start the run that its second names."""
+
+
+def same(shown: str, printed: str) -> bool:
+    pieces = [re.escape(piece) for piece in shown.rstrip().split("…")]
+    return re.fullmatch(".*".join(pieces), printed.rstrip(), re.S) is not None
+
+
+def play(block: Block, folder: Path, home: Path) -> str:
+    """Run a block in the page's folder; returns its standard output."""
+    if block.language == "bash":
+        code = re.sub(
+            r"^pip install .*?&& ", "", block.text, flags=re.M
+        )  # that has been done where tests run
+        command = ["bash", "-euo", "pipefail", "-c", NEWEST + code.replace(RUN, "$(newest)")]
+    else:
+        command = [sys.executable, "-c", block.text.replace(RUN, newest_run(folder))]
+    ran = subprocess.run(
+        command,
+        cwd=folder,
+        env=environment(home),
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=60,
+    )
+    wanted = int(block.said("exit") or 0)
+    assert ran.returncode == wanted, f"{block.where}: exit {ran.returncode}\n{ran.stdout}\n{ran.stderr}"
+    return ran.stdout
+
+
+def copy_of_the_repository(folder: Path) -> None:
+    for name in tracked():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, folder / name)
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if runnable(page)], ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_the_blocks_of_a_page_run_and_print_what_it_shows(page, tmp_path):
+    folder = tmp_path / "work"
+    folder.mkdir()
+    if page.name == "README.md":
+        copy_of_the_repository(folder)
+    printed = ""
+    for block in runnable(page):
+        if name := block.said("file"):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(block.text.replace(RUN, newest_run(folder)), "utf-8")
+        elif block.language != "text":
+            printed = play(block, folder, tmp_path)
+        elif block.follows in ("bash", "python"):
+            shown = block.text.replace(RUN, newest_run(folder))
+            assert same(shown, printed), f"{block.where} shows\n{shown}\nand what is printed is\n{printed}"
+
+
+@pytest.mark.parametrize(
+    "block",
+    [each for page in PAGES for each in blocks(page) if each.text.startswith("# fractal.yaml")],
+    ids=lambda block: block.where,
+)
+def test_settings_that_a_page_shows_load(block):
+    Config.model_validate(yaml.safe_load(block.text))
+
+
+def test_what_is_not_run_says_why_and_is_little():
+    skipped = [
+        (each.where, each.said("not run")) for page in PAGES for each in blocks(page) if each.said("not run")
+    ]
+    assert len(skipped) <= NOT_RUN, skipped
+    assert [where for where, why in skipped if len(why.split()) < 3] == []
+
+
+def test_the_first_command_leaves_the_clone_tidy(tmp_path):
+    folder = tmp_path / "work"
+    copy_of_the_repository(folder)
+    for command in (["git", "init", "-q"], ["git", "add", "-A"]):
+        subprocess.run(command, cwd=folder, check=True, env=environment(tmp_path))
+    command = ["bash", "-c", make_docs.first_command()]
+    ran = subprocess.run(command, cwd=folder, env=environment(tmp_path), capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    changed = subprocess.run(
+        ["git", "status", "--porcelain", "--untracked-files=all"],
+        cwd=folder,
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    left = [line for line in changed.stdout.splitlines() if not line.startswith("A ")]
+    assert left == []
+
+
+def test_generated_places_and_the_example_run_are_fresh():
+    assert make_docs.stale(write=False) == [], "`make docs` writes them"
+
+
+def rows(page: str, head: str) -> list[str]:
+    """What stands in the first column of the table with that head, split at commas."""
+    text = (ROOT / "docs" / page).read_text("utf-8")
+    found = re.search(rf"^\| {head} \|.*\n\| ---.*\n((?:\|.*\n)+)", text, re.M)
+    assert found, f"{page}: no table begins with {head}"
+    cells = [line.split(" | ")[0].strip("| ") for line in found[1].splitlines()]
+    return [name.strip("` ") for cell in cells for name in cell.split(",")]
+
+
+def test_tables_written_by_hand_list_what_the_code_has():
+    assert rows("commands.md", "exit code") == [str(int(code)) for code in Exit]
+    assert sorted(rows("events.md", "field")) == sorted(each.name for each in fields(Event))
+    assert sorted(rows("python-api.md", "field")) == sorted(each.name for each in fields(RunResult))
+    arguments = list(inspect.signature(Fractal).parameters)
+    assert rows("python-api.md", "argument") == arguments
+
+
+def anchors(page: Path) -> set[str]:
+    heads = re.findall(r"^#+ (.+)$", page.read_text("utf-8"), re.M)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).strip().replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, ROOT / "CHANGELOG.md", ROOT / "state/README.md"], ids=lambda page: page.name
+)
+def test_links_lead_somewhere(page):
+    inline = [
+        token for token in MarkdownIt().enable("table").parse(page.read_text("utf-8")) if token.children
+    ]
+    targets = [
+        str(child.attrs["href"])
+        for each in inline
+        for child in each.children or ()
+        if child.type == "link_open"
+    ]
+    broken = []
+    for target in targets:
+        if target.startswith(("http:", "https:", "mailto:")):
+            continue
+        path, _, anchor = target.partition("#")
+        place = (page.parent / path) if path else page
+        if not place.exists() or (anchor and anchor not in anchors(place)):
+            broken.append(target)
+    assert broken == []
+
+
+def test_the_readme_leads_to_every_page():
+    text = (ROOT / "README.md").read_text("utf-8")
+    missing = [page.name for page in (ROOT / "docs").glob("*.md") if f"docs/{page.name}" not in text]
+    assert missing == []

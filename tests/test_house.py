@@ -1,0 +1,212 @@
+"""The rules of the house that no linter knows: sizes, directions, samples, a light command, a whole wheel."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kernel.tools import Catalogue
+
+ROOT = Path(__file__).resolve().parent.parent
+LIMITS = {"kernel": 350, "runtime": 400}
+HEAVY = ("litellm", "llama_cpp", "rich", "pydantic", "numpy", "pint", "jinja2")
+# Machines have folders of their own and packages come from somewhere; neither belongs into what is published.
+OURS_ALONE = re.compile(
+    r"/(?:home|Users)/(?!me\b|you\b|user\b)[\w.-]+/|/root/(?=[\w.])|/work/|/tmp/(?:w|bash_jobs)\b"
+    r"|files\.pythonhosted\.org|(?<![\w.])pypi\.org/simple|registry\.npmjs\.org|deb\.debian\.org|index-url"
+)
+
+
+def tracked() -> list[str]:
+    """Every file of the repository; in a copy without git, every file that git would take."""
+    if (ROOT / ".git").exists() and shutil.which("git"):
+        listed = subprocess.run(
+            ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout
+        return [name for name in listed.split("\0") if name and (ROOT / name).is_file()]
+    hidden = {".git", ".venv", "build", "dist"}
+    files = (path.relative_to(ROOT) for path in ROOT.rglob("*") if path.is_file())
+    return [str(path) for path in files if not hidden & set(path.parts) and "__pycache__" not in path.parts]
+
+
+def python_files(package: str) -> list[Path]:
+    return sorted((ROOT / package).rglob("*.py"))
+
+
+def imported(path: Path) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, name.name) for name in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.lineno, node.module
+
+
+def readme_tree() -> str:
+    text = (ROOT / "README.md").read_text("utf-8")
+    found = re.search(r"<!-- tree -->\n+```text\n(.*?)```", text, re.S)
+    assert found, "README.md: the annotated tree stands in a text block below <!-- tree -->"
+    return found[1]
+
+
+def tree_entries() -> dict[str, str]:
+    """The README's tree as path → phrase; an indented line belongs to the folder above it."""
+    entries: dict[str, str] = {}
+    folder = ""
+    for line in readme_tree().splitlines():
+        indent, name, phrase = re.fullmatch(r"( *)(\S+) *(.*)", line).groups()  # type: ignore[union-attr]
+        if indent:
+            entries[folder + name] = phrase
+        else:
+            folder = name if name.endswith("/") else ""
+            entries[name] = phrase
+    return entries
+
+
+def test_the_readme_tree_lists_the_top_two_levels_and_nothing_else():
+    real: set[str] = set()
+    for name in tracked():
+        parts = name.split("/")
+        real.add(parts[0] + ("/" if len(parts) > 1 else ""))
+        if len(parts) > 1:
+            real.add("/".join(parts[:2]) + ("/" if len(parts) > 2 else ""))
+    told = set(tree_entries())
+    assert sorted(real - told) == [], "tracked, and not in the README's tree"
+    assert sorted(told - real) == [], "in the README's tree, and not tracked"
+
+
+def test_every_entry_of_the_readme_tree_has_a_phrase():
+    assert [name for name, phrase in tree_entries().items() if len(phrase) < 8] == []
+
+
+@pytest.mark.parametrize("package", LIMITS)
+def test_no_file_outgrows_its_limit(package):
+    long = {
+        str(path.relative_to(ROOT)): lines
+        for path in python_files(package)
+        if (lines := len(path.read_text("utf-8").splitlines())) > LIMITS[package]
+    }
+    assert long == {}, f"more than {LIMITS[package]} lines: split it"
+
+
+def test_every_module_opens_with_a_sentence():
+    silent = [
+        str(path.relative_to(ROOT))
+        for package in LIMITS
+        for path in python_files(package)
+        if path.read_text("utf-8").strip() and not ast.get_docstring(ast.parse(path.read_text("utf-8")))
+    ]
+    assert silent == []
+
+
+def test_no_module_is_named_for_nothing():
+    vague = {"utils", "util", "helpers", "helper", "manager", "misc", "common"}
+    assert [path for package in LIMITS for path in python_files(package) if path.stem in vague] == []
+
+
+def test_the_kernel_imports_nothing_of_the_runtime():
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for path in python_files("kernel")
+        for line, name in imported(path)
+        if name.split(".")[0] == "runtime"
+    ]
+    assert wrong == []
+
+
+def test_no_operation_imports_a_responder():
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for path in python_files("runtime/operations")
+        for line, name in imported(path)
+        if name.startswith(("runtime.responders", "runtime.cli", "runtime.fractal"))
+    ]
+    assert wrong == []
+
+
+def test_no_tracked_file_names_a_machine_or_a_registry():
+    found = []
+    for name in tracked():
+        if name == "tests/test_house.py":
+            continue  # it has the patterns
+        text = (ROOT / name).read_bytes().decode("utf-8", "replace")
+        for number, line in enumerate(text.splitlines(), 1):
+            if OURS_ALONE.search(line):
+                found.append(f"{name}:{number}: {line.strip()[:100]}")
+    assert found == []
+
+
+def operation_files() -> list[Path]:
+    return sorted([*(ROOT / "system/kernel").glob("*.md"), *(ROOT / "system/operations").glob("*.md")])
+
+
+def test_the_catalogue_reads_everything_that_ships():
+    catalogue = Catalogue([ROOT / "system"])
+    assert [str(fault) for fault in catalogue.faults] == []
+    assert {path.stem for path in operation_files()} <= set(catalogue.tools)
+
+
+@pytest.mark.parametrize("path", operation_files(), ids=lambda path: path.stem)
+def test_every_operation_brings_its_sample_and_its_code(path):
+    tool = Catalogue([ROOT / "system"]).tools[path.stem]
+    assert callable(tool.function)
+    assert len(tool.description.split()) <= 12, "the index has room for twelve words"
+    assert isinstance(tool.sample.get("task"), str) and tool.sample["task"].strip()
+    assert tool.problem(tool.sample.get("args")) == ""
+    assert re.compile(tool.sample["shows"])
+    headings = re.findall(r"^## (\w+)$", tool.body, re.M)
+    assert headings == ["UNDERSTAND", "PLAN", "DO", "CHECK"]
+
+
+def imports_of(*arguments: str) -> set[str]:
+    """The top-level modules that a command imports, as `-X importtime` reports them."""
+    ran = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", "from runtime.cli import main; main()", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    assert ran.stdout.strip()
+    return {line.rpartition("|")[2].strip().split(".")[0] for line in ran.stderr.splitlines() if "|" in line}
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("--version",), ("run", "--help")], ids=" ".join)
+def test_help_imports_nothing_heavy(arguments):
+    modules = imports_of(*arguments)
+    assert "click" in modules
+    assert modules & set(HEAVY) == set()
+
+
+def test_a_wheel_carries_the_instructions(tmp_path):
+    command = ["hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    if not importlib.util.find_spec("hatchling"):  # then pip fetches it
+        command = ["pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), "."]
+    built = subprocess.run([sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    shipped = {
+        f"runtime/_system/{name.removeprefix('system/')}" for name in tracked() if name.startswith("system/")
+    }
+    assert "runtime/_system/pattern.md" in shipped
+    assert sorted(shipped - names) == []
+    assert any(name.endswith("/licenses/LICENSE") for name in names)
+    assert not any(name.startswith(("state/", "tests/")) for name in names)
+
+
+def test_ci_runs_the_test_command_of_the_readme():
+    commands = re.findall(r"^pip install .*&& .*$", (ROOT / "README.md").read_text("utf-8"), re.M)
+    assert len(commands) == 2
+    pattern = re.search(r'grep -m1 -E "(.+)" README.md', (ROOT / ".ci" / "run").read_text("utf-8"))
+    assert pattern
+    assert [each for each in commands if re.search(pattern[1], each)] == [commands[1]]
+    assert subprocess.run(["bash", "-n", str(ROOT / ".ci" / "run")]).returncode == 0
