@@ -10,9 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kernel.evidence import cut
-
 from kernel.document import Document, Fold, Note, Step
+from kernel.evidence import cut
 from kernel.text import to_json
 from kernel.tools import Catalogue, section
 
@@ -170,19 +169,28 @@ def _guide(document: Document, catalogue: Catalogue) -> list[Piece]:
 
 
 def _log(document: Document, limit: int, now: int) -> str:
-    base = document.meta.base
+    shown = _shown(document, now)
     lines: list[str] = []
     for n, planned in document.planned.items():
         step = document.steps.get(n, planned)
-        if n <= base:
-            continue
         if n == now:
             lines.append(f"- NOW {n}. {planned.tool}: {planned.what}")
             continue
         lines.append(f"- {n}. {_call(step)} → {step.state}")
-        if step.result:
+        if step.result and (shown is None or n in shown):
             lines.append(_fence(cut(step.result, limit, step.evidence.get("whole", step.link))))
     return "\n".join(lines)
+
+
+def _shown(document: Document, now: int) -> set[int] | None:
+    """The steps whose results are shown: all in CHECK, in DO those that this step needs and the last one.
+
+    Else the prompts of a job that is asked step by step would grow with the square of its steps.
+    """
+    if not now:
+        return None
+    ended = [n for n, step in document.steps.items() if step.ended]
+    return {*document.planned[now].needs, *ended[-1:]}
 
 
 def _call(step: Step) -> str:

@@ -41,11 +41,30 @@ class Doing:
     def __init__(self, held: Held) -> None:
         self.held = held
         self.tasks: dict[int, asyncio.Task[Step]] = {}
-        self.recovered: set[int] = set()  # steps that an earlier process began and that may run again
-        self.todo = [n for n in held.doc.planned if not self._ended(n)]
+        self.children: set[int] = set()  # begun and not ended
+        self.able: list[int] = []  # may begin now
+        self.unmet: dict[int, set[int]] = {}  # the needs of each step that have not ended well
+        self.dependents: dict[int, list[int]] = {}
+        for n, step in held.doc.planned.items():
+            if not self._step(n).ended:
+                self._sort_in(n, {*step.needs, *references([step.args, step.what])})
+
+    def _sort_in(self, n: int, needs: set[int]) -> None:
+        states = {need: self._state(need) for need in needs}
+        self.unmet[n] = {need for need, state in states.items() if state not in GOOD}
+        for need in needs:
+            self.dependents.setdefault(need, []).append(n)
+        step = self._step(n)
+        if step.share is not None:
+            self.children.add(n)
+        elif not self.unmet[n] and step.state != "running":
+            self.able.append(n)
 
     async def run(self) -> Waiting | None:
         """Go on until every step has ended (None), or nothing can be done now."""
+        for need in list(self.dependents):
+            if self._state(need) in STEP_ENDED - GOOD:
+                self._strike_dependents(need)  # it ended just before an interruption
         if waiting := self._recover():
             return waiting
         try:
@@ -58,71 +77,34 @@ class Doing:
     async def _run(self) -> Waiting | None:
         while True:
             self._fold_children()
-            waiting = await self._start_ready()
+            waiting = await self._start_able()
             if self.tasks:
                 self.held.flush()
                 await asyncio.wait(self.tasks.values(), return_when=asyncio.FIRST_COMPLETED)
                 self._collect()
-            elif waiting:
+            elif waiting or not self.able or self.children:
                 self.held.flush()
-                return waiting
-            elif self._open_children():
-                self.held.flush()
-                return Waiting("children")
-            elif not self._struck() and next(self._ready(), None) is None:
-                self.held.flush()
-                return None
-
-    # ---- what is ready ----
+                return waiting or (Waiting("children") if self.children else None)
 
     def _step(self, n: int) -> Step:
         return self.held.doc.steps.get(n) or self.held.doc.planned[n]
-
-    def _ended(self, n: int) -> bool:
-        step = self.held.doc.steps.get(n)
-        return step is not None and step.state in STEP_ENDED
-
-    def _ready(self) -> Iterator[Step]:
-        self.todo = [n for n in self.todo if not self._ended(n)]
-        for n in self.todo:
-            step = self._step(n)
-            begun = n in self.tasks or (step.state == "running" and n not in self.recovered)
-            if not begun and all(self._state(need) in GOOD for need in self._needs(step)):
-                yield step
-
-    def _needs(self, step: Step) -> set[int]:
-        planned = self.held.doc.planned[step.n]
-        return {*planned.needs, *references([planned.args, planned.what])}
 
     def _state(self, n: int) -> str:
         step = self.held.doc.steps.get(n)
         return step.state if step else "planned"
 
-    def _struck(self) -> bool:
-        """Strike the steps whose needs failed; True when there were any."""
-        struck = False
-        for n in self.todo:
-            broken = [need for need in self._needs(self._step(n)) if self._state(need) in STEP_ENDED - GOOD]
-            if broken and not self._ended(n):
-                why = f"not run: step {broken[0]} {self._state(broken[0])}"
-                self.held.put(replace(self._step(n), state="struck", result=why, origin="kernel"))
-                struck = True
-        return struck
-
-    def _open_children(self) -> list[Step]:
-        return [step for n in self.todo if (step := self._step(n)).share is not None and not step.ended]
-
     # ---- starting ----
 
-    async def _start_ready(self) -> Waiting | None:
-        for step in list(self._ready()):
-            if len(self.tasks) + len(self._open_children()) >= self.held.world.bounds.side_by_side:
-                break
+    async def _start_able(self) -> Waiting | None:
+        """Begin what is able to, as far as there is room; a step that ends at once may make others able."""
+        while self.able and len(self.tasks) + len(self.children) < self.held.world.bounds.side_by_side:
+            step = self._step(self.able.pop(0))
             try:
                 if waiting := await self._start(step):
                     return waiting
-            except LimitReached:
-                raise
+            except LimitReached as error:
+                # children that are open go on; CHECK has its own call and judges what there is
+                self._fail(step, str(error), limit=True)
             except (OperationFailed, DocumentError) as error:
                 self._fail(step, str(error))
         return None
@@ -161,7 +143,7 @@ class Doing:
         assert isinstance(action, Action)
         if action.skip or action.blocked:
             state, why = ("skipped", action.skip) if action.skip else ("failed", f"blocked: {action.blocked}")
-            self.held.put(replace(step, state=state, result=why, origin=answer.origin))
+            self._end(replace(step, state=state, result=why, origin=answer.origin))
             return None
         return replace(step, tool=action.tool, args=action.args, evidence={"asked": answer.origin})
 
@@ -196,16 +178,15 @@ class Doing:
 
     def _start_child(self, step: Step) -> None:
         held = self.held
-        waiting = [n for n in self.todo if not self._ended(n) and self._is_child(n)]
-        unshared = [n for n in waiting if self._step(n).share is None]
+        unshared = [n for n in self.unmet if self._is_child(n) and self._step(n).share is None]
         share = share_of(held, step, len(unshared))
         step = replace(step, state="running", what=substitute(step.what, Views(held)), share=share)
         child = child_document(held, step)
         step = replace(step, link=f"{child.meta.id}.md")
         held.put(step)
-        held.flush(
-            Save(child), wake=(child.meta.id,)
-        )  # the parent's line first, then the child, then the wake
+        self.children.add(step.n)
+        # the parent's line first, then the child, then the wake
+        held.flush(Save(child), wake=(child.meta.id,))
         held.emit("step_started", step=step.n, tool=step.tool or "subtask", args={"task": step.what})
 
     def _is_child(self, n: int) -> bool:
@@ -221,7 +202,7 @@ class Doing:
                 self._end(task.result())
 
     def _fold_children(self) -> None:
-        for step in self._open_children():
+        for step in [self._step(n) for n in sorted(self.children)]:
             child_id = step.link.removesuffix(".md")
             try:
                 child = self.held.world.store.ended(child_id)
@@ -234,7 +215,10 @@ class Doing:
                 self._end(ended)
 
     def _end(self, step: Step) -> None:
+        """A step has ended: what needs it becomes able, or is struck."""
         self.held.put(step)
+        self.children.discard(step.n)
+        self.unmet.pop(step.n, None)
         self.held.emit(
             "step_finished",
             step=step.n,
@@ -242,9 +226,25 @@ class Doing:
             state=step.state,
             result=(step.result or "")[:200],
         )
+        if step.state not in GOOD:
+            self._strike_dependents(step.n)
+            return
+        for n in self.dependents.get(step.n, []):
+            if n in self.unmet:
+                self.unmet[n].discard(step.n)
+                if not self.unmet[n]:
+                    self.able.append(n)
 
-    def _fail(self, step: Step, why: str) -> None:
-        self._end(replace(step, state="failed", result=why, origin="kernel"))
+    def _strike_dependents(self, n: int) -> None:
+        for dependent in self.dependents.get(n, []):
+            step = self._step(dependent)
+            if not step.ended and step.state != "running":
+                why = f"not run: step {n} {self._state(n)}"
+                self._end(replace(step, state="struck", result=why, origin="kernel"))
+
+    def _fail(self, step: Step, why: str, *, limit: bool = False) -> None:
+        evidence = {**step.evidence, "limit": True} if limit else step.evidence
+        self._end(replace(step, state="failed", result=why, origin="kernel", evidence=evidence))
 
     def _unknown(self, step: Step, why: str) -> None:
         self.held.ledger.settle(step.n, Amount())
@@ -254,7 +254,7 @@ class Doing:
 
     def _recover(self) -> Waiting | None:
         """Find out what became of the steps that an earlier process had begun."""
-        for n in self.todo:
+        for n in list(self.unmet):
             step = self.held.doc.steps.get(n)
             if step is None or step.state != "running":
                 continue
@@ -282,7 +282,7 @@ class Doing:
         seen = looked_at(self.held, step)
         assume = self.held.world.policy.assume
         if tool.idempotent or seen == "not done" or (not seen and assume == "rerun"):
-            self.recovered.add(step.n)
+            self.able.append(step.n)
         elif seen == "done" or assume == "done":
             how = "its files are as it leaves them" if seen else "as the person said"
             self._end(
