@@ -53,7 +53,7 @@ async def _write_evidence(held: Held) -> None:
     findings, changed, diffs = await checking.gather(held)
     lines = [finding.line() for finding in findings]
     lines += [
-        f"- step {step.n} {step.state}: {(step.result or '')[:200]}"
+        f"- step {step.n} {step.state}: {(step.result or '').partition(chr(10))[0][:200]}"
         for step in held.attempted()
         if step.state != "done"
     ]
@@ -114,6 +114,9 @@ def _decide(held: Held, verdict: Verdict, origin: str, findings: list[Finding]) 
         finish(held, "complete", origin=origin, result=output)
         return None
     learned = Note("learned", verdict.learned or "\n".join(verdict.issues), origin)
+    if limit := next((step.result for step in held.attempted() if step.evidence.get("limit")), None):
+        finish(held, "exhausted", error=limit, partial=output)
+        return None
     if verdict.decision == "RETRY":
         retried = sum(fold.decision == "retry" for fold in held.doc.section(2).folds)
         if retried >= held.world.bounds.retries:
