@@ -371,6 +371,7 @@ REFUSED = [
             ("- [ ] 1" + "0" * 30 + ". planned read\n", 10, "a step is written"),
             ("- [ ] 1. planned read `{nope}`\n", 10, "not JSON: '{nope}'"),
             ('- [ ] 1. planned `"\\q"` `{}`\n', 10, "not JSON"),
+            ('- [ ] 1. planned x `{"a": ' + "[" * 100_000 + "}`\n", 10, "not JSON"),
             ("- [ ] 1. planned read\n- [ ] 1. planned list\n", 11, "step 1 stands twice in §2"),
             ("- [ ] 1. planned read\n  - args path as before\n", 11, "path is said to be as before"),
             ("- [ ] 1. planned read\n  - what:\nplain\n", 11, "indented by four blanks, belongs below"),
