@@ -64,9 +64,10 @@ class Sandbox:
 
     def available(self) -> str | None:
         """None where commands can run; else why not, and the mend. Tried once a process, by running it."""
-        if shutil.which("bash") is None:
+        bash = shutil.which("bash")
+        if bash is None:
             return "bash is not installed, so no command can run; install bash"
-        return None if self.mode == "off" else _refusal(shutil.which("bwrap"))
+        return None if self.mode == "off" else _refusal(shutil.which("bwrap"), bash)
 
     async def run(
         self,
@@ -150,14 +151,14 @@ def _environment(extra: Mapping[str, str] | None, mode: str) -> dict[str, str]:
 
 
 @functools.cache
-def _refusal(bwrap: str | None) -> str | None:
+def _refusal(bwrap: str | None, bash: str) -> str | None:
     if bwrap is None:
         return (
             "bubblewrap is not installed, so commands cannot run in a sandbox; install it "
             f"(`apt-get install bubblewrap`, `dnf install bubblewrap`), {_OFF}"
         )
-    trial = [bwrap, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]
-    trial += ["--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "true"]
+    trial = [bwrap, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    trial += ["--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL", bash, "-c", ":"]
     try:
         tried = subprocess.run(trial, capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL)
     except (OSError, subprocess.TimeoutExpired) as error:

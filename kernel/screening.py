@@ -20,7 +20,7 @@ _SECRET_NAME = re.compile(
 )
 _NOT_SECRET = re.compile(r"(?i)_(?:path|file|dir|sock|name|home)$|^(?:KEYBOARD|KEYMAP)")
 _SHAPES: tuple[tuple[str, str, re.Pattern[str]], ...] = (
-    ("sk-", "API key", re.compile(r"(?<![A-Za-z0-9])sk-(?=[\w-]*\d)[\w-]{20,}")),
+    ("sk-", "API key", re.compile(r"(?<![\w-])sk-(?=[\w-]{0,200}\d)[\w-]{20,}")),
     ("gh", "GitHub token", re.compile(r"(?<![A-Za-z0-9])gh[oprsu]_[A-Za-z0-9]{30,}")),
     ("github_pat_", "GitHub token", re.compile(r"github_pat_\w{22,}")),
     ("glpat-", "GitLab token", re.compile(r"glpat-[\w-]{20,}")),

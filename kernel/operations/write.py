@@ -29,7 +29,8 @@ def write(ctx: OperationContext, path: str, content: str, append: bool = False) 
     replace_file(target, raw)
     done = "added to" if append and existed else "replaced" if existed else "wrote"
     evidence = {"bytes": len(raw), "existed": existed}
-    return Result(f"{done} {ctx.shown(target)}, {len(content)} characters", evidence=evidence)
+    amount = f"{len(content)} character{'' if len(content) == 1 else 's'}"
+    return Result(f"{done} {ctx.shown(target)}, {amount}", evidence=evidence)
 
 
 def _target(ctx: OperationContext, path: str) -> Path:

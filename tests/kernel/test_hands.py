@@ -1,0 +1,351 @@
+"""The kernel's three hands, as the loop uses them: read, write, bash."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kernel.errors import OperationFailed
+from kernel.operations import OperationContext, file_hash
+from kernel.operations.bash import bash
+from kernel.operations.read import read
+from kernel.operations.write import write
+from kernel.sandbox import Sandbox
+from kernel.tools import Catalogue
+
+BOXED = Sandbox("auto")
+WHY = BOXED.available()
+MODES = [
+    pytest.param("auto", marks=pytest.mark.skipif(WHY is not None, reason=f"no sandbox here: {WHY}")),
+    "off",
+]
+SYSTEM = Path(__file__).parents[2] / "system"
+
+
+@pytest.fixture
+def ctx(tmp_path: Path) -> OperationContext:
+    """A context over an empty folder, without a sandbox."""
+    (tmp_path / "folder").mkdir()
+    return OperationContext(tmp_path / "folder", Sandbox("off"), timeout=20)
+
+
+def put(ctx: OperationContext, name: str, content: str | bytes) -> Path:
+    path = ctx.folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+# ---- read -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text", ["", "one\n", "no end", "a\r\nb\rc\u2028d\x0ce\n", "\ufeffü 🌳\n", "\t \n\n"]
+)
+def test_a_file_is_read_exactly(ctx: OperationContext, text: str) -> None:
+    put(ctx, "a.txt", text)
+    result = read(ctx, "a.txt")
+    assert (result.text, result.ok) == (text, True)
+    assert result.evidence == {"bytes": len(text.encode()), "characters": len(text)}
+
+
+def test_ten_megabytes_are_read_whole(ctx: OperationContext) -> None:
+    text = "0123456789abcde\n" * 655_360
+    put(ctx, "big.txt", text)
+    assert read(ctx, "big.txt").text == text
+    assert read(ctx, "big.txt", "655360").text == "0123456789abcde\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "text"),
+    [
+        ("1", "one\r\n"),
+        ("2", "two\u2028still two\n"),
+        ("2-3", "two\u2028still two\nthree\n"),
+        (" 3 - 9 ", "three\nfour"),
+        ("3-", "three\nfour"),
+        ("-2", "three\nfour"),
+        ("-99", "one\r\ntwo\u2028still two\nthree\nfour"),
+        ("-0", ""),
+        ("", "one\r\ntwo\u2028still two\nthree\nfour"),
+    ],
+)
+def test_lines_are_counted_by_line_feeds_from_one(ctx: OperationContext, lines: str, text: str) -> None:
+    put(ctx, "a.txt", "one\r\ntwo\u2028still two\nthree\nfour")
+    assert read(ctx, "a.txt", lines).text == text
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        ("x", "is none of"),
+        ("-", "is none of"),
+        ("1,2", "is none of"),
+        ("٣", "is none of"),
+        ("9" * 99, "is none of"),
+        ("0", "counted from 1"),
+        ("3-2", "counted from 1"),
+        ("5", "a.txt has 4 lines; there is no line 5"),
+        ("5-9", "there is no line 5"),
+    ],
+)
+def test_lines_that_cannot_be_are_refused(ctx: OperationContext, lines: str, why: str) -> None:
+    put(ctx, "a.txt", "1\n2\n3\n4\n")
+    with pytest.raises(OperationFailed, match=why):
+        read(ctx, "a.txt", lines)
+
+
+@given(
+    st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\n\0"), max_size=5), max_size=8),
+    st.data(),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+def test_the_pieces_of_a_file_make_the_whole(ctx: OperationContext, rows: list[str], data: Any) -> None:
+    text = "".join(f"{row}\n" for row in rows)
+    put(ctx, "a.txt", text)
+    if len(rows) > 1:
+        at = data.draw(st.integers(1, len(rows) - 1))
+        assert read(ctx, "a.txt", f"1-{at}").text + read(ctx, "a.txt", f"{at + 1}-").text == text
+        assert read(ctx, "a.txt", f"-{at}").text == read(ctx, "a.txt", f"{len(rows) - at + 1}-").text
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"\x89PNG\r\n\x1a\n\0\0\0", "a binary file"),
+        (b"fine until\0here", "a binary file"),
+        ("héllo".encode("latin-1"), r"not UTF-8 text \(byte 1\)"),
+        ("hello".encode("utf-16"), "UTF-16 text"),
+        (b"\xed\xa0\x80", "not UTF-8 text"),
+    ],
+)
+def test_what_is_no_text_is_refused_with_what_it_is(ctx: OperationContext, content: bytes, why: str) -> None:
+    put(ctx, "a", content)
+    with pytest.raises(OperationFailed, match=why):
+        read(ctx, "a")
+
+
+def test_a_missing_file_names_those_that_may_be_meant(ctx: OperationContext) -> None:
+    put(ctx, "report.txt", "")
+    put(ctx, "deep/down/notes.md", "")
+    put(ctx, "node_modules/x/notes.md", "")
+    with pytest.raises(OperationFailed, match=r"^reprot.txt: there is no such file; there is report.txt$"):
+        read(ctx, "reprot.txt")
+    with pytest.raises(OperationFailed, match=r"there is deep/down/notes.md$"):
+        read(ctx, "missing/notes.md")
+    with pytest.raises(OperationFailed, match=r"^zzz: there is no such file$"):
+        read(ctx, "zzz")
+
+
+def test_folders_pipes_and_places_outside_are_refused(ctx: OperationContext) -> None:
+    (ctx.folder / "sub").mkdir()
+    os.mkfifo(ctx.folder / "pipe")
+    (ctx.folder / "link").symlink_to("/etc/passwd")
+    for path, why in [
+        ("sub", "`list` shows"),
+        (".", "`list` shows"),
+        ("pipe", "not an ordinary file"),
+        ("../x", "outside the folder"),
+        ("/etc/passwd", "outside the folder"),
+        ("link", "outside the folder"),
+        ("a\0b", "NUL"),
+        ("x" * 300, "too long"),
+    ]:
+        with pytest.raises(OperationFailed, match=why):
+            read(ctx, path)
+
+
+# ---- write ------------------------------------------------------------------------------------------------
+
+
+@given(st.text(st.characters(codec="utf-8")), st.text(st.characters(codec="utf-8")))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+def test_what_is_written_is_exactly_what_was_given(ctx: OperationContext, one: str, two: str) -> None:
+    write(ctx, "a.txt", one)
+    assert (ctx.folder / "a.txt").read_bytes() == one.encode()
+    write(ctx, "a.txt", two, append=True)
+    assert (ctx.folder / "a.txt").read_bytes() == (one + two).encode()
+    if "\0" not in one + two:
+        assert read(ctx, "a.txt").text == one + two
+
+
+def test_a_result_says_what_was_done(ctx: OperationContext) -> None:
+    assert write(ctx, "new/deep/a.txt", "ü\n").text == "wrote new/deep/a.txt, 2 characters"
+    assert write(ctx, "new/deep/a.txt", "x").text == "replaced new/deep/a.txt, 1 character"
+    result = write(ctx, "./new/deep/../deep/a.txt", "yy", append=True)
+    assert result.text == "added to new/deep/a.txt, 2 characters"
+    assert result.evidence == {"bytes": 3, "existed": True}
+    assert write(ctx, "b.txt", "", append=True).text == "wrote b.txt, 0 characters"
+
+
+def test_the_hash_that_will_be_is_known_before(ctx: OperationContext) -> None:
+    put(ctx, "a.txt", "one\n")
+    for append in (False, True):
+        (touch,) = write.prepare(ctx, path="a.txt", content="two\n", append=append)  # type: ignore[attr-defined]
+        assert touch.path == ctx.folder.resolve() / "a.txt"
+        assert touch.after != file_hash(touch.path)
+        write(ctx, "a.txt", "two\n", append)
+        assert touch.after == file_hash(touch.path)
+
+
+def test_the_mode_of_a_replaced_file_stays_and_a_new_one_follows_the_umask(ctx: OperationContext) -> None:
+    script = put(ctx, "run.sh", "#!/bin/sh\n")
+    script.chmod(0o750)
+    write(ctx, "run.sh", "#!/bin/sh\necho\n")
+    assert stat.S_IMODE(script.stat().st_mode) == 0o750
+    before = os.umask(0o027)
+    try:
+        write(ctx, "new.txt", "")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((ctx.folder / "new.txt").stat().st_mode) == 0o640
+
+
+def test_a_link_is_written_through_and_stays_a_link(ctx: OperationContext) -> None:
+    put(ctx, "real.txt", "old")
+    (ctx.folder / "link.txt").symlink_to("real.txt")
+    write(ctx, "link.txt", "new")
+    assert (ctx.folder / "link.txt").is_symlink()
+    assert (ctx.folder / "real.txt").read_text() == "new"
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "why"),
+    [
+        ("sub", "", "is a folder"),
+        ("a.txt/b", "", "a.txt is a file"),
+        ("pipe", "", "not an ordinary file"),
+        ("../out.txt", "", "outside the folder"),
+        ("out/x", "", "outside the folder"),
+        (".git/config", "", "protected"),
+        ("sub/.git/hooks/x", "", "protected"),
+        ("fractal.yaml", "", "protected"),
+        ("own/x", "", "protected"),
+        ("", "", "protected"),  # it holds what is protected
+        (".", "", "protected"),
+        ("x" * 300, "", "too long"),
+        ("a.txt", "half \ud83d", "character 5 is half of a surrogate pair"),
+    ],
+)
+def test_what_must_not_be_written_is_refused_before_anything_happens(
+    ctx: OperationContext, path: str, content: str, why: str
+) -> None:
+    put(ctx, "a.txt", "old")
+    (ctx.folder / "sub").mkdir()
+    os.mkfifo(ctx.folder / "pipe")
+    (ctx.folder / "out").symlink_to(ctx.folder.parent)
+    ctx = replace(ctx, protected=(ctx.folder.resolve() / "own",))
+    before = sorted(ctx.folder.rglob("*"))
+    for call in (write, write.prepare):  # type: ignore[attr-defined]
+        with pytest.raises(OperationFailed, match=why):
+            call(ctx, path=path, content=content)
+    assert sorted(ctx.folder.rglob("*")) == before
+    assert (ctx.folder / "a.txt").read_text() == "old"
+
+
+def test_nothing_is_left_where_the_disk_refuses(ctx: OperationContext) -> None:
+    program = (
+        "import resource, signal, sys; from pathlib import Path\n"
+        "from kernel.operations import OperationContext; from kernel.operations.write import write\n"
+        "from kernel.sandbox import Sandbox\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        "write(OperationContext(Path(sys.argv[1]), Sandbox('off')), 'a.txt', 'x' * 5000)"
+    )
+    put(ctx, "a.txt", "old")
+    words = [sys.executable, "-c", program, str(ctx.folder)]
+    ran = subprocess.run(words, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
+    assert "a.txt: cannot be written: File too large; nothing was changed" in ran.stderr
+    assert [path.name for path in ctx.folder.iterdir()] == ["a.txt"]
+    assert (ctx.folder / "a.txt").read_text() == "old"
+
+
+# ---- bash -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_command_gives_its_output_and_evidence(ctx: OperationContext, mode: str) -> None:
+    ctx = replace(ctx, sandbox=Sandbox(mode))
+    result = await bash(ctx, "cat; echo err >&2", stdin="in\n")
+    assert (result.text, result.ok) == ("in\nerr", True)
+    seconds = result.evidence["seconds"]
+    assert result.evidence == {
+        "exit": 0,
+        "mode": "off" if mode == "off" else "bwrap",
+        "seconds": seconds,
+        "timed_out": False,
+        "cut": False,
+    }
+
+
+async def test_a_failing_command_ends_with_its_exit_code(ctx: OperationContext) -> None:
+    result = await bash(ctx, "echo told; exit 3")
+    assert (result.text, result.ok, result.evidence["exit"]) == ("told\n[exit 3]", False, 3)
+    assert (await bash(ctx, "false")).text == "[exit 1]"
+    assert (await bash(ctx, "true")).text == ""
+
+
+async def test_a_command_is_stopped_before_the_time_of_its_step_is_up(ctx: OperationContext) -> None:
+    async with asyncio.timeout(4):
+        result = await bash(replace(ctx, timeout=4), "trap '' TERM; echo begun; sleep 67.07")
+    assert result.text == "begun\n[stopped after 2 s]\n[exit 137]"
+    assert not result.ok
+    assert result.evidence["timed_out"]
+
+
+async def test_what_a_terminal_would_obey_is_shown(ctx: OperationContext) -> None:
+    assert (await bash(ctx, r"printf 'a\033[31mred\r\n'")).text == "a␛[31mred\r"
+
+
+async def test_the_network_is_asked_for_and_allowed_or_refused(ctx: OperationContext) -> None:
+    with pytest.raises(OperationFailed, match="the network is not allowed here"):
+        await bash(ctx, "touch x", network=True)
+    assert not list(ctx.folder.iterdir())
+    assert (await bash(replace(ctx, network=True), "echo ok", network=True)).text == "ok"
+
+
+@pytest.mark.skipif(WHY is not None, reason=f"no sandbox here: {WHY}")
+@pytest.mark.parametrize(
+    ("allowed", "asked", "cards"), [(False, None, 1), (True, False, 1), (False, False, 1), (True, None, 2)]
+)
+async def test_without_being_asked_for_the_network_follows_the_settings(
+    ctx: OperationContext, allowed: bool, asked: bool | None, cards: int
+) -> None:
+    ctx = replace(ctx, sandbox=BOXED, network=allowed)
+    result = await bash(ctx, "readlink /proc/self/ns/net", network=asked)
+    own = str(Path("/proc/self/ns/net").readlink())
+    assert (result.text == own) is (cards == 2)
+
+
+async def test_protected_paths_of_the_workspace_reach_the_sandbox(ctx: OperationContext) -> None:
+    if WHY is not None:
+        pytest.skip(f"no sandbox here: {WHY}")
+    put(ctx, "state/a", "old")
+    ctx = replace(ctx, sandbox=BOXED, protected=(ctx.folder.resolve() / "state",))
+    result = await bash(ctx, "echo new > state/a")
+    assert not result.ok
+    assert (ctx.folder / "state/a").read_text() == "old"
+
+
+# ---- the markdown -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["read", "write", "bash"])
+def test_each_hand_is_in_the_catalogue_and_its_code_is_found(name: str) -> None:
+    catalogue = Catalogue([SYSTEM])
+    tool = catalogue.get(name)
+    assert tool.function is {"read": read, "write": write, "bash": bash}[name]
+    assert len(tool.description.split()) <= 12
+    assert all(tool.section(phase) for phase in ("UNDERSTAND", "PLAN", "DO", "CHECK"))
+    assert set(tool.required) <= set(tool.args)
+    assert not tool.problem(tool.sample["args"])

@@ -1,0 +1,708 @@
+"""Where commands run: what they see, what they may write, how they end, and what is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernel.enclosure import PROTECTED, enclosed
+from kernel.errors import ConfigurationError, OperationFailed
+from kernel.sandbox import Ran, Sandbox, neutralise, redact
+from kernel.screening import cut
+
+BOXED = Sandbox("auto")
+BARE = Sandbox("off")
+WHY = BOXED.available()
+boxed = pytest.mark.skipif(WHY is not None, reason=f"no sandbox here: {WHY}")
+both = pytest.mark.parametrize(
+    "sandbox", [pytest.param(BOXED, marks=boxed, id="bwrap"), pytest.param(BARE, id="off")]
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """An empty folder, away from pytest's own files."""
+    inside = tmp_path / "folder"
+    inside.mkdir()
+    return inside
+
+
+def alive(mark: str) -> bool:
+    """Whether any process has the mark among its arguments."""
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            try:
+                words = (process / "cmdline").read_bytes().split(b"\0")
+                state = (process / "stat").read_text().rpartition(")")[2].split()[0]
+            except OSError:
+                continue
+            if mark.encode() in words and state != "Z":
+                return True
+    return False
+
+
+async def gone(mark: str) -> bool:
+    """Whether such a process ends within a second."""
+    for _ in range(50):
+        if not alive(mark):
+            return True
+        await asyncio.sleep(0.02)
+    return False
+
+
+# ---- what a command is given and gives --------------------------------------------------------------------
+
+
+@both
+async def test_output_and_errors_come_as_one_text_with_the_exit_code(sandbox: Sandbox, folder: Path) -> None:
+    ran = await sandbox.run("echo one; echo two >&2; echo three; exit 3", folder=folder)
+    assert (ran.exit, ran.output, ran.timed_out, ran.cut) == (3, "one\ntwo\nthree\n", False, False)
+    assert ran.mode == sandbox.mode
+    assert 0 < ran.seconds < 20
+
+
+@both
+async def test_a_list_is_a_program_whose_words_no_shell_reads(sandbox: Sandbox, folder: Path) -> None:
+    words = ["printf", "%s|", "$HOME", "a b", "$(touch x)", "--", ";", "ü"]
+    assert (await sandbox.run(words, folder=folder)).output == "$HOME|a b|$(touch x)|--|;|ü|"
+    assert not list(folder.iterdir())
+
+
+@both
+@pytest.mark.parametrize("text", ["", "hello\n", "no line end", "ü\u2028\r\n\0\x1b", "long line\n" * 300_000])
+async def test_standard_input_arrives_exactly(sandbox: Sandbox, folder: Path, text: str) -> None:
+    ran = await sandbox.run("cat", folder=folder, stdin=text, output_chars=4_000_000)
+    assert ran.output == text
+
+
+@both
+async def test_without_standard_input_there_is_none_to_wait_for(sandbox: Sandbox, folder: Path) -> None:
+    assert (await sandbox.run("cat; echo end", folder=folder, timeout=10)).output == "end\n"
+
+
+@both
+async def test_input_that_nobody_reads_does_no_harm(sandbox: Sandbox, folder: Path) -> None:
+    assert (await sandbox.run("true", folder=folder, stdin="x" * 3_000_000)).exit == 0
+
+
+@both
+async def test_a_program_that_does_not_exist_is_exit_127(sandbox: Sandbox, folder: Path) -> None:
+    ran = await sandbox.run(["no-such-program-at-all"], folder=folder)
+    assert ran.exit == 127
+    assert "no-such-program-at-all" in ran.output
+
+
+@both
+async def test_a_command_that_cannot_be_started_is_refused_with_the_mend(
+    sandbox: Sandbox, folder: Path
+) -> None:
+    with pytest.raises(OperationFailed, match="standard input"):
+        await sandbox.run(f"echo {'x' * 300_000}", folder=folder)
+    with pytest.raises(OperationFailed, match="null"):
+        await sandbox.run("echo \0", folder=folder)
+    with pytest.raises(OperationFailed, match="no such folder"):
+        await sandbox.run("true", folder=folder / "missing")
+
+
+@both
+async def test_the_environment_holds_no_secret(
+    sandbox: Sandbox, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_API_KEY", "do-not-tell-4711")
+    ran = await sandbox.run("env", folder=folder, env={"CHOSEN": "yes"})
+    names = {line.partition("=")[0] for line in ran.output.splitlines()}
+    assert names - {"PWD", "SHLVL", "_", "OLDPWD"} == {"PATH", "HOME", "LANG", "TERM", "TMPDIR", "CHOSEN"}
+    assert "4711" not in ran.output
+    assert "TERM=dumb" in ran.output
+
+
+@both
+async def test_the_interpreter_that_runs_this_runs_there(sandbox: Sandbox, folder: Path) -> None:
+    ran = await sandbox.run([sys.executable, "-c", "import sys; print(sys.prefix)"], folder=folder)
+    assert ran.output.strip() == sys.prefix
+
+
+# ---- limits -----------------------------------------------------------------------------------------------
+
+
+@both
+async def test_time_is_up_for_the_whole_group(sandbox: Sandbox, folder: Path) -> None:
+    ran = await sandbox.run("echo begun; sleep 61.07 & sleep 61.07", folder=folder, timeout=0.6)
+    assert ran.timed_out
+    assert ran.output == "begun\n"
+    assert ran.exit == 128 + 15
+    assert ran.seconds < 5
+    assert await gone("61.07")
+
+
+@both
+async def test_a_command_may_tidy_up_when_its_time_is_up(sandbox: Sandbox, folder: Path) -> None:
+    command = "trap 'echo tidied > left.txt; exit 7' TERM; echo begun; sleep 62.07 & wait"
+    ran = await sandbox.run(command, folder=folder, timeout=0.6)
+    assert (ran.exit, ran.timed_out) == (7, True)
+    assert (folder / "left.txt").read_text() == "tidied\n"
+    assert await gone("62.07")
+
+
+@both
+async def test_a_command_that_ignores_sigterm_dies_all_the_same(sandbox: Sandbox, folder: Path) -> None:
+    ran = await sandbox.run("trap '' TERM; echo begun; sleep 63.07; sleep 63.07", folder=folder, timeout=0.5)
+    assert (ran.exit, ran.timed_out) == (137, True)
+    assert await gone("63.07")
+
+
+@boxed
+async def test_a_process_that_leaves_its_group_dies_with_the_sandbox(folder: Path) -> None:
+    ran = await BOXED.run("setsid sleep 64.07 & setsid sleep 64.07 & echo begun", folder=folder)
+    assert ran.output == "begun\n"
+    assert await gone("64.07")
+
+
+@both
+async def test_what_is_left_in_the_background_does_not_outlive_the_command(
+    sandbox: Sandbox, folder: Path
+) -> None:
+    ran = await sandbox.run("sleep 65.07 & echo begun", folder=folder, timeout=30)
+    assert (ran.exit, ran.output, ran.timed_out) == (0, "begun\n", False)
+    assert ran.seconds < 5
+    assert await gone("65.07")
+
+
+@both
+async def test_cancelling_kills_and_reaps_everything(sandbox: Sandbox, folder: Path) -> None:
+    command = "trap '' TERM; echo > begun; sleep 66.07 & sleep 66.07"
+    task = asyncio.create_task(sandbox.run(command, folder=folder))
+    for _ in range(500):
+        if (folder / "begun").exists():
+            break
+        await asyncio.sleep(0.02)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await gone("66.07")
+    assert sorted(path.name for path in folder.iterdir()) == ["begun"]
+
+
+@both
+async def test_output_beyond_the_limit_keeps_head_and_tail(sandbox: Sandbox, folder: Path) -> None:
+    ran = await sandbox.run("seq 1 200000", folder=folder, output_chars=3_000)
+    assert ran.cut
+    assert ran.exit == 0
+    assert ran.output.startswith("1\n2\n3\n")
+    assert ran.output.endswith("199999\n200000\n")
+    assert "bytes of output cut" in ran.output
+    assert len(ran.output) < 3_100
+
+
+@both
+async def test_output_within_the_limit_is_whole_however_many_bytes_a_character_takes(
+    sandbox: Sandbox, folder: Path
+) -> None:
+    text = "\U0001f333" * 1_000
+    ran = await sandbox.run("cat", folder=folder, stdin=text, output_chars=1_000)
+    assert (ran.output, ran.cut) == (text, False)
+    ran = await sandbox.run("cat", folder=folder, stdin=text + "!", output_chars=1_000)
+    assert ran.cut
+    assert ran.output.endswith("\U0001f333!")
+
+
+@both
+async def test_a_flood_of_output_is_stopped(sandbox: Sandbox, folder: Path) -> None:
+    ran = await sandbox.run("yes 68.07", folder=folder, timeout=60, output_chars=1_000)
+    assert ran.cut
+    assert ran.exit == 137
+    assert "stopped: more than 100 MB" in ran.output
+    assert ran.seconds < 20
+
+
+@both
+async def test_memory_and_file_size_are_limited(sandbox: Sandbox, folder: Path) -> None:
+    eat = [sys.executable, "-c", "x = bytearray(300_000_000)"]
+    assert (await sandbox.run(eat, folder=folder, memory_mb=4_096)).exit == 0
+    ran = await sandbox.run(eat, folder=folder, memory_mb=128)
+    assert ran.exit == 1
+    assert "MemoryError" in ran.output
+    grow = [sys.executable, "-c", "import os; os.truncate(os.open('big', 66, 0o600), 1 << 31)"]
+    ran = await sandbox.run(grow, folder=folder)
+    assert ran.exit != 0
+    assert not (folder / "big").stat().st_size
+
+
+@both
+async def test_a_hundred_runs_leave_no_file_descriptor_open(sandbox: Sandbox, folder: Path) -> None:
+    await sandbox.run("true", folder=folder)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(4):
+        await asyncio.gather(*(sandbox.run("true", folder=folder) for _ in range(4)))
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before
+
+
+# ---- what the sandbox allows ------------------------------------------------------------------------------
+
+
+@boxed
+async def test_the_folder_is_writable_and_the_rest_is_not(folder: Path, tmp_path: Path) -> None:
+    command = (
+        f"echo hi > a.txt; mkdir -p b/c; echo no > {tmp_path}/out.txt; echo no > /etc/x; echo no > /usr/x"
+    )
+    await BOXED.run(command, folder=folder)
+    assert (folder / "a.txt").read_text() == "hi\n"
+    assert (folder / "b" / "c").is_dir()
+    assert not (tmp_path / "x").exists()
+    assert not Path("/etc/x").exists()
+    assert not Path("/usr/x").exists()
+
+
+@boxed
+async def test_read_only_means_the_folder_too(folder: Path) -> None:
+    (folder / "a.txt").write_text("as it was")
+    ran = await BOXED.run(
+        "cat a.txt; echo x > a.txt; touch b.txt; echo t > /tmp/t", folder=folder, read_only=True
+    )
+    assert ran.output.startswith("as it was")
+    assert "Read-only" in ran.output
+    assert [path.name for path in folder.iterdir()] == ["a.txt"]
+    assert (folder / "a.txt").read_text() == "as it was"
+
+
+@boxed
+async def test_homes_and_temporary_files_are_hidden(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("hidden")
+    command = (
+        f"cat {tmp_path}/secret.txt; ls /home /run /var/tmp; ls -a ~/.ssh; echo t > /tmp/t && cat /tmp/t"
+    )
+    ran = await BOXED.run(command, folder=folder)
+    assert "hidden" not in ran.output
+    assert ran.output.endswith("t\n")
+    for name in ("id_rsa", "known_hosts", "authorized_keys"):
+        assert name not in ran.output
+    assert not Path("/tmp/t").exists()
+
+
+@boxed
+async def test_a_home_directory_with_secrets_shows_tools_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    for name in (".ssh/id_rsa", ".config/thing/token", "project/a.txt", ".tool/bin/mine", ".tool/lib/part"):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(f"#!/bin/sh\ncat {home}/.tool/lib/part\n" if name.endswith("mine") else name)
+    (home / ".tool/bin/mine").chmod(0o755)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("PATH", f"{home}/.tool/bin:{os.environ['PATH']}")
+    command = """
+        mine; echo; ls -A ~; cat ~/.ssh/id_rsa ~/.config/thing/token
+        echo x > ~/.tool/bin/other; echo y > ~/own
+    """
+    ran = await BOXED.run(command, folder=home / "project")
+    assert ran.output.startswith(".tool/lib/part\n.tool\nproject\n")
+    assert ran.output.count("No such file") == 2
+    assert "Read-only" in ran.output
+    assert not (home / "own").exists()
+
+
+@boxed
+async def test_where_the_folder_is_the_home_directory_keys_are_masked_and_startup_files_stand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    (home / ".ssh").mkdir(parents=True)
+    (home / ".ssh/id_rsa").write_text("key material")
+    (home / ".netrc").write_text("key material")
+    (home / ".bashrc").write_text("# mine\n")
+    monkeypatch.setenv("HOME", str(home))
+    command = """
+        cat .ssh/id_rsa .netrc; echo evil >> .bashrc; echo evil > .zshrc; echo evil > .ssh/authorized_keys
+        echo > ok
+    """
+    ran = await BOXED.run(command, folder=home)
+    assert "key material" not in ran.output
+    assert (home / ".bashrc").read_text() == "# mine\n"
+    assert sorted(path.name for path in home.iterdir()) == [".bashrc", ".netrc", ".ssh", "ok"]
+    assert [path.name for path in (home / ".ssh").iterdir()] == ["id_rsa"]
+
+
+@boxed
+async def test_credentials_that_the_environment_names_are_masked(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "kube").write_text("key material")
+    monkeypatch.setenv("KUBECONFIG", f"{folder}/kube")
+    assert "key material" not in (await BOXED.run("cat kube", folder=folder)).output
+    assert (folder / "kube").read_text() == "key material"
+
+
+@boxed
+async def test_no_capability_and_no_foreign_process_is_in_sight(folder: Path) -> None:
+    ran = await BOXED.run("grep CapEff /proc/self/status; ls /proc | grep -c '^[0-9]'", folder=folder)
+    eff, processes = ran.output.split("\n")[:2]
+    assert int(eff.split()[1], 16) == 0
+    assert int(processes) < 10
+
+
+@contextmanager
+def listening() -> Iterator[int]:
+    """A port on loopback that accepts connections."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        yield server.getsockname()[1]
+
+
+@boxed
+@pytest.mark.parametrize(("own", "call", "reached"), [(False, False, 1), (True, False, 0), (False, True, 0)])
+async def test_the_network_is_there_only_where_allowed(
+    folder: Path, own: bool, call: bool, reached: int
+) -> None:
+    with listening() as port:
+        sandbox = Sandbox("bwrap", network=own)
+        ran = await sandbox.run(f"exec 3<>/dev/tcp/127.0.0.1/{port}", folder=folder, network=call)
+    assert ran.exit == reached
+
+
+@boxed
+async def test_the_whole_file_system_is_no_folder() -> None:
+    with pytest.raises(OperationFailed, match="choose a folder"):
+        await BOXED.run("true", folder=Path("/"))
+
+
+@boxed
+async def test_a_failing_command_is_not_taken_for_a_failing_sandbox(folder: Path) -> None:
+    assert (await BOXED.run("echo bwrap: no; exit 1", folder=folder)).exit == 1
+
+
+# ---- protected paths --------------------------------------------------------------------------------------
+
+
+def tree(folder: Path) -> dict[str, str]:
+    """Every path of the folder, with its text where it is a file."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_text() if path.is_file() else "/"
+        for path in sorted(folder.rglob("*"))
+    }
+
+
+@boxed
+async def test_protected_paths_that_exist_cannot_be_changed(folder: Path) -> None:
+    (folder / ".git/hooks").mkdir(parents=True)
+    (folder / ".git/config").write_text("[core]\n")
+    (folder / "fractal.yaml").write_text("model: x\n")
+    (folder / "sub/.git").mkdir(parents=True)
+    before = tree(folder)
+    command = """
+        echo x > .git/config; echo x > .git/hooks/post-commit; rm -rf .git; mv .git g; ln -sf /etc .git/x
+        echo x > fractal.yaml; rm -f fractal.yaml; mv fractal.yaml f; chmod 777 .git
+        echo x > sub/.git/config; rm -rf sub/.git
+    """
+    ran = await BOXED.run(command, folder=folder)
+    assert tree(folder) == before
+    assert "Read-only file system" in ran.output
+
+
+@boxed
+@pytest.mark.parametrize("name", PROTECTED)
+@pytest.mark.parametrize("make", ["mkdir {}", "touch {}", "ln -s /etc {}", "mkdir x && mv x {}", "mkfifo {}"])
+async def test_protected_paths_that_do_not_exist_cannot_be_made(folder: Path, name: str, make: str) -> None:
+    await BOXED.run(make.format(name), folder=folder)
+    assert not os.path.lexists(folder / name)
+
+
+@boxed
+async def test_a_run_leaves_nothing_of_its_own_in_the_folder(folder: Path) -> None:
+    ran = await BOXED.run("ls", folder=folder)
+    assert ran.output == ""  # nor does a command see more than there is
+    assert not list(folder.iterdir())
+
+
+@boxed
+async def test_what_a_command_puts_at_a_visible_protected_name_is_moved_aside_and_told(folder: Path) -> None:
+    guarded = (folder / "state",)
+    for expected in ("state.refused", "state.refused-2"):
+        ran = await BOXED.run("mkdir state; echo 1 > state/a", folder=folder, protected=guarded)
+        assert ran.output.endswith(
+            f"[state is a protected name: what the command put there is now {expected}]"
+        )
+        assert (folder / expected / "a").read_text() == "1\n"
+        assert not (folder / "state").exists()
+
+
+@boxed
+async def test_protected_paths_of_the_caller_hold_deep_in_the_folder(folder: Path) -> None:
+    (folder / "a/b/system").mkdir(parents=True)
+    (folder / "a/b/system/pattern.md").write_text("mine")
+    (folder / "a/other").write_text("1")
+    command = """
+        echo x > a/b/system/pattern.md; mv a away; mv a/b a/c; rm -rf a/b; echo 2 > a/other; echo 3 > a/b/new
+    """
+    await BOXED.run(command, folder=folder, protected=[folder / "a/b/system"])
+    assert tree(folder) == {
+        "a": "/",
+        "a/b": "/",
+        "a/b/new": "3\n",
+        "a/b/system": "/",
+        "a/b/system/pattern.md": "mine",
+        "a/other": "2\n",
+    }
+
+
+@boxed
+async def test_a_folder_inside_a_protected_path_is_read_only(folder: Path) -> None:
+    inner = folder / "state/x"
+    inner.mkdir(parents=True)
+    ran = await BOXED.run("touch y", folder=inner, protected=[folder / "state"])
+    assert ran.exit == 1
+    assert not (inner / "y").exists()
+
+
+@boxed
+async def test_a_protected_link_is_put_back(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (folder / "state").symlink_to(tmp_path / "elsewhere")
+    ran = await BOXED.run("rm state; mkdir state; touch state/x", folder=folder, protected=[folder / "state"])
+    assert (folder / "state").readlink() == tmp_path / "elsewhere"
+    assert (folder / "state.refused/x").exists()
+    assert "put back" in ran.output
+
+
+@boxed
+async def test_runs_side_by_side_share_the_protection_and_leave_nothing(folder: Path) -> None:
+    commands = ["mkdir .git && touch .git/config", "touch .fractal", "sleep 0.2; mkdir .git", "true"] * 3
+    await asyncio.gather(*(BOXED.run(command, folder=folder) for command in commands))
+    assert not list(folder.iterdir())
+
+
+@boxed
+async def test_runs_of_several_processes_share_the_protection(folder: Path) -> None:
+    program = (
+        "import asyncio, sys; from pathlib import Path; from kernel.sandbox import Sandbox\n"
+        "async def main():\n"
+        "    for _ in range(5): await Sandbox().run('mkdir .git; touch .fractal', folder=Path(sys.argv[1]))\n"
+        "asyncio.run(main())"
+    )
+    words = [sys.executable, "-c", program, str(folder)]
+    processes = [await asyncio.create_subprocess_exec(*words, cwd=Path.cwd()) for _ in range(3)]
+    assert [await process.wait() for process in processes] == [0, 0, 0]
+    assert not list(folder.iterdir())
+
+
+def test_what_a_crash_left_behind_is_taken_over_by_the_next_run(folder: Path) -> None:
+    program = (
+        "import os, sys; from pathlib import Path; from kernel.enclosure import enclosed\n"
+        "with enclosed(Path(sys.argv[1]), (), read_only=False, network=False, environ={}): os._exit(9)"
+    )
+    died = subprocess.run([sys.executable, "-c", program, str(folder)], cwd=Path.cwd(), check=False)
+    assert died.returncode == 9
+    assert sorted(path.name for path in folder.iterdir()) == [".fractal", ".git"]
+    with enclosed(folder, (), read_only=False, network=False, environ={}):
+        pass
+    assert not list(folder.iterdir())
+
+
+def test_a_folder_that_somebody_makes_meanwhile_is_spared(folder: Path) -> None:
+    with enclosed(folder, (), read_only=False, network=False, environ={}):
+        (folder / ".git" / "HEAD").write_text("ref: refs/heads/main\n")  # a person's `git init`
+    assert (folder / ".git/HEAD").exists()
+    with enclosed(folder, (), read_only=False, network=False, environ={}):
+        pass
+    assert (folder / ".git/HEAD").exists()
+
+
+# ---- where there is no bubblewrap -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """A PATH with nothing but bash, and a bubblewrap of the given text."""
+    only = tmp_path / "tools"
+    only.mkdir()
+    (only / "bash").symlink_to(shutil.which("bash") or "/bin/bash")
+    monkeypatch.setenv("PATH", str(only))
+
+    def put(text: str) -> None:
+        if text:
+            (only / "bwrap").write_text(text)
+            (only / "bwrap").chmod(0o755)
+
+    return put
+
+
+DENIED = "#!/bin/bash\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n"
+
+
+@pytest.mark.parametrize(
+    ("bwrap", "why"), [("", "apt-get install bubblewrap"), (DENIED, "No permissions to create new namespace")]
+)
+async def test_without_a_working_bubblewrap_it_fails_closed(
+    tools: Callable[[str], None], folder: Path, bwrap: str, why: str
+) -> None:
+    tools(bwrap)
+    for mode in ("auto", "bwrap"):
+        assert why in (Sandbox(mode).available() or "")
+        with pytest.raises(ConfigurationError, match="sandbox: off"):
+            await Sandbox(mode).run("touch x", folder=folder)
+    assert not list(folder.iterdir())
+    assert Sandbox("off").available() is None
+    assert (await Sandbox("off").run("echo ran", folder=folder)).output == "ran\n"
+
+
+def test_an_unknown_mode_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="auto, bwrap, off"):
+        Sandbox("docker")
+
+
+@boxed
+async def test_a_bubblewrap_that_cannot_lay_out_the_folder_says_so(
+    tools: Callable[[str], None], folder: Path
+) -> None:
+    real = f'[ "${{@: -1}}" = : ] && exec {shutil.which("bwrap", path=os.defpath)} "$@"'
+    tools(f'#!/bin/bash\n{real}\necho "bwrap: broken" >&2; exit 1\n')  # only the trial run works
+    with pytest.raises(OperationFailed, match="could not be set up: bwrap: broken"):
+        await BOXED.run("echo hi", folder=folder)
+
+
+# ---- what is taken out of texts ---------------------------------------------------------------------------
+
+
+def test_a_terminal_obeys_nothing_of_a_neutralised_text() -> None:
+    assert neutralise("\x1b[31mred\x1b]0;title\x07\x9b2J") == "␛[31mred␛]0;title␇\\x9b2J"
+    assert neutralise("10%\r20%\r\nnext\tcolumn\n") == "10%␍20%\r\nnext\tcolumn\n"
+
+
+@given(st.text())
+def test_neutralising_leaves_no_control_character_and_keeps_the_rest(text: str) -> None:
+    shown = neutralise(text)
+    left = shown.replace("\r\n", "").replace("\t", "").replace("\n", "")
+    assert not [each for each in left if ord(each) < 32 or 0x7F <= ord(each) < 0xA0]
+    assert neutralise(shown) == shown
+    if text.isprintable():
+        assert shown == text
+
+
+ENVIRON = {
+    "OPENAI_API_KEY": "abcdefgh12345678",
+    "DB_PASSWORD": "hunter2hunter2",
+    "GITHUB_TOKEN": "abcdefgh",
+    "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI/K7MDENG",
+    "PIN_SECRET": "1234567",
+    "HOME": "/home/somebody",
+    "SSH_KEY_PATH": "/home/somebody/key",
+    "MONKEY": "bananabanana",
+}
+
+
+def test_values_of_variables_that_look_secret_are_redacted() -> None:
+    text = "key=abcdefgh12345678 pass hunter2hunter2 abcdefgh wJalrXUtnFEMI/K7MDENG"
+    assert redact(text, ENVIRON) == (
+        "key=[redacted OPENAI_API_KEY] pass [redacted DB_PASSWORD] [redacted GITHUB_TOKEN] "
+        "[redacted AWS_SECRET_ACCESS_KEY]"
+    )
+    plain = "1234567 /home/somebody /home/somebody/key bananabanana"
+    assert redact(plain, ENVIRON) == plain
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "sk-proj-" + "a1B2" * 10,
+        "sk-ant-api03-" + "x9_-" * 10,
+        "ghp_" + "A1b2" * 9,
+        "github_pat_" + "A1b2_" * 8,
+        "glpat-" + "abcde12345" * 2,
+        "AKIA" + "ABCDEFGH12345678",
+        "xoxb-1234567890-abcdef",
+        "AIza" + "a" * 35,
+        "hf_" + "a" * 34,
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl",
+        "-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabc=\n-----END RSA PRIVATE KEY-----",
+        "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk",
+    ],
+)
+def test_well_known_secrets_are_redacted(secret: str) -> None:
+    told = redact(f"before {secret}", {})
+    assert told.startswith("before [redacted ")
+    assert secret[12:] not in told
+
+
+def test_bearers_and_passwords_in_addresses_are_redacted() -> None:
+    assert (
+        redact("Authorization: Bearer abcdef0123456789abcdef", {}) == "Authorization: Bearer [redacted token]"
+    )
+    assert redact("postgres://me:letmein99@db/x", {}) == "postgres://me:[redacted password]@db/x"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a task-list-of-many-words-and-more",
+        "sk-learn-contrib-and-friends-of-it",
+        "http://localhost:8080/a@b",
+        "the bearer of news",
+        "ASIAN FOOD",
+        "AKIA is short",
+        "key=value token=none",
+    ],
+)
+def test_ordinary_words_are_no_secrets(text: str) -> None:
+    assert redact(text, {}) == text
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "x",
+        "-----BEGIN PRIVATE KEY-----\n",
+        "sk-",
+        "eyJ",
+        "a://b:",
+        "bearer ",
+        "ghp_",
+        "eyJaaaaaaaa.",
+        "-",
+        "\x1b",
+    ],
+)
+def test_a_megabyte_is_redacted_and_neutralised_quickly(piece: str) -> None:
+    text = piece * (1_000_000 // len(piece))
+    began = time.perf_counter()
+    redact(neutralise(text), ENVIRON)
+    assert time.perf_counter() - began < 2
+
+
+@given(st.text(), st.integers(0, 200), st.sampled_from(["", "artifacts/x.txt"]))
+def test_a_cut_keeps_to_its_limit_and_says_how_much_it_took(text: str, limit: int, where: str) -> None:
+    told = cut(text, limit, where)
+    assert len(told) <= max(limit, 0)
+    if len(text) <= limit:
+        assert told == text
+
+
+def test_a_cut_weighs_the_tail_and_names_the_whole() -> None:
+    text = "".join(f"{number:05}\n" for number in range(1_000))
+    told = cut(text, 500, "artifacts/x.txt")
+    head, mark, tail = (
+        told.partition("\n[… ")[0],
+        told.split("[… ")[1].split(" …]")[0],
+        told.split(" …]\n")[1],
+    )
+    assert text.startswith(head)
+    assert text.endswith(tail)
+    assert mark == f"{len(text) - len(head) - len(tail)} characters cut; whole in artifacts/x.txt"
+    assert len(tail) > 1.9 * len(head)
+    first, last = cut(text, 500, "x", head=2 / 3).split("\n[… ")
+    assert len(first) > 1.9 * len(last.split(" …]\n")[1])
+
+
+def test_a_result_is_a_plain_record() -> None:
+    assert Ran(0, "", False, False, "off", 0.1) == Ran(0, "", False, False, "off", 0.1)
