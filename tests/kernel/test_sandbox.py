@@ -596,8 +596,8 @@ ENVIRON = {
     "GITHUB_TOKEN": "abcdefgh",
     "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI/K7MDENG",
     "PIN_SECRET": "1234567",
-    "HOME": "/home/somebody",
-    "SSH_KEY_PATH": "/home/somebody/key",
+    "HOME": "/srv/somebody",
+    "SSH_KEY_PATH": "/srv/somebody/key",
     "MONKEY": "bananabanana",
 }
 
@@ -608,7 +608,7 @@ def test_values_of_variables_that_look_secret_are_redacted() -> None:
         "key=[redacted OPENAI_API_KEY] pass [redacted DB_PASSWORD] [redacted GITHUB_TOKEN] "
         "[redacted AWS_SECRET_ACCESS_KEY]"
     )
-    plain = "1234567 /home/somebody /home/somebody/key bananabanana"
+    plain = "1234567 /srv/somebody /srv/somebody/key bananabanana"
     assert redact(plain, ENVIRON) == plain
 
 
