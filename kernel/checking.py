@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kernel.evidence import Snapshot, changes, check_criterion, cut
-
 from kernel.errors import OperationFailed, ReplyError
+from kernel.evidence import Snapshot, changes, check_criterion, cut
 from kernel.operations import OperationContext
 from kernel.phases import REFERENCE
 from kernel.references import substitute

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from kernel.evidence import cut
-
 from kernel.budget import estimate_tokens
 from kernel.document import Document, Meta, Note, Section, Step
 from kernel.events import now
+from kernel.evidence import cut
 from kernel.workspace import child_id
 from kernel.world import Held
 

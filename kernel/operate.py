@@ -39,7 +39,7 @@ def prepare(held: Held, step: Step, tool: Tool) -> Step:
         return step
     touches: tuple[Touch, ...] = name(held.world.context(tool), **(step.args or {}))
     files = [_keep(held, step, number, touch) for number, touch in enumerate(touches)]
-    return replace(step, evidence={**step.evidence, "files": files}) if files else step
+    return replace(step, evidence={**step.evidence, "touched": files}) if files else step
 
 
 def _keep(held: Held, step: Step, number: int, touch: Touch) -> dict[str, Any]:
@@ -107,8 +107,8 @@ async def _command(context: OperationContext, tool: Tool, args: Mapping[str, Any
 def _ended(held: Held, step: Step, tool: Tool, result: Result) -> Step:
     text = held.world.redact(result.text)
     evidence: dict[str, Any] = {**step.evidence, **result.evidence}
-    if files := step.evidence.get("files"):
-        evidence["files"] = [{**each, "after": file_hash(held.world.folder / each["path"])} for each in files]
+    if files := step.evidence.get("touched"):
+        evidence["touched"] = [{**each, "after": file_hash(held.world.folder / each["path"])} for each in files]
     loop_id = operation_id(held, step.n, tool.name)
     limit = held.world.bounds.result_chars
     if len(text) > limit:
@@ -175,7 +175,7 @@ def adopted(held: Held, step: Step) -> Step | None:
 
 def looked_at(held: Held, step: Step) -> str:
     """Whether an interrupted call happened, by its files' hashes: `done`, `not done`, or "" (unknown)."""
-    files = step.evidence.get("files", [])
+    files = step.evidence.get("touched", [])
     if not files:
         return ""
     present = [file_hash(held.world.folder / each["path"]) for each in files]

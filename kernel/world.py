@@ -171,10 +171,8 @@ class Held:
                     total[key] += value
         total["usd"] = round(total["usd"], 9)
         if own.overrun.prompt_tokens or own.overrun.completion_tokens or own.overrun.usd:
-            total["overrun"] = {
-                "tokens": own.overrun.prompt_tokens + own.overrun.completion_tokens,
-                "usd": own.overrun.usd,
-            }
+            total["overrun_tokens"] = own.overrun.prompt_tokens + own.overrun.completion_tokens
+            total["overrun_usd"] = own.overrun.usd or 0.0
         if self.root:
             total["seconds"] = round(self.world.seconds(), 3)
         return total

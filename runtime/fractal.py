@@ -9,12 +9,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from kernel.evidence import cut
-
 from kernel.document import Document, Meta, Note, Section
 from kernel.engine import Clock, Engine
 from kernel.errors import ConfigurationError, DocumentError, Exit, FractalError, UsageError
 from kernel.events import Event, Listener, now, silent
+from kernel.evidence import cut
 from kernel.loop import Outcome, next_prompt, outcome
 from kernel.markdown import parse
 from kernel.prompt import Prompt
@@ -27,6 +26,7 @@ from kernel.tools import Catalogue
 from kernel.workspace import Workspace, drop, is_locked, root_id, run_lock
 from kernel.world import Held, Policy, World
 from runtime import config as settings_of
+from runtime.archive import put_away, undo
 from runtime.ladder import build
 
 CONTEXT_CHARS = 12_000
@@ -299,6 +299,18 @@ class Fractal:
         folder = self.workspace.runs / self.find(run)
         return drop(folder, "feedback", good=good, why=why, at=now())
 
+    def undo(self, run: str, step: int | None = None) -> list[str]:
+        """Put back the files that a run, or a step of its root, replaced; one line a file."""
+        run = self.find(run)
+        with run_lock(self.workspace.runs / run):
+            documents = self.documents(run)
+            return undo(self.workspace.runs / run, documents, Path(documents[0].meta.folder), step)
+
+    def gc(self, keep_days: float = 30, *, dry_run: bool = False) -> list[str]:
+        """Put runs that ended more than `keep_days` ago into `state/archive/`; returns their ids."""
+        runs = [(each.run, each.status, each.updated) for each in self.runs()]
+        return put_away(self.workspace.state, runs, keep_days, dry_run=dry_run)
+
     # ---- reading ----
 
     def find(self, name: str) -> str:
@@ -394,6 +406,6 @@ def _refuse_unknown_price(ladder: Ladder, usd: float | None) -> None:
         if getattr(responder, "price", "free") is None:
             raise ConfigurationError(
                 f"no price is known for {responder.name}, so the limit of USD {usd:g} cannot be kept; give "
-                "`price: {input: …, output: …}` (USD for a million tokens) in fractal.yaml, or lift the limit: "
-                "`usd: null`"
+                "`price: {input: …, output: …}` (USD for a million tokens) in fractal.yaml, or lift the "
+                "limit: `usd: null`"
             )

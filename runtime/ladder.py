@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kernel.responder import Ladder, Responder
+from kernel.errors import Declined
+from kernel.responder import Ask, Ladder, Reply, Responder, Waits
 from runtime.config import Config, Rung
 
 KEYS: Mapping[str, str] = {
@@ -34,7 +35,8 @@ def rungs(config: Config) -> list[Rung]:
     model = config.model or default_model()
     named = [Rung.model_validate({"model": "reflex"})]
     if model and model != "reflex":
-        named.append(Rung(model=model, api_base=config.api_base, price=config.price))
+        given = {"model": model, "api_base": config.api_base, "price": config.price}
+        named.append(Rung.model_validate(given))
     return [*named, Rung.model_validate({"model": "person"})]
 
 
@@ -69,15 +71,13 @@ class Limited:
     def __init__(self, responder: Responder, phases: Sequence[str]) -> None:
         self._responder = responder
         self._phases = frozenset(phases) | ({"fused"} if {"understand", "plan"} <= set(phases) else set())
+        self.name, self.tier = responder.name, responder.tier
+        self.reads_prompt = responder.reads_prompt
+        self.price = getattr(responder, "price", "free")
+        self.offers, self.estimate, self.count = responder.offers, responder.estimate, responder.count
 
-    def __getattr__(self, name: str) -> Any:
-        """Everything but `answer` is the responder's own."""
-        return getattr(self._responder, name)
-
-    async def answer(self, ask: Any) -> Any:
+    async def answer(self, ask: Ask) -> Reply | Waits:
         """Pass in the phases that are not this rung's."""
-        from kernel.errors import Declined
-
         if ask.phase not in self._phases:
-            raise Declined(f"{self._responder.name} does not fill {ask.phase.upper()}")
+            raise Declined(f"{self.name} does not fill {ask.phase.upper()}")
         return await self._responder.answer(ask)

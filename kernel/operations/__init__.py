@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from kernel.enclosure import PROTECTED
 from kernel.errors import OperationFailed
-from kernel.sandbox import GUARDED, Sandbox
+from kernel.sandbox import Sandbox
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class OperationContext:
     sandbox: Sandbox
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     timeout: float = 60.0
-    protected: tuple[Path, ...] = ()  # absolute paths beside GUARDED: the workspace's own
+    protected: tuple[Path, ...] = ()  # absolute paths beside PROTECTED: the workspace's own
     effects: tuple[str, ...] = ()
     network: bool = False  # whether commands in the sandbox may use the network
 
@@ -53,7 +54,7 @@ class OperationContext:
         """Like `readable`, and refuses the protected paths, through links too."""
         target = self._inside(path)
         parts = target.relative_to(self.folder.resolve()).parts
-        if ".git" in parts or (parts and parts[0] in GUARDED):
+        if ".git" in parts or (parts and parts[0] in PROTECTED):
             raise OperationFailed(f"{path}: this path is protected; operations may not change it")
         for guarded in self.protected:
             if target == guarded or guarded in target.parents or target in guarded.parents:

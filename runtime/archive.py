@@ -1,0 +1,108 @@
+"""Taking back what a run did to files, and putting old runs away."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tarfile
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from kernel.document import ENDED, Document
+from kernel.enclosure import PROTECTED
+from kernel.errors import UsageError
+from kernel.operations import file_hash
+from kernel.operations.write import replace_file
+from kernel.workspace import run_lock
+
+
+def undo(run_folder: Path, documents: Iterable[Document], folder: Path, step: int | None = None) -> list[str]:
+    """Put back the files that a run replaced (or one step of its root, with that step's children).
+
+    Newest first; a file that was changed since is left alone and said so. Returns one line a file.
+    """
+    said: list[str] = []
+    for _, files in sorted(_touched(documents, step), key=lambda each: each[0], reverse=True):
+        said += [_put_back(run_folder, folder, entry) for entry in reversed(files)]
+    return said
+
+
+def _touched(documents: Iterable[Document], step: int | None) -> Iterable[tuple[str, list[dict[str, Any]]]]:
+    """When each operation that changed files began, and its files."""
+    documents = list(documents)
+    began = {document.meta.id: document.meta.created for document in documents}
+    for document in documents:
+        for each in document.steps.values():
+            top = _number(document, each.n)
+            files = each.evidence.get("touched")
+            if files and (step is None or top == step):
+                yield began.get(each.link.removesuffix(".md"), document.meta.updated), list(files)
+
+
+def _number(document: Document, n: int) -> int:
+    """The number of the root's step that a step of any loop belongs to."""
+    if not document.meta.parent:
+        return n
+    return int(document.meta.id.rpartition("-")[2].split(".")[0])
+
+
+def _put_back(run_folder: Path, folder: Path, entry: dict[str, Any]) -> str:
+    name = entry["path"]
+    target = (folder / name).resolve()
+    root = folder.resolve()
+    if root not in target.parents or any(part in PROTECTED for part in target.relative_to(root).parts):
+        return f"{name}: not a file of the folder; left alone"
+    present = file_hash(target)
+    if present == entry["before"]:
+        return f"{name}: is as it was before"
+    if present != entry["after"]:
+        return f"{name}: changed since; left alone"
+    if not entry["before"]:
+        target.unlink()
+        return f"{name}: removed, as it was not there before"
+    kept = run_folder / entry.get("kept", "-")
+    if not kept.is_file():
+        return f"{name}: what it held before was not kept; left alone"
+    replace_file(target, kept.read_bytes())
+    return f"{name}: put back"
+
+
+def put_away(
+    state: Path, runs: Iterable[tuple[str, str, str]], keep_days: float, *, dry_run: bool
+) -> list[str]:
+    """Move runs (id, status, updated) that ended more than `keep_days` ago into `state/archive/`.
+
+    Each becomes `<run>.tar.gz`; `tar -xzf` in `state/runs/` brings it back. Returns the ids.
+    """
+    before = datetime.now(UTC) - timedelta(days=keep_days)
+    old = [run for run, status, updated in runs if status in ENDED and _time(updated) < before]
+    if not dry_run:
+        for run in old:
+            _put_away(state, run)
+    return old
+
+
+def _time(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return datetime.now(UTC)
+
+
+def _put_away(state: Path, run: str) -> None:
+    folder = state / "runs" / run
+    archive = state / "archive"
+    archive.mkdir(exist_ok=True)
+    with run_lock(folder):
+        whole = archive / f"{run}.tar.gz"
+        part = whole.with_suffix(".part")
+        if whole.exists():
+            raise UsageError(f"{whole} exists already; move it, then try again")
+        with tarfile.open(part, "w:gz") as tar:
+            tar.add(folder, run)
+        with part.open("rb") as handle:
+            os.fsync(handle.fileno())
+        part.rename(whole)
+        shutil.rmtree(folder)
