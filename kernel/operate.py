@@ -93,7 +93,7 @@ async def _command(context: OperationContext, tool: Tool, args: Mapping[str, Any
         timeout=context.timeout,
         protected=(*context.protected, tool.path.parent.resolve()),
         read_only="write" not in tool.effects,
-        network="network" in tool.effects,
+        network="network" in tool.effects and context.network,
     )
     evidence = {"exit": ran.exit, "mode": ran.mode, "seconds": round(ran.seconds, 3)}
     try:

@@ -105,7 +105,7 @@ class Doing:
             except LimitReached as error:
                 # children that are open go on; CHECK has its own call and judges what there is
                 self._fail(step, str(error), limit=True)
-            except (OperationFailed, DocumentError) as error:
+            except (OperationFailed, DocumentError, OSError) as error:
                 self._fail(step, str(error))
         return None
 
