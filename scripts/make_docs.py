@@ -20,7 +20,8 @@ ROOT = Path(__file__).resolve().parent.parent
 EXAMPLE = ROOT / "state" / "example"
 RUN = "7f3kq2"  # the run id that examples show
 TIME = "2025-03-01T09:30:00.000Z"
-_PLACE = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(\n<!-- end: (?P=name) -->)", re.S)
+MOMENT = "1740821400000000000"  # the same, in nanoseconds, as a file's time of change
+_PLACE = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end: (?P=name) -->)", re.S)
 
 
 # ---- tables ----
@@ -120,13 +121,12 @@ def commands() -> str:
     from runtime.cli import main
 
     def pages(command: click.Command, name: str, parent: click.Context | None) -> Iterable[str]:
-        context = click.Context(
-            command,
-            info_name=name.rpartition(" ")[2],
-            parent=parent,
-            terminal_width=100,
-            max_content_width=100,
-        )
+        settings: dict[str, Any] = {
+            **command.context_settings,
+            "terminal_width": 100,
+            "max_content_width": 100,
+        }
+        context = click.Context(command, info_name=name.rpartition(" ")[2], parent=parent, **settings)
         yield f"## {name}\n\n```text\n{command.get_help(context).rstrip()}\n```"
         if isinstance(command, click.Group):
             for each in command.list_commands(context):
@@ -200,6 +200,7 @@ def _environment(home: str) -> dict[str, str]:
 def _constant(run: str, folder: Path) -> Callable[[str], str]:
     def make(text: str) -> str:
         text = re.sub(rf"(?<![0-9a-z]){run}(?![0-9a-z])", RUN, text).replace(str(folder), "/home/me/notes")
+        text = re.sub(r"\b1\d{18}\b", MOMENT, text)
         text = re.sub(r"\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)", TIME, text)
         return re.sub(r'("(?:\w+_)?seconds": )(?!900\b)\d+(\.\d+)?', r"\g<1>0.1", text)
 
@@ -228,7 +229,7 @@ PLACES: Mapping[str, Callable[[], str]] = {
 
 def fill(text: str) -> str:
     """A page with its generated places filled anew."""
-    return _PLACE.sub(lambda place: place[1] + PLACES[place["name"]]() + place[3], text)
+    return _PLACE.sub(lambda place: f"{place[1]}\n{PLACES[place['name']]()}\n\n{place[3]}", text)
 
 
 def pages() -> list[Path]:
