@@ -1,0 +1,204 @@
+"""The reflex rung: what a phrasing in `system/reflexes/` covers is planned and checked without a model.
+
+It answers from the document alone: the task, and what earlier steps left in §1. What it is not sure of, it
+leaves to the next rung.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kernel.budget import estimate_tokens
+from kernel.document import Document, Note
+from kernel.errors import Declined
+from kernel.responder import FREE, Ask, Reply, Tier, Usage
+from runtime.responders.reflexes.matching import Match, earlier, match
+from runtime.responders.reflexes.planning import Draft, draft
+from runtime.responders.reflexes.procedure import Fault, Reflexes
+from runtime.responders.reflexes.slots import It
+from runtime.responders.reflexes.templates import Unbound
+
+SURE = 0.95
+"""How sure a match is that no execution has confirmed or refuted yet."""
+REMEMBERED = 64
+"""Tasks whose match is kept, since every phase of a loop asks again."""
+_RESULTS = re.compile(r"(?:step \d+|run .+|stdin|file .+)")
+"""The sources of context that `it` can mean: results of steps and runs, piped text, files handed over."""
+_CUT = re.compile(r"(?m)^\[…(?: \d+ characters cut[^\n]*…)?\]$")
+"""The mark that the kernel leaves where it cut a result."""
+
+
+class Reflex:
+    """The responder over the reflexes of a list of system folders; the first folder that has a file wins."""
+
+    name = "reflex"
+    tier: Tier = "reflex"
+    reads_prompt = False
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self.reflexes = Reflexes(folders)
+        self._known: dict[tuple[Any, ...], Match | None] = {}
+
+    @property
+    def faults(self) -> list[Fault]:
+        """The files that were left out, and why."""
+        return self.reflexes.faults
+
+    def offers(self, task: str, document: Document) -> float | None:
+        """`SURE` when a reflex covers the whole task; None when none does, or when it has failed before."""
+        found = self._match(task, document)
+        if found is None or _failed_before(document, _approach(found)):
+            return None
+        try:
+            draft(found, document.meta.base)
+        except Unbound:
+            return None
+        return SURE
+
+    def estimate(self, ask: Ask) -> Usage:
+        """Nothing: no model is called."""
+        return FREE
+
+    def count(self, text: str) -> int:
+        """Tokens by the conservative estimate."""
+        return estimate_tokens(text)
+
+    async def answer(self, ask: Ask) -> Reply:
+        """The reply of this phase; raises `Declined` for what no reflex covers."""
+        found = self._match(ask.document.task, ask.document)
+        if found is None:
+            raise Declined("no reflex covers this task")
+        try:
+            made = draft(found, ask.document.meta.base)
+        except Unbound as error:
+            raise Declined(f"{_names(found)}: {error}") from None
+        reply = _reply(ask, found, made)
+        return Reply(json.dumps(reply, ensure_ascii=False), f"reflex:{_names(found)}")
+
+    def _match(self, task: str, document: Document) -> Match | None:
+        if document.meta.type != "task":
+            return None  # a tool's loop is guided by the tool's own text
+        if self.reflexes.refresh():
+            self._known.clear()
+        prior = tuple(
+            earlier(_result_in(note), self.reflexes.shelf, note.source)
+            for note in document.section(1).notes
+            if note.key == "context" and _RESULTS.fullmatch(note.source) and not _CUT.search(note.text)
+        )
+        key = (task, prior)
+        if key not in self._known:
+            if len(self._known) >= REMEMBERED:
+                self._known.clear()
+            self._known[key] = match(task, self.reflexes.shelf, prior)
+        return self._known[key]
+
+
+def _result_in(note: Note) -> str:
+    """The result that a piece of context holds; of an earlier run its output alone."""
+    if note.source.startswith("run "):
+        return note.text.partition("\nOutput: ")[2] or note.text
+    return note.text
+
+
+def _reply(ask: Ask, found: Match, made: Draft) -> dict[str, Any]:
+    if ask.phase == "understand":
+        return _understanding(ask.document, found)
+    if ask.phase == "plan":
+        return _plan(found, made)
+    if ask.phase == "fused":
+        return {**_understanding(ask.document, found), **_plan(found, made)}
+    if ask.phase == "check":
+        return _verdict(ask.document, found, made, ask.evidence)
+    if ask.phase == "atomic" and len(made.steps) == 1 and "tool" in made.steps[0]:
+        return dict(made.steps[0])
+    raise Declined(f"a reflex has nothing to say in {ask.phase.upper()}")
+
+
+def _understanding(document: Document, found: Match) -> dict[str, Any]:
+    """The task is taken as it stands; what `it` means is said."""
+    used = [each for each in found.prior[-1:] if _uses(found)]
+    facts = [
+        {"fact": f"what the task calls “it” is the result of {e.source}", "from": e.source} for e in used
+    ]
+    return {"task": document.task, "context": facts, "open": []}
+
+
+def _uses(found: Match) -> bool:
+    first = found.parts[0] if found.parts else found
+    return first.uses_it or bool(first.procedure and first.procedure.needs) or bool(first.reading.meant)
+
+
+def _plan(found: Match, made: Draft) -> dict[str, Any]:
+    return {
+        "approach": _approach(found),
+        "confidence": "high",
+        "steps": [dict(step) for step in made.steps],
+        "success": [dict(criterion) for criterion in made.success],
+        "rationale": _rationale(found),
+    }
+
+
+def _verdict(document: Document, found: Match, made: Draft, evidence: Mapping[str, Any]) -> dict[str, Any]:
+    """ACCEPT when no step failed and every criterion that code can decide holds; else it goes up."""
+    issues = [_failure(document, number) for number in evidence.get("failed_steps", ())]
+    issues += [
+        f"{json.dumps(each['criterion'], ensure_ascii=False)}: {each.get('note') or 'does not hold'}"
+        for each in evidence.get("criteria", ())
+        if each.get("after") is False and not issues
+    ]
+    if issues:
+        learned = f"{'; '.join(issues)} (as {_names(found)} read it: {_approach(found)})"
+        return {"validation": "fail", "issues": issues, "decision": "ESCALATE", "learned": learned[:1000]}
+    return {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": made.output}
+
+
+def _failure(document: Document, number: int) -> str:
+    step = document.steps.get(number)
+    why = (step.result or step.state)[:300] if step else "was not run"
+    return f"step {number}{f' ({step.tool})' if step and step.tool else ''}: {why}"
+
+
+def _names(found: Match) -> str:
+    """The reflex, or the reflexes in a row, each once."""
+    if found.procedure:
+        return found.procedure.name
+    return "+".join(dict.fromkeys(part.procedure.name for part in found.parts if part.procedure))
+
+
+def _approach(found: Match) -> str:
+    """What is done, by which file, and what it binds: the same for the same reading."""
+    if found.procedure:
+        slots = _slots(found)
+        return f"{found.procedure.description} ({found.procedure.file}{f': {slots}' if slots else ''})"
+    lines = [f"{number}. {_approach(part)}" for number, part in enumerate(found.parts, 1)]
+    return f"{len(found.parts)} parts, one after the other\n" + "\n".join(lines)
+
+
+def _slots(found: Match) -> str:
+    return ", ".join(f"{each.slot} = {_shown(each.value)}" for each in found.reading.bound)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, It):
+        return "the result before"
+    return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)[:200]
+
+
+def _rationale(found: Match) -> str:
+    if found.parts:
+        return "\n".join(f"“{part.task[:200]}”: {_rationale(part)}" for part in found.parts)
+    slots = _slots(found)
+    return f"every word is covered by the phrasing: {found.phrasing}{f' — with {slots}' if slots else ''}"
+
+
+def _failed_before(document: Document, approach: str) -> bool:
+    """Whether an earlier attempt of this loop went the same way: code would only fail again."""
+    return any(
+        note.key == "approach" and note.text == approach
+        for fold in document.section(2).folds
+        for note in fold.notes
+    )

@@ -1,0 +1,265 @@
+"""The reflexes as they stand in markdown, and the shelf that reads them from a list of system folders.
+
+A reflex is a method with examples: phrasings with typed slots, the steps that they become, how success shows,
+and what to say at the end. The shelf also holds the words that all reflexes share (`language.md`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from runtime.responders.reflexes.kinds import READERS
+from runtime.responders.reflexes.phrasing import Phrasing, PhrasingError, choices, needed, phrase_words
+from runtime.responders.reflexes.slots import Language, Reader, choice_of, those_like
+
+LANGUAGE = "language.md"
+"""The file with the words that all reflexes share: joins, courtesies, pronouns, units, kinds of files."""
+_USES_IT = re.compile(r"\{\{\s*(?:it|they|it_(?!file|column)\w+)\b")
+_KNOWN = frozenset(
+    {"name", "description", "phrasings", "slots", "defaults", "needs", "refuse", "steps", "success", "output"}
+    | {"gives", "about", "column", "facts", "status", "origin"}
+)
+
+
+@dataclass(frozen=True)
+class Procedure:
+    """One reflex, with everything that its frontmatter says."""
+
+    name: str
+    path: Path
+    description: str
+    phrasings: tuple[Phrasing, ...]
+    steps: tuple[Mapping[str, Any], ...]  # {tool, args, each?}: a call, or one for each value of a list
+    success: tuple[Mapping[str, Any], ...]
+    output: str
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    needs: str = ""  # the shape that the result before must have
+    refuse: frozenset[str] = frozenset()  # words that show that something else is meant
+    gives: tuple[str, ...] = ("text",)  # the shapes of its own result
+    about: str = ""  # the file that `it` means afterwards
+    column: str = ""  # of a table, the column that a total is about; of a number, what it counts
+    facts: Mapping[str, str] = field(default_factory=dict)  # where its total or count stands
+    status: str = "active"
+
+    @property
+    def file(self) -> str:
+        """How people name it."""
+        return f"system/reflexes/{self.path.name}"
+
+    @cached_property
+    def uses_it(self) -> bool:
+        """Whether its steps or output need the text of the result before."""
+        return bool(_USES_IT.search(repr((self.steps, self.output))))
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A file that was left out, and why."""
+
+    path: Path
+    line: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.message}"
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """All reflexes that may be used now, with the words that they share."""
+
+    procedures: tuple[Procedure, ...] = ()
+    language: Language = field(default_factory=Language)
+    joins: tuple[tuple[str, ...], ...] = ()
+    before: tuple[tuple[str, ...], ...] = ()  # courtesies before and after a task
+    after: tuple[tuple[str, ...], ...] = ()
+    wrote: re.Pattern[str] | None = None  # a result that names the file (and columns) that it is about
+    nothing: re.Pattern[str] | None = None  # a result that says that there is none
+    total: re.Pattern[str] | None = None  # where a result says a total
+
+
+class Reflexes:
+    """The shelf of a list of system folders; in the first folder that has a file of some name, it counts."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self.folders = tuple(folders)
+        self.shelf = Shelf()
+        self.faults: list[Fault] = []
+        self.version = 0
+        self._stats: dict[Path, tuple[int, int]] = {}
+        self._read: dict[Path, Mapping[str, Any] | Fault] = {}
+        self.refresh()
+
+    def refresh(self) -> bool:
+        """Read again what changed on disk (by stat); True when anything did."""
+        stats = self._find()
+        if stats == self._stats and self.version:
+            return False
+        for path, stat in stats.items():
+            if self._stats.get(path) != stat:
+                self._read[path] = _load(path)
+        self._stats = stats
+        self.version += 1
+        self._build([(path, self._read[path]) for path in stats])
+        return True
+
+    def _find(self) -> dict[Path, tuple[int, int]]:
+        found: dict[str, tuple[Path, tuple[int, int]]] = {}
+        for folder in self.folders:
+            try:
+                entries = [entry for entry in os.scandir(folder / "reflexes") if entry.name.endswith(".md")]
+            except OSError:
+                continue
+            for entry in entries:
+                if entry.name not in found and entry.is_file():
+                    stat = entry.stat()
+                    found[entry.name] = Path(entry.path), (stat.st_mtime_ns, stat.st_size)
+        return {path: stat for _, (path, stat) in sorted(found.items())}
+
+    def _build(self, read: list[tuple[Path, Mapping[str, Any] | Fault]]) -> None:
+        self.faults = [meta for _, meta in read if isinstance(meta, Fault)]
+        metas = [(path, meta) for path, meta in read if not isinstance(meta, Fault)]
+        words = next((meta for path, meta in metas if path.name == LANGUAGE), {})
+        try:
+            shelf = _shelf(words)
+        except (TypeError, ValueError, AttributeError, re.error) as error:
+            at = next(path for path, _ in metas if path.name == LANGUAGE)
+            self.faults.append(Fault(at, 1, f"the shared words cannot be read: {error}"))
+            shelf = Shelf()
+        procedures: list[Procedure] = []
+        for path, meta in metas:
+            if path.name == LANGUAGE:
+                continue
+            try:
+                procedures.append(_procedure(path, meta, shelf.language))
+            except ValueError as error:
+                self.faults.append(Fault(path, 1, str(error)))
+        active = tuple(each for each in procedures if each.status == "active")
+        self.shelf = Shelf(**{**vars(shelf), "procedures": active})
+
+
+def _load(path: Path) -> Mapping[str, Any] | Fault:
+    import yaml
+
+    try:
+        text = path.read_text("utf-8")
+    except UnicodeDecodeError:
+        return Fault(path, 1, "not UTF-8 text; save the file as UTF-8")
+    except OSError as error:
+        return Fault(path, 1, f"cannot be read: {error.strerror}")
+    head = re.match(r"---[ \t]*\n(.*?)^---[ \t]*$", text, re.DOTALL | re.MULTILINE)
+    if not head:
+        return Fault(path, 1, "there is no frontmatter between two lines of ---")
+    try:
+        meta = yaml.load(head[1], Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        return Fault(path, mark.line + 2 if mark else 1, f"the frontmatter is not YAML: {problem}")
+    return meta if isinstance(meta, dict) else Fault(path, 2, "the frontmatter is not a mapping of names")
+
+
+def _shelf(words: Mapping[str, Any]) -> Shelf:
+    """The shared words. Every list is text with `|` between its entries, or a mapping of such lists."""
+    lists: Mapping[str, Any] = words.get("lists") or {}
+    pronouns: Mapping[str, str] = words.get("pronouns") or {}
+    language = Language(
+        numbers={word: str(value) for (word,), value in choices(words.get("numbers") or {}).items()},
+        months={word: int(value) for (word,), value in choices(words.get("months") or {}).items()},
+        operators=choices(words.get("operators") or {}),
+        choices={name: choices(values) for name, values in lists.items()},
+        classes=dict(words.get("words") or {}),
+        text_pronouns=frozenset(phrase_words(pronouns.get("result", ""))),
+        file_pronouns=frozenset(phrase_words(pronouns.get("file", ""))),
+        refused=frozenset(str(words.get("refused") or "").lower().split()),
+        names=frozenset(str(words.get("files") or "").lower().split()),
+    )
+    return Shelf(
+        language=language,
+        joins=tuple(
+            tuple("\n" if word == "\\n" else word for word in each)
+            for each in phrase_words(str(words.get("joins") or ""))
+        ),
+        before=tuple(phrase_words(str(words.get("before") or ""))),
+        after=tuple(phrase_words(str(words.get("after") or ""))),
+        wrote=_pattern(words.get("wrote")),
+        nothing=_pattern(words.get("nothing")),
+        total=_pattern(words.get("total")),
+    )
+
+
+def _pattern(text: Any) -> re.Pattern[str] | None:
+    return re.compile(str(text)) if text else None
+
+
+def _procedure(path: Path, meta: Mapping[str, Any], language: Language) -> Procedure:
+    """A reflex from its frontmatter. Raises `ValueError` that says what is wrong."""
+    if stray := [str(key) for key in meta if key not in _KNOWN]:
+        raise ValueError(f"{', '.join(stray)}: a reflex has no such field")
+    text = meta.get("phrasings")
+    if not isinstance(text, str) or not text.strip():
+        raise ValueError("phrasings is missing: `phrasings: |` and one phrasing a line")
+    steps = meta.get("steps")
+    if (
+        not isinstance(steps, list)
+        or not steps
+        or not all(isinstance(e, dict) and e.get("tool") for e in steps)
+    ):
+        raise ValueError("steps is missing: a list of {tool, args}")
+    success = meta.get("success") or []
+    if not isinstance(success, list) or not success:
+        raise ValueError("success is missing: a list of criteria")
+    known = _Kinds(meta.get("slots") or {}, language)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    texts = {key: str(meta[key]) for key in ("needs", "about", "column", "status") if meta.get(key)}
+    return Procedure(
+        str(meta.get("name") or path.stem),
+        path,
+        str(meta.get("description") or ""),
+        tuple(
+            Phrasing(line, words, known, language)
+            for line, words in zip(lines, needed("\n".join(lines)), strict=True)
+        ),
+        tuple(steps),
+        tuple(success),
+        str(meta.get("output") or f"{{{{ steps[{len(steps)}].result }}}}"),
+        defaults=dict(meta.get("defaults") or {}),
+        refuse=frozenset(str(meta.get("refuse") or "").lower().split()),
+        gives=tuple(re.split(r",\s*", str(meta.get("gives") or "text"))),
+        facts=dict(meta.get("facts") or {}),
+        **texts,
+    )
+
+
+class _Kinds:
+    """Finds the reader of a slot: a list of words of the reflex or of all, or a kind that code reads."""
+
+    def __init__(self, slots: Mapping[str, Any], language: Language) -> None:
+        if not isinstance(slots, Mapping):
+            raise ValueError("slots is a mapping from names to kinds")
+        self.slots = slots
+        self.language = language
+        self.made: dict[str, tuple[Reader, bool]] = {}
+
+    def __call__(self, name: str) -> tuple[Reader, bool]:
+        if name not in self.made:
+            self.made[name] = self._find(self.slots.get(name, name))
+        return self.made[name]
+
+    def _find(self, kind: Any) -> tuple[Reader, bool]:
+        if isinstance(kind, Mapping):
+            return choice_of(choices(kind)), True
+        if kind in READERS:
+            return READERS[kind], False
+        base, _, pattern = str(kind).partition(" ")
+        if base in READERS and pattern.startswith("*"):
+            return those_like(READERS[base], pattern), False
+        if kind in self.language.choices:
+            return choice_of(self.language.choices[kind]), True
+        raise PhrasingError(f"{kind!r} is no kind of slot; there are {', '.join(sorted(READERS))}")

@@ -1,0 +1,182 @@
+"""What a reflex's steps hold in `{{ … }}`: slots of the phrasing, results of its steps, and what came before.
+
+Slots are filled in when the plan is made; a result of a step stays a reference for the kernel. Whatever a
+person wrote is put in as text that the kernel never takes for a reference.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernel.references import substitute
+from runtime.responders.reflexes.slots import It
+
+_HOLE = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
+_STEP = re.compile(r"steps\[(\d+)\]")
+_JOINT = re.compile(r"\s*\|\s*join\('([^']*)'\)")
+_OPENS = re.compile(r"\{\{(?=\s*steps\[)")
+_RESERVED = frozenset({"and", "or", "not", "is", "in", "empty", "where", "by", "desc", "asc", "contains"})
+"""Words of the questions that the operation csv understands: as a name or value they stand in quotes."""
+
+
+def _for_csv(text: str) -> str:
+    """A name of a column or a value as a question to a CSV file has it: quoted when it must be."""
+    if re.fullmatch(r"[\w.-]+", text) and text.lower() not in _RESERVED:
+        return text
+    mark = next((mark for mark in "\"'`" if mark not in text), '"')
+    return f"{mark}{text}{mark}"
+
+
+def _for_json(text: str) -> str:
+    """A place in JSON: as it stands, or as one quoted key."""
+    plain = re.fullmatch(r"[\w-]+(?:\.[\w-]+|\[\d+\])*", text)
+    return text if plain else json.dumps(text, ensure_ascii=False)
+
+
+_FILTERS: Mapping[str, Callable[[str], str]] = {
+    "text": str,
+    "sh": shlex.quote,
+    "re": re.escape,
+    "csv": _for_csv,
+    "json": _for_json,
+}
+"""What can be done with a slot: as text; quoted for a shell, a pattern, a question to a CSV or JSON file."""
+
+
+class Unbound(LookupError):
+    """A template names a slot that this phrasing does not have, or a result that is not there."""
+
+
+@dataclass(frozen=True)
+class Before:
+    """The results before: as texts that are there already, or as expressions for results to come."""
+
+    texts: tuple[str, ...] = ()
+    expressions: tuple[str, ...] = ()  # such as `steps[2].result`; one of the two is empty
+    file: str = ""
+    column: str = ""
+    facts: Mapping[str, str] = field(default_factory=dict)  # total, count: as text or as reference
+
+
+@dataclass(frozen=True)
+class Filling:
+    """All that a template may name."""
+
+    slots: Mapping[str, Any]
+    numbers: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # own step → numbers in the document
+    before: Before = field(default_factory=Before)
+
+    def fill(self, template: Any) -> Any:
+        """A copy of `template` with every hole filled; raises `Unbound`. One hole alone keeps its type."""
+        if isinstance(template, Mapping):
+            return {key: self.fill(value) for key, value in template.items()}
+        if isinstance(template, list):
+            return [self.fill(each) for each in template]
+        if not isinstance(template, str):
+            return template
+        if alone := _HOLE.fullmatch(template):
+            return self._value(alone[1])
+        return _HOLE.sub(lambda hole: str(self._value(hole[1])), template)
+
+    def _value(self, expression: str) -> Any:
+        name = re.match(r"\w*", expression)
+        head = name[0] if name else ""
+        if head == "steps":
+            return self._reference(expression)
+        if re.fullmatch(r"it|they|it_\w+", head):
+            return self._before(head, expression[len(head) :])
+        slot, *filters = (part.strip() for part in expression.split("|"))
+        if self.slots.get(slot) is None:
+            raise Unbound(f"there is no slot {slot}")
+        value = self.slots[slot]
+        if isinstance(value, It):
+            return self.fill(str(value))
+        for each in filters:
+            value = _filtered(value, each)
+        return literal(value)
+
+    def _reference(self, expression: str) -> str:
+        own = int(_STEP.match(expression)[1])  # type: ignore[index]
+        rest = _STEP.sub("", expression, count=1)
+        if own not in self.numbers:
+            raise Unbound(f"there is no step {own}")
+        return "\n".join(f"{{{{ steps[{number}]{rest} }}}}" for number in self.numbers[own])
+
+    def _before(self, head: str, rest: str) -> str:
+        before = self.before
+        if head.startswith("it_"):
+            known = {"file": literal(before.file), "column": literal(before.column), **before.facts}
+            value = known.get(head.removeprefix("it_"))
+            if not value:
+                raise Unbound(f"the result before has no {head.removeprefix('it_')}")
+            return str(value)
+        if before.expressions:
+            return self._to_come(head, rest)
+        if not before.texts:
+            raise Unbound("there is no result before")
+        texts = before.texts if head == "they" else before.texts[-1:]
+        return str(literal(_evaluated(texts, rest, each=head == "it")))
+
+    def _to_come(self, head: str, rest: str) -> str:
+        if head == "it":
+            return f"{{{{ {self.before.expressions[-1]}{rest} }}}}"
+        joint = _JOINT.fullmatch(rest)
+        if not joint:
+            raise Unbound("they can only be joined")
+        return joint[1].join(f"{{{{ {each} }}}}" for each in self.before.expressions)
+
+
+def _filtered(value: Any, name: str) -> Any:
+    if joint := _JOINT.fullmatch(f"|{name}"):
+        return joint[1].join(str(each) for each in value)
+    if name == "length":
+        return len(value)
+    if name not in _FILTERS:
+        raise Unbound(f"there is no filter {name}")
+    if isinstance(value, list | tuple):
+        return [_FILTERS[name](str(each)) for each in value]
+    return _FILTERS[name](str(value))
+
+
+@dataclass(frozen=True)
+class _There:
+    """A result that is there already, as the kernel's references see one."""
+
+    result: str
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _evaluated(texts: tuple[str, ...], rest: str, *, each: bool) -> str:
+    views = {number: _There(text) for number, text in enumerate(texts)}
+    if each:
+        return str(substitute(f"{{{{ steps[0].result{rest} }}}}", views))
+    joint = _JOINT.fullmatch(rest)
+    return (joint[1] if joint else " ").join(texts)
+
+
+def literal(value: Any) -> Any:
+    """A value that the kernel will never take for a reference."""
+    if isinstance(value, str):
+        return _OPENS.sub(r"\\{{", value)
+    if isinstance(value, list | tuple):
+        return [literal(each) for each in value]
+    return value
+
+
+def plain(template: str, slots: Mapping[str, Any]) -> str:
+    """A template of slots alone, as text for a person or a path; raises `Unbound`."""
+
+    def value(hole: re.Match[str]) -> str:
+        found = slots.get(hole[1])
+        if isinstance(found, list | tuple) and len(found) == 1:
+            found = found[0]
+        if found is None or isinstance(found, It | list | tuple):
+            raise Unbound(hole[1])
+        return str(found)
+
+    return _HOLE.sub(value, template)
