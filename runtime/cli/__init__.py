@@ -49,7 +49,7 @@ _HELPS = {name: text for group in COMMANDS.values() for name, (_, text) in group
 
 def _enter(context: click.Context, _: click.Parameter, folder: str | None) -> None:
     if folder is not None:
-        context.ensure_object(dict)["folder"] = folder
+        context.find_root().ensure_object(dict)["folder"] = folder
 
 
 def _folder_option(hidden: bool) -> click.Option:
@@ -148,12 +148,19 @@ def main(args: Sequence[str] | None = None) -> None:
 
 
 def _run(args: Sequence[str] | None) -> int:
+    stdout = sys.stdout
     try:
         colour = False if os.environ.get("NO_COLOR") else None
         code: Any = cli.main(
             None if args is None else list(args), "fractal", standalone_mode=False, color=colour
         )
         return code if isinstance(code, int) else 0
+    except SystemExit as end:
+        if sys.stdout is stdout:
+            return end.code if isinstance(end.code, int) else 0
+        sys.stdout = stdout  # click has muffled it: the reader, such as `head`, has had enough
+        _drop_stdout()
+        return 0
     except click.UsageError as error:
         _complain(error.format_message() + _pointer(error))
         return 2
@@ -162,9 +169,6 @@ def _run(args: Sequence[str] | None) -> int:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return 130
-    except BrokenPipeError:  # the reader, such as `head`, has had enough
-        _drop_stdout()
-        return 0
     except Exception as error:
         return _report(error)
 

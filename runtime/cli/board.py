@@ -72,6 +72,8 @@ class Board:
         """Take one event in; an unknown kind changes nothing."""
         if event.kind == "run_started":
             self.run, self.root = event.run, event.loop_id
+        if event.kind == "run_finished":
+            self._run_finished(str(event.data.get("status", "")))
         if event.kind in ("run_finished", "warning") or not event.loop_id:
             return
         loop = self._loop(event)
@@ -94,6 +96,16 @@ class Board:
             step = parent.steps.setdefault(int(number), StepRow(int(number), row.kind, {}))
             step.loop = row.id
             row.task = row.task or str(step.args.get("task", ""))
+
+    def _run_finished(self, status: str) -> None:
+        """What was at work when a run was interrupted is so no longer."""
+        if status != "interrupted":
+            return
+        for loop in self.loops.values():
+            if not loop.ended:
+                loop.status, loop.finished, loop.asking = status, self.clock(), ""
+            for step in loop.steps.values():
+                step.state = step.state if step.ended else status
 
     # ---- one method an event ----
 

@@ -34,7 +34,7 @@ def _kind(entry: dict[str, Any]) -> str:
 def _files(documents: Sequence[Document]) -> Iterator[tuple[Step, dict[str, Any]]]:
     for document in documents:
         for step in document.steps.values():
-            for entry in step.evidence.get("files", ()):
+            for entry in step.evidence.get("touched", ()):
                 yield step, entry
 
 

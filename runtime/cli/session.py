@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import shlex
 import signal
 import sys
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from runtime.cli.view import View
     from runtime.fractal import Fractal, RunResult
 
+PASTED = 0.05
+"""Seconds within which further lines belong to the same answer: nobody types them that fast."""
+
 
 def folder() -> str:
     """The folder that `-C` names, else the present one."""
@@ -32,7 +36,8 @@ def folder() -> str:
 def command(*words: str) -> str:
     """A `fractal` command to type next, with the `-C` that this one had."""
     where = folder()
-    return shlex.join(["fractal", *([] if where == "." else ["-C", where]), *words])
+    given = ["fractal", *([] if where == "." else ["-C", where]), *words]
+    return " ".join("…" if word == "…" else shlex.quote(word) for word in given)
 
 
 def opened(**settings: Any) -> Fractal:
@@ -49,7 +54,9 @@ def tell(text: str, colour: str | None = None) -> None:
 
 def put(text: str) -> None:
     """Text on standard output: as it is into a pipe or file, harmless on a terminal."""
-    click.echo(safe(text) if sys.stdout.isatty() else text, nl=not text.endswith("\n"))
+    shown = safe(text) if sys.stdout.isatty() else text
+    sys.stdout.write(shown if shown.endswith("\n") else f"{shown}\n")
+    sys.stdout.flush()
 
 
 @dataclass
@@ -146,11 +153,11 @@ class Session:
         run = result.run
         if result.waiting == "person":
             tell(f"waits for an answer: {result.question}", "magenta")
-            ways = ["answer", run, "…"]
-            tell(f"answer with: {command(*ways)}, then: {command('resume', run)}")
+            if "--assume" not in result.question:  # that question says itself what to type
+                tell(f"{command('answer', run, '…')} and then {command('resume', run)}")
         elif result.waiting == "approval":
             tell(f"waits for an approval of {result.question}", "magenta")
-            tell(f"{command('approve', run)} or {command('reject', run)}, then: {command('resume', run)}")
+            tell(f"{command('approve', run)} or {command('reject', run)}, and then {command('resume', run)}")
         else:
             tell(f"nothing can be done now; look with: {command('tree', run)}", "yellow")
 
@@ -164,28 +171,25 @@ class Session:
 
 
 async def _line_of_terminal() -> str:
-    """A line that a person types, and what they pasted with it; "" at the end of the input."""
+    """A line that a person types, and what they pasted with it; "" at the end of the input.
+
+    Waiting for it can be cancelled, which a thread that reads could not.
+    """
     loop = asyncio.get_running_loop()
     handle = sys.stdin.fileno()
     ready = asyncio.Event()
     loop.add_reader(handle, ready.set)
     try:
         await ready.wait()
-        data = os.read(handle, 65536)
-        while data:
-            ready.clear()
-            try:
-                async with asyncio.timeout(0.05):
-                    await ready.wait()
-            except TimeoutError:
-                break
-            more = os.read(handle, 65536)
-            if not more:
-                break
-            data += more
-        return data.decode("utf-8", "replace").strip()
     finally:
         loop.remove_reader(handle)
+    data = os.read(handle, 65536)
+    while data and select.select([handle], [], [], PASTED)[0]:
+        more = os.read(handle, 65536)
+        if not more:
+            break
+        data += more
+    return data.decode("utf-8", "replace").strip()
 
 
 def _end_at_once() -> NoReturn:

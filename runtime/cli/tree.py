@@ -102,7 +102,7 @@ class Tree:
         """What the loop is at, in a few words."""
         if loop.status == "waiting":
             return "waits for an answer"
-        if loop.ended:
+        if loop.ended or loop.status == "interrupted":
             return "" if loop.status == "complete" else loop.status
         retry = f", attempt {loop.attempt}" if loop.attempt > 1 else ""
         return f"{loop.phase.upper()}{retry}" + (f" · {line(loop.asking)}" if loop.asking else "")
@@ -118,7 +118,8 @@ class Tree:
         room = columns - text.cell_len - figures.cell_len - (2 if row.loop else 0)
         detail = ""
         if row.detail and room > 30:
-            detail = elide(row.detail, max(room - 24, room // 3))
+            least = min(width(row.label), max(room - 24, room // 2))  # of the label, if there is a detail
+            detail = elide(row.detail, min(room - least - 2, max(room - width(row.label) - 2, room // 3)))
         label = elide(row.label, room - (width(detail) + 2 if detail else 0))
         text.append(label, "bold" if row.loop and not row.loop.parent else row.colour if not row.sign else "")
         if detail:
@@ -126,6 +127,7 @@ class Tree:
         if row.loop:
             text.append(" " * max(columns - text.cell_len - figures.cell_len, 1))
             text.append_text(figures)
+        text.truncate(columns)
         return text
 
     def _figures(self, loop: LoopRow, columns: int) -> Text:
@@ -151,7 +153,7 @@ class Tree:
             if at < now:
                 text.append(letter, "green")
             elif at == now:
-                text.append(letter, "reverse cyan" if not loop.ended else "red")
+                text.append(letter, "reverse cyan" if loop.status in ("running", "waiting") else "red")
             else:
                 text.append("·", "dim")
         return text

@@ -9,7 +9,7 @@ from typing import Any
 
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff"
-    "\ufff9-\ufffb\U000e0000-\U000e007f]"
+    "\ufff9-\ufffb\ufffe\uffff\U000e0000-\U000e007f]"
 )
 MARKS: Mapping[str, tuple[str, str]] = {
     "complete": ("✓", "green"),
@@ -52,12 +52,9 @@ def width(text: str) -> int:
     """How many cells of a terminal the text takes."""
     if text.isascii():
         return len(text)
-    from unicodedata import combining, east_asian_width
+    from rich.cells import cell_len  # the live tree measures with it as well
 
-    return sum(
-        0 if combining(char) or char in "\u200d\ufe0f" else 2 if east_asian_width(char) in "WF" else 1
-        for char in text
-    )
+    return cell_len(text)
 
 
 def elide(text: str, cells: int) -> str:
@@ -67,12 +64,11 @@ def elide(text: str, cells: int) -> str:
         return text
     if cells < 1:
         return ""
-    used, end = 0, 0
-    for end, char in enumerate(text):  # noqa: B007
-        used += width(char)
-        if used > cells - 1:
-            break
-    return text[:end].rstrip() + "…"
+    if text.isascii():
+        return text[: cells - 1].rstrip() + "…"
+    from rich.cells import set_cell_size
+
+    return set_cell_size(text, cells - 1).rstrip() + "…"
 
 
 def pad(text: str, cells: int) -> str:

@@ -1,0 +1,103 @@
+"""Reading a run with ls, show, tree, cost and diff, in a pipe: plain, whole, and from the documents."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from command_line import RUN, Command
+
+from kernel.document import Document
+
+pytestmark = pytest.mark.usefixtures("written")
+
+
+def test_ls_shows_each_run_on_a_line(fractal: Command) -> None:
+    head, line = fractal("ls").out.splitlines()
+    assert head.split() == ["RUN", "STATUS", "WHEN", "LOOPS", "COST", "TASK"]
+    assert line.split()[:5] == [RUN, "complete", "2025-03-01", "4", "$0.0040"]
+    assert line.endswith("Summarise the ␛[31mreports␛[0m [bold]here[/bold]")
+
+
+def test_ls_as_json_can_be_read_by_a_program(fractal: Command) -> None:
+    (run,) = json.loads(fractal("ls", "--json").out)
+    assert (run["run"], run["status"], run["loops"], run["spent"]["calls"]) == (RUN, "complete", 4, 5)
+
+
+def test_ls_without_runs_says_how_to_start_one(fractal: Command) -> None:
+    (fractal.folder / "empty").mkdir()
+    (fractal.folder / "empty" / "fractal.yaml").touch()
+    ran = fractal("-C", "empty", "ls")
+    assert (ran.exit, ran.out) == (0, "")
+    assert "fractal run" in ran.err
+    assert json.loads(fractal("-C", "empty", "ls", "--json").out) == []
+
+
+def test_show_gives_the_file_as_it_is(fractal: Command, written: list[Document]) -> None:
+    folder = fractal.folder / ".fractal" / "state" / "runs" / RUN
+    for name in (RUN, RUN[:3], f"system-{RUN}"):
+        assert fractal("show", name).out == (folder / f"system-{RUN}.md").read_text("utf-8")
+    child = f"tool-task-{RUN}-2"
+    assert fractal("show", child).out == (folder / f"{child}.md").read_text("utf-8")
+    assert fractal("show", str(folder / f"{child}.md")).out == fractal("show", child).out
+
+
+def test_a_run_that_is_not_there_is_wrong_usage(fractal: Command) -> None:
+    for command in ("show", "tree", "explain", "cost", "diff"):
+        ran = fractal(command, "zzzzzz")
+        assert (ran.exit, ran.out) == (2, "")
+        assert ran.err.startswith("fractal: there is no run zzzzzz")
+
+
+def test_tree_shows_loops_and_steps_with_their_documents(fractal: Command) -> None:
+    lines = fractal("tree", RUN).out.splitlines()
+    assert lines[0].startswith("✓ Summarise the ␛[31m")
+    assert lines[0].endswith(f"complete  $0.0040  system-{RUN}.md")
+    assert lines[1].startswith("├─ 1 ✗ bash exit 3") and lines[1].endswith(f"op-bash-{RUN}-1.md")
+    assert lines[2].startswith("├─ 2 ▲ summarise b") and lines[2].endswith(f"tool-task-{RUN}-2.md")
+    assert lines[3].startswith("└─ 3 ✓ write report.md new line")
+
+
+def test_tree_tells_what_is_missing_broken_or_linked_by_nobody(fractal: Command) -> None:
+    folder = fractal.folder / ".fractal" / "state" / "runs" / RUN
+    (folder / f"tool-task-{RUN}-2.md").write_text("not a document", "utf-8")
+    stray = folder / f"op-read-{RUN}-9.md"
+    stray.write_bytes((folder / f"op-write-{RUN}-3.md").read_bytes())
+    out = fractal("tree", RUN).out
+    assert f"✗ tool-task-{RUN}-2.md:" in out
+    assert f"not linked by any step: op-read-{RUN}-9.md" in out
+    (folder / f"tool-task-{RUN}-2.md").unlink()
+    assert "the document is missing" in fractal("tree", RUN).out
+
+
+def test_cost_adds_up_and_shows_instructions_apart(fractal: Command) -> None:
+    whole = json.loads(fractal("cost", RUN, "--json").out)
+    assert whole["total"] == {
+        "calls": 4,
+        "prompt_tokens": 2200,
+        "instruction_tokens": 610,
+        "completion_tokens": 260,
+        "usd": 0.003,
+    }
+    assert whole["charged"]["calls"] == 5
+    lines = fractal("cost", RUN).out.splitlines()
+    assert lines[0].split() == ["LOOP", "PHASE", "RUNG", "CALLS", "PROMPT", "INSTR", "REPLY", "USD"]
+    assert lines[2].split()[:4] == [f"system-{RUN}", "CHECK", "(2)", "openai/gpt-5-mini"]
+    assert lines[-2].split() == ["total", "4", "2,200", "610", "260", "$0.0030"]
+    assert lines[-1] == "charged in all: 5 calls, $0.0040 (with failed calls)"
+
+
+def test_diff_compares_what_was_kept_with_what_is_there(fractal: Command) -> None:
+    lines = fractal("diff", RUN).out.splitlines()
+    assert lines[0] == "changed report.md 9 bytes"
+    assert "-old line" in lines and "+new line" in lines
+
+
+def test_diff_says_when_a_file_was_changed_since(fractal: Command) -> None:
+    (fractal.folder / "report.md").write_text("by hand\n", "utf-8")
+    assert "+++ report.md  (changed since the run)" in fractal("diff", RUN).out
+
+
+def test_nothing_is_coloured_in_a_pipe(fractal: Command) -> None:
+    for command in ("ls", "tree", "cost", "diff", "explain"):
+        assert "\x1b" not in fractal(command, *([] if command == "ls" else [RUN])).out

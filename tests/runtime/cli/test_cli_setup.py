@@ -1,0 +1,216 @@
+"""init, doctor, config, tools, completion, and what a person says to a run."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from command_line import RUN, Command
+
+FACTS = (
+    "python",
+    "settings",
+    "workspace",
+    "sandbox",
+    "ladder",
+    "model",
+    "litellm",
+    "tools",
+    "git",
+    "terminal",
+)
+
+
+def _checks(fractal: Command, **env: str) -> dict[str, dict[str, str]]:
+    return {each["name"]: each for each in json.loads(fractal("doctor", "--json", env=env).out)}
+
+
+def test_doctor_says_of_each_thing_what_is_there_and_what_to_do(fractal: Command) -> None:
+    ran = fractal("doctor")
+    assert ran.exit == 0
+    for name in FACTS:
+        assert name in ran.out
+    checks = _checks(fractal)
+    assert sys.executable in checks["python"]["found"]
+    assert checks["model"]["state"] == "missing" and "FRACTAL_MODEL" in checks["model"]["mend"]
+    assert all(each["mend"] for each in checks.values() if each["state"] == "broken")
+
+
+def test_doctor_never_prints_a_key(fractal: Command) -> None:
+    ran = fractal("doctor", env={"OPENAI_API_KEY": "sk-very-secret-indeed"})
+    assert "OPENAI_API_KEY is set" in ran.out
+    assert "very-secret" not in ran.out + ran.err
+
+
+def test_doctor_says_which_key_a_model_lacks(fractal: Command) -> None:
+    checks = _checks(fractal, FRACTAL_MODEL="anthropic/claude-sonnet-4-5")
+    assert checks["model"]["state"] == "broken"
+    assert checks["model"]["mend"] == "set ANTHROPIC_API_KEY in the environment"
+    assert fractal("doctor", env={"FRACTAL_MODEL": "anthropic/claude-sonnet-4-5"}).exit == 3
+
+
+def _programs(fractal: Command, *names: str) -> Path:
+    """A folder with these programs and nothing else: no bwrap, no git."""
+    folder = fractal.folder / "programs"
+    folder.mkdir()
+    for name in names:
+        (folder / name).symlink_to(str(shutil.which(name)))
+    return folder
+
+
+def test_doctor_tries_the_sandbox(fractal: Command) -> None:
+    checks = _checks(fractal, PATH=str(_programs(fractal, "bash", "echo")))
+    assert checks["sandbox"]["state"] == "missing" and "bubblewrap" in checks["sandbox"]["found"]
+    assert checks["git"]["state"] == "missing"
+    off = _checks(fractal, FRACTAL_SANDBOX="'off'")
+    assert off["sandbox"]["state"] == "missing" and "without one" in off["sandbox"]["found"]
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap")
+def test_doctor_says_that_a_command_ran_in_the_sandbox(fractal: Command) -> None:
+    found = _checks(fractal)["sandbox"]
+    assert found["state"] == "missing" or found["found"].startswith("bwrap, a command ran in it")
+
+
+def test_doctor_names_a_wrong_setting_and_a_broken_tool(fractal: Command) -> None:
+    operations = fractal.folder / ".fractal" / "system" / "operations"
+    operations.mkdir(parents=True)
+    (fractal.folder / ".fractal" / "state").mkdir()
+    (operations / "mine.md").write_text("---\nname: mine\n---\n", "utf-8")
+    assert "mine.md:1: description is missing" in _checks(fractal)["tools"]["found"]
+    ran = fractal("doctor", env={"FRACTAL_RETRIES": "many"})
+    assert ran.exit == 3
+    assert "FRACTAL_*: retries" in ran.out
+
+
+def test_config_says_where_each_setting_comes_from(fractal: Command, tmp_path: Path) -> None:
+    own = tmp_path / "xdg" / "fractal"
+    own.mkdir(parents=True)
+    (own / "fractal.yaml").write_text("retries: 1\nquestions: 5\n", "utf-8")
+    (fractal.folder / "fractal.yaml").write_text("retries: 3\n", "utf-8")
+    env = {"FRACTAL_FUSE": "never", "XDG_CONFIG_HOME": str(tmp_path / "xdg")}
+    found = json.loads(fractal("config", "--json", env=env).out)
+    assert found["retries"] == {"value": 3, "source": str(fractal.folder / "fractal.yaml")}
+    assert found["questions"] == {"value": 5, "source": str(own / "fractal.yaml")}
+    assert found["fuse"] == {"value": "never", "source": "FRACTAL_FUSE"}
+    assert found["usd"]["source"] == "default"
+    assert fractal("config", "retries", env=env).out == "3\n"
+    assert fractal("config", "fuse", env=env).out == "never\n"
+    assert fractal("config", "nope").exit == 2
+
+
+def test_init_makes_a_workspace_that_runs_are_kept_in(fractal: Command) -> None:
+    ran = fractal("init", "new")
+    new = fractal.folder / "new"
+    assert (ran.exit, ran.out) == (0, "")
+    assert (new / "system" / "pattern.md").is_file()
+    assert (new / "state").stat().st_mode & 0o777 == 0o700
+    assert "/state/*" in (new / ".gitignore").read_text()
+    assert str(new / "state") in fractal("-C", "new", "ls").err
+
+
+def test_the_settings_that_init_writes_name_everything_and_set_nothing(fractal: Command) -> None:
+    import yaml
+
+    from runtime.config import Config
+
+    fractal("init", "new")
+    text = (fractal.folder / "new" / "fractal.yaml").read_text("utf-8")
+    assert yaml.safe_load(text) is None
+    told = yaml.safe_load(
+        "\n".join(
+            line[2:]
+            for line in text.splitlines()
+            if line.startswith("# ") and ": " in line and line[2:].split(":")[0] in Config.model_fields
+        )
+    )
+    assert Config.model_validate(told) == Config()
+    assert set(told) == set(Config.model_fields)
+
+
+def test_init_overwrites_nothing(fractal: Command) -> None:
+    (fractal.folder / "system").mkdir()
+    (fractal.folder / "system" / "pattern.md").write_text("mine", "utf-8")
+    (fractal.folder / "fractal.yaml").write_text("retries: 1\n", "utf-8")
+    (fractal.folder / ".gitignore").write_text("*.pyc\n", "utf-8")
+    for _ in range(2):
+        assert fractal("init").exit == 0
+    assert (fractal.folder / "system" / "pattern.md").read_text() == "mine"
+    assert (fractal.folder / "fractal.yaml").read_text() == "retries: 1\n"
+    assert (fractal.folder / ".gitignore").read_text().splitlines() == [
+        "*.pyc",
+        "/state/*",
+        "!/state/README.md",
+    ]
+
+
+def test_tools_lists_shows_and_checks_the_catalogue(fractal: Command) -> None:
+    assert "read(path, lines?)" in fractal("tools", "ls").out
+    about = {each["name"]: each for each in json.loads(fractal("tools", "ls", "--json").out)}
+    assert about["write"]["effects"] == ["write"]
+    assert fractal("tools", "show", "read").out.startswith("---\nname: read")
+    unknown = fractal("tools", "show", "raed")
+    assert (unknown.exit, "read" in unknown.err) == (2, True)
+    assert fractal("tools", "check").exit == 0
+
+
+def test_tools_check_finds_what_is_malformed_or_missing(fractal: Command) -> None:
+    system = fractal.folder / ".fractal" / "system"
+    (fractal.folder / ".fractal" / "state").mkdir(parents=True)
+    (system / "operations").mkdir(parents=True)
+    (system / "tools" / "mine").mkdir(parents=True)
+    (system / "operations" / "gone.md").write_text(
+        "---\nname: gone\ndescription: x\nrun: 'python: runtime.operations.nowhere:gone'\n---\n", "utf-8"
+    )
+    (system / "operations" / "torn.md").write_text("---\nname: [\n---\n", "utf-8")
+    (system / "tools" / "mine" / "pattern.md").write_text(
+        "---\nname: mine\ndescription: x\nrun: 'command: ./go.py'\n---\n", "utf-8"
+    )
+    ran = fractal("tools", "check")
+    assert ran.exit == 1
+    assert "torn.md:" in ran.out and "not YAML" in ran.out
+    assert "gone.md: run: No module named" in ran.out
+    assert "there is no program go.py beside it" in ran.out
+    assert "left out: " in fractal("tools", "show", "torn").err
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_completion_script_is_printed(fractal: Command, shell: str) -> None:
+    ran = fractal("completion", shell)
+    assert ran.exit == 0
+    assert "_FRACTAL_COMPLETE" in ran.out
+
+
+@pytest.mark.usefixtures("written")
+def test_commands_and_runs_can_be_completed(fractal: Command) -> None:
+    env = {"_FRACTAL_COMPLETE": "bash_complete", "COMP_WORDS": "fractal ex", "COMP_CWORD": "1"}
+    assert "explain" in fractal(env=env).out
+    env |= {"COMP_WORDS": f"fractal show {RUN[:2]}", "COMP_CWORD": "2"}
+    assert RUN in fractal(env=env).out
+
+
+@pytest.mark.usefixtures("written")
+def test_feedback_is_kept_with_the_run(fractal: Command) -> None:
+    assert fractal("feedback", RUN, "bad", "too", "long").exit == 0
+    (path,) = fractal.folder.glob(f".fractal/state/runs/{RUN}/inbox/*-feedback.json")
+    kept = json.loads(path.read_text("utf-8"))
+    assert (kept["good"], kept["why"]) == (False, "too long")
+    assert fractal("feedback", RUN, "fine").exit == 2
+
+
+@pytest.mark.usefixtures("written")
+def test_a_run_that_has_ended_hears_nothing_more(fractal: Command) -> None:
+    for words in (["answer", RUN, "x"], ["approve", RUN], ["reject", RUN], ["cancel", RUN]):
+        ran = fractal(*words)
+        assert ran.exit == 2
+        assert "has ended (complete)" in ran.err
+
+
+@pytest.mark.usefixtures("written")
+def test_the_prompt_of_an_ended_document_is_none(fractal: Command) -> None:
+    ran = fractal("prompt", RUN)
+    assert (ran.exit, ran.out) == (2, "")
+    assert "no further prompt" in ran.err

@@ -1,0 +1,136 @@
+"""Why a run went as it did can be told from its documents alone, each answer with its place."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from command_line import MODEL, RUN, Command, write_run
+
+from kernel.document import Document, Note
+from runtime.cli.reasons import Reason, reasons
+
+ROOT = f"system-{RUN}"
+CHILD = f"tool-task-{RUN}-2"
+
+
+@pytest.fixture
+def documents(written: list[Document]) -> list[Document]:
+    return written
+
+
+def _of(found: list[Reason], question: str) -> Reason:
+    (one,) = [reason for reason in found if reason.question == question]
+    return one
+
+
+def test_why_the_task_was_understood_so(documents: list[Document]) -> None:
+    one = _of(reasons(documents, ROOT), "Why this task?")
+    assert 'was read as "Summarise both reports into report.md", by openai/gpt-5-mini' in one.answer
+    assert "because: there are two reports (from folder)" in one.answer
+    assert one.source == f"{ROOT}.md §1 resolved task"
+
+
+def test_why_this_plan(documents: list[Document]) -> None:
+    one = _of(reasons(documents, ROOT), "Why this plan?")
+    assert one.answer.splitlines() == [
+        "write what is known, said openai/gpt-5-mini",
+        "rationale: the picture cannot be read",
+        "confidence: medium",
+        "it is attempt 2; what earlier ones learned was known",
+    ]
+    assert one.source == f"{ROOT}.md §2 approach"
+
+
+def test_why_each_step_with_its_tool_and_its_needs(documents: list[Document]) -> None:
+    found = reasons(documents, ROOT)
+    assert "of an earlier attempt (attempt 1)" in _of(found, "Why step 1?").answer
+    third = _of(found, "Why step 3?")
+    assert third.answer.startswith('planned as write {"path": "report.md"')
+    assert "after step 1" in third.answer
+    assert "its arguments were filled in when it was reached, by openai/gpt-5-mini" in third.answer
+    assert third.source == f"{ROOT}.md §2 step 3"
+    assert "its loop tool-task-7f3kq2-2 ended escalated" in _of(found, "Why is step 2 failed?").answer
+
+
+def test_one_step_is_told_in_full(documents: list[Document]) -> None:
+    found = reasons(documents, ROOT, 3)
+    assert _of(found, "What did step 3 give?").answer == "done, said tool:write: wrote report.md"
+    recorded = _of(found, "What is recorded of step 3?")
+    assert json.loads(recorded.answer)["touched"][0]["before"] == "b0"
+    assert recorded.section == "§3 step 3 evidence"
+
+
+def test_why_this_rung_answered_and_lower_ones_did_not(documents: list[Document]) -> None:
+    one = _of(reasons(documents, ROOT), "Why openai/gpt-5-mini for PLAN?")
+    assert one.answer == (
+        "reflex did not: no procedure fits; openai/gpt-5-mini answered in 1 call (1,000 tokens, USD 0.001)"
+    )
+    assert one.source == f"{ROOT}.md §0 rungs"
+
+
+def test_why_this_verdict_by_criteria_before_and_after(documents: list[Document]) -> None:
+    one = _of(reasons(documents, ROOT), "Why this verdict?")
+    assert one.answer.splitlines() == [
+        "openai/gpt-5-mini accepted it (ACCEPT)",
+        'criterion {"file": "report.md", "has": "new"} holds now (9 bytes, matched \'new\'); '
+        "before the first step it did not hold",
+        "issues:",
+        "- the second report is missing",
+    ]
+
+
+def test_why_a_retry(documents: list[Document]) -> None:
+    one = _of(reasons(documents, ROOT), "Why a retry after attempt 1?")
+    assert one.answer.startswith("learned: the second report is a picture\nit had tried: read everything")
+    assert one.source == f"{ROOT}.md §2 attempt 1"
+
+
+def test_why_a_loop_has_its_budget(documents: list[Document]) -> None:
+    assert "60 calls, 400,000 tokens" in _of(reasons(documents, ROOT), "Why this budget?").answer
+    share = _of(reasons(documents, CHILD), "Why this budget?")
+    assert share.answer.startswith(f"its share of what {ROOT} had left, less a call kept for CHECK: 20 calls")
+    assert share.source == f"{ROOT}.md §3 step 2 share"
+
+
+def test_why_a_child_was_there_and_why_it_ended(documents: list[Document]) -> None:
+    found = reasons(documents, CHILD)
+    assert _of(found, "Why this loop?").answer == f"its parent gave it the task ({ROOT}.md, step 2)"
+    end = _of(found, "Why did it end escalated?")
+    assert end.answer == "it is a picture\nopen question: Is there a text of it?"
+
+
+def test_why_it_waits(documents: list[Document]) -> None:
+    root = documents[0].having(status="waiting", waiting={"for": "person", "question": "Which one?"})
+    root = root.with_notes(1, Note("question", "Which one?", MODEL))
+    one = _of(reasons([root, *documents[1:]], ROOT), "Why does it wait?")
+    assert one.answer == "for a person: Which one?, asked by openai/gpt-5-mini"
+
+
+def test_an_unverified_success_says_so(documents: list[Document]) -> None:
+    root = replace(documents[0], meta=replace(documents[0].meta, unverified=True))
+    assert "unverified: " in _of(reasons([root], ROOT), "Why this verdict?").answer
+
+
+def test_a_document_that_has_only_begun_can_be_explained(documents: list[Document]) -> None:
+    root = Document(
+        documents[0].meta, {1: replace(documents[0].section(1), notes=documents[0].section(1).notes[:1])}
+    )
+    assert _of(reasons([root], ROOT), "Why this task?").answer.startswith("as given: ")
+
+
+def test_the_command_prints_answers_with_their_places(fractal: Command) -> None:
+    write_run(fractal.folder)
+    out = fractal("explain", RUN).out
+    assert f"— {ROOT} —" in out and f"— {CHILD} —" in out
+    assert "Why this plan?\n  write what is known, said openai/gpt-5-mini\n" in out
+    assert f"  ← {ROOT}.md §2 approach\n" in out
+    assert "\x1b" not in out
+    step = fractal("explain", RUN, "3").out
+    assert step.startswith("Why step 3?") and "Why this plan?" not in step
+    found = json.loads(fractal("explain", CHILD, "--json").out)
+    assert {each["loop"] for each in found} == {CHILD}
+    ran = fractal("explain", RUN, "7")
+    assert (ran.exit, ran.out) == (2, "")
+    assert f"{ROOT} has no step 7; its steps: 1, 2, 3" in ran.err

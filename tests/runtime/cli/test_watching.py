@@ -1,0 +1,98 @@
+"""Plain lines and JSON lines: what a pipe gets."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+from command_line import environment
+
+from kernel.events import Event
+from runtime.cli.view import JsonLines, PlainLines, Quiet, summary, view
+
+RUN = "7f3kq2"
+
+
+def _event(kind: str, parent: str = "", **data: object) -> Event:
+    loop = f"tool-task-{RUN}-2" if parent else f"system-{RUN}"
+    return Event(kind, RUN, loop, parent, "system", "task", data)  # type: ignore[arg-type]
+
+
+def test_a_pipe_gets_plain_lines_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with PlainLines() as watch:
+        watch(_event("run_started", task="count\nthe \x1b[31mwords"))
+        watch(_event("phase_finished", phase="plan", attempt=1, gate="PROCEED"))
+        watch(_event("step_started", f"system-{RUN}", step=1, tool="read", args={"path": "a.txt"}))
+        watch(_event("step_finished", f"system-{RUN}", step=1, tool="read", state="done", result="x\ny"))
+        watch(_event("warning", message="mind the gap"))
+        watch(
+            _event("run_finished", status="complete", spent={"calls": 1, "prompt_tokens": 900, "seconds": 2})
+        )
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.splitlines() == [
+        "run 7f3kq2: count the ␛[31mwords",
+        "PLAN: PROCEED",
+        "[2] step 1 read a.txt",
+        "[2] step 1: done → x y",
+        "warning: mind the gap",
+        "run 7f3kq2: complete, 1 call, 900 tokens, $0, 2.0 s",
+    ]
+
+
+def test_json_is_one_typed_event_a_line_on_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    watch = JsonLines()
+    watch(_event("run_started", task="a\u2028b\x1b \ud800"))
+    watch(_event("run_finished", status="complete", exit=0))
+    out, err = capsys.readouterr()
+    first, last = (json.loads(line) for line in out.splitlines())
+    assert err == ""
+    assert first["v"] == 1 and first["kind"] == "run_started" and first["ts"].endswith("Z")
+    assert first["data"]["task"] == "a\u2028b\x1b \ud800"
+    assert out.isprintable() or "\x1b" not in out
+    assert last["data"] == {"status": "complete", "exit": 0}
+
+
+def test_a_run_goes_on_when_nobody_reads_its_events_any_more() -> None:
+    code = (
+        "import os, sys\nfrom kernel.events import Event\nfrom runtime.cli.view import JsonLines\n"
+        "watch = JsonLines()\n"
+        "for n in range(3000): watch(Event('warning', 'r', data={'message': 'x' * 100}))\n"
+        "sys.stderr.write('went on\\n')\nos._exit(0)"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == "went on\n"
+
+
+def test_quiet_says_warnings_only(capsys: pytest.CaptureFixture[str]) -> None:
+    watch = view(quiet=True)
+    assert isinstance(watch, Quiet)
+    watch(_event("run_started", task="x"))
+    watch(_event("warning", message="w"))
+    assert capsys.readouterr().err == "warning: w\n"
+
+
+def test_ci_and_no_color_get_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True  # type: ignore[method-assign]
+    monkeypatch.setattr(sys, "stderr", terminal)
+    for name in ("CI", "NO_COLOR"):
+        monkeypatch.setenv("TERM", "xterm-256color")
+        monkeypatch.setenv(name, "1")
+        assert isinstance(view(), PlainLines)
+        monkeypatch.delenv(name)
+
+
+def test_a_run_without_calls_is_summed_up_without_figures_of_models() -> None:
+    assert summary({"calls": 0, "seconds": 0.2}) == "0 calls, 0.2 s"
