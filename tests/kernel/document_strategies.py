@@ -4,12 +4,33 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from kernel.document import STATUSES, STEP_STATES, Document, Fold, Meta, Note, Section, Step
+from kernel.errors import DocumentError
+from kernel.markdown import parse
+
+PAGE = Path(__file__).parents[2] / "docs" / "reading-a-document.md"
+HEAD = '---\nformat: 1\nid: "system-a"\nrun: "a"\nphase: "do"\n---\n# State: system-a\n\n'
+LONG = "line\n" * 40
+
+
+def the_example() -> str:
+    """The document that docs/reading-a-document.md shows."""
+    return PAGE.read_text(encoding="utf-8").split("````markdown\n")[1].split("````")[0]
+
+
+def refusal(text: str | bytes) -> str:
+    """What is said of a document, run/a.md, that cannot be read."""
+    with pytest.raises(DocumentError) as error:
+        parse(text if isinstance(text, bytes) else text.encode(), "run/a.md")
+    return str(error.value)
+
 
 BITS = (
     *("\r", "\n", "\n\n", "\r\n", "\0", "`", "```", "````", "~~~", "~~~~", "~~~text", "~~~text esc"),

@@ -1,44 +1,21 @@
-"""The state document: whatever stands in it comes back, torn or edited; what cannot be read is refused."""
+"""The state document: whatever stands in it comes back, torn tails and all, in a time that fits its size."""
 
 from __future__ import annotations
 
 import json
-import random
 import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import yaml
-from document_strategies import BITS, TEXT, documents, steps, trying
+from document_strategies import HEAD, LONG, documents, refusal, steps, the_example, trying
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel.document import EMPTY, Document, Fold, Meta, Note, Section, Step
-from kernel.errors import DocumentError
 from kernel.markdown import committed, parse, render, render_steps
-
-PAGE = Path(__file__).parents[2] / "docs" / "reading-a-document.md"
-HEAD = '---\nformat: 1\nid: "system-a"\nrun: "a"\nphase: "do"\n---\n# State: system-a\n\n'
-LONG = "line\n" * 40
-
-
-def the_example() -> str:
-    """The document that docs/reading-a-document.md shows."""
-    return PAGE.read_text(encoding="utf-8").split("````markdown\n")[1].split("````")[0]
-
-
-def a_document(text: str) -> Document:
-    return parse((HEAD + text).encode())
-
-
-def refusal(text: str | bytes) -> str:
-    with pytest.raises(DocumentError) as error:
-        parse(text if isinstance(text, bytes) else text.encode(), "run/a.md")
-    return str(error.value)
-
 
 # ---- round trip -------------------------------------------------------------------------------------------
 
@@ -259,206 +236,6 @@ def test_the_record_of_a_step_does_not_change_with_its_plan():
 
     assert edited.planned[1].args == {"path": "a", "content": LONG.replace("line", "other")}
     assert edited.steps[1] == done
-
-
-# ---- a person's edits -------------------------------------------------------------------------------------
-
-
-def test_plain_text_under_a_heading_is_a_persons_note():
-    document = a_document(
-        "## §1 UNDERSTAND\n\n### Answer\n\nYes, in old/.  \nAlso *this*: 3 < 4\n\nand that.\n\n\n"
-        "### open · kernel\n\n> x\n"
-    )
-
-    assert document.section(1).notes == (
-        Note("answer", "Yes, in old/.\nAlso *this*: 3 < 4\n\nand that.", "person"),
-        Note("open", "x", "kernel"),
-    )
-
-
-@trying(200)
-@given(TEXT.filter(lambda text: "\r" not in text and "\ud800" not in text and "\udfff" not in text))
-def test_whatever_a_person_types_under_a_heading_is_read_or_refused(text: str):
-    try:
-        raw = (HEAD + "## §1 UNDERSTAND\n\n### answer\n" + text).encode("utf-8", "replace")
-        assert parse(raw).section(1).notes[0].key == "answer"
-    except DocumentError as error:
-        assert re.match(r"document:\d+: ", str(error))
-
-
-def test_plain_text_ends_where_the_steps_begin():
-    document = a_document(
-        "## §2 PLAN\n\n### approach\nDo this:\n- [ ] 1. buy milk\n- [ ] 1. planned read `{}`\n"
-    )
-
-    assert document.text(2, "approach") == "Do this:\n- [ ] 1. buy milk"
-    assert document.planned == {1: Step(1, "planned", "read", {})}
-
-
-def test_a_person_may_change_what_a_step_does_and_how_it_stands():
-    text = (
-        the_example()
-        .replace("- [x] 1. done", "- [x] 1. planned")
-        .replace('"old": "teh"', '"old":"Teh"')
-        .replace("    replaced 1 occurrence in notes.txt", "    replaced 2\n\n    occurrences")
-        .replace("    > Write a summary of notes.txt.", "    >Write\n    > less.")
-        .replace(" · needs 2\n  - what", " · needs 1,2\n  - what")
-    )
-
-    document = parse(text.encode())
-
-    assert document.steps[1].state == "planned"
-    assert document.planned[1].args == {"path": "notes.txt", "old": "Teh", "new": "the"}
-    assert document.steps[1].result == "replaced 2\n\noccurrences"
-    assert document.planned[3].what == "Write\nless." and document.planned[3].needs == (1, 2)
-
-
-def test_a_person_may_leave_quotes_and_defaults_of_the_frontmatter_away():
-    document = parse(
-        b"---\nformat: 1\nid: system-7f3\nrun: 7f3kq2\n\nstatus: ready\ncreated: 2025-01-02T03:04:05Z\n---\n"
-    )
-
-    assert document == Document(Meta("system-7f3", "7f3kq2", created="2025-01-02T03:04:05Z"))
-
-
-# ---- refusals ---------------------------------------------------------------------------------------------
-
-REFUSED = [
-    ("", 1, "the first line of a state document is ---"),
-    ("hello\n", 1, "the first line of a state document is ---"),
-    ("---\nid: 1\n", 3, "never closed; add a line ---"),
-    ("---\nid\n---\n", 2, "a line of the frontmatter is `key: JSON`"),
-    ('---\nrun: "a"\nrun: "b"\n---\n', 3, "run stands twice, first in line 2"),
-    ('---\nrun: "a\n---\n', 2, "not JSON"),
-    ("---\nx: " + "[" * 100_000 + "\n---\n", 2, "not JSON"),
-    ('---\nid: "a"\nrun: "a"\n---\n', 1, "has no format"),
-    ('---\nformat: 1\nid: "a"\n---\n', 1, "has no run"),
-    ('---\nformat: 2\nid: "a"\nrun: "a"\n---\n', 2, "reads up to 1; install a newer one"),
-    ('---\nformat: true\nid: "a"\nrun: "a"\n---\n', 2, "format cannot be true"),
-    ('---\nformat: 1\nid: 7\nrun: "a"\n---\n', 3, "id cannot be 7"),
-    *(
-        (HEAD.replace('phase: "do"', line), 5, said)
-        for line, said in [
-            ("status: odd", 'status cannot be "odd"; one of cancelled, complete'),
-            ("phase: 3", "phase cannot be 3"),
-            ("attempt: -1", "attempt cannot be -1"),
-            ("attempt: 1" + "0" * 30, "attempt cannot be 1000"),
-            ("attempt: 1" + "0" * 5000, "attempt cannot be"),
-            ("depth: true", "depth cannot be true"),
-            ("unverified: 1", "unverified cannot be 1"),
-            ("rungs: [1, 2]", "rungs cannot be [1, 2]"),
-            ("rungs: {}", "rungs cannot be {}"),
-            ("waiting: []", "waiting cannot be []"),
-            ('spent: {"usd": "much"}', 'spent has usd: "much", which is not a number'),
-            ('budget: {"calls": [1]}', "budget has calls: [1], which is not a number"),
-        ]
-    ),
-    *(
-        (HEAD + "## §2 PLAN\n" + text, line, said)
-        for text, line, said in [
-            ("a person's words\n", 10, "under a heading such as ### answer"),
-            ("## §2 DO\n", 10, "§2 is PLAN, not DO"),
-            ("## §9 PLAN\n", 10, "not understood"),
-            ("</details>\n", 10, "without <details>"),
-            ("<details>\n### x\n", 11, "comes <summary>attempt N · decision"),
-            ("<details>\n<summary>attempt 1 · RETRY</summary>\n", 12, "never closed; add a line </details>"),
-            ("<details>\n<summary>attempt 1 · RETRY</summary>\n## §3 DO\n", 12, "still open"),
-            ("<details>\n<summary>attempt 1 · RETRY</summary>\n- [ ] 1. planned x\n", 12, "only notes"),
-            ("<details>\n<summary>attempt 1 · RETRY</summary>\n<details>\n", 12, "close the first"),
-            ("- [ ] 1. nearly read `{}`\n", 10, "a step cannot be 'nearly'; one of done, failed"),
-            ("- [ ] 1. planned read {}\n", 10, "a step is written - [ ] 1. planned tool"),
-            ("- [ ] 0. planned read\n", 10, "a step is written"),
-            ("- [ ] 1" + "0" * 30 + ". planned read\n", 10, "a step is written"),
-            ("- [ ] 1. planned read `{nope}`\n", 10, "not JSON: '{nope}'"),
-            ('- [ ] 1. planned `"\\q"` `{}`\n', 10, "not JSON"),
-            ('- [ ] 1. planned x `{"a": ' + "[" * 100_000 + "}`\n", 10, "not JSON"),
-            ("- [ ] 1. planned read\n- [ ] 1. planned list\n", 11, "step 1 stands twice in §2"),
-            ("- [ ] 1. planned read\n  - args path as before\n", 11, "path is said to be as before"),
-            ("- [ ] 1. planned read\n  - what:\nplain\n", 11, "indented by four blanks, belongs below"),
-            ('- [ ] 1. planned read\n  - share: `{"usd": []}`\n', 11, "share has usd: [], which is not"),
-            ("- [ ] 1. planned read\n  - evidence: `{1}`\n", 11, "not JSON"),
-            ("- [ ] 1. planned read\n  - what:\n    ~~~text\n    a\nb\n    ~~~\n", 14, "lost its indent"),
-            ("### task · person\n\n~~~text\nabc\n", 12, "never closed; add a line '~~~'"),
-            ('### task · person · from `"\\q"`\n\n> x\n', 10, "not JSON"),
-        ]
-    ),
-    (HEAD + "### task · person\n\n> x\n", 9, "before the first section heading"),
-    (HEAD + "- [ ] 1. planned read\n", 9, "before the first section heading"),
-]
-
-
-@pytest.mark.parametrize(("text", "line", "said"), REFUSED)
-def test_a_refusal_names_file_line_and_mend(text: str, line: int, said: str):
-    message = refusal(text)
-
-    assert message.startswith(f"run/a.md:{line}: ")
-    assert said in message
-    assert len(message) < 400 and "\n" not in message
-
-
-def test_text_that_is_not_utf8_is_refused_with_its_line():
-    assert (
-        refusal((HEAD + "caf\xe9").encode("latin-1")) == "run/a.md:9: not UTF-8 text; save the file as UTF-8"
-    )
-
-
-# ---- anything at all --------------------------------------------------------------------------------------
-
-
-def reads_or_refuses(raw: bytes) -> None:
-    try:
-        document = parse(raw)
-    except DocumentError as error:
-        assert re.match(r"document:\d+: ", str(error))
-    else:
-        assert parse(render(document)) == document or "NaN" in raw.decode()
-
-
-@trying(90)
-@given(st.binary(max_size=80), st.lists(st.sampled_from(BITS)).map("".join))
-def test_any_bytes_are_read_or_refused(raw: bytes, text: str):
-    reads_or_refuses(raw)
-    reads_or_refuses(HEAD.encode() + raw)
-    reads_or_refuses((HEAD + "## §3 DO\n" + text).encode("utf-8", "replace"))
-
-
-@trying(90)
-@given(documents(), st.randoms(use_true_random=False))
-def test_a_document_that_was_damaged_is_read_or_refused(document: Document, chance: random.Random):
-    for raw in (render(document), the_example().encode()):
-        for _ in range(6):
-            reads_or_refuses(_damaged(raw, chance))
-
-
-def _damaged(raw: bytes, chance: random.Random) -> bytes:
-    lines = raw.split(b"\n")
-    at, other = chance.randrange(len(lines)), chance.randrange(len(lines))
-    kind = chance.randrange(6)
-    if kind == 0:
-        del lines[at]
-    elif kind == 1:
-        lines.insert(at, lines[other])
-    elif kind == 2:
-        lines[at], lines[other] = lines[other], lines[at]
-    elif kind == 3:
-        lines[at] = chance.choice(BITS).encode("utf-8", "replace") + lines[at]
-    elif kind == 4:
-        start = chance.randrange(len(raw))
-        return raw[:start] + raw[start + chance.randrange(1, 9) :]
-    else:
-        start = chance.randrange(len(raw))
-        return (
-            raw[:start]
-            + chance.choice([b"1", b"`", b"{", b"}", b'"', b"~", b"\0", b"9" * 5000])
-            + raw[start:]
-        )
-    return b"\n".join(lines)
-
-
-def test_numbers_that_json_does_not_know_are_read_and_written_alike():
-    text = HEAD + '## §3 DO\n- [x] 1. done calc `{"x": NaN, "y": -Infinity}`\n'
-
-    assert b'`{"x": NaN, "y": -Infinity}`' in render(parse(text.encode()))
 
 
 # ---- size and time ----------------------------------------------------------------------------------------
