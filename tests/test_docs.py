@@ -31,6 +31,7 @@ from kernel.errors import Exit
 from kernel.events import Event
 from runtime.config import Config
 from runtime.fractal import Fractal, RunResult
+from runtime.ladder import build
 
 sys.path.insert(0, str(ROOT / "scripts"))
 import make_docs
@@ -166,8 +167,12 @@ def test_the_blocks_of_a_page_run_and_print_what_it_shows(page, tmp_path):
     [each for page in PAGES for each in blocks(page) if each.text.startswith("# fractal.yaml")],
     ids=lambda block: block.where,
 )
-def test_settings_that_a_page_shows_load(block):
-    Config.model_validate(yaml.safe_load(block.text))
+def test_settings_that_a_page_shows_load_and_make_a_ladder(block, tmp_path):
+    config = Config.model_validate(yaml.safe_load(block.text))
+    rungs = [each for each in config.ladder if not each.model.startswith("llama:")]  # no model file is here
+    ladder = build(config.model_copy(update={"ladder": tuple(rungs)}), [ROOT / "system"], tmp_path)
+    assert len(ladder) == len(rungs) or len(ladder) == 3
+    assert all(getattr(rung, "price", 0) is not None for rung in ladder)
 
 
 def test_what_is_not_run_says_why_and_is_little():
