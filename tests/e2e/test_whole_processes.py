@@ -1,0 +1,157 @@
+"""The command as people run it: whole processes, a real provider on loopback, exit codes, Ctrl-C, kill."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llm_server import Answer, LlmServer
+
+from kernel.document import Document
+from kernel.errors import Exit
+from runtime.fractal import Fractal
+
+needs_litellm = pytest.mark.skipif(importlib.util.find_spec("litellm") is None, reason="litellm is not installed")
+PLAN = {
+    "task": "write a.txt",
+    "context": [],
+    "approach": "write it",
+    "confidence": "high",
+    "steps": [{"tool": "write", "args": {"path": "a.txt", "content": "one\n"}}],
+    "success": [{"file": "a.txt", "has": "one"}],
+}
+CHECK = {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": "a.txt holds one line"}
+
+
+def environment(**more: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
+    return {**kept, "NO_COLOR": "1", "OPENAI_API_KEY": "sk-test-0123456789", **more}
+
+
+def fractal(folder: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from runtime.cli import main; main()", "-C", str(folder), *words]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=100, env=environment(**more), stdin=subprocess.DEVNULL
+    )
+
+
+def answer(body: Any) -> Answer:
+    text = "\n".join(message["content"] for message in body["messages"])
+    return Answer(json.dumps(CHECK if "# CHECK" in text else PLAN))
+
+
+def settings(folder: Path, server: LlmServer, **more: Any) -> None:
+    rung = {"model": "openai/gpt-4o-mini", "api_base": server.url, "timeout": 10, "options": {"retries": 1, "backoff": 0.05}}
+    values = {"ladder": [rung | more], "usd": 1.0}
+    (folder / "fractal.yaml").write_text(json.dumps(values))
+
+
+def newest(folder: Path) -> Document:
+    runs = Fractal(folder).runs()
+    return Fractal(folder).document(runs[0].run)
+
+
+@needs_litellm
+def test_a_model_behind_http_does_a_task_and_its_cost_is_told(tmp_path: Path, llm_server: LlmServer) -> None:
+    settings(tmp_path, llm_server)
+    llm_server.always(answer)
+    ran = fractal(tmp_path, "run", "write one line into a.txt")
+    assert (ran.returncode, ran.stdout) == (Exit.ACCEPTED, "a.txt holds one line\n"), ran.stderr
+    assert (tmp_path / "a.txt").read_text() == "one\n"
+    spent = newest(tmp_path).meta.spent
+    assert spent["calls"] == llm_server.count == 2
+    assert spent["prompt_tokens"] == 200
+    assert spent["usd"] > 0
+
+
+@needs_litellm
+@pytest.mark.parametrize(
+    ("status", "exit_code", "says"),
+    [(401, Exit.CONFIGURATION, "OPENAI_API_KEY"), (429, Exit.PROVIDER, "failed 2 times"), (500, Exit.PROVIDER, "failed 2 times")],
+)
+def test_a_provider_that_fails_leaves_a_run_that_can_go_on(
+    tmp_path: Path, llm_server: LlmServer, status: int, exit_code: Exit, says: str
+) -> None:
+    settings(tmp_path, llm_server)
+    llm_server.always(lambda body: Answer(status=status))
+    ran = fractal(tmp_path, "run", "write one line into a.txt")
+    assert ran.returncode == exit_code, ran.stderr
+    assert says in ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert "resume" in ran.stderr
+    llm_server.always(answer)
+    again = fractal(tmp_path, "resume")
+    assert (again.returncode, again.stdout) == (Exit.ACCEPTED, "a.txt holds one line\n"), again.stderr
+
+
+@needs_litellm
+def test_a_killed_run_repeats_no_finished_call(tmp_path: Path, llm_server: LlmServer) -> None:
+    settings(tmp_path, llm_server)
+    llm_server.always(lambda body: Answer(delay=30) if "# CHECK" in json.dumps(body) else answer(body))
+    command = [sys.executable, "-c", "from runtime.cli import main; main()", "-C", str(tmp_path), "run", "write a.txt"]
+    process = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    llm_server.wait_for(2, 60)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert newest(tmp_path).meta.status == "running"
+    llm_server.always(answer)
+    again = fractal(tmp_path, "resume")
+    assert again.returncode == Exit.ACCEPTED, again.stderr
+    assert llm_server.count == 3  # PLAN once; CHECK, which was in flight, twice
+    assert newest(tmp_path).meta.spent["calls"] == 3
+
+
+def test_ctrl_c_saves_and_names_the_command_that_goes_on(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "from runtime.cli import main; main()", "-C", str(tmp_path)]
+    process = subprocess.Popen(
+        [*command, "run", "--model", "mailbox", "think about it"],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        text=True,
+    )
+    mailbox = tmp_path / ".fractal" / "state" / "mailbox"
+    end = time.monotonic() + 30
+    while not list(mailbox.glob("*.md")):
+        assert time.monotonic() < end and process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=20)
+    assert process.returncode == Exit.INTERRUPTED
+    assert "resume" in told and "Traceback" not in told
+    assert newest(tmp_path).meta.status == "interrupted"
+
+
+def test_what_no_reflex_covers_waits_and_says_how_to_set_a_model(tmp_path: Path) -> None:
+    ran = fractal(tmp_path, "run", "write a sonnet about rivers", OPENAI_API_KEY="")
+    assert ran.returncode == Exit.WAITING
+    assert ran.stdout == ""
+    assert "FRACTAL_MODEL" in ran.stderr or "--model" in ran.stderr
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps([{"phase": "check", "reply": CHECK}, {"phase": ["understand"], "reply": {"task": "x"}}, {"reply": PLAN, "times": 9}]))
+    again = fractal(tmp_path, "resume", "--model", f"scripted:{script}")
+    assert (again.returncode, again.stdout) == (Exit.ACCEPTED, "a.txt holds one line\n"), again.stderr
+
+
+def test_an_answer_in_other_words_lets_a_reflex_do_it(tmp_path: Path) -> None:
+    fractal(tmp_path, "run", "tot up two and two for me", OPENAI_API_KEY="")
+    run = Fractal(tmp_path).runs()[0].run
+    fractal(tmp_path, "answer", run, "what is 2 + 2")
+    again = fractal(tmp_path, "resume", run, OPENAI_API_KEY="")
+    assert (again.returncode, again.stdout.strip()) == (Exit.ACCEPTED, "4"), again.stderr
+
+
+def test_an_unknown_price_is_refused_before_anything_is_spent(tmp_path: Path) -> None:
+    ran = fractal(tmp_path, "run", "--model", "openai/no-such-model-x", "think")
+    assert ran.returncode == Exit.CONFIGURATION
+    assert "price" in ran.stderr
+    assert not Fractal(tmp_path).runs()
