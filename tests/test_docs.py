@@ -220,6 +220,8 @@ def test_tables_written_by_hand_list_what_the_code_has():
     assert rows("commands.md", "exit code") == [str(int(code)) for code in Exit]
     assert sorted(rows("events.md", "field")) == sorted(each.name for each in fields(Event))
     assert sorted(rows("python-api.md", "field")) == sorted(each.name for each in fields(RunResult))
+    methods = re.findall(r"^\| `(\w+)\(", (ROOT / "docs/python-api.md").read_text("utf-8"), re.M)
+    assert [name for name in methods if not callable(getattr(Fractal, name, None))] == []
     arguments = list(inspect.signature(Fractal).parameters)
     assert rows("python-api.md", "argument") == arguments
 
