@@ -13,7 +13,7 @@ from kernel.errors import OperationFailed
 
 LONGEST = 8_000
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
-_ALLOW = "private addresses are not fetched (settings: fetch: {allow_private: true})"
+_ALLOW = "private addresses are not fetched (operations: {fetch: {allow_private: [HOST]}} allows one)"
 
 
 @dataclass(frozen=True)

@@ -106,11 +106,13 @@ def _fetched(
     from runtime.operations.http_request import ask
 
     settings = ctx.settings.get("fetch", {})
-    most, private = int(settings.get("max_bytes", MOST_BYTES)), settings.get("allow_private") is True
+    most, allowed = int(settings.get("max_bytes", MOST_BYTES)), settings.get("allow_private", False)
     deadline = Deadline(ctx.timeout * 0.95)  # so that its own message comes before the kernel's
     request = _request(address, method, headers, body)
     seen: list[str] = []
     while True:
+        host = request.where.host
+        private = allowed is True or (isinstance(allowed, (list, tuple)) and host in allowed)
         pinned = addresses(request.where, private, deadline.left)
         answer = ask(request.where, pinned, request.method, request.headers, request.body, most, deadline)
         location = answer.headers.get("location", "")

@@ -36,6 +36,7 @@ class _Pinned(http.client.HTTPConnection):
     def __init__(self, where: Url, addresses: Sequence[str], deadline: Deadline) -> None:
         super().__init__(where.host, where.port)
         self._where, self._addresses, self._deadline = where, addresses, deadline
+        self.plug: socket.socket | None = None  # `sock` is gone once the headers are read
 
     def connect(self) -> None:
         """Connect to the first address that answers; for https, check its certificate for the host."""
@@ -48,11 +49,12 @@ class _Pinned(http.client.HTTPConnection):
                 failure = error
                 continue
             plain.settimeout(self._deadline.left)
-            self.sock = plain
+            self.sock = self.plug = plain
             if self._where.scheme == "https":
                 # SSL_CERT_FILE and SSL_CERT_DIR are honoured, as everywhere
                 context = ssl.create_default_context()
                 self.sock = context.wrap_socket(plain, server_hostname=self._where.host)
+                self.plug = self.sock
             return
         raise failure or OSError(0, "no address answered")
 
@@ -77,7 +79,8 @@ def ask(
         response = connection.getresponse()
         found = {name.lower(): value for name, value in response.getheaders()}
         data = _body(response, found, most_bytes, where)
-        deadline.check()
+        if deadline.over:
+            raise TimeoutError
         return Answer(response.status, response.reason, found, data)
     except ssl.SSLCertVerificationError as error:
         raise OperationFailed(f"{where.host}: its certificate is not valid: {error.verify_message}") from None
@@ -90,9 +93,11 @@ def ask(
         connection.close()
 
 
-def _cut_off(connection: http.client.HTTPConnection) -> None:
-    with contextlib.suppress(OSError, AttributeError):
-        connection.sock.shutdown(socket.SHUT_RDWR)
+def _cut_off(connection: _Pinned) -> None:
+    if connection.plug is not None:
+        with contextlib.suppress(OSError):
+            # not the method of an encrypted socket, which waits for the one who reads
+            socket.socket.shutdown(connection.plug, socket.SHUT_RDWR)
 
 
 def _sentence(error: Exception) -> str:

@@ -45,8 +45,10 @@ def move(ctx: OperationContext, **args: Any) -> Result:
     """Move or rename a file or folder (arguments `from` and `to`); into `to` when that is a folder."""
     way = _way(ctx, args["from"], args["to"], moving=True)
     names = relative(ctx, way.source), relative(ctx, way.target)
+    count = len(_files(ctx, way.source))  # refuses what may not be moved
     _carry_out(lambda: shutil.move(way.source, way.target), way, names[0])
-    return Result(f"moved {names[0]} to {names[1]}", evidence={"from": names[0], "to": names[1]})
+    evidence = {"from": names[0], "to": names[1], "files": count}
+    return Result(f"moved {names[0]} to {names[1]}", evidence=evidence)
 
 
 def _prepare_copy(ctx: OperationContext, **args: Any) -> tuple[Touch, ...]:
@@ -59,7 +61,7 @@ def copy(ctx: OperationContext, **args: Any) -> Result:
     """Copy a file or folder (arguments `from` and `to`); into `to` when that is a folder."""
     way = _way(ctx, args["from"], args["to"], moving=False)
     names = relative(ctx, way.source), relative(ctx, way.target)
-    count = sum(1 for _ in way.pairs(ctx))
+    count = len(_files(ctx, way.source))
     if way.source.is_dir():
         _carry_out(lambda: shutil.copytree(way.source, way.target, symlinks=True), way, names[0])
     else:

@@ -230,8 +230,8 @@ class _Writer:
         elif name in _HEADINGS or name in ("p", "table", "blockquote"):
             self._paragraph()
         elif name == "pre":
-            self._pre = max(0, self._pre - 1)
             self._paragraph()
+            self._pre = max(0, self._pre - 1)
         elif name == "a":
             self._close_link()
         elif name in _BLOCKS or name == "li":

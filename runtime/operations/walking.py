@@ -16,8 +16,8 @@ from runtime.operations.texts import existing, trouble
 
 SKIPPED = (".git", ".fractal", "node_modules", "__pycache__", ".venv")
 """Folders that a walk does not enter, at any depth, unless it starts inside them."""
-SKIPPED_AT_TOP = ("state",)
-"""The same at the top of the folder only: elsewhere the name is a project's own."""
+SKIPPED_OF_WORKSPACE = "state"
+"""The same for the folder of that name in a workspace: elsewhere the name is a project's own."""
 MOST_ENTRIES = 200_000
 _LONGEST_GLOB = 500
 _MOST_ALTERNATIVES = 64
@@ -82,9 +82,9 @@ def walk(ctx: OperationContext, start: Path, deadline: Deadline) -> Iterator[Ent
         for item in _scan(here, at_start=not parts):
             if item.name == ".git" or (item.name in SKIPPED and item.is_dir(follow_symlinks=False)):
                 continue
-            if here == root and item.name in SKIPPED_AT_TOP:
-                continue
             path, below = here / item.name, (*parts, item.name)
+            if item.name == SKIPPED_OF_WORKSPACE and path in ctx.protected:
+                continue
             link = item.is_symlink()
             if link and not _leads_inside(path, root):
                 continue

@@ -1,0 +1,128 @@
+"""date: days and times from words; what could be two days is refused."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from runtime.operations.dates import date
+
+NOW = "2024-02-28T10:30"  # a Wednesday of a leap year
+
+
+@pytest.mark.parametrize(
+    ("expression", "shown"),
+    [
+        ("today", "2024-02-28"),
+        ("now", "2024-02-28 10:30"),
+        ("tomorrow", "2024-02-29"),
+        ("today + 3 days", "2024-03-02"),
+        ("today + 1 month - 1 day", "2024-03-27"),
+        ("today + 1 year and 2 months", "2025-04-28"),
+        ("today - 2 weeks 3 days", "2024-02-11"),
+        ("2024-01-31 + 1 month", "2024-02-29"),
+        ("2024-02-29 + 1 year", "2025-02-28"),
+        ("in three weeks", "2024-03-20"),
+        ("2 months ago", "2023-12-28"),
+        ("a week from tomorrow", "2024-03-07"),
+        ("3 days before 1 March 2024", "2024-02-27"),
+        ("10 working days from today", "2024-03-13"),
+        ("2024-03-02 + 5 weekdays", "2024-03-08"),
+        ("next friday", "2024-03-01"),
+        ("wednesday", "2024-02-28"),
+        ("next wednesday", "2024-03-06"),
+        ("last wednesday", "2024-02-21"),
+        ("13/02/2024", "2024-02-13"),
+        ("1.2.2024", "2024-02-01"),
+        ("July 4th, 1776", "1776-07-04"),
+        ("the 3rd of March 2024", "2024-03-03"),
+        ("last day of the month", "2024-02-29"),
+        ("last day of february 2023", "2023-02-28"),
+        ("first day of next month", "2024-03-01"),
+        ("tomorrow at 3pm", "2024-02-29 15:00"),
+        ("2024-03-01T12:00 + 90 minutes", "2024-03-01 13:30"),
+        ("weekday of 2024-02-29", "Thursday"),
+        ("what is the weekday of July 4, 1776?", "Thursday"),
+        ("week of 2024-12-30", "1"),
+        ("days between 2024-01-01 and 2024-03-01", "60 days"),
+        ("how many days between 2024-03-01 and 2024-01-01", "60 days"),
+        ("days until 25 Dec", "301 days"),
+        ("days until Jan 1", "308 days"),
+        ("days since 2024-02-27", "1 day"),
+        ("days until 2024-02-01", "-27 days"),
+        ("weekdays between 2024-02-01 and 2024-03-01", "21 weekdays"),
+        ("hours between 2024-01-01 08:00 and 2024-01-02 10:30", "26.5 hours"),
+        ("years between 1990-05-17 and today", "33 years"),
+        ("months since 2023-01-15", "13 months"),
+        ("is 2024 a leap year", "yes"),
+        ("is 1900 a leap year?", "no"),
+        ("days in february 2023", "28 days"),
+        ("days in 2024", "366 days"),
+        ("2024-02-28T10:30+00:00 in Asia/Tokyo", "2024-02-28 19:30 JST"),
+        ("2024-02-28T14:00+00:00 in America/New York", "2024-02-28 09:00 EST"),
+    ],
+)
+def test_words_become_days(bench, expression, shown):
+    assert bench.call(date, expression=expression, now=NOW).text == shown
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ("", "empty"),
+        ("banana", "not a date that is understood"),
+        ("5", "not a date that is understood"),
+        ("01/02/2024", "may be 2024-01-02 or 2024-02-01"),
+        ("2024-02-30", "day is out of range"),
+        ("2024-13-01", "month must be"),
+        ("today + 999999 years", "outside the years 1 to 9999"),
+        ("today - 999999 days", "outside the years"),
+        ("today + 999999 weeks", "outside the years"),
+        ("today + 3", "not a date"),
+        ("tomorrow at 13pm", "1 to 12"),
+        ("tomorrow at 25:00", "hour must be"),
+        ("now in Mars/Olympus", "no such time zone"),
+        ("now in Europe/../../etc/passwd", "not a date"),
+        ("x" * 400, "longer than"),
+        ("days between banana and 2024-01-01", "not a date"),
+    ],
+)
+def test_what_is_no_date_is_said(bench, expression, said):
+    assert said in bench.fails(date, expression=expression, now=NOW)
+
+
+@pytest.mark.parametrize(
+    ("format", "shown"),
+    [
+        ("long", "Wednesday, 28 February 2024"),
+        ("iso", "2024-02-28"),
+        ("%d.%m.%Y", "28.02.2024"),
+        ("week", "2024-W09"),
+        ("day of year", "59"),
+    ],
+)
+def test_formats(bench, format, shown):
+    assert bench.call(date, expression="today", format=format, now=NOW).text == shown
+
+
+def test_a_format_is_for_dates(bench):
+    assert "none of iso" in bench.fails(date, expression="today", format="pretty", now=NOW)
+    assert "goes with" in bench.fails(date, expression="weekday of today", format="iso", now=NOW)
+    assert "not an ISO date" in bench.fails(date, expression="today", now="yesterday")
+
+
+def test_hours_are_hours_when_the_clocks_change(bench):
+    code = (
+        "from pathlib import Path; from kernel.operations import OperationContext as Context\n"
+        "from kernel.sandbox import Sandbox; from runtime.operations.dates import date\n"
+        "c = Context(Path('.'), Sandbox(mode='off'))\n"
+        "print(date(c, '2024-03-31 00:30 + 2 hours', now='2024-03-30').text)\n"
+        "print(date(c, 'hours between 2024-03-31 and 2024-04-01').text)\n"
+        "print(date(c, '2024-03-30 12:00 + 1 day').text)"
+    )
+    env = {**os.environ, "TZ": "Europe/Berlin"}
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=True)
+    assert ran.stdout.split("\n")[:3] == ["2024-03-31 03:30", "23 hours", "2024-03-31 12:00"]

@@ -1,0 +1,71 @@
+"""Every operation's markdown is whole, and its sample runs."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kernel.tools import Catalogue, Tool
+
+ROOT = Path(__file__).resolve().parents[3]
+SYSTEM = ROOT / "system"
+CATALOGUE = Catalogue([SYSTEM])
+OPERATIONS = sorted(
+    (tool for tool in CATALOGUE.tools.values() if tool.path.parent.name == "operations"),
+    key=lambda tool: tool.name,
+)
+EXPECTED = (
+    "archive calc checksum compare copy count csv date edit fetch find git grep json list mkdir move remove "
+    "replace sort stat"
+)
+
+
+def test_the_catalogue_reads_every_operation_without_a_fault():
+    assert [fault for fault in CATALOGUE.faults if "operations" in str(fault.path)] == []
+    assert " ".join(tool.name for tool in OPERATIONS) == EXPECTED
+
+
+@pytest.mark.parametrize("tool", OPERATIONS, ids=lambda tool: tool.name)
+def test_the_sample_shows_what_it_says(tool: Tool, bench):
+    for name, content in tool.sample.get("files", {}).items():
+        bench.put(name, content)
+    args = dict(tool.sample["args"])
+    assert tool.problem(args) == ""
+    result = bench.call(tool.function, **args)
+    assert result.ok
+    assert re.search(tool.sample["shows"], result.text), result.text
+
+
+@pytest.mark.parametrize("tool", OPERATIONS, ids=lambda tool: tool.name)
+def test_the_arguments_are_those_of_the_function(tool: Tool):
+    parameters = inspect.signature(tool.function).parameters
+    if "args" in parameters:  # `from` is a word of Python's own
+        assert set(tool.args) == {"from", "to"}
+    else:
+        assert list(tool.args) and set(tool.args) == set(parameters) - {"ctx"}
+        needed = [name for name, each in parameters.items() if each.default is each.empty]
+        assert sorted(["ctx", *tool.required]) == sorted(needed)
+
+
+@pytest.mark.parametrize("tool", OPERATIONS, ids=lambda tool: tool.name)
+def test_the_markdown_guides_in_a_few_words(tool: Tool):
+    assert len(tool.description.split()) <= 12
+    for phase in ("UNDERSTAND", "PLAN", "DO", "CHECK"):
+        assert 3 <= len(tool.section(phase).split()) <= 40
+    assert ("write" in tool.effects) == bool(tool.function.prepare or tool.name == "mkdir")
+
+
+def test_importing_the_operations_loads_no_heavy_library():
+    modules = sorted({tool.run.removeprefix("python: ").partition(":")[0] for tool in OPERATIONS})
+    code = (
+        f"import sys, {', '.join(modules)}\n"
+        "heavy = 'pint', 'dateutil', 'http.client', 'litellm'\n"
+        "print([each for each in heavy if each in sys.modules])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"
