@@ -104,16 +104,9 @@ def show(name: str, raw: bool) -> None:
         sys.stdout.flush()
         sys.stdout.buffer.write(data)
         return
-    from rich.console import Console
-    from rich.markdown import Markdown
-    from rich.text import Text
+    from runtime.cli.rendered import print_document
 
-    _, head, body = safe(data.decode("utf-8", "replace")).split("---\n", 2)
-    console = Console(highlight=False)
-    for each in head.splitlines():
-        key, _, value = each.partition(": ")
-        console.print(Text.assemble((f"{key:>10}  ", "dim"), elide(value, max(console.width - 12, 20))))
-    console.print(Markdown(body, hyperlinks=False))
+    print_document(safe(data.decode("utf-8", "replace")))
 
 
 # ---- tree ------------------------------------------------------------------------------------------------

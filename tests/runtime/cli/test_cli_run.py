@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import ACCEPT, ASKS, COMMAND, PLAN, WORKS, Command, environment
@@ -246,3 +247,81 @@ def test_a_result_with_escapes_is_kept_as_it_is_in_a_pipe(fractal: Command) -> N
         fractal("run", "-q", "-m", fractal.script("m.yaml", coloured), "frobnicate it").out
         == "\x1b[31mred\x1b[0m\n"
     )
+
+
+# ---- what a person does with a run ----
+
+
+def _edits() -> dict[str, Any]:
+    plan = PLAN | {"success": [{"file": "notes.txt", "has": "5"}]}
+    return {
+        "fused": plan | {"steps": [{"tool": "write", "args": {"path": "notes.txt", "content": "5\n"}}]},
+        "check": ACCEPT,
+    }
+
+
+def test_a_change_is_shown_and_can_be_undone(fractal: Command) -> None:
+    fractal("run", "-q", "-m", fractal.script("m.yaml", _edits()), "frobnicate it")
+    run = _run(fractal)
+    lines = fractal("diff", run).out.splitlines()
+    assert lines[0].startswith("changed notes.txt")
+    assert "-the quick brown fox" in lines and "+5" in lines
+    undone = fractal("undo", run)
+    assert (undone.exit, "notes.txt" in undone.err) == (0, True)
+    assert (fractal.folder / "notes.txt").read_text() == "the quick brown fox\njumps\n"
+
+
+def test_a_run_that_waits_can_be_cancelled(fractal: Command) -> None:
+    model = fractal.script("m.yaml", ASKS)
+    fractal("run", "-q", "-m", model, "frobnicate it")
+    run = _run(fractal)
+    assert fractal("cancel", run).exit == 0
+    ran = fractal("resume", "-q", "-m", model)
+    assert (ran.exit, "cancelled" in ran.err) == (1, True)
+
+
+def test_old_runs_go_into_an_archive_when_they_have_ended(fractal: Command) -> None:
+    fractal("run", "-q", "-m", fractal.script("m.yaml", WORKS), "frobnicate it")
+    run = _run(fractal)
+    assert fractal("gc").out == ""
+    told = fractal("gc", "--keep-days", "0", "--dry-run")
+    assert run in told.out and "1 run would be moved" in told.err
+    assert run in fractal("ls").out
+    assert run in fractal("gc", "--keep-days", "0").out
+    assert fractal("ls", "--json").out == "[]\n"
+
+
+def test_the_next_prompt_of_a_run_that_waits_is_printed_with_its_tokens(fractal: Command) -> None:
+    model = fractal.script("m.yaml", ASKS)
+    fractal("run", "-q", "-m", model, "frobnicate it")
+    run = _run(fractal)
+    ran = fractal("prompt", run, env={"FRACTAL_MODEL": model})
+    assert ran.exit == 0
+    assert "frobnicate it" in ran.out or "Write it" in ran.out
+    assert "tokens by part" in ran.err and "instructions" in ran.err
+    parts = json.loads(fractal("prompt", run, "--json", env={"FRACTAL_MODEL": model}).out)
+    told = [each["tokens"] for each in parts["parts"] if not each["part"].startswith("work")]
+    assert parts["instruction_tokens"] == sum(told) > 0
+
+
+def test_a_run_that_is_at_work_elsewhere_is_left_alone(fractal: Command) -> None:
+    slow = {"fused": PLAN, "check": {"reply": ACCEPT, "delay": 30}}
+    process = subprocess.Popen(
+        [*COMMAND, "run", "--json", "-m", fractal.script("m.yaml", slow), "frobnicate it"],
+        cwd=fractal.folder,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if '"phase": "check"' in line:
+            break
+    run = _run(fractal)
+    ran = fractal("resume", run)
+    assert (ran.exit, f"run {run} is held by process {process.pid}" in ran.err) == (1, True)
+    assert "is at work and takes it from its inbox" in fractal("cancel", run).err
+    last = process.stdout.read().splitlines()[-1]
+    assert json.loads(last)["data"]["status"] == "cancelled"
+    assert process.wait(10) == 1

@@ -159,7 +159,10 @@ def test_a_document_is_rendered_for_a_terminal(fractal: Command, opened: Open) -
     terminal = opened("show", RUN, columns=100, lines=160)
     assert terminal.finish() == 0
     assert "§2 PLAN" in terminal.text and "## §2" not in terminal.text
-    assert "status  " in terminal.text
+    assert "    status  complete" in terminal.text
+    assert "   created  2025-03-01" in terminal.text
+    assert "attempt 1 · retry" in terminal.text
+    assert terminal.text.count("op-bash-7f3kq2-1.md") == 1
     raw = opened("show", RUN, "--raw", columns=100, lines=120)
     assert raw.finish() == 0
     assert "## §2 PLAN" in raw.text
