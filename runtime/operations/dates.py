@@ -14,7 +14,9 @@ from runtime.operations.moments import WEEKDAYS, Moment, month_number, moved, pa
 
 LONGEST = 300
 _UNITS = r"(seconds?|minutes?|hours?|days?|weeks?|months?|years?|weekdays?|working days|business days)"
-_NUMBER = r"\d{1,6}|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
+_COUNTED = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_WORDS = {"a": 1, "an": 1, **{word: n for n, word in enumerate(_COUNTED, 1)}}
+_NUMBER = rf"\d{{1,6}}|{'|'.join(_WORDS)}"
 _MOVE = re.compile(rf"\s*([-+−])\s*({_NUMBER})\s*{_UNITS}\b", re.IGNORECASE)
 _FURTHER = re.compile(rf"\s*(?:,|and\b)?\s*()({_NUMBER})\s*{_UNITS}\b", re.IGNORECASE)
 _FORMATS = {
@@ -73,8 +75,8 @@ def _moment(text: str, here: datetime.datetime) -> Moment:
 
 
 def _amount(word: str) -> int:
-    words = _NUMBER.split("|")[2:]
-    return int(word) if word.isdigit() else words.index(word.lower()) + 1 if word.lower() in words else 1
+    """Of figures or a word."""
+    return int(word) if word.isdigit() else _WORDS[word.lower()]
 
 
 def _short(unit: str) -> bool:
