@@ -20,6 +20,8 @@ from runtime.responders.reflexes.tokens import tokens
 
 MOST_JOINS = 16
 """Places where a task may be divided; with more of them it is no short order."""
+MOST_COURTESIES = 8
+"""Courtesies before a task, and after it; nobody is politer than that."""
 _ENDS = frozenset(".,;:!?…\n")
 _NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?")
 _IMPLIED = {
@@ -145,7 +147,8 @@ class _Covered:
             for words in self.shelf.before:
                 after = at + len(words)
                 after += after < end and scan.word(after) in (",", ":")
-                if scan.follows(at, words) and after < end and after not in starts:
+                fits = scan.follows(at, words) and after < end and after not in starts
+                if fits and len(starts) <= MOST_COURTESIES:
                     starts.append(after)
         for at in ends:
             for words in self.shelf.after:
@@ -153,7 +156,7 @@ class _Covered:
                 if before > start and scan.follows(before, words):
                     while before > start and scan.word(before - 1) in _ENDS:
                         before -= 1
-                    if before not in ends:
+                    if before not in ends and len(ends) <= MOST_COURTESIES:
                         ends.append(before)
         return [(a, b) for a in starts for b in ends if a < b]
 

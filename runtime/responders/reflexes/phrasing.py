@@ -115,7 +115,12 @@ class _Compiler:
         self.edges: list[list[Edge]] = [[]]
 
     def graph(self) -> Graph:
-        final = self._alternatives(_TEMPLATE.findall(self.text), 0)
+        parts = _TEMPLATE.findall(self.text)
+        if len(_branches(parts, self.text)) > 1:
+            raise PhrasingError(
+                f"put the alternatives into parentheses, or on lines of their own: {self.text}"
+            )
+        final = self._alternatives(parts, 0)
         return Graph(tuple(map(tuple, self.edges)), final)
 
     def _node(self) -> int:

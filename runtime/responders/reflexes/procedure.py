@@ -28,6 +28,18 @@ _KNOWN = frozenset(
 
 
 @dataclass(frozen=True)
+class Fault:
+    """A file that was left out, and why."""
+
+    path: Path
+    line: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.message}"
+
+
+@dataclass(frozen=True)
 class Procedure:
     """One reflex, with everything that its frontmatter says."""
 
@@ -57,17 +69,17 @@ class Procedure:
         """Whether its steps or output need the text of the result before."""
         return bool(_USES_IT.search(repr((self.steps, self.output))))
 
-
-@dataclass(frozen=True)
-class Fault:
-    """A file that was left out, and why."""
-
-    path: Path
-    line: int
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.path}:{self.line}: {self.message}"
+    def faults(self) -> list[Fault]:
+        """The phrasings that cannot be understood."""
+        found: list[Fault] = []
+        for phrasing in self.phrasings:
+            try:
+                _ = phrasing.graph
+            except PhrasingError as error:
+                lines = self.path.read_text("utf-8", errors="replace").splitlines()
+                line = next((at for at, text in enumerate(lines, 1) if text.strip() == phrasing.text), 1)
+                found.append(Fault(self.path, line, str(error)))
+        return found
 
 
 @dataclass(frozen=True)
@@ -90,11 +102,16 @@ class Reflexes:
     def __init__(self, folders: Sequence[Path]) -> None:
         self.folders = tuple(folders)
         self.shelf = Shelf()
-        self.faults: list[Fault] = []
+        self._faults: list[Fault] = []
         self.version = 0
         self._stats: dict[Path, tuple[int, int]] = {}
         self._read: dict[Path, Mapping[str, Any] | Fault] = {}
         self.refresh()
+
+    @property
+    def faults(self) -> list[Fault]:
+        """What was left out, and why. Phrasings are all tried here; a run tries only those that it needs."""
+        return [*self._faults, *(fault for each in self.shelf.procedures for fault in each.faults())]
 
     def refresh(self) -> bool:
         """Read again what changed on disk (by stat); True when anything did."""
@@ -123,14 +140,14 @@ class Reflexes:
         return {path: stat for _, (path, stat) in sorted(found.items())}
 
     def _build(self, read: list[tuple[Path, Mapping[str, Any] | Fault]]) -> None:
-        self.faults = [meta for _, meta in read if isinstance(meta, Fault)]
+        self._faults = [meta for _, meta in read if isinstance(meta, Fault)]
         metas = [(path, meta) for path, meta in read if not isinstance(meta, Fault)]
         words = next((meta for path, meta in metas if path.name == LANGUAGE), {})
         try:
             shelf = _shelf(words)
         except (TypeError, ValueError, AttributeError, re.error) as error:
             at = next(path for path, _ in metas if path.name == LANGUAGE)
-            self.faults.append(Fault(at, 1, f"the shared words cannot be read: {error}"))
+            self._faults.append(Fault(at, 1, f"the shared words cannot be read: {error}"))
             shelf = Shelf()
         procedures: list[Procedure] = []
         for path, meta in metas:
@@ -139,7 +156,7 @@ class Reflexes:
             try:
                 procedures.append(_procedure(path, meta, shelf.language))
             except ValueError as error:
-                self.faults.append(Fault(path, 1, str(error)))
+                self._faults.append(Fault(path, 1, str(error)))
         active = tuple(each for each in procedures if each.status == "active")
         self.shelf = Shelf(**{**vars(shelf), "procedures": active})
 
