@@ -162,7 +162,7 @@ def overhead(as_json: bool) -> int:
         from kernel.errors import ConfigurationError
 
         raise ConfigurationError(f"this installation has no benchmarks ({error.name} is missing)") from None
-    return int(module.main(["--json"] if as_json else []) or 0)
+    return int(module.main(as_json) or 0)
 
 
 @click.command()

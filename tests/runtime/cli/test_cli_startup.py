@@ -91,3 +91,9 @@ def test_a_reader_that_had_enough_is_no_error(fractal: Command) -> None:
     said = process.stderr.read()
     assert process.wait() == 0
     assert "Broken" not in said and "Traceback" not in said
+
+
+def test_the_package_can_be_run_as_a_module(fractal: Command) -> None:
+    module = [sys.executable, "-m", "runtime.cli", "--version"]
+    ran = subprocess.run(module, cwd=fractal.folder, env=environment(), capture_output=True, text=True)
+    assert ran.stdout.startswith("fractal ")

@@ -1,0 +1,5 @@
+"""`python -m runtime.cli` is `fractal`."""
+
+from runtime.cli import main
+
+main()
