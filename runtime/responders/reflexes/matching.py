@@ -22,6 +22,8 @@ MOST_JOINS = 16
 """Places where a task may be divided; with more of them it is no short order."""
 MOST_COURTESIES = 8
 """Courtesies before a task, and after it; nobody is politer than that."""
+LONGEST_MESSAGE = 1_000
+"""Characters of a result that tells of a file; a longer one is a text."""
 _ENDS = frozenset(".,;:!?…\n")
 _NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?")
 _IMPLIED = {
@@ -33,8 +35,7 @@ _IMPLIED = {
     "file": ("file",),
     "table file": ("file", "table file"),
 }
-
-
+"""What a shape can be used as besides."""
 _NO_READING = Reading(0, 0, ())
 
 
@@ -259,7 +260,8 @@ def _joins(scan: Scan, shelf: Shelf) -> list[tuple[int, int]]:
 
 def earlier(text: str, shelf: Shelf, source: str = "") -> Earlier:
     """What a result that is there already can be used as."""
-    if shelf.wrote and (hit := shelf.wrote.fullmatch(text.strip())):
+    short = text.strip() if len(text) <= LONGEST_MESSAGE else ""
+    if shelf.wrote and (hit := shelf.wrote.fullmatch(short)):
         column = re.split(r",\s*", hit.groupdict().get("columns") or "")[-1]
         return Earlier(_shapes(("table file" if column else "file",)), None, hit["file"], column, source)
     lines = [line for line in text.splitlines() if line.strip()]
@@ -286,7 +288,10 @@ def _table_column(lines: list[str]) -> str:
     """The last column's name when the lines are CSV with a header and numbers in that column, else ""."""
     import csv
 
-    rows = list(csv.reader(lines))
+    try:
+        rows = list(csv.reader(lines))
+    except csv.Error:
+        return ""
     if len(rows) < 2 or len(rows[0]) < 2 or any(len(row) != len(rows[0]) for row in rows):
         return ""
     numeric = all(_NUMBER.fullmatch(row[-1].strip()) for row in rows[1:])

@@ -297,6 +297,17 @@ def test_no_text_breaks_the_matcher(text):
 
 
 @settings(max_examples=200, deadline=None)
+@given(
+    st.text(max_size=300), st.sampled_from(["sort it", "save it to a.txt", "tell the total", "count them"])
+)
+def test_no_result_breaks_what_goes_on_with_it(result, task):
+    for text in (result, f"a,b\n{result},3", f"Wrote {result}", "copied " * 10_000 + result):
+        found = match(task, SHELF, (earlier(text, SHELF),))
+        if found:
+            draft(found, 0)
+
+
+@settings(max_examples=200, deadline=None)
 @given(st.text(max_size=200))
 def test_what_is_quoted_arrives_as_it_was(text):
     quoted = text.replace('"', "").strip("\n")
