@@ -17,8 +17,8 @@ from kernel.steps import GOOD, Views
 from kernel.text import to_json
 from kernel.world import Held
 
-DIFF_CHARS = 600
-"""Of a changed file's diff, what CHECK sees. Source: prompts.md's harness."""
+DIFF_CHARS = 2000
+"""Of a changed file's diff, what CHECK sees at most: at 600 a reader had to ask for the file again."""
 _EFFECTFUL = frozenset({"write", "shell"})
 _WORDS: Mapping[bool | None, str] = {True: "pass", False: "FAIL", None: "judge"}
 _LINE = re.compile(r"- (pass|FAIL|judge) (\{.*\}) \(before: (pass|FAIL|judge)\) → (.*)")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernel.asking import above, current, hand_over
-from kernel.document import Note, Section
+from kernel.document import Note, Section, Step
 from kernel.steps import Waiting
 from kernel.text import to_json
 from kernel.world import Held
@@ -26,7 +26,9 @@ def climb(
 
 def finish(held: Held, status: str, *, origin: str = "kernel", **texts: str) -> None:
     """Write §5 (whose words are `origin`'s) and the end of the loop, then wake its parent."""
-    partial = texts.get("partial") or (_last_result(held) if status != "complete" else "")
+    partial = Note("partial result", texts.get("partial", ""), origin)
+    if not partial.text and status != "complete":
+        partial = _last_result(held)
     named = {
         "result": "result",
         "error": "error" if status != "escalated" else "escalation",
@@ -35,8 +37,8 @@ def finish(held: Held, status: str, *, origin: str = "kernel", **texts: str) -> 
     notes = [Note(named[key], text, origin) for key, text in texts.items() if key in named and text]
     if status == "complete" and not texts.get("result"):
         notes.append(Note("result", "", origin))
-    if partial and status != "complete":
-        notes.append(Note("partial result", partial))
+    if partial.text and status != "complete":
+        notes.append(partial)
     held.doc = held.doc.with_section(5, Section(notes=tuple(notes)))
     held.meta(status=status, phase="output", waiting=None)
     parent = held.doc.meta.parent
@@ -46,9 +48,11 @@ def finish(held: Held, status: str, *, origin: str = "kernel", **texts: str) -> 
     )
 
 
-def _last_result(held: Held) -> str:
+def _last_result(held: Held) -> Note:
     done = [step for step in held.doc.steps.values() if step.state == "done" and step.result]
-    return done[-1].result or "" if done else ""
+    return (
+        Note("partial result", done[-1].result or "", done[-1].origin) if done else Note("partial result", "")
+    )
 
 
 def clarify(held: Held, question: str, origin: str) -> Waiting | None:
@@ -64,11 +68,16 @@ def clarify(held: Held, question: str, origin: str) -> Waiting | None:
     return Waiting("person", question)
 
 
+def _why(step: Step) -> str:
+    """The first line of what a step that went wrong said: without it the next plan repeats the mistake."""
+    return "" if step.state in ("done", "skipped") else f": {(step.result or '').partition(chr(10))[0][:160]}"
+
+
 def what_was_done(held: Held) -> list[Note]:
     """What a next attempt must know of this one, whole enough not to repeat it."""
     lines = [
         f"{step.n}. {step.tool or 'subtask'} {to_json(dict(step.args)) if step.args else step.what}"[:160]
-        + f" → {step.state}"
+        + f" → {step.state}{_why(step)}"
         for step in held.attempted()
     ]
     notes = [Note("steps then", "\n".join(lines))]

@@ -120,7 +120,7 @@ class Engine:
                 self.wake(loop_id)
 
     def _look_again(self) -> bool:
-        """Nothing moves: a wake may have been lost, so look at every loop once, until that changes nothing."""
+        """Nothing moves: a wake may have been lost, so look at each loop, until that changes nothing."""
         if self.world.stopping or self.world.store.ended(self.root):
             return False
         left = unfinished(self.world)

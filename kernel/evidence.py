@@ -78,7 +78,7 @@ async def check_criterion(
     except OperationFailed as error:
         return Verdict(False, str(error))
     if "judge" in criterion:
-        return Verdict(None, "to be judged")
+        return Verdict(None, "yours to judge")
     return Verdict(False, f"none of run, file, step, same, judge: {describe(criterion)}")
 
 

@@ -128,7 +128,8 @@ def _decide(held: Held, verdict: Verdict, origin: str, findings: list[Finding]) 
         return None
     if verdict.question and held.root:
         held.fold("escalate", learned, *what_was_done(held))
-        return clarify(held, verdict.question, origin)
+        found = f"\n\nFound so far:\n{output}" if output else ""
+        return clarify(held, verdict.question + found, origin)
     reason = "\n".join(verdict.issues) or verdict.learned or "CHECK escalated"
     return climb(held, "escalate", learned, reason=reason, partial=output, question=verdict.question)
 

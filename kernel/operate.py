@@ -108,7 +108,9 @@ def _ended(held: Held, step: Step, tool: Tool, result: Result) -> Step:
     text = held.world.redact(result.text)
     evidence: dict[str, Any] = {**step.evidence, **result.evidence}
     if files := step.evidence.get("touched"):
-        evidence["touched"] = [{**each, "after": file_hash(held.world.folder / each["path"])} for each in files]
+        evidence["touched"] = [
+            {**each, "after": file_hash(held.world.folder / each["path"])} for each in files
+        ]
     loop_id = operation_id(held, step.n, tool.name)
     limit = held.world.bounds.result_chars
     if len(text) > limit:

@@ -15,13 +15,20 @@ from kernel.evidence import cut
 from kernel.text import to_json
 from kernel.tools import Catalogue, section
 
+RECORDED = ("evidence", "changes", "diff", "look")
+"""The notes of §4 that the kernel wrote before CHECK is asked."""
 INDEX_TOKENS = 150
 """What PLAN's index of tools may weigh. Source: kernel.md, "Prompt"."""
 DO_RESULT_CHARS = 2400
 """Of an earlier result, what DO sees at most. Source: prompts.md's harness."""
 CHECK_RESULT_CHARS = 500
-"""Of a result, what CHECK sees at most: at 500 nothing that mattered was lost. Source: prompts.md."""
+"""Of a result, what CHECK sees at least: at 500 nothing that mattered was lost. Source: prompts.md."""
 ARGUMENT_CHARS = 160
+"""Of an argument, what the log of steps shows."""
+SHORT_CHARS = 200
+"""A result that is this short stays in the log of DO, also when no later step needs it."""
+ASKED_CHARS = 600
+"""Up to this length the person's own words stand beside the resolved task."""
 
 Count = Callable[[str], int]
 
@@ -104,7 +111,7 @@ def work(
         pieces = [Piece("Task", document.text(1, "task"), path, fixed=True)]
         pieces += _said(document)
     else:
-        pieces = [Piece("Task", document.task, path, fixed=True)]
+        pieces = [Piece("Task", _task(document), path, fixed=True)]
     if phase in ("plan", "do") or (phase == "fused" and document.meta.attempt > 1):
         pieces += _said(document)
     if phase in ("understand", "fused", "plan", "atomic"):
@@ -118,16 +125,25 @@ def work(
             pieces.append(Piece("", "The limit of depth is reached: no subtasks.", fixed=True))
     if phase in ("do", "check"):
         pieces.append(Piece("Plan", document.text(2, "approach"), path))
-        limit = DO_RESULT_CHARS if phase == "do" else CHECK_RESULT_CHARS
+        limit = DO_RESULT_CHARS if phase == "do" else _check_chars(document)
         pieces.append(Piece("Steps", _log(document, limit, step), path))
     if phase == "do":
         tool = catalogue.tools.get(document.planned[step].tool)
         pieces.append(Piece("", f"Tool: {tool.line}" if tool else "", fixed=True))
     if phase == "check":
         pieces += [Piece("Learned before", _learned(fold).text, path) for fold in document.section(2).folds]
-        evidence = [note for note in document.section(4).notes if note.key in ("evidence", "changes", "look")]
-        pieces += [Piece(f"{note.key.capitalize()} (runtime)", note.text, path) for note in evidence]
+        evidence = [
+            note for note in document.section(4).notes if note.key in ("evidence", "changes", "diff", "look")
+        ]
+        pieces += [Piece(f"{note.key.capitalize()} (runtime)", _data(note), path) for note in evidence]
     return [piece for piece in pieces if piece.text]
+
+
+def _task(document: Document) -> str:
+    """The resolved task, with the person's own words beside it: a drift in UNDERSTAND stays visible."""
+    asked = document.text(1, "task")
+    same = asked == document.task or len(asked) > ASKED_CHARS
+    return document.task if same else f"{document.task}\n(asked: {asked})"
 
 
 def _said(document: Document) -> list[Piece]:
@@ -155,6 +171,10 @@ def _context(note: Note) -> Piece:
     return Piece(title, note.text if tame else _fence(note.text), note.source)
 
 
+def _data(note: Note) -> str:
+    return _fence(note.text) if note.origin.startswith("tool") else note.text
+
+
 def _learned(fold: Fold) -> Piece:
     lines = [f"{note.key}: {note.text}" for note in fold.notes]
     return Piece(f"Attempt {fold.attempt} ({fold.decision})", "\n".join(lines))
@@ -168,6 +188,13 @@ def _guide(document: Document, catalogue: Catalogue) -> list[Piece]:
     return [Piece(f"About {tool.name}", tool.preface, str(tool.path))]
 
 
+def _check_chars(document: Document) -> int:
+    """Of each result, what CHECK sees: more than the least where few results share the context."""
+    results = sum(step.result is not None for step in document.steps.values())
+    context = int(document.meta.budget.get("context", 3000))
+    return min(max(CHECK_RESULT_CHARS, 3 * context // 2 // max(results, 1)), DO_RESULT_CHARS)
+
+
 def _log(document: Document, limit: int, now: int) -> str:
     shown = _shown(document, now)
     lines: list[str] = []
@@ -177,7 +204,7 @@ def _log(document: Document, limit: int, now: int) -> str:
             lines.append(f"- NOW {n}. {planned.tool}: {planned.what}")
             continue
         lines.append(f"- {n}. {_call(step)} → {step.state}")
-        if step.result and (shown is None or n in shown):
+        if step.result and (shown is None or n in shown or len(step.result) <= SHORT_CHARS):
             lines.append(_fence(cut(step.result, limit, step.evidence.get("whole", step.link))))
     return "\n".join(lines)
 

@@ -281,7 +281,7 @@ class Doing:
             return None
         seen = looked_at(self.held, step)
         assume = self.held.world.policy.assume
-        if tool.idempotent or seen == "not done" or (not seen and assume == "rerun"):
+        if tool.repeatable(step.args or {}) or seen == "not done" or (not seen and assume == "rerun"):
             self.able.append(step.n)
         elif seen == "done" or assume == "done":
             how = "its files are as it leaves them" if seen else "as the person said"

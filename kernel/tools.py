@@ -38,13 +38,20 @@ class Tool:
     returns: str = ""
     run: str = ""
     effects: tuple[str, ...] = ()
-    idempotent: bool = False
+    idempotent: bool | Mapping[str, Sequence[str]] = False  # or: with which values of an argument
     timeout: float = 60.0
     sample: Mapping[str, Any] = field(default_factory=dict[str, Any])
     status: str = "active"
     origin: str = "shipped"
     body: str = ""
     operation: bool = True
+    rank: int = 100  # among tools that suit a task equally, the smaller comes first in the index
+
+    def repeatable(self, args: Mapping[str, Any]) -> bool:
+        """Whether a call that may have happened can simply be made again."""
+        if isinstance(self.idempotent, Mapping):
+            return all(name not in args or args[name] in values for name, values in self.idempotent.items())
+        return self.idempotent
 
     @property
     def guided(self) -> bool:
@@ -55,14 +62,14 @@ class Tool:
     def signature(self) -> str:
         """One line for PLAN's index, such as `read(path, lines?)`."""
         if self.guided:
-            return f"{self.name}(what)"
+            return f"{self.name}(what): {self.description}"
         names = [name if name in self.required else f"{name}?" for name in self.args]
         return f"{self.name}({', '.join(names)})"
 
     @property
     def line(self) -> str:
         """The signature with the description."""
-        return f"- {self.signature}: {self.description}"
+        return self.signature if self.guided else f"{self.signature}: {self.description}"
 
     def section(self, name: str) -> str:
         """The text under the heading of that name in the body, "" when there is none."""
@@ -198,7 +205,13 @@ class Catalogue:
         words = set(_words(task))
         hands = [self.tools[name] for name in HANDS if name in self.tools]
         rest = [tool for tool in self.tools.values() if tool.name not in HANDS]
-        rest.sort(key=lambda tool: (-len(words & set(_words(f"{tool.name} {tool.description}"))), tool.name))
+        rest.sort(
+            key=lambda tool: (
+                -len(words & set(_words(f"{tool.name} {tool.description}"))),
+                tool.rank,
+                tool.name,
+            )
+        )
         lines: list[str] = []
         used = 0
         for tool in [*hands, *rest]:
@@ -279,11 +292,12 @@ def _tool(path: Path, meta: dict[str, Any], body: str) -> Tool:
         args,
         required,
         effects=effects,
-        idempotent=bool(meta.get("idempotent", False)),
+        idempotent=meta.get("idempotent") or False,
         timeout=float(meta.get("timeout", 60)),
         sample=meta.get("sample") or {},
         body=body,
         operation=operation,
+        rank=int(meta.get("rank", 100)),
         **texts,
     )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kernel.errors import Declined
-from kernel.responder import Ask, Ladder, Reply, Responder, Waits
+from kernel.responder import Ask, Ladder, Reply, Responder, Tier, Waits
 from runtime.config import Config, Rung
 
 KEYS: Mapping[str, str] = {
@@ -71,7 +71,8 @@ class Limited:
     def __init__(self, responder: Responder, phases: Sequence[str]) -> None:
         self._responder = responder
         self._phases = frozenset(phases) | ({"fused"} if {"understand", "plan"} <= set(phases) else set())
-        self.name, self.tier = responder.name, responder.tier
+        self.name: str = responder.name
+        self.tier: Tier = responder.tier
         self.reads_prompt = responder.reads_prompt
         self.price = getattr(responder, "price", "free")
         self.offers, self.estimate, self.count = responder.offers, responder.estimate, responder.count

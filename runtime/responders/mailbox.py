@@ -7,6 +7,7 @@ after a crash, so an answer that came in the meantime is taken. Nothing here kno
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
 import time
@@ -180,6 +181,7 @@ def _watching(folder: Path) -> Iterator[asyncio.Event]:
             if event.event_type not in ("opened", "closed_no_write") and not loop.is_closed():
                 loop.call_soon_threadsafe(changed.set)
 
+    logging.getLogger("watchdog").setLevel(logging.ERROR)  # it warns about its own stopping
     observer = Observer()
     observer.daemon = True
     try:

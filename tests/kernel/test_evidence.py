@@ -267,7 +267,7 @@ def test_without_a_sandbox_that_works_a_command_is_not_decided(
         ({"step": 2, "has": "x"}, False, "step 2 has no result"),
         ({"step": "two", "has": "x"}, False, "step two has no result"),
         ({"step": 1}, True, "15 characters"),
-        ({"judge": "is it pretty?"}, None, "to be judged"),
+        ({"judge": "is it pretty?"}, None, "yours to judge"),
     ],
 )
 def test_files_and_results_are_looked_at(

@@ -55,7 +55,7 @@ def test_a_model_sees_only_the_phase_that_it_fills() -> None:
 def test_the_index_names_arguments_and_always_holds_the_hands() -> None:
     index = CATALOGUE.index("sum the column of a table", 150, estimate_tokens)
     assert "read(path, lines?)" in index
-    assert index.splitlines()[:3] == ["read(path, lines?)", "write(path, content, append?)", "bash(command, stdin?, network?)"]
+    assert index.splitlines()[:3] == ["read(path, lines?)", "write(path, content, append?)", "bash(command, stdin?)"]
     assert "csv(" in index
 
 
