@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -137,7 +137,6 @@ class Catalogue:
         self.tools: dict[str, Tool] = {}
         self.faults: list[Fault] = []
         self._seen: dict[Path, tuple[int, int]] = {}
-        self._read: dict[Path, Tool | Fault] = {}
         self.refresh()
 
     def refresh(self) -> bool:
@@ -146,11 +145,8 @@ class Catalogue:
         stats = {path: (stat.st_mtime_ns, stat.st_size) for path in found if (stat := _stat(path))}
         if stats == self._seen:
             return False
-        for path in stats:
-            if self._seen.get(path) != stats[path]:
-                self._read[path] = _load(path)
         self._seen = stats
-        entries = [self._read[path] for path in stats]
+        entries = [_load(path, *stat) for path, stat in stats.items()]
         self.faults = [entry for entry in entries if isinstance(entry, Fault)]
         self.tools = {}
         for entry in entries:
@@ -248,7 +244,9 @@ def _words(text: str) -> list[str]:
     return [word.rstrip("s") for word in re.findall(r"[a-z]{3,}", text.lower())]
 
 
-def _load(path: Path) -> Tool | Fault:
+@lru_cache(maxsize=4096)
+def _load(path: Path, mtime_ns: int, size: int) -> Tool | Fault:
+    """Read a file once for each of its versions, also when a thousand runs of one process need it."""
     import frontmatter  # python-frontmatter
 
     try:

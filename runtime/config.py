@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from kernel.budget import Bounds
 from kernel.errors import ConfigurationError
+from kernel.world import Policy
 
 Profile = Literal["compact", "standard", "large"]
 SCALE: Mapping[str, int] = {"compact": 1, "standard": 4, "large": 16}
@@ -110,6 +111,19 @@ class Config(BaseModel):
         description="settings of operations, by name, such as `fetch: {allow_private: true}`",
     )
 
+    @field_validator("sandbox", mode="before")
+    @classmethod
+    def _off_is_a_word(cls, value: Any) -> Any:
+        """YAML reads a bare `off` as false."""
+        return "off" if value is False else value
+
+    @model_validator(mode="after")
+    def _phases_are_a_models(self) -> Config:
+        for rung in self.ladder:
+            if rung.model in ("reflex", "person") and rung.phases:
+                raise ValueError(f"ladder: {rung.model} cannot be limited to phases; leave them out")
+        return self
+
     def bounds(self) -> Bounds:
         """The kernel's bounds, with the work context scaled by the profile."""
         scale = SCALE[self.profile]
@@ -118,6 +132,12 @@ class Config(BaseModel):
         for name in ("context_system", "context_tool", "context_operation"):
             values[name] *= scale
         return Bounds(**values)
+
+    def policy(self, *, plan_only: bool = False, yes: bool = False, assume: str = "") -> Policy:
+        """What the person who starts or resumes a run has decided."""
+        return Policy(
+            self.fuse, tuple(self.approve), yes, plan_only, assume, self.network, dict(self.operations)
+        )
 
 
 def user_file() -> Path:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from kernel.document import Document, Meta, Note, Section
 from kernel.engine import Clock, Engine
-from kernel.errors import ConfigurationError, DocumentError, Exit, FractalError, UsageError
+from kernel.errors import DocumentError, Exit, FractalError, UsageError
 from kernel.events import Event, Listener, now, silent
 from kernel.evidence import cut
 from kernel.loop import Outcome, next_prompt, outcome
@@ -27,7 +27,7 @@ from kernel.workspace import Workspace, drop, is_locked, root_id, run_lock
 from kernel.world import Held, Policy, World
 from runtime import config as settings_of
 from runtime.archive import put_away, undo
-from runtime.ladder import build
+from runtime.ladder import build, refuse_unknown_price
 
 CONTEXT_CHARS = 12_000
 """Of a context file or of piped data, what stands in §1; the whole is kept in artifacts/."""
@@ -122,14 +122,14 @@ class Fractal:
         run = self.workspace.new_run()
         folder = self.workspace.runs / run
         with run_lock(folder):
-            world, clock = self._world(run, folder, ladder, Policy(), 0.0)
+            world, clock = self._world(run, folder, ladder, 0.0)
             pieces = [
                 Note("context", text, "tool:file", source) for source, text in self._shelved(world, context)
             ]
             document = self._root(run, task, [*earlier, *pieces])
             world.store.commit([Save(document)])
             self._emit_start(document)
-            return await self._drive(world, folder, clock, Policy(plan_only=plan_only, yes=yes))
+            return await self._drive(world, folder, clock, self.config.policy(plan_only=plan_only, yes=yes))
 
     async def resume(
         self, run: str | None = None, *, assume: str = "", redo: bool = False, yes: bool = False
@@ -142,10 +142,20 @@ class Fractal:
             if root.ended:
                 return self._result(root, Waiting("nothing"))
             earlier = float(root.meta.spent.get("seconds", 0.0))
-            world, clock = self._world(run, folder, self.ladder, Policy(), earlier)
-            world.folder = Path(root.meta.folder)
+            world, clock = self._world(run, folder, self.ladder, earlier)
+            world.folder = self._folder_of(root)
             self._emit_start(root)
-            return await self._drive(world, folder, clock, Policy(assume=assume, yes=yes))
+            return await self._drive(world, folder, clock, self.config.policy(assume=assume, yes=yes))
+
+    def _folder_of(self, root: Document) -> Path:
+        """Where the run's tools act; a run that was copied here from elsewhere goes on in this folder."""
+        folder = Path(root.meta.folder)
+        if folder.is_dir():
+            return folder
+        here = self.workspace.folder
+        message = f"the run's folder {folder} is not on this machine; it goes on in {here}"
+        self._listener(Event("warning", root.meta.run, root.meta.id, data={"message": message}))
+        return here
 
     async def replay(self, run: str, model: str | None = None) -> RunResult:
         """The task of an earlier run again: from its log of replies, or with another model."""
@@ -161,7 +171,7 @@ class Fractal:
         return await again.run(root.text(1, "task"), context=given)
 
     async def _drive(self, world: World, folder: Path, clock: Clock, policy: Policy) -> RunResult:
-        world.policy = _with_settings(policy, self.config)
+        world.policy = policy
         while True:
             engine = Engine(world, folder, clock)
             world.store = FileStore(folder, engine.wake, fsync=self.config.fsync)
@@ -193,12 +203,10 @@ class Fractal:
             )
             return result
 
-    def _world(
-        self, run: str, folder: Path, ladder: Ladder, policy: Policy, earlier: float
-    ) -> tuple[World, Clock]:
+    def _world(self, run: str, folder: Path, ladder: Ladder, earlier: float) -> tuple[World, Clock]:
         clock = Clock(earlier)
         bounds = self.config.bounds()
-        _refuse_unknown_price(ladder, bounds.usd)
+        refuse_unknown_price(ladder, bounds.usd)
         world = World(
             run,
             self.workspace.folder,
@@ -209,7 +217,7 @@ class Fractal:
             Sandbox(self.config.sandbox, self.config.network),
             folder / "artifacts",
             bounds,
-            policy,
+            self.config.policy(),
             self.workspace.protected,
             self._listener,
             lambda text: redact(text, os.environ),
@@ -371,7 +379,7 @@ class Fractal:
         document = self.document(name)
         run = document.meta.run
         folder = self.workspace.runs / run
-        world, _ = self._world(run, folder, self.ladder, Policy(), 0.0)
+        world, _ = self._world(run, folder, self.ladder, 0.0)
         return next_prompt(Held(world, document), step)
 
     def _root_document(self, run: str) -> Document:
@@ -386,26 +394,3 @@ class Fractal:
 
     def _flags(self) -> dict[str, Any]:
         return {name: getattr(self.config, name) for name, where in self.sources.items() if where == "flag"}
-
-
-def _with_settings(policy: Policy, config: settings_of.Config) -> Policy:
-    return replace(
-        policy,
-        fuse=config.fuse,
-        approve=tuple(config.approve),
-        network=config.network,
-        settings=config.operations,
-    )
-
-
-def _refuse_unknown_price(ladder: Ladder, usd: float | None) -> None:
-    """A model without a known price cannot be held to a limit of money: refused before it costs anything."""
-    if usd is None:
-        return
-    for responder in ladder:
-        if getattr(responder, "price", "free") is None:
-            raise ConfigurationError(
-                f"no price is known for {responder.name}, so the limit of USD {usd:g} cannot be kept; give "
-                "`price: {input: …, output: …}` (USD for a million tokens) in fractal.yaml, or lift the "
-                "limit: `usd: null`"
-            )

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kernel.errors import Declined
+from kernel.errors import ConfigurationError, Declined
 from kernel.responder import Ask, Ladder, Reply, Responder, Tier, Waits
 from runtime.config import Config, Rung
 
@@ -82,3 +82,16 @@ class Limited:
         if ask.phase not in self._phases:
             raise Declined(f"{self.name} does not fill {ask.phase.upper()}")
         return await self._responder.answer(ask)
+
+
+def refuse_unknown_price(ladder: Ladder, usd: float | None) -> None:
+    """A model without a known price cannot be held to a limit of money: refused before it costs anything."""
+    if usd is None:
+        return
+    for responder in ladder:
+        if getattr(responder, "price", "free") is None:
+            raise ConfigurationError(
+                f"no price is known for {responder.name}, so the limit of USD {usd:g} cannot be kept; give "
+                "`price: {input: …, output: …}` (USD for a million tokens) in fractal.yaml, or lift the "
+                "limit: `usd: null`"
+            )

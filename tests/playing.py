@@ -55,7 +55,9 @@ def player(work: Path) -> Callable[..., Played]:
         rungs = answers if isinstance(answers, list) else [answers]
         ladder = Ladder(tuple(Scripted(each) if callable(each) else each for each in rungs))
         # a loop without commands needs no sandbox: these tests run everywhere
-        fractal = Fractal(work, settings={"sandbox": "off", **(settings or {})}, ladder=ladder, on_event=events.append)
+        fractal = Fractal(
+            work, settings={"sandbox": "off", **(settings or {})}, ladder=ladder, on_event=events.append
+        )
         doing = fractal.resume(resume, **options) if resume else fractal.run(task, **options)
         return Played(asyncio.run(doing), fractal, events)
 

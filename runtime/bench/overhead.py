@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -166,23 +165,33 @@ def _written() -> int:
     return 0
 
 
+_TIMED = """
+import json, os, sys, time
+began = time.perf_counter()
+quiet = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_WRONLY, 0) for fd in (1, 2)]
+pid = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ, file_actions=quiet)
+_, status, usage = os.wait4(pid, 0)
+print(json.dumps([os.waitstatus_to_exitcode(status), time.perf_counter() - began, usage.ru_maxrss]))
+"""
+# Linux counts what a process weighed before it became the program, so a small one starts it
+
+
 def _hello() -> dict[str, float]:
     """A whole process that does one small task with a reflex: wall seconds and peak memory, medians."""
     walls: list[float] = []
     peaks: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "runtime.cli", "-C", folder, "run", "--model", "reflex", "what is 2 + 2"]
+        task = ["-C", folder, "run", "--model", "reflex", "what is 2 + 2"]
+        command = [sys.executable, "-I", "-S", "-c", _TIMED, sys.executable, "-m", "runtime.cli", *task]
         for _ in range(HELLO_RUNS + 1):
-            began = time.perf_counter()
-            process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            ran = subprocess.run(
+                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True
             )
-            _, status, usage = os.wait4(process.pid, 0)
-            process.returncode = os.waitstatus_to_exitcode(status)
-            if process.returncode:
-                raise RuntimeError(f"the hello run ended with exit code {process.returncode}")
-            walls.append(time.perf_counter() - began)
-            peaks.append(usage.ru_maxrss / 1024)
+            code, wall, peak = json.loads(ran.stdout)
+            if code:
+                raise RuntimeError(f"the hello run ended with exit code {code}")
+            walls.append(wall)
+            peaks.append(peak / 1024)
     return {  # the first is the warm-up
         "wall_s": round(statistics.median(walls[1:]), 3),
         "rss_mb": round(statistics.median(peaks[1:]), 1),
@@ -207,12 +216,16 @@ def table(figures: Mapping[str, Any]) -> str:
     most = max(figures["instruction_tokens"].values())
     plan = max(figures["instruction_tokens"][phase] for phase in ("plan", "fused"))
     job, upfront = figures["job"], figures["job_with_all_instructions_up_front"]
-    flat = {key: " · ".join(str(each) for each in figures[key].values()) for key in ("cpu_ms_per_step", "bytes_per_step")}
+    flat = {
+        key: " · ".join(f"{each:,}" for each in figures[key].values())
+        for key in ("cpu_ms_per_step", "bytes_per_step")
+    }
     found = [
         str(most),
         str(plan + figures["tool_index_tokens"]),
         str(job["planned"]["calls"]),
-        f"{job['planned']['prompt_tokens']:,} (all instructions up front: {upfront['planned']['prompt_tokens']:,})",
+        f"{job['planned']['prompt_tokens']:,} "
+        f"(all instructions up front: {upfront['planned']['prompt_tokens']:,})",
         f"{job['stepwise']['prompt_tokens']:,} in {job['stepwise']['calls']} calls "
         f"(all instructions up front: {upfront['stepwise']['prompt_tokens']:,})",
         flat["cpu_ms_per_step"],
@@ -220,7 +233,8 @@ def table(figures: Mapping[str, Any]) -> str:
         str(figures["hello"]["wall_s"]),
         str(figures["hello"]["rss_mb"]),
     ]
-    rows = [f"| {name} | {goal} | {value} |" for (name, goal), value in zip(GOALS.items(), found, strict=True)]
+    pairs = zip(GOALS.items(), found, strict=True)
+    rows = [f"| {name} | {goal} | {value} |" for (name, goal), value in pairs]
     return "\n".join(["| figure | goal | here |", "| --- | --- | --- |", *rows])
 
 

@@ -33,12 +33,12 @@ class Price:
 
     @staticmethod
     def read(value: Any) -> Price | None:
-        """A price from settings: {prompt: 2.5, completion: 10}, [2.5, 10], or 0; None when none is given."""
+        """A price from settings: {input: 2.5, output: 10}, [2.5, 10], or 0; None when none is given."""
         try:
             if value is None or isinstance(value, Price):
                 return value
             if isinstance(value, Mapping):
-                return Price(float(value["prompt"]), float(value["completion"]))  # pyright: ignore
+                return Price(float(value["input"]), float(value["output"]))  # pyright: ignore
             if isinstance(value, (list, tuple)):
                 prompt, completion = value  # pyright: ignore
                 return Price(float(prompt), float(completion))  # pyright: ignore
@@ -47,7 +47,7 @@ class Price:
         except (KeyError, TypeError, ValueError):
             pass
         raise ConfigurationError(
-            f"price: {value!r} is none; give USD per million tokens, as {{prompt: 2.5, completion: 10}}, or 0"
+            f"price: {value!r} is none; give USD per million tokens, as {{input: 2.5, output: 10}}, or 0"
         )
 
 

@@ -21,8 +21,8 @@ from kernel.responder import Ask
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "cheapest-laptop"
 PAGES = {
-    "/search": "<h1>nvidia laptops</h1><p>Prices at <a href='/lakeside'>Lakeside</a>, <a href='/orbit'>Orbit</a>"
-    " and <a href='/bigbox'>Bigbox</a>.</p>",
+    "/search": "<h1>nvidia laptops</h1><p>Prices at <a href='/lakeside'>Lakeside</a>, "
+    "<a href='/orbit'>Orbit</a> and <a href='/bigbox'>Bigbox</a>.</p>",
     "/lakeside": "<ul><li>MSI Thin 15, RTX 4050, $649</li><li>Acer Nitro V, RTX 4050, $729</li></ul>",
     "/orbit": "<ul><li>ASUS TUF Gaming, RTX 4050, $699</li><li>Lenovo LOQ, RTX 4060, $799</li></ul>",
 }
@@ -54,7 +54,7 @@ def model(shop: str) -> Callable[[Ask], Any]:
 
     system = {
         "fused": {
-            "task": "Find the cheapest laptop with an nvidia GPU that is sold now; the person wants to buy it",
+            "task": "Find the cheapest laptop with an nvidia GPU that is sold now, to buy it",
             "context": [{"fact": "four addresses of shops and reviews", "from": "shops.txt"}],
             "approach": "Web research for current prices",
             "confidence": "high",
@@ -98,7 +98,9 @@ def trace(play: Callable[..., Played], shop: str) -> Played:
     return play(
         model(shop),
         "Find the cheapest nvidia laptop",
-        context=[("shops.txt", "\n".join(f"{shop}/{name}" for name in ("search", "lakeside", "orbit", "bigbox")))],
+        context=[
+            ("shops.txt", "\n".join(f"{shop}/{name}" for name in ("search", "lakeside", "orbit", "bigbox")))
+        ],
         settings={"operations": {"fetch": {"allow_private": True}}},
     )
 
@@ -144,4 +146,8 @@ def _plain(text: str, trace: Played, shop: str) -> str:
     text = re.sub(r'"[0-9a-f]{16}"', '"0123456789abcdef"', text)  # hashes of texts that hold the port
     text = re.sub(r"(?m)^(rev: |<!-- rev )\d+", r"\g<1>9", text)  # how writes are put together is timing
     text = re.sub(r'"server": "[^"]*", "date": "[^"]*"', '"server": "shop", "date": "today"', text)
-    return re.sub(r'("(?:prompt|out|instr|instruction_tokens|tokens|prompt_tokens|completion_tokens)": )\d+', r"\g<1>0", text)
+    return re.sub(
+        r'("(?:prompt|out|instr|instruction_tokens|tokens|prompt_tokens|completion_tokens)": )\d+',
+        r"\g<1>0",
+        text,
+    )

@@ -19,7 +19,9 @@ from kernel.document import Document
 from kernel.errors import Exit
 from runtime.fractal import Fractal
 
-needs_litellm = pytest.mark.skipif(importlib.util.find_spec("litellm") is None, reason="litellm is not installed")
+needs_litellm = pytest.mark.skipif(
+    importlib.util.find_spec("litellm") is None, reason="litellm is not installed"
+)
 PLAN = {
     "task": "write a.txt",
     "context": [],
@@ -39,7 +41,12 @@ def environment(**more: str) -> dict[str, str]:
 def fractal(folder: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", "from runtime.cli import main; main()", "-C", str(folder), *words]
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=100, env=environment(**more), stdin=subprocess.DEVNULL
+        command,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        env=environment(**more),
+        stdin=subprocess.DEVNULL,
     )
 
 
@@ -49,7 +56,12 @@ def answer(body: Any) -> Answer:
 
 
 def settings(folder: Path, server: LlmServer, **more: Any) -> None:
-    rung = {"model": "openai/gpt-4o-mini", "api_base": server.url, "timeout": 10, "options": {"retries": 1, "backoff": 0.05}}
+    rung = {
+        "model": "openai/gpt-4o-mini",
+        "api_base": server.url,
+        "timeout": 10,
+        "options": {"retries": 1, "backoff": 0.05},
+    }
     values = {"ladder": [rung | more], "usd": 1.0}
     (folder / "fractal.yaml").write_text(json.dumps(values))
 
@@ -75,7 +87,11 @@ def test_a_model_behind_http_does_a_task_and_its_cost_is_told(tmp_path: Path, ll
 @needs_litellm
 @pytest.mark.parametrize(
     ("status", "exit_code", "says"),
-    [(401, Exit.CONFIGURATION, "OPENAI_API_KEY"), (429, Exit.PROVIDER, "failed 2 times"), (500, Exit.PROVIDER, "failed 2 times")],
+    [
+        (401, Exit.CONFIGURATION, "OPENAI_API_KEY"),
+        (429, Exit.PROVIDER, "failed 2 times"),
+        (500, Exit.PROVIDER, "failed 2 times"),
+    ],
 )
 def test_a_provider_that_fails_leaves_a_run_that_can_go_on(
     tmp_path: Path, llm_server: LlmServer, status: int, exit_code: Exit, says: str
@@ -96,7 +112,15 @@ def test_a_provider_that_fails_leaves_a_run_that_can_go_on(
 def test_a_killed_run_repeats_no_finished_call(tmp_path: Path, llm_server: LlmServer) -> None:
     settings(tmp_path, llm_server)
     llm_server.always(lambda body: Answer(delay=30) if "# CHECK" in json.dumps(body) else answer(body))
-    command = [sys.executable, "-c", "from runtime.cli import main; main()", "-C", str(tmp_path), "run", "write a.txt"]
+    command = [
+        sys.executable,
+        "-c",
+        "from runtime.cli import main; main()",
+        "-C",
+        str(tmp_path),
+        "run",
+        "write a.txt",
+    ]
     process = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     llm_server.wait_for(2, 60)
     process.send_signal(signal.SIGKILL)
@@ -137,7 +161,15 @@ def test_what_no_reflex_covers_waits_and_says_how_to_set_a_model(tmp_path: Path)
     assert ran.stdout == ""
     assert "FRACTAL_MODEL" in ran.stderr or "--model" in ran.stderr
     script = tmp_path / "script.json"
-    script.write_text(json.dumps([{"phase": "check", "reply": CHECK}, {"phase": ["understand"], "reply": {"task": "x"}}, {"reply": PLAN, "times": 9}]))
+    script.write_text(
+        json.dumps(
+            [
+                {"phase": "check", "reply": CHECK},
+                {"phase": ["understand"], "reply": {"task": "x"}},
+                {"reply": PLAN, "times": 9},
+            ]
+        )
+    )
     again = fractal(tmp_path, "resume", "--model", f"scripted:{script}")
     assert (again.returncode, again.stdout) == (Exit.ACCEPTED, "a.txt holds one line\n"), again.stderr
 

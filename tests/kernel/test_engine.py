@@ -78,7 +78,9 @@ def root(shape: Any, calls: int) -> Document:
     return Document(meta, {1: Section(notes=(Note("task", "unfold", "person"),))})
 
 
-def drive(folder: Path, shape: Any, *, side_by_side: bool, calls: int, wakes: random.Random | None = None) -> Any:
+def drive(
+    folder: Path, shape: Any, *, side_by_side: bool, calls: int, wakes: random.Random | None = None
+) -> Any:
     here = world(folder, shape, side_by_side, calls)
     here.store.commit([Save(root(shape, calls))])
     run = folder / "state" / "runs" / "test22"
@@ -95,7 +97,9 @@ def drive(folder: Path, shape: Any, *, side_by_side: bool, calls: int, wakes: ra
 
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(shape=st.lists(SHAPES, min_size=1, max_size=3), side=st.booleans(), seed=st.integers(0, 2**16))
-def test_lost_and_doubled_wakes_change_nothing(tmp_path_factory: Any, shape: Any, side: bool, seed: int) -> None:
+def test_lost_and_doubled_wakes_change_nothing(
+    tmp_path_factory: Any, shape: Any, side: bool, seed: int
+) -> None:
     folder = tmp_path_factory.mktemp("wakes")
     got, here = drive(folder, shape, side_by_side=side, calls=10_000, wakes=random.Random(seed))
     assert isinstance(got, Outcome)
@@ -106,7 +110,9 @@ def test_lost_and_doubled_wakes_change_nothing(tmp_path_factory: Any, shape: Any
 
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(shape=st.lists(SHAPES, min_size=1, max_size=3), side=st.booleans(), calls=st.integers(1, 14))
-def test_no_tree_spends_more_than_its_limit(tmp_path_factory: Any, shape: Any, side: bool, calls: int) -> None:
+def test_no_tree_spends_more_than_its_limit(
+    tmp_path_factory: Any, shape: Any, side: bool, calls: int
+) -> None:
     folder = tmp_path_factory.mktemp("ledger")
     got, here = drive(folder, shape, side_by_side=side, calls=calls)
     assert isinstance(got, Outcome)
@@ -241,7 +247,11 @@ def test_a_foreign_edit_stops_the_run_and_keeps_both(play: Play) -> None:
         if ask.phase == "check":
             path = next(where[0].glob("*/system-*.md"))
             path.write_text(path.read_text() + "\nmy own words\n")
-        return ACCEPT if ask.phase == "check" else plan({"tool": "write", "args": {"path": "a.txt", "content": "x"}})
+        return (
+            ACCEPT
+            if ask.phase == "check"
+            else plan({"tool": "write", "args": {"path": "a.txt", "content": "x"}})
+        )
 
     fractal_runs = play(lambda ask: {"task": "t", "question": "?"}).fractal.workspace.runs
     for old in fractal_runs.iterdir():
@@ -311,7 +321,11 @@ def _rewind(played: Played, n: int) -> None:
 
 def test_usage_is_whole_in_the_document(play: Play) -> None:
     def answer(ask: Ask) -> Any:
-        return ACCEPT if ask.phase == "check" else plan({"tool": "write", "args": {"path": "a.txt", "content": "x"}})
+        return (
+            ACCEPT
+            if ask.phase == "check"
+            else plan({"tool": "write", "args": {"path": "a.txt", "content": "x"}})
+        )
 
     played = play(answer)
     spent = played.root.meta.spent

@@ -43,9 +43,7 @@ def test_a_run_that_nothing_proves_says_that_it_is_unverified(play: Play) -> Non
 
 def test_understand_and_plan_can_be_asked_apart(play: Play) -> None:
     understood = {"task": "write a.txt", "context": [{"fact": "it is missing", "from": "folder"}], "open": []}
-    played = play(
-        by_phase(understand=understood, plan=plan(WRITE), check=ACCEPT), settings={"fuse": "never"}
-    )
+    played = play(by_phase(understand=understood, plan=plan(WRITE), check=ACCEPT), settings={"fuse": "never"})
     assert [e.data["phase"] for e in played.asks()] == ["understand", "plan", "check"]
     assert played.root.text(1, "resolved task") == "write a.txt"
     assert played.root.note(1, "fact").source == "folder"  # type: ignore[union-attr]
@@ -176,7 +174,9 @@ def test_depth_is_bounded(play: Play, max_depth: int, levels: list[int], atomic:
     assert sorted(d.meta.depth for d in loops) == levels
     assert [e.loop_id for e in played.asks("atomic")] == [d.meta.id for d in loops if d.meta.depth == atomic]
     assert played.result.exit == Exit.ACCEPTED
-    assert [d.meta.level for d in loops] == ["system", "tool", "operation", "operation", "operation"][: len(levels)]
+    assert [d.meta.level for d in loops] == ["system", "tool", "operation", "operation", "operation"][
+        : len(levels)
+    ]
 
 
 def test_a_subtask_where_none_may_start_is_refused(play: Play) -> None:
@@ -242,8 +242,18 @@ def test_calls_that_run_out_in_do_keep_the_partial_result(play: Play) -> None:
 def test_one_call_is_kept_for_check_when_children_share_the_rest(play: Play) -> None:
     def answer(ask: Ask) -> Any:
         if ask.document.meta.depth:
-            return plan({"tool": "read", "what": "again"}) if ask.phase == "fused" else {"skip": "x"} if ask.phase == "do" else ACCEPT
-        return ACCEPT if ask.phase == "check" else plan({"subtask": "a", "needs": []}, {"subtask": "b", "needs": []})
+            return (
+                plan({"tool": "read", "what": "again"})
+                if ask.phase == "fused"
+                else {"skip": "x"}
+                if ask.phase == "do"
+                else ACCEPT
+            )
+        return (
+            ACCEPT
+            if ask.phase == "check"
+            else plan({"subtask": "a", "needs": []}, {"subtask": "b", "needs": []})
+        )
 
     played = play(answer, settings={"calls": 8})
     shares = [step.share["calls"] for step in played.root.steps.values() if step.share]

@@ -18,7 +18,9 @@ from runtime.fractal import shipped_system
 
 Play = Callable[..., Played]
 count, tokenizer = counter()
-needs_tokenizer = pytest.mark.skipif(tokenizer != "cl100k_base", reason="litellm's tokenizer files are not installed")
+needs_tokenizer = pytest.mark.skipif(
+    tokenizer != "cl100k_base", reason="litellm's tokenizer files are not installed"
+)
 CATALOGUE = Catalogue([shipped_system()])
 GUIDED = ["task", *(tool.name for tool in CATALOGUE.tools.values() if tool.guided)]
 
@@ -55,7 +57,11 @@ def test_a_model_sees_only_the_phase_that_it_fills() -> None:
 def test_the_index_names_arguments_and_always_holds_the_hands() -> None:
     index = CATALOGUE.index("sum the column of a table", 150, estimate_tokens)
     assert "read(path, lines?)" in index
-    assert index.splitlines()[:3] == ["read(path, lines?)", "write(path, content, append?)", "bash(command, stdin?)"]
+    assert index.splitlines()[:3] == [
+        "read(path, lines?)",
+        "write(path, content, append?)",
+        "bash(command, stdin?)",
+    ]
     assert "csv(" in index
 
 
@@ -73,7 +79,9 @@ def test_a_prompt_is_never_larger_than_the_context_of_its_level(play: Play) -> N
 
     def answer(ask: Ask) -> Any:
         sizes.append(estimate_tokens(ask.user))
-        return ACCEPT if ask.phase == "check" else plan({"tool": "write", "args": {"path": "a", "content": "x"}})
+        return (
+            ACCEPT if ask.phase == "check" else plan({"tool": "write", "args": {"path": "a", "content": "x"}})
+        )
 
     play(answer, "look at this: " + "word " * 20_000)
     assert max(sizes) <= 3000
@@ -92,7 +100,10 @@ def test_tool_output_is_fenced_as_data(play: Play) -> None:
         seen.append(ask.user)
         if ask.phase == "check":
             return ACCEPT
-        steps = [{"tool": "write", "args": {"path": "a", "content": hostile}}, {"tool": "read", "args": {"path": "a"}}]
+        steps = [
+            {"tool": "write", "args": {"path": "a", "content": hostile}},
+            {"tool": "read", "args": {"path": "a"}},
+        ]
         return plan(*steps)
 
     play(answer)

@@ -44,7 +44,9 @@ def test_a_tool_is_found_when_it_is_added_and_gone_when_it_is_removed(tmp_path: 
 
 
 def test_the_nearest_system_folder_wins_path_by_path(tmp_path: Path) -> None:
-    write(tmp_path, "kernel/read.md", "---\nname: read\ndescription: mine\nargs: {path: {type: string}}\n---\n")
+    write(
+        tmp_path, "kernel/read.md", "---\nname: read\ndescription: mine\nargs: {path: {type: string}}\n---\n"
+    )
     catalogue = Catalogue([tmp_path, shipped_system()])
     assert catalogue.get("read").description == "mine"
     assert catalogue.get("write").origin == "shipped"
@@ -62,7 +64,9 @@ def test_the_nearest_system_folder_wins_path_by_path(tmp_path: Path) -> None:
         ("", 1, "description is missing"),
     ],
 )
-def test_a_malformed_entry_is_left_out_with_its_place(tmp_path: Path, text: str, line: int, says: str) -> None:
+def test_a_malformed_entry_is_left_out_with_its_place(
+    tmp_path: Path, text: str, line: int, says: str
+) -> None:
     path = write(tmp_path, "operations/a.md", text)
     catalogue = Catalogue([tmp_path])
     assert not catalogue.tools
@@ -110,7 +114,11 @@ def test_code_from_outside_the_package_does_not_run_in_the_kernels_process(tmp_p
 
 
 def test_a_skill_folder_is_a_guided_tool(tmp_path: Path) -> None:
-    write(tmp_path, "tools/pdf/SKILL.md", "---\nname: pdf\ndescription: fill in forms\nlicense: MIT\n---\nUse it so.\n")
+    write(
+        tmp_path,
+        "tools/pdf/SKILL.md",
+        "---\nname: pdf\ndescription: fill in forms\nlicense: MIT\n---\nUse it so.\n",
+    )
     tool = Catalogue([tmp_path]).get("pdf")
     assert tool.guided
     assert tool.preface == "Use it so."

@@ -31,7 +31,7 @@ def test_each_form_makes_its_responder(tmp_path):
         general = {
             "timeout": 120.0,
             "api_base": "http://localhost:1",
-            "price": {"prompt": 1, "completion": 1},
+            "price": {"input": 1, "output": 1},
         }
         responder = make_responder(spec, tier="oversight", settings=general, state=tmp_path)
         assert (type(responder).__name__, responder.tier) == (kind, "oversight")
@@ -45,7 +45,7 @@ def test_any_other_name_is_litellms(tmp_path):
 
 
 @needs_litellm
-@pytest.mark.parametrize("price", [{"prompt": 1, "completion": 2}, [1, 2]])
+@pytest.mark.parametrize("price", [{"input": 1, "output": 2}, [1, 2]])
 def test_a_price_may_be_given(tmp_path, price):
     assert make_responder("openai/x", settings={"price": price}, state=tmp_path).price == Price(1, 2)
     assert make_responder("openai/x", settings={"price": 0}, state=tmp_path).price == Price()
