@@ -42,6 +42,9 @@ _SEARCH = (
     "import json, re, sys; pattern, text = json.load(sys.stdin); "
     "hit = re.search(pattern, text, re.MULTILINE); print(json.dumps(hit and hit[0][:60]))"
 )
+QUICK = 4_000
+"""Characters; a text this short is searched in this process, if the pattern repeats one thing at most."""
+_REPEATS = re.compile(r"[*+{]")
 _PLAIN = re.compile(r"[^\\.^$*+?{}\[\]|()]+")
 _NAMED = 5
 
@@ -170,9 +173,12 @@ async def search(pattern: str, text: str) -> str | None:
     if _PLAIN.fullmatch(pattern):
         return pattern[:60] if pattern in text else None
     try:
-        re.compile(pattern)
+        compiled = re.compile(pattern, re.MULTILINE)
     except (re.error, RecursionError, OverflowError) as error:
         raise OperationFailed(f"{pattern!r} is not a regular expression: {error}") from None
+    if len(text) <= QUICK and len(_REPEATS.findall(pattern)) <= 1:
+        hit = compiled.search(text)  # with one repetition at most it cannot take more than a moment
+        return hit[0][:60] if hit else None
     ended = await supervise(
         [sys.executable, "-I", "-S", "-c", _SEARCH],
         folder=Path.cwd(),

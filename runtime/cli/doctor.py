@@ -180,9 +180,12 @@ def _llama(fractal: Fractal) -> Check:
 
 
 def _catalogue(fractal: Fractal) -> Check:
+    from runtime.responders.reflex import Reflex
+
     catalogue = fractal.catalogue()
-    if catalogue.faults:
-        left_out = "; ".join(str(fault) for fault in catalogue.faults[:3])
+    reflexes = Reflex(catalogue.folders)
+    if faults := [*catalogue.faults, *reflexes.faults]:
+        left_out = "; ".join(str(fault) for fault in faults[:3])
         return Check("tools", FAIR, f"left out: {left_out}", "mend the file; see: fractal tools check")
     hands = [name for name in ("read", "write", "bash") if name not in catalogue.tools]
     if hands:

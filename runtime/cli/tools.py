@@ -11,7 +11,7 @@ from runtime.cli.session import json_option, opened, put, tell
 from runtime.cli.words import elide, line, safe, table
 
 if TYPE_CHECKING:
-    from kernel.tools import Tool
+    from kernel.tools import Catalogue, Tool
 
 
 @click.group()
@@ -81,7 +81,7 @@ def check(names: tuple[str, ...]) -> int:
     catalogue = opened().catalogue()
     if unknown := [name for name in names if name not in catalogue.tools]:
         raise UsageError(catalogue.unknown(unknown[0]))
-    problems = [] if names else [str(fault) for fault in catalogue.faults]
+    problems = [] if names else [str(fault) for fault in (*catalogue.faults, *_reflex_faults(catalogue))]
     chosen = [catalogue.tools[name] for name in names or sorted(catalogue.tools)]
     problems += [f"{tool.path}: {text}" for tool in chosen if (text := _problem(tool))]
     for text in problems:
@@ -90,6 +90,13 @@ def check(names: tuple[str, ...]) -> int:
         f"{len(chosen)} tools and operations, {len(problems) or 'no'} problem{'s'[: len(problems) != 1]}"
     )
     return 1 if problems else 0
+
+
+def _reflex_faults(catalogue: Catalogue) -> list[object]:
+    """Reflexes are part of the system too; a malformed one is left out."""
+    from runtime.responders.reflex import Reflex
+
+    return list(Reflex(catalogue.folders).faults)
 
 
 def _problem(tool: Tool) -> str:

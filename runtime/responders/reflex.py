@@ -192,7 +192,8 @@ def _rationale(found: Match) -> str:
     if found.parts:
         return "\n".join(f"“{part.task[:200]}”: {_rationale(part)}" for part in found.parts)
     slots = _slots(found)
-    return f"every word is covered by the phrasing: {found.phrasing}{f' — with {slots}' if slots else ''}"
+    file = found.procedure.file if found.procedure else "a reflex"
+    return f"every word is covered by a phrasing of {file}{f', with {slots}' if slots else ''}"
 
 
 def _failed_before(document: Document, approach: str) -> bool:
