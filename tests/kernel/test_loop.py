@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -475,3 +476,42 @@ def test_a_command_is_refused_when_a_result_could_run_as_code(play: Play) -> Non
     played = play(by_phase(fused=fused, check=ACCEPT))
     refused = [e.data["why"] for e in played.events if e.kind == "ask_refused"]
     assert len(refused) == 1 and "filter sh" in refused[0]
+
+
+@pytest.mark.parametrize(
+    ("phase", "tokens"),
+    [("understand", 600), ("plan", 1_100), ("do", 1_600), ("check", 2_100)],
+)
+def test_a_budget_that_runs_out_in_a_phase_ends_there_and_keeps_what_was_done(
+    play: Play, phase: str, tokens: int
+) -> None:
+    """Each call costs 500 tokens, as it was said to; there are just enough for the phases before."""
+
+    class Costly(Scripted):
+        def estimate(self, ask: Ask) -> Usage:
+            return Usage(400, 100)
+
+    replies = by_phase(
+        understand={"task": "do the work"},
+        plan=plan(WRITE, {"tool": "read", "what": "look"}),
+        do={"tool": "read", "args": {"path": "a.txt"}},
+        check=ACCEPT,
+    )
+    asked: list[str] = []
+
+    def answer(ask: Ask) -> Any:
+        asked.append(ask.phase)
+        return Reply(json.dumps(replies(ask)), "costly", Usage(400, 100))
+
+    limit = tokens - 200
+    played = play(Costly(answer, name="costly"), settings={"fuse": "never", "tokens": limit})
+    order = ["understand", "plan", "do", "check"]
+    assert asked == order[: order.index(phase)]
+    assert played.root.meta.status == "exhausted"
+    assert played.result.exit == Exit.LIMIT
+    assert "tokens needed" in played.result.reason
+    spent = played.root.meta.spent
+    assert spent["prompt_tokens"] + spent["completion_tokens"] == 500 * len(asked) <= limit
+    if phase in ("do", "check"):
+        assert played.root.steps[1].state == "done"
+        assert "wrote a.txt" in played.result.output or "one" in played.result.output

@@ -1,0 +1,166 @@
+"""Documents in files: whole or not at all, in order, and nobody's words overwritten."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernel.document import Document, Meta, Note, Section, Step
+from kernel.errors import DocumentError, ForeignEdit, RunLocked, UsageError
+from kernel.store import Append, FileStore, Save
+from kernel.workspace import Workspace, child_id, drop, is_locked, messages, run_lock
+
+ID = "system-7f3kq2"
+
+
+def document() -> Document:
+    notes = (Note("task", "count", "person"),)
+    return Document(Meta(ID, "7f3kq2", phase="do", status="running"), {1: Section(notes=notes)})
+
+
+def grown(store: FileStore, steps: int) -> list[Document]:
+    """A document saved and appended to, with each state that it was in."""
+    now = document()
+    store.commit([Save(now)])
+    states = [now]
+    for n in range(1, steps + 1):
+        step = Step(
+            n, "done", "read", {"path": "a"}, result=f"text {n}\n<!-- rev 99 -->\n", origin="tool:read"
+        )
+        store.commit([Append(now, (step,))])
+        now = now.with_step(step)
+        states.append(now)
+    return states
+
+
+@settings(max_examples=60, deadline=None)
+@given(cut=st.floats(0, 1))
+def test_a_file_cut_anywhere_reads_as_an_earlier_state(
+    tmp_path_factory: pytest.TempPathFactory, cut: float
+) -> None:
+    folder = tmp_path_factory.mktemp("torn")
+    states = grown(FileStore(folder), 4)
+    path = folder / f"{ID}.md"
+    first = len(FileStore(folder).path(ID).read_bytes().split(b"<!-- rev 1 -->\n")[0]) + 15
+    raw = path.read_bytes()
+    path.write_bytes(raw[: first + int((len(raw) - first) * cut)])
+    store = FileStore(folder)
+    read = store.load(ID)
+    assert read.having(rev=0) in states
+    # what was torn is put aside, and the run goes on appending
+    step = Step(9, "done", "read", {"path": "b"}, result="more", origin="tool:read")
+    store.commit([Append(read, (step,))])
+    assert FileStore(folder).load(ID).steps[9].result == "more"
+
+
+def test_a_torn_tail_is_put_aside(tmp_path: Path) -> None:
+    grown(FileStore(tmp_path), 2)
+    path = tmp_path / f"{ID}.md"
+    path.write_bytes(path.read_bytes()[:-30])
+    FileStore(tmp_path).load(ID)
+    (aside,) = (tmp_path / "artifacts").iterdir()
+    assert "torn" in aside.name and aside.read_text().lstrip().startswith("- [x] 2. done read")
+
+
+def test_a_foreign_change_is_never_overwritten(tmp_path: Path) -> None:
+    store = FileStore(tmp_path)
+    now = grown(store, 1)[-1]
+    path = tmp_path / f"{ID}.md"
+    theirs = path.read_text() + "mine\n"
+    path.write_text(theirs)
+    for change in (Save(now), Append(now, (Step(2, "done", "read", {}, result="x"),))):
+        with pytest.raises(ForeignEdit, match="Theirs was left as it is"):
+            store.commit([change])
+    assert path.read_text() == theirs
+    assert len(list((tmp_path / "artifacts").glob("*ours*"))) == 2
+
+
+def test_a_file_that_was_only_touched_is_no_foreign_change(tmp_path: Path) -> None:
+    store = FileStore(tmp_path)
+    now = grown(store, 1)[-1]
+    os.utime(tmp_path / f"{ID}.md", (1, 1))
+    store.commit([Save(now.having(status="complete"))])
+    assert FileStore(tmp_path).load(ID).meta.status == "complete"
+
+
+def test_a_document_that_stands_there_unread_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / f"{ID}.md").write_text("someone's notes")
+    with pytest.raises(ForeignEdit):
+        FileStore(tmp_path).commit([Save(document())])
+    assert (tmp_path / f"{ID}.md").read_text() == "someone's notes"
+
+
+def test_a_document_that_does_not_parse_names_its_place(tmp_path: Path) -> None:
+    (tmp_path / f"{ID}.md").write_text("---\nid 3\n---\n")
+    with pytest.raises(DocumentError, match=rf"{ID}\.md:2"):
+        FileStore(tmp_path).load(ID)
+
+
+def test_revisions_count_on_and_no_temporary_file_stays(tmp_path: Path) -> None:
+    store = FileStore(tmp_path)
+    now = grown(store, 3)[-1]
+    store.commit([Save(now)])
+    assert FileStore(tmp_path).load(ID).meta.rev == 5
+    assert [each.name for each in tmp_path.iterdir()] == [f"{ID}.md"]
+
+
+def test_loops_are_listed_parents_before_children(tmp_path: Path) -> None:
+    names = [ID, "tool-task-7f3kq2-2", "op-read-7f3kq2-10", "op-read-7f3kq2-2.1", "tool-task-7f3kq2-1"]
+    for name in names:
+        (tmp_path / f"{name}.md").touch()
+    (tmp_path / "notes.md").touch()
+    found = ["tool-task-7f3kq2-1", "tool-task-7f3kq2-2", "op-read-7f3kq2-2.1", "op-read-7f3kq2-10"]
+    assert FileStore(tmp_path).list() == [ID, *found]
+
+
+def test_names_show_the_tree() -> None:
+    child = child_id(ID, "7f3kq2", "tool", "research", 1)
+    assert child == "tool-research-7f3kq2-1"
+    assert child_id(child, "7f3kq2", "operation", "fetch", 2) == "op-fetch-7f3kq2-1.2"
+    assert child_id(ID, "7f3kq2", "tool", "../Evil name", 1) == "tool-evil-name-7f3kq2-1"
+
+
+def test_a_lock_dies_with_its_holder_and_names_it(tmp_path: Path) -> None:
+    with run_lock(tmp_path):
+        assert is_locked(tmp_path)
+        with pytest.raises(RunLocked, match=str(os.getpid())), run_lock(tmp_path):
+            pass
+    assert not is_locked(tmp_path)
+
+
+def test_messages_are_read_in_the_order_they_were_left(tmp_path: Path) -> None:
+    for text in ("one", "two"):
+        drop(tmp_path, "answer", text=text)
+    drop(tmp_path, "cancel")
+    assert [message["text"] for _, message in messages(tmp_path, ("answer",))] == ["one", "two"]
+    assert len(list((tmp_path / "inbox").iterdir())) == 3
+
+
+def test_any_other_folder_gets_a_workspace_of_its_own_when_a_run_starts(tmp_path: Path) -> None:
+    shipped = tmp_path / "shipped"
+    work = tmp_path / "work"
+    work.mkdir()
+    workspace = Workspace.find(work, shipped)
+    assert not (work / ".fractal").exists()
+    run = workspace.new_run()
+    assert (work / ".fractal" / ".gitignore").read_text() == "*\n"
+    assert (work / ".fractal" / "state" / "runs" / run).is_dir()
+    assert (work / ".fractal" / "state").stat().st_mode & 0o077 == 0
+    (work / "deep").mkdir()
+    assert Workspace.find(work / "deep", shipped).root == work / ".fractal"
+    assert workspace.protected == ((work / ".fractal").resolve(),)
+
+
+def test_a_workspace_protects_its_state_and_its_system(tmp_path: Path) -> None:
+    (tmp_path / "fractal.yaml").touch()
+    workspace = Workspace.find(tmp_path, tmp_path / "shipped")
+    assert {path.name for path in workspace.protected} == {"state", "system", "fractal.yaml"}
+
+
+def test_a_folder_that_is_not_there_is_wrong_usage(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is not a folder"):
+        Workspace.find(tmp_path / "missing", tmp_path)
