@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -163,7 +164,6 @@ def _request(
             words=held.world.catalogue.text(f"phases/{phase}.reply.md"),
             max_tokens=held.world.bounds.reply_tokens,
             document=held.doc,
-            repair=refused[-1][1] if refused else "",
             evidence=evidence,
             rung=responder.name,
         ),
@@ -183,7 +183,9 @@ async def _reply(held: Held, responder: Responder, request: Ask) -> tuple[Reply 
     held.ledger.reserve(amount(most), last=request.phase == "check")
     log.asked(key, responder.name, most)
     try:
-        reply = await responder.answer(request)
+        patient = getattr(responder, "patient", False)  # a person answers: the clock of the run stands
+        with held.world.patient() if patient else nullcontext():
+            reply = await responder.answer(request)
     except asyncio.CancelledError:
         raise  # the call may have cost something: its line stands without an answer and is charged whole
     except Exception as error:

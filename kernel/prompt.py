@@ -132,9 +132,7 @@ def work(
         pieces.append(Piece("", f"Tool: {tool.line}" if tool else "", fixed=True))
     if phase == "check":
         pieces += [Piece("Learned before", _learned(fold).text, path) for fold in document.section(2).folds]
-        evidence = [
-            note for note in document.section(4).notes if note.key in ("evidence", "changes", "diff", "look")
-        ]
+        evidence = [note for note in document.section(4).notes if note.key in RECORDED]
         pieces += [Piece(f"{note.key.capitalize()} (runtime)", _data(note), path) for note in evidence]
     return [piece for piece in pieces if piece.text]
 

@@ -44,7 +44,6 @@ class Ask:
     words: str  # the same form in words; already part of `system`
     max_tokens: int
     document: Document
-    repair: str = ""  # why the last reply was refused; already part of `user`
     evidence: Mapping[str, Any] = field(default_factory=dict[str, Any])
     rung: str = ""  # who is asked: another rung's reply to the same prompt is another reply
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,7 @@ class World:
     listener: Listener = silent
     redact: Callable[[str], str] = lambda text: text
     seconds: Callable[[], float] = lambda: 0.0  # of activity in this session
+    patient: Callable[[], AbstractContextManager[None]] = nullcontext  # while a person is waited for
     deadline: str = ""
     stopping: str = ""  # interrupted, exhausted or cancelled, once the run is being stopped
 

@@ -222,6 +222,7 @@ class Fractal:
             self._listener,
             lambda text: redact(text, os.environ),
             clock.seconds,
+            clock.patient,
         )
         left = bounds.seconds - earlier
         world.deadline = (datetime.now(UTC) + timedelta(seconds=max(left, 0))).isoformat(timespec="seconds")

@@ -29,6 +29,7 @@ UNREADABLE = 3.0  # seconds for which an answer that does not parse must lie unc
 class Mailbox:
     """Asks as files in `folder`, answers as files beside them."""
 
+    patient = True  # whoever answers may take their time: it is not the run's
     reads_prompt = True
 
     def __init__(

@@ -234,6 +234,22 @@ def test_a_run_without_time_left_is_exhausted_and_its_children_stopped(play: Pla
     assert {d.meta.status for d in played.documents.values()} == {"exhausted"}
 
 
+def test_waiting_for_a_person_does_not_use_up_the_runs_time(play: Play) -> None:
+    class Person(Scripted):
+        patient = True
+
+        async def answer(self, ask: Ask) -> Any:
+            await asyncio.sleep(0.5)
+            return await super().answer(ask)
+
+    step = {"tool": "write", "args": {"path": "a.txt", "content": "x"}}
+    played = play(
+        Person(lambda ask: ACCEPT if ask.phase == "check" else plan(step)), settings={"seconds": 0.6}
+    )
+    assert played.result.exit == Exit.ACCEPTED
+    assert played.root.meta.spent["seconds"] < 0.6
+
+
 def test_two_processes_cannot_work_on_one_run(play: Play) -> None:
     played = play(lambda ask: {"task": "t", "question": "which?"})
     with run_lock(played.folder), pytest.raises(RunLocked, match="is held by process"):
