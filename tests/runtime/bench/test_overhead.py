@@ -1,0 +1,48 @@
+"""The bench prints what README quotes; figures that do not depend on the machine keep their goals."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from runtime.bench import overhead
+
+
+@pytest.fixture(scope="module")
+def figures() -> dict[str, Any]:
+    return overhead.measure()
+
+
+def test_the_keys_are_those_that_programs_compare_by(figures: dict[str, Any]) -> None:
+    assert set(figures["instruction_tokens"]) >= {"understand", "plan", "do", "check"}
+    assert set(figures["job"]) == {"planned", "stepwise"}
+    for each in ("cpu_ms_per_step", "bytes_per_step"):
+        assert list(figures[each]) == ["10", "50", "500"]
+    assert set(figures["hello"]) == {"wall_s", "rss_mb"}
+    json.dumps(figures)
+
+
+def test_instructions_and_prompts_keep_their_goals(figures: dict[str, Any]) -> None:
+    if figures["tokenizer"] != "cl100k_base":
+        pytest.skip("litellm's tokenizer files are not installed")
+    plan = max(figures["instruction_tokens"][phase] for phase in ("plan", "fused"))
+    assert max(figures["instruction_tokens"].values()) <= 250
+    assert plan + figures["tool_index_tokens"] <= 400
+    assert figures["job"]["planned"]["calls"] == 2
+    assert figures["job"]["planned"]["prompt_tokens"] <= 3_000
+    assert figures["job"]["stepwise"]["prompt_tokens"] <= 6_000
+    upfront = figures["job_with_all_instructions_up_front"]
+    assert upfront["stepwise"]["prompt_tokens"] > 2 * figures["job"]["stepwise"]["prompt_tokens"]
+
+
+def test_what_a_step_writes_does_not_grow_with_the_run(figures: dict[str, Any]) -> None:
+    written = figures["bytes_per_step"]
+    assert 0 < written["500"] <= written["10"] <= 6_000
+
+
+def test_the_table_shows_each_figure_beside_its_goal(figures: dict[str, Any]) -> None:
+    lines = overhead.table(figures).splitlines()
+    assert len(lines) == 2 + len(overhead.GOALS)
+    assert all(line.count("|") == 4 for line in lines)
