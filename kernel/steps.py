@@ -43,6 +43,7 @@ class Doing:
         self.tasks: dict[int, asyncio.Task[Step]] = {}
         self.children: set[int] = set()  # begun and not ended
         self.able: list[int] = []  # may begin now
+        self.waiting: Waiting | None = None  # for a person: nothing more is begun, what runs runs on
         self.unmet: dict[int, set[int]] = {}  # the needs of each step that have not ended well
         self.dependents: dict[int, list[int]] = {}
         for n, step in held.doc.planned.items():
@@ -77,14 +78,14 @@ class Doing:
     async def _run(self) -> Waiting | None:
         while True:
             self._fold_children()
-            waiting = await self._start_able()
+            self.waiting = self.waiting or await self._start_able()
             if self.tasks:
                 self.held.flush()
                 await asyncio.wait(self.tasks.values(), return_when=asyncio.FIRST_COMPLETED)
                 self._collect()
-            elif waiting or not self.able or self.children:
+            elif self.waiting or not self.able or self.children:
                 self.held.flush()
-                return waiting or (Waiting("children") if self.children else None)
+                return self.waiting or (Waiting("children") if self.children else None)
 
     def _step(self, n: int) -> Step:
         return self.held.doc.steps.get(n) or self.held.doc.planned[n]

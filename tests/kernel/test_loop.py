@@ -445,6 +445,15 @@ def test_a_guarded_effect_waits_for_approval(play: Play, word: str, state: str) 
     assert play(answers, settings=guarded, yes=True).result.exit == Exit.ACCEPTED
 
 
+def test_an_approval_is_waited_for_also_when_a_sibling_is_at_work(play: Play, tmp_path: Path) -> None:
+    (tmp_path / "work" / "b.txt").write_text("b")
+    steps = [{"tool": "read", "args": {"path": "b.txt"}, "needs": []}, {**WRITE, "needs": []}]
+    answers = by_phase(fused=plan(*steps), check=ACCEPT)
+    played = play(answers, settings={"approve": ["write"]})
+    assert played.result.waiting == "approval"
+    assert [step.state for step in played.root.steps.values()] == ["done", "waiting"]
+
+
 def test_a_responder_that_waits_leaves_a_resumable_run_for_another_ladder(play: Play) -> None:
     class Nobody(Scripted):
         pass
