@@ -18,6 +18,7 @@ from kernel.references import substitute
 from kernel.responder import Waits
 from kernel.steps import Views, Waiting
 from kernel.text import to_json
+from kernel.tools import Tool
 from kernel.world import Held
 
 
@@ -73,8 +74,11 @@ def _gate_check(held: Held, broken: bool) -> Callable[[Typed], Any]:
             if looked:
                 raise ReplyError("there was one look already; decide")
             tool = held.world.catalogue.tools.get(reply.look.tool)
-            if tool is None or tool.guided or set(tool.effects) - {"read", "network"}:
-                raise ReplyError(f"{reply.look.tool} is not an operation that only looks")
+            if tool is None or tool.guided or not looks(tool):
+                lookers = [t.name for t in held.world.catalogue.tools.values() if t.operation and looks(t)]
+                raise ReplyError(
+                    f"{reply.look.tool} does not only look; these do: {', '.join(sorted(lookers))}"
+                )
             if problem := tool.problem(reply.look.args):
                 raise ReplyError(problem)
         elif reply.decision == "ACCEPT" and broken:
@@ -143,3 +147,8 @@ def _hand_up_for_retry(held: Held) -> None:
     higher = above(held, taker, human=code)
     if higher is not None:
         held.meta(taker=held.world.ladder.rungs[higher].name)
+
+
+def looks(tool: Tool) -> bool:
+    """Whether an operation changes nothing, so that CHECK may use it."""
+    return not set(tool.effects) - {"read", "network"}

@@ -178,8 +178,13 @@ def typed(phase: str, data: Mapping[str, Any]) -> Typed:
     try:
         return REPLIES[phase].model_validate(dict(data))
     except ValidationError as error:
-        places = [f"{'.'.join(map(str, e['loc'])) or 'reply'}: {e['msg']}" for e in error.errors()[:4]]
+        places = [f"{_place(e['loc'])}: {e['msg'].removeprefix('Value error, ')}" for e in error.errors()[:4]]
         raise ReplyError("; ".join(places)) from None
+
+
+def _place(parts: tuple[int | str, ...]) -> str:
+    """Where in a reply, as models count: from 1."""
+    return " ".join(str(part + 1) if isinstance(part, int) else part for part in parts) or "reply"
 
 
 class Signatures(Protocol):

@@ -83,12 +83,12 @@ def assemble(
     user = "\n\n".join(piece.render() for piece in pieces)
     for reply, why in refused:
         user += (
-            f"\n\n## Refused\nThis reply of yours was refused: {why}\n{_fence(cut(reply, 500, 'the log'))}"
+            f"\n\n## Refused\nThis reply of yours was refused: {why}\n{_fence(cut(reply, 1500, 'the log'))}"
         )
     parts = [(name, count(text)) for name, text in named]
     parts += [(f"work: {piece.title or 'document'}", count(piece.render())) for piece in pieces]
     if refused:
-        parts.append(("work: Refused", sum(count(reply[:500] + why) for reply, why in refused)))
+        parts.append(("work: Refused", sum(count(reply[:1500] + why) for reply, why in refused)))
     return Prompt(system, user, tuple(parts))
 
 
@@ -130,6 +130,8 @@ def work(
     if phase == "do":
         tool = catalogue.tools.get(document.planned[step].tool)
         pieces.append(Piece("", f"Tool: {tool.line}" if tool else "", fixed=True))
+        if tool and {"write", "shell"} & set(tool.effects):  # what it makes is what success looks at
+            pieces.append(Piece("Success", document.text(2, "success criteria"), path))
     if phase == "check":
         pieces += [Piece("Learned before", _learned(fold).text, path) for fold in document.section(2).folds]
         evidence = [note for note in document.section(4).notes if note.key in RECORDED]

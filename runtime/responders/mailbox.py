@@ -182,7 +182,7 @@ def _watching(folder: Path) -> Iterator[asyncio.Event]:
             if event.event_type not in ("opened", "closed_no_write") and not loop.is_closed():
                 loop.call_soon_threadsafe(changed.set)
 
-    logging.getLogger("watchdog").setLevel(logging.ERROR)  # it warns about its own stopping
+    logging.getLogger("watchdog").setLevel(logging.CRITICAL)  # it warns about its own stopping
     observer = Observer()
     observer.daemon = True
     try:

@@ -82,7 +82,7 @@ async def test_a_plan_names_the_reflex_and_how_its_slots_were_bound(answered):
     assert reply.confidence == "high"
     assert "system/reflexes/count-in-file.md" in reply.approach
     assert 'path = "notes.txt"' in reply.rationale
-    assert "count [up]" in reply.rationale
+    assert "every word is covered by a phrasing of system/reflexes/count-in-file.md" in reply.rationale
 
 
 async def test_fused_holds_both(answered):
