@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from kernel.ends import finish
-from kernel.errors import FractalError
+from kernel.errors import DocumentError, FractalError
 from kernel.loop import Outcome, advance, outcome
 from kernel.person import listen
 from kernel.steps import Waiting
@@ -64,6 +64,7 @@ class Engine:
         self._tasks: dict[str, asyncio.Task[Outcome | Waiting]] = {}
         self._again: set[str] = set()
         self._waiting: dict[str, Waiting] = {}
+        self._broken: set[str] = set()
         self._moved = 0  # loops that ended in this session
         self._seen: tuple[tuple[str, ...], int] | None = None
 
@@ -77,9 +78,7 @@ class Engine:
     async def drive(self) -> Outcome | Waiting:
         """Go on with every unfinished loop until the root has ended, or everything that is left waits."""
         for loop_id in reversed(unfinished(self.world)):
-            self.wake(loop_id)
-            if waits := self._on_person(loop_id):
-                self._waiting[loop_id] = waits
+            self._take_up(loop_id)
         self._hear()
         try:
             while self._pending or self._tasks or self._look_again():
@@ -129,15 +128,22 @@ class Engine:
         self._seen = seen
         for loop_id in reversed(left):
             waiting = self._waiting.get(loop_id)
-            if waiting is None or waiting.on == "children":
+            if loop_id not in self._broken and (waiting is None or waiting.on == "children"):
                 self.wake(loop_id)
         return bool(self._pending)
 
-    def _on_person(self, loop_id: str) -> Waiting | None:
-        waits = self.world.store.load(loop_id).meta.waiting
+    def _take_up(self, loop_id: str) -> None:
+        """Wake a loop of an earlier session; one whose document is broken is its parent's to report."""
+        try:
+            waits = self.world.store.load(loop_id).meta.waiting
+        except DocumentError:
+            if loop_id == self.root:
+                raise
+            self._broken.add(loop_id)
+            return
+        self.wake(loop_id)
         if waits and waits["for"] != "children":
-            return Waiting(str(waits["for"]), str(waits.get("question", "")))
-        return None
+            self._waiting[loop_id] = Waiting(str(waits["for"]), str(waits.get("question", "")))
 
     def _hear(self) -> None:
         waiting = [

@@ -174,6 +174,28 @@ def test_a_listed_child_that_was_never_written_is_made_again(play: Play) -> None
     assert child.is_file()
 
 
+def test_a_child_whose_document_is_broken_is_reported_and_the_rest_goes_on(play: Play) -> None:
+    def answer(ask: Ask) -> Any:
+        if ask.document.meta.depth == 0:
+            steps = [
+                {"subtask": "write", "needs": []},
+                {"tool": "read", "args": {"path": "b.txt"}, "needs": []},
+            ]
+            return ACCEPT if ask.phase == "check" else plan(*steps)
+        return plan({"tool": "write", "args": {"path": "a.txt", "content": "x"}})
+
+    played = play(Stopping(answer, after="loop_started", loop="tool-task"))
+    child = played.folder / f"tool-task-{played.result.run}-1.md"
+    child.write_text("---\nthis is not a document\n")
+    (played.fractal.workspace.folder / "b.txt").write_text("b")
+    again = play(answer, resume=played.result.run)
+    assert again.result.exit == Exit.ACCEPTED
+    root = again.fractal.document(again.result.id)
+    assert root.steps[1].state == "unknown"
+    assert f"{child.name}:3" in str(root.steps[1].result)
+    assert child.read_text() == "---\nthis is not a document\n"
+
+
 class Stopping(Scripted):
     """A model that interrupts its own run at the first ask of a child."""
 
