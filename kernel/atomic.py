@@ -10,7 +10,8 @@ from kernel.ends import clarify, finish
 from kernel.errors import ReplyError
 from kernel.phases import Action, Typed
 from kernel.responder import Waits
-from kernel.steps import Doing, Views, Waiting
+from kernel.steps import Doing, Waiting
+from kernel.views import Views
 from kernel.world import Held
 
 

@@ -131,13 +131,14 @@ class Ledger:
         self.reserved -= most
         self.own += actual
 
-    def share(self, step: int, children: int) -> Amount:
+    def share(self, step: int, children: int, asks: int = 0) -> Amount:
         """Give the child at `step` its part of what is free, when `children` are still to be started.
 
         Of tokens and money one part more is made: it stays for this loop's own CHECK.
         """
         free = self.free - FOR_CHECK
-        part = Amount(free.calls // children, free.tokens // (children + 1), free.usd / (children + 1))
+        calls = max(free.calls - asks, min(free.calls, children))  # own steps that are still to be asked for
+        part = Amount(calls // children, free.tokens // (children + 1), free.usd / (children + 1))
         if part.calls < 1 or part.tokens < 1:
             raise LimitReached(f"the budget is used up: {_shortage(free, Amount(children, children))}")
         self.shares[step] = part

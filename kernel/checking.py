@@ -6,22 +6,24 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
-from kernel.errors import OperationFailed, ReplyError
+from kernel.errors import DocumentError, OperationFailed, ReplyError
 from kernel.evidence import Snapshot, changes, check_criterion, cut
 from kernel.operations import OperationContext
 from kernel.phases import REFERENCE
 from kernel.references import substitute
-from kernel.steps import GOOD, Views
+from kernel.steps import GOOD
 from kernel.text import to_json
+from kernel.views import Views
 from kernel.world import Held
 
 DIFF_CHARS = 2000
 """Of a changed file's diff, what CHECK sees at most: at 600 a reader had to ask for the file again."""
 _EFFECTFUL = frozenset({"write", "shell"})
 _WORDS: Mapping[bool | None, str] = {True: "pass", False: "FAIL", None: "judge"}
-_LINE = re.compile(r"- (pass|FAIL|judge) (\{.*\}) \(before: (pass|FAIL|judge)\) → (.*)")
+_LINE = re.compile(r"- (pass|FAIL|judge) (?=\{)")
+_REST = re.compile(r" \(before: (pass|FAIL|judge)\) → (.*)")
 
 
 @dataclass(frozen=True)
@@ -43,11 +45,19 @@ class Finding:
     @staticmethod
     def read(line: str) -> Finding | None:
         """The finding that a line of §4 tells; None for any other line."""
-        hit = _LINE.fullmatch(line)
+        hit = _LINE.match(line)
         if not hit:
             return None
+        try:
+            criterion, end = json.JSONDecoder().raw_decode(line, hit.end())
+            rest = _REST.fullmatch(line, end)
+            note = json.loads(f'"{rest[2]}"') if rest else ""
+        except ValueError:
+            return None
+        if not rest:
+            return None
         back = {word: value for value, word in _WORDS.items()}
-        return Finding(json.loads(hit[2]), back[hit[3]], back[hit[1]], json.loads(f'"{hit[4]}"'))
+        return Finding(criterion, back[rest[1]], back[hit[1]], note)
 
     def as_dict(self) -> dict[str, Any]:
         """As responders get it with the ask."""
@@ -63,7 +73,9 @@ async def baseline(held: Held, success: Sequence[Mapping[str, Any]], *, retry: b
     """Whether each criterion holds before step 1; refuses a plan whose criteria could prove nothing."""
     before: list[bool | None] = []
     for criterion in success:
-        if "step" in criterion or (REFERENCE.search(str(criterion.get("run", "")))):
+        if "run" in criterion and held.world.sandbox.mode == "off":
+            before.append(None)  # nothing keeps it from changing something before anybody agreed
+        elif "step" in criterion or (REFERENCE.search(str(criterion.get("run", "")))):
             before.append(False)  # there is no result yet
         elif "same" in criterion:
             before.append(True)
@@ -120,10 +132,20 @@ def _first_snapshot(held: Held) -> Snapshot | None:
 
 
 def _criteria(held: Held) -> list[tuple[dict[str, Any], bool | None]]:
-    success = [json.loads(line) for line in held.doc.text(2, "success criteria").splitlines() if line.strip()]
+    lines = held.doc.text(2, "success criteria").splitlines()
+    success = [_criterion(line) for line in lines if line.strip()]
     marks = [line.partition(" ")[0] for line in held.doc.text(2, "baseline").splitlines()]
     known: Mapping[str, bool | None] = {"holds": True, "fails": False}
     return [(each, known.get(marks[at]) if at < len(marks) else None) for at, each in enumerate(success)]
+
+
+def _criterion(line: str) -> dict[str, Any]:
+    """A criterion of §2; a person's own words are for CHECK to judge."""
+    try:
+        value = json.loads(line)
+    except ValueError:
+        value = None
+    return cast(dict[str, Any], value) if isinstance(value, dict) else {"judge": line}
 
 
 async def _after(held: Held, criterion: dict[str, Any], first: Snapshot | None) -> tuple[bool | None, str]:
@@ -133,7 +155,7 @@ async def _after(held: Held, criterion: dict[str, Any], first: Snapshot | None) 
             if "run" in criterion
             else criterion
         )
-    except OperationFailed as error:
+    except (OperationFailed, DocumentError) as error:
         return False, str(error)
 
     def result_of(n: int) -> str | None:

@@ -17,9 +17,9 @@ HANDED_CHARS = 1200
 _LEVELS = ("system", "tool", "operation")
 
 
-def share_of(held: Held, step: Step, children: int) -> dict[str, Any]:
+def share_of(held: Held, step: Step, children: int, asks: int = 0) -> dict[str, Any]:
     """The share on a step's line: its part of the budget, its work context, and the depth's limit."""
-    part = held.ledger.share(step.n, max(children, 1))
+    part = held.ledger.share(step.n, max(children, 1), asks)
     depth = held.doc.meta.depth + 1
     passed = sum(estimate_tokens(note.text) for note in _context(held, step))
     bounds = held.world.bounds
@@ -82,6 +82,18 @@ def ended_child(held: Held, step: Step, child: Document) -> Step:
     if partial := child.text(5, "partial result"):
         parts.append(f"partial result: {partial}")
     return _with_result(held, replace(step, state="failed", evidence=evidence), "\n".join(parts))
+
+
+def spent_below(held: Held, loop_id: str) -> dict[str, Any]:
+    """What a loop and all below it cost, by the log of replies alone."""
+    total = {"calls": 0, "prompt_tokens": 0, "completion_tokens": 0, "usd": 0.0}
+    numbers = loop_id.rpartition("-")[2]
+    for each in held.world.log.loops():
+        if each == loop_id or each.rpartition("-")[2].startswith(f"{numbers}."):
+            spent = held.world.log.spent(each)
+            for name in total:
+                total[name] += getattr(spent, name)
+    return total
 
 
 def _with_result(held: Held, step: Step, text: str) -> Step:

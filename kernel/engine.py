@@ -11,8 +11,11 @@ import re
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
+from kernel.children import ended_child
+from kernel.document import Step
 from kernel.ends import finish
 from kernel.errors import DocumentError, FractalError
 from kernel.loop import Outcome, advance, outcome
@@ -79,8 +82,10 @@ class Engine:
         """Go on with every unfinished loop until the root has ended, or everything that is left waits."""
         for loop_id in reversed(unfinished(self.world)):
             self._take_up(loop_id)
-        self._hear()
         try:
+            if self._cancelled():
+                await self._stop("cancelled")
+            self._hear()
             while self._pending or self._tasks or self._look_again():
                 self._start()
                 await asyncio.wait(self._tasks.values(), timeout=POLL, return_when=asyncio.FIRST_COMPLETED)
@@ -93,7 +98,7 @@ class Engine:
         except asyncio.CancelledError:
             await self._stop("interrupted")
             return Outcome("interrupted")
-        except FractalError:
+        except Exception:
             await self._stop("interrupted")
             raise
         return self._result()
@@ -183,8 +188,9 @@ class Engine:
         document = self.world.store.load(self.root)
         if document.ended:
             return outcome(document)
-        asked = [waiting for waiting in self._waiting.values() if waiting.on != "children"]
-        return asked[0] if asked else Waiting("children")
+        asked = [self._waiting[each] for each in self.world.store.list() if each in self._waiting]
+        open_ = [waiting for waiting in asked if waiting.on != "children"]
+        return open_[0] if open_ else Waiting("children")
 
 
 def _say_stopped(held: Held, why: str) -> None:
@@ -196,8 +202,20 @@ def _say_stopped(held: Held, why: str) -> None:
             held.meta(status="interrupted")
             held.save()
         return
+    for step in list(held.doc.steps.values()):
+        if step.state in ("running", "waiting"):
+            held.put(_stopped_step(held, step, why))
     errors = {"exhausted": "the time of the run is used up", "cancelled": "cancelled by a person"}
     finish(held, why, error=errors[why])
+
+
+def _stopped_step(held: Held, step: Step, why: str) -> Step:
+    """A step that was at work: its child has been ended before it, an operation may have happened."""
+    if step.share is not None:
+        with suppress(DocumentError):
+            if child := held.world.store.ended(step.link.removesuffix(".md")):
+                return ended_child(held, step, child)
+    return replace(step, state="unknown", result=f"stopped: the run was {why}", origin="kernel")
 
 
 def unfinished(world: World) -> list[str]:

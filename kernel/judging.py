@@ -11,14 +11,15 @@ from kernel.atomic import judge_atomic
 from kernel.checking import Finding
 from kernel.document import Note, Step
 from kernel.ends import clarify, climb, finish, what_was_done
-from kernel.errors import OperationFailed, ReplyError
-from kernel.operate import operate
+from kernel.errors import DocumentError, OperationFailed, ReplyError
+from kernel.operate import adopted, operate
 from kernel.phases import Typed, Verdict
 from kernel.references import substitute
 from kernel.responder import Waits
-from kernel.steps import Views, Waiting
+from kernel.steps import Waiting
 from kernel.text import to_json
 from kernel.tools import Tool
+from kernel.views import Views
 from kernel.world import Held
 
 
@@ -79,6 +80,9 @@ def _gate_check(held: Held, broken: bool) -> Callable[[Typed], Any]:
                 raise ReplyError(
                     f"{reply.look.tool} does not only look; these do: {', '.join(sorted(lookers))}"
                 )
+            policy = held.world.policy
+            if set(tool.effects) & set(policy.approve) and not policy.yes:
+                raise ReplyError(f"{tool.name} needs a person's approval here; decide without it")
             if problem := tool.problem(reply.look.args):
                 raise ReplyError(problem)
         elif reply.decision == "ACCEPT" and broken:
@@ -86,7 +90,7 @@ def _gate_check(held: Held, broken: bool) -> Callable[[Typed], Any]:
         else:
             try:
                 substitute(reply.output, Views(held))
-            except OperationFailed as error:
+            except (OperationFailed, DocumentError) as error:
                 raise ReplyError(f"output: {error}") from None
 
     return gate
@@ -95,8 +99,11 @@ def _gate_check(held: Held, broken: bool) -> Callable[[Typed], Any]:
 async def _look(held: Held, verdict: Verdict) -> None:
     assert verdict.look is not None
     tool = held.world.catalogue.get(verdict.look.tool)
-    n = max([*held.doc.planned, *held.doc.steps], default=0) + 1000  # beside the numbered steps
-    step = await operate(held, Step(n, "running", tool.name, verdict.look.args), tool)
+    n = (
+        max([*held.doc.planned, *held.doc.steps], default=0) + 1000 * held.doc.meta.attempt
+    )  # no step's number
+    step = Step(n, "running", tool.name, verdict.look.args)
+    step = adopted(held, step) or await operate(held, step, tool)
     held.note(
         4, "look", f"{tool.name} {to_json(dict(step.args or {}))} → {step.state}\n{step.result}", step.origin
     )

@@ -219,8 +219,6 @@ async def plan(held: Held) -> Waiting | None:
         rung=held.doc.meta.taker,
         gate="PROCEED",
     )
-    if held.root and held.world.policy.plan_only:
-        return Waiting("approval", PLAN_WAITS)
     return None
 
 
@@ -253,6 +251,8 @@ def _planned(n: int, base: int, step: PlanStep) -> Step:
 
 async def do(held: Held) -> Waiting | None:
     """§3: carry out the steps that are ready until none is left."""
+    if held.doc.meta.extra.get("plan_only") and not held.doc.note(2, "approved"):
+        return Waiting("approval", PLAN_WAITS)
     held.world.catalogue.refresh()
     waiting = await Doing(held).run()
     if waiting:

@@ -37,6 +37,8 @@ def prepare(held: Held, step: Step, tool: Tool) -> Step:
     """PLAN: what the call is about to change is kept and hashed, before its effect begins."""
     if not tool.run.startswith("python:") or not (name := getattr(tool.function, "prepare", None)):
         return step
+    if step.evidence.get("touched") and looked_at(held, step) != "not done":
+        return step  # begun before an interruption: what it replaced is kept already
     touches: tuple[Touch, ...] = name(held.world.context(tool), **(step.args or {}))
     files = [_keep(held, step, number, touch) for number, touch in enumerate(touches)]
     return replace(step, evidence={**step.evidence, "touched": files}) if files else step

@@ -17,38 +17,47 @@ KINDS = ("answer", "approve", "reject")
 
 
 def listen(world: World, folder: Path, waiting: list[str]) -> list[str]:
-    """Apply every message to the loops it is for, among those that wait; returns the ids to wake.
+    """Apply every message to the loop that it is for, if that waits; returns the ids to wake.
 
-    A message is removed once its effect is on disk; one that nobody waits for stays for later.
+    A message is removed once its effect is on disk, or when its question is not open any more; one whose loop
+    does not wait yet stays.
     """
     woken: list[str] = []
     for path, message in messages(folder, KINDS):
-        root = root_id(world.run)
-        targets = [root] if message["kind"] == "answer" else waiting
-        heard = [loop_id for loop_id in targets if loop_id in waiting and _apply(world, loop_id, message)]
-        if heard:
+        loop_id = str(message.get("loop") or root_id(world.run))
+        if loop_id in waiting:
+            held = Held(world, world.store.load(loop_id))
+            if _is_about(held, message):
+                _apply(held, message)
+                woken.append(loop_id)
             path.unlink()
-            woken += heard
     return woken
 
 
-def _apply(world: World, loop_id: str, message: Mapping[str, Any]) -> bool:
-    held = Held(world, world.store.load(loop_id))
+def _is_about(held: Held, message: Mapping[str, Any]) -> bool:
+    """Whether the message answers what the loop asks now; one dropped by hand names no question."""
     waits = held.doc.meta.waiting or {}
-    if message["kind"] == "answer":
-        return waits.get("for") == "person" and _answer(held, str(message.get("text", "")))
-    if waits.get("for") != "approval":
-        return False
+    same = message.get("question", waits.get("question")) == waits.get("question")
+    kind = "person" if message["kind"] == "answer" else "approval"
+    return (
+        same
+        and message.get("attempt", held.doc.meta.attempt) == held.doc.meta.attempt
+        and waits.get("for") == kind
+    )
+
+
+def _apply(held: Held, message: Mapping[str, Any]) -> None:
     approved = message["kind"] == "approve"
     why = str(message.get("why", ""))
-    if waits.get("question") == PLAN_WAITS:
+    if message["kind"] == "answer":
+        _answer(held, str(message.get("text", "")))
+    elif (held.doc.meta.waiting or {}).get("question") == PLAN_WAITS:
         _decide_plan(held, approved, why)
     else:
         _decide_steps(held, approved, why)
-    return True
 
 
-def _answer(held: Held, text: str) -> bool:
+def _answer(held: Held, text: str) -> None:
     held.note(1, "answer", text, "person")
     question = held.doc.note(1, "question")
     if question and question.origin == "kernel" and held.doc.meta.phase in ("understand", "plan"):
@@ -57,7 +66,6 @@ def _answer(held: Held, text: str) -> bool:
         held.meta(taker="", phase="understand")
     held.meta(waiting=None, status="running")
     held.save()
-    return True
 
 
 def _decide_plan(held: Held, approved: bool, why: str) -> None:

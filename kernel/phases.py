@@ -234,7 +234,7 @@ def _gate_step(step: PlanStep, at: int, tools: Signatures, may_split: bool) -> N
             raise ReplyError(f"step {at} refers to step {n}; only earlier steps can be referred to")
     command = (step.args or {}).get("command")
     if isinstance(command, str):
-        _gate_shell(command, f"step {at}")
+        gate_shell(command, f"step {at}")
 
 
 def _gate_criterion(criterion: Mapping[str, Any], last: int) -> None:
@@ -255,19 +255,37 @@ def _gate_criterion(criterion: Mapping[str, Any], last: int) -> None:
         except re.error as error:
             raise ReplyError(f"success: {has!r} is not a regular expression: {error}") from None
     if kinds[0] == "run":
-        _gate_shell(str(value), "success")
+        gate_shell(str(value), "success")
 
 
 _UNSAFE_IN_SHELL = "a result put into a shell command must be quoted by the filter sh, outside quotes: "
 
 
-def _gate_shell(command: str, where: str) -> None:
-    """Refuse a reference in a command that is not shell-quoted: a result could run as code."""
+_QUOTED = re.compile(r"\{\{\s*steps\[\d+\]\.(?:result|evidence[\w.]*)\s*\|\s*sh\s*\}\}")
+
+
+def gate_shell(command: str, where: str) -> None:
+    """Refuse a reference in a command that is not one shell-quoted word: a result could run as code.
+
+    Only the plain form with the filter `sh` as its end, outside quotes, and in no command with a
+    here-document, where quotes are text.
+    """
     for hit in REFERENCE.finditer(command):
-        filtered = re.search(r"\|\s*sh\s*\}\}$", hit[0])
-        before = command[: hit.start()]
-        quoted = before.count("'") % 2 or before.replace('\\"', "").count('"') % 2
-        if not filtered or quoted:
+        if not _QUOTED.fullmatch(hit[0]) or "<<" in command or _open_quote(command[: hit.start()]):
             raise ReplyError(
                 f"{where}: {_UNSAFE_IN_SHELL}{{{{ steps[{hit[1]}].result | sh }}}}, or pass it as stdin"
             )
+
+
+def _open_quote(text: str) -> str:
+    """The quote that is open at the end of a piece of shell, "" when none is."""
+    quote = ""
+    letters = iter(text)
+    for letter in letters:
+        if letter == "\\" and quote != "'":
+            next(letters, "")
+        elif quote:
+            quote = "" if letter == quote else quote
+        elif letter in "'\"`":
+            quote = letter
+    return quote

@@ -185,7 +185,7 @@ def _guide(document: Document, catalogue: Catalogue) -> list[Piece]:
     tool = catalogue.tools.get(document.meta.type)
     if not tool or not tool.guided:
         return []
-    return [Piece(f"About {tool.name}", tool.preface, str(tool.path))]
+    return [Piece(f"About {tool.name}", tool.preface, f"tools/{tool.path.parent.name}/{tool.path.name}")]
 
 
 def _check_chars(document: Document) -> int:
@@ -196,28 +196,34 @@ def _check_chars(document: Document) -> int:
 
 
 def _log(document: Document, limit: int, now: int) -> str:
-    shown = _shown(document, now)
+    """The steps with their results: all in CHECK; in DO what certainly came before the step that is asked for.
+
+    A sibling's state would make the prompt depend on timing, and all results would make the prompts of a job
+    that is asked step by step grow with the square of its steps.
+    """
+    before = _before(document, now) if now else set(document.planned)
     lines: list[str] = []
     for n, planned in document.planned.items():
-        step = document.steps.get(n, planned)
+        step = document.steps.get(n, planned) if n in before else planned
         if n == now:
             lines.append(f"- NOW {n}. {planned.tool}: {planned.what}")
             continue
-        lines.append(f"- {n}. {_call(step)} → {step.state}")
-        if step.result and (shown is None or n in shown or len(step.result) <= SHORT_CHARS):
+        lines.append(f"- {n}. {_call(step)}" + (f" → {step.state}" if n in before else ""))
+        near = not now or n in document.planned[now].needs
+        if step.result and (near or len(step.result) <= SHORT_CHARS):
             lines.append(_fence(cut(step.result, limit, step.evidence.get("whole", step.link))))
     return "\n".join(lines)
 
 
-def _shown(document: Document, now: int) -> set[int] | None:
-    """The steps whose results are shown: all in CHECK, in DO those that this step needs and the last one.
-
-    Else the prompts of a job that is asked step by step would grow with the square of its steps.
-    """
-    if not now:
-        return None
-    ended = [n for n, step in document.steps.items() if step.ended]
-    return {*document.planned[now].needs, *ended[-1:]}
+def _before(document: Document, now: int) -> set[int]:
+    """The steps that this one needs, and those that they need: all ended whenever this one is asked for."""
+    found: set[int] = set()
+    new = {now}
+    while new:
+        needs = {need for n in new if n in document.planned for need in document.planned[n].needs}
+        new = needs - found
+        found |= new
+    return found
 
 
 def _call(step: Step) -> str:

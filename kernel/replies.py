@@ -204,6 +204,12 @@ class ReplyLog:
             self._load()
             return MappingProxyType(self._replies)
 
+    def loops(self) -> set[str]:
+        """The ids of the loops that have asked."""
+        with self._lock:
+            self._load()
+            return {*self._charges, *(_loop(key) for key in self._open)}
+
     def spent(self, loop_id: str | None = None) -> Totals:
         """What the asks of one loop cost, or of all loops."""
         with self._lock:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from kernel.document import Document
+from kernel.errors import ConfigurationError
 
 Tier = Literal["reflex", "worker", "oversight", "human"]
 
@@ -117,6 +118,13 @@ class Ladder:
     """The rungs, cheapest first."""
 
     rungs: tuple[Responder, ...]
+
+    def __post_init__(self) -> None:
+        names = [rung.name for rung in self.rungs]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ConfigurationError(
+                f"ladder: {', '.join(twice)} stands on it twice; a run could not climb past it"
+            )
 
     def __iter__(self) -> Iterator[Responder]:
         return iter(self.rungs)

@@ -6,22 +6,23 @@ Before an effect begins its running entry is on disk; before anything depends on
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kernel.asking import ask
+from kernel.asking import Gate, NobodyLeft, ask
 from kernel.budget import Amount
-from kernel.children import child_document, ended_child, share_of
+from kernel.children import child_document, ended_child, share_of, spent_below
 from kernel.document import STEP_ENDED, Step
-from kernel.errors import DocumentError, FractalError, LimitReached, OperationFailed
+from kernel.errors import DocumentError, FractalError, LimitReached, OperationFailed, ReplyError
 from kernel.operate import adopted, looked_at, operate, prepare
-from kernel.phases import Action, references
-from kernel.references import StepView, substitute
+from kernel.phases import Action, Typed, gate_shell, references
+from kernel.references import substitute
 from kernel.responder import Waits
 from kernel.store import Save
 from kernel.text import to_json
 from kernel.tools import Tool
+from kernel.views import Views
 from kernel.world import Held
 
 GOOD = frozenset({"done", "skipped"})
@@ -52,6 +53,11 @@ class Doing:
 
     def _sort_in(self, n: int, needs: set[int]) -> None:
         states = {need: self._state(need) for need in needs}
+        never = [n_ for n_ in needs if n_ not in self.held.doc.planned and n_ not in self.held.doc.steps]
+        if never:  # a step of a plan that was rejected
+            why = f"not run: step {never[0]} was never begun"
+            self.held.put(replace(self._step(n), state="struck", result=why, origin="kernel"))
+            return
         self.unmet[n] = {need for need, state in states.items() if state not in GOOD}
         for need in needs:
             self.dependents.setdefault(need, []).append(n)
@@ -106,7 +112,7 @@ class Doing:
             except LimitReached as error:
                 # children that are open go on; CHECK has its own call and judges what there is
                 self._fail(step, str(error), limit=True)
-            except (OperationFailed, DocumentError, OSError) as error:
+            except (OperationFailed, DocumentError, NobodyLeft, OSError, ValueError) as error:
                 self._fail(step, str(error))
         return None
 
@@ -121,11 +127,12 @@ class Doing:
             if not isinstance(asked, Step):
                 return asked
             step, tool = asked, held.world.catalogue.get(asked.tool)
-        args = tool.typed(substitute(step.args, Views(held)))
+        whole = step.state == "running"  # begun before an interruption: filled in already
+        args = dict(step.args or {}) if whole else tool.typed(substitute(step.args, Views(held)))
         if problem := tool.problem(args):
             raise OperationFailed(problem)
         self._refuse_third_failure(step.tool, args)
-        if waiting := self._needs_approval(step, tool):
+        if waiting := self._needs_approval(step, tool, args):
             return waiting
         step = replace(step, state="running", args=args, result=None)
         held.put(prepare(held, step, tool))
@@ -139,7 +146,7 @@ class Doing:
         self.held.flush()
         answer = await ask(self.held, "do", step=step.n, gate=self._gate(step))
         if isinstance(answer, Waits):
-            return Waiting(answer.reason, answer.question)
+            return self._ask_person(answer)
         action = answer.reply
         assert isinstance(action, Action)
         if action.skip or action.blocked:
@@ -148,14 +155,26 @@ class Doing:
             return None
         return replace(step, tool=action.tool, args=action.args, evidence={"asked": answer.origin})
 
-    def _gate(self, step: Step) -> Any:
-        from kernel.errors import ReplyError
+    def _ask_person(self, waits: Waits) -> Waiting:
+        """At the root the question stands in §1, where its answer is looked for; a child hands it up."""
+        if not self.held.root:
+            raise OperationFailed(f"a question only a person can answer: {waits.question}")
+        last = self.held.doc.note(1, "question")
+        if last is None or last.text != waits.question:
+            self.held.note(1, "question", waits.question)
+            self.held.save()
+        return Waiting(waits.reason, waits.question)
 
-        async def gate(action: Any) -> None:
+    def _gate(self, step: Step) -> Gate:
+        async def gate(reply: Typed) -> None:
+            assert isinstance(reply, Action)
+            action = reply
             if action.tool and action.tool != step.tool:
                 raise ReplyError(f"step {step.n} is a call of {step.tool}, not of {action.tool}")
             if action.tool and (problem := self.held.world.catalogue.problem(action.tool, action.args)):
                 raise ReplyError(problem)
+            if isinstance(command := (action.args or {}).get("command"), str):
+                gate_shell(command, f"step {step.n}")
 
         return gate
 
@@ -168,20 +187,21 @@ class Doing:
         if len(same) >= self.held.world.bounds.same_failure:
             raise OperationFailed(f"the same call failed {len(same)} times already and is not tried again")
 
-    def _needs_approval(self, step: Step, tool: Tool) -> Waiting | None:
+    def _needs_approval(self, step: Step, tool: Tool, args: Mapping[str, Any]) -> Waiting | None:
         policy = self.held.world.policy
         guarded = [effect for effect in tool.effects if effect in policy.approve]
         if not guarded or policy.yes or self._step(step.n).evidence.get("approved"):
             return None
         self.held.put(replace(step, state="waiting", evidence={**step.evidence, "approval": guarded}))
-        call = f"{tool.name} {to_json(dict(step.args or {}))}"[:300]
+        call = f"{tool.name} {to_json(dict(args))}"[:300]
         return Waiting("approval", f"step {step.n} may {' and '.join(guarded)}: {call}")
 
     def _start_child(self, step: Step) -> None:
         held = self.held
         unshared = [n for n in self.unmet if self._is_child(n) and self._step(n).share is None]
-        share = share_of(held, step, len(unshared))
-        step = replace(step, state="running", what=substitute(step.what, Views(held)), share=share)
+        step = replace(step, state="running", what=substitute(step.what, Views(held)))
+        asks = sum(not self._is_child(n) and self._step(n).args is None for n in self.unmet)
+        step = replace(step, share=share_of(held, step, len(unshared), asks))
         child = child_document(held, step)
         step = replace(step, link=f"{child.meta.id}.md")
         held.put(step)
@@ -248,7 +268,10 @@ class Doing:
         self._end(replace(step, state="failed", result=why, origin="kernel", evidence=evidence))
 
     def _unknown(self, step: Step, why: str) -> None:
-        self.held.ledger.settle(step.n, Amount())
+        if step.share is not None:  # what its calls cost is known from the log, whatever its document says
+            spent = spent_below(self.held, step.link.removesuffix(".md"))
+            self.held.ledger.settle(step.n, Amount.spending(spent))
+            step = replace(step, evidence={**step.evidence, "spent": spent})
         self._end(replace(step, state="unknown", result=why, origin="kernel"))
 
     # ---- after an interruption ----
@@ -296,37 +319,3 @@ class Doing:
                 f"`fractal resume {self.held.world.run} --assume rerun` or `--assume done`",
             )
         return None
-
-
-class Views(Mapping[int, StepView]):
-    """What references see of the steps: whole results, also those that lie in artifacts/."""
-
-    def __init__(self, held: Held) -> None:
-        self._held = held
-
-    def __getitem__(self, n: int) -> StepView:
-        return View(self._held, self._held.doc.steps[n])
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._held.doc.steps)
-
-    def __len__(self) -> int:
-        return len(self._held.doc.steps)
-
-
-class View:
-    """One step, as references see it."""
-
-    def __init__(self, held: Held, step: Step) -> None:
-        self._held, self._step = held, step
-
-    @property
-    def result(self) -> str:
-        """The whole text that the step returned."""
-        whole = self._step.evidence.get("whole")
-        return self._held.world.store.unshelve(whole) if whole else self._step.result or ""
-
-    @property
-    def evidence(self) -> Mapping[str, Any]:
-        """What the kernel recorded beside it."""
-        return self._step.evidence

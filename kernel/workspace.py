@@ -173,7 +173,7 @@ def drop(folder: Path, kind: str, **values: Any) -> Path:
     """Leave a message for a run (answer, approve, reject, cancel), whoever holds it. Returns its file."""
     inbox = folder / "inbox"
     inbox.mkdir(exist_ok=True)
-    number = len(list(inbox.iterdir()))
+    number = max((int(each.name[:4]) for each in inbox.glob("[0-9][0-9][0-9][0-9]-*")), default=-1) + 1
     while True:
         path = inbox / f"{number:04d}-{kind}.json"
         try:

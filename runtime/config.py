@@ -27,8 +27,8 @@ class Price(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    input: float = Field(0.0, ge=0)
-    output: float = Field(0.0, ge=0)
+    input: float = Field(0.0, ge=0, allow_inf_nan=False)
+    output: float = Field(0.0, ge=0, allow_inf_nan=False)
 
 
 class Rung(BaseModel):
@@ -40,8 +40,8 @@ class Rung(BaseModel):
     tier: Literal["worker", "oversight"] = Field("worker", description="a small model, or a large one")
     api_base: str | None = Field(None, description="address of a server that speaks the provider's protocol")
     price: Price | None = Field(None, description="USD for a million tokens, where none is known")
-    timeout: float = Field(120.0, gt=0, description="seconds for one call")
-    phases: tuple[str, ...] = Field(
+    timeout: float = Field(120.0, gt=0, allow_inf_nan=False, description="seconds for one call")
+    phases: tuple[Literal["understand", "plan", "do", "check"], ...] = Field(
         (), description="phases that it may fill (understand, plan, do, check); empty: all"
     )
     options: dict[str, Any] = Field(default_factory=dict, description="passed on to the responder")
@@ -80,9 +80,15 @@ class Config(BaseModel):
     questions: int = Field(_DEFAULTS.questions, ge=0, description="that a run may ask a person")
     calls: int = Field(_DEFAULTS.calls, ge=1, description="model calls a run")
     tokens: int = Field(_DEFAULTS.tokens, ge=1, description="prompt and completion tokens a run")
-    usd: float | None = Field(_DEFAULTS.usd, ge=0, description="cost a run; null lifts the limit")
+    usd: float | None = Field(
+        _DEFAULTS.usd, ge=0, allow_inf_nan=False, description="cost a run; null lifts the limit"
+    )
     seconds: float = Field(
-        _DEFAULTS.seconds, gt=0, description="of activity a run; waiting for a person does not count"
+        _DEFAULTS.seconds,
+        gt=0,
+        le=31_536_000,
+        allow_inf_nan=False,
+        description="of activity a run; waiting for a person does not count",
     )
     context_system: int = Field(
         _DEFAULTS.context_system, ge=0, description="tokens of work context at depth 0"

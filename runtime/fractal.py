@@ -119,6 +119,7 @@ class Fractal:
             raise UsageError('the task is empty; say what is to be done: fractal run "…"')
         earlier = self._prior(after) if after else []
         ladder = self.ladder  # a wrong setting is told before anything is written
+        refuse_unknown_price(ladder, self.config.usd)
         run = self.workspace.new_run()
         folder = self.workspace.runs / run
         with run_lock(folder):
@@ -127,13 +128,13 @@ class Fractal:
                 Note("context", text, "tool:file", source) for source, text in self._shelved(world, context)
             ]
             document = self._root(run, task, [*earlier, *pieces])
+            if plan_only:
+                document = document.having(extra={"plan_only": True})
             world.store.commit([Save(document)])
             self._emit_start(document)
             return await self._drive(world, folder, clock, self.config.policy(plan_only=plan_only, yes=yes))
 
-    async def resume(
-        self, run: str | None = None, *, assume: str = "", redo: bool = False, yes: bool = False
-    ) -> RunResult:
+    async def resume(self, run: str | None = None, *, assume: str = "", yes: bool = False) -> RunResult:
         """Go on with a run (the newest unfinished one when none is named)."""
         run = self.find(run) if run else self._newest_unfinished()
         folder = self.workspace.runs / run
@@ -179,7 +180,8 @@ class Fractal:
             got = await engine.drive()
             root = world.store.load(root_id(world.run))
             result = self._result(root, got)
-            if result.waiting == "person" and self._person and root.note(1, "question"):
+            asked = root.note(1, "question")
+            if result.waiting == "person" and self._person and asked and asked.text == result.question:
                 with clock.patient():
                     text = await self._person(result.question)
                 if text.strip():
@@ -300,8 +302,20 @@ class Fractal:
         root = self._root_document(folder.name)
         if root.ended:
             raise UsageError(f"run {folder.name} has ended ({root.meta.status}); there is nothing to {kind}")
+        if kind != "cancel":
+            values |= self._asked(folder.name, kind)
         drop(folder, kind, **values)
         return is_locked(folder)
+
+    def _asked(self, run: str, kind: str) -> dict[str, Any]:
+        """The open question that a message is about: it is never taken for an answer to a later one."""
+        waits_for = "person" if kind == "answer" else "approval"
+        for document in self.documents(run):
+            waits = document.meta.waiting or {}
+            if not document.ended and waits.get("for") == waits_for:
+                meta = document.meta
+                return {"loop": meta.id, "attempt": meta.attempt, "question": waits.get("question", "")}
+        raise UsageError(f"run {run} waits for no {kind} now; `fractal tree {run}` shows what it does")
 
     def feedback(self, run: str, good: bool, why: str = "") -> Path:
         """Say whether a run's result was good; it stands in the run's folder, for learning to read."""
@@ -342,12 +356,11 @@ class Fractal:
     def path(self, name: str) -> Path:
         """The file of a document: by its id or path, or a run's id for its root."""
         run = self.find(name)
-        stem = Path(name).stem
-        for loop_id in (stem, root_id(run)):
-            path = self.workspace.runs / run / f"{loop_id}.md"
-            if path.is_file():
-                return path
-        raise UsageError(f"there is no document {name}")
+        loop_id = root_id(run) if run.startswith(name) else Path(name).name.removesuffix(".md")
+        path = self.workspace.runs / run / f"{loop_id}.md"
+        if not path.is_file():
+            raise UsageError(f"there is no document {name}; `fractal tree {run}` names them")
+        return path
 
     def document(self, name: str) -> Document:
         """A document by its id or path, or a run's root by the run's id."""

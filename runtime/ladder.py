@@ -70,7 +70,9 @@ class Limited:
 
     def __init__(self, responder: Responder, phases: Sequence[str]) -> None:
         self._responder = responder
-        self._phases = frozenset(phases) | ({"fused"} if {"understand", "plan"} <= set(phases) else set())
+        together = {"fused"} if {"understand", "plan"} <= set(phases) else set[str]()
+        self._phases = frozenset(phases) | together | ({"atomic"} if "do" in phases else set[str]())
+        self.patient = getattr(responder, "patient", False)
         self.name: str = responder.name
         self.tier: Tier = responder.tier
         self.reads_prompt = responder.reads_prompt

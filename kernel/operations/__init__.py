@@ -76,7 +76,7 @@ class OperationContext:
         root = self.folder.resolve()
         try:
             target = (root / Path(path)).resolve()
-        except (OSError, RuntimeError) as error:
+        except (OSError, RuntimeError, ValueError) as error:
             raise OperationFailed(f"{path}: {error}") from None
         if target != root and root not in target.parents:
             raise OperationFailed(f"{path}: outside the folder {root}; only paths inside it can be used")

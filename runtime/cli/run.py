@@ -114,7 +114,6 @@ def run(
     default=None,
     help="What to think of a step that was interrupted and may have happened.",
 )
-@click.option("--redo", is_flag=True, help="Do again what changed instructions have made stale.")
 @click.option("-y", "--yes", is_flag=True, help="Approve every step beforehand.")
 @_settings
 @_output
@@ -122,7 +121,6 @@ def resume(
     run: str | None,
     everything: bool,
     assume: str | None,
-    redo: bool,
     yes: bool,
     as_json: bool,
     quiet: bool,
@@ -135,7 +133,7 @@ def resume(
     if everything and output:
         raise click.UsageError("-o takes the result of one run; leave out --all")
     _refuse_output(output)
-    options = {"assume": assume or "", "redo": redo, "yes": yes}
+    options = {"assume": assume or "", "yes": yes}
 
     def go_on(name: str | None) -> int:
         session = Session(view(json=as_json, quiet=quiet), as_json)

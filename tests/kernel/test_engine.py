@@ -272,6 +272,63 @@ def test_waiting_for_a_person_does_not_use_up_the_runs_time(play: Play) -> None:
     assert played.root.meta.spent["seconds"] < 0.6
 
 
+def test_a_fault_that_is_none_of_ours_stops_the_other_loops_too(play: Play, tmp_path: Path) -> None:
+    class Faulty(Scripted):
+        async def answer(self, ask: Ask) -> Any:
+            task = ask.document.text(1, "task")
+            if task == "break":
+                raise RuntimeError("a bug in a responder")
+            if task == "write":
+                await asyncio.sleep(0.3)
+            return await super().answer(ask)
+
+    def answer(ask: Ask) -> Any:
+        if ask.document.meta.depth == 0:
+            return plan({"subtask": "break", "needs": []}, {"subtask": "write", "needs": []})
+        return plan({"tool": "write", "args": {"path": "a.txt", "content": "x"}})
+
+    async def watch() -> None:
+        fractal = Fractal(tmp_path, settings={"sandbox": "off"}, ladder=Ladder((Faulty(answer),)))
+        with pytest.raises(RuntimeError, match="a bug"):
+            await fractal.run("two things")
+        await asyncio.sleep(0.6)
+
+    asyncio.run(watch())
+    assert not (tmp_path / "a.txt").exists()
+    assert Fractal(tmp_path).runs()[0].status == "interrupted"
+
+
+def test_an_interrupted_step_is_not_filled_in_twice(play: Play, tmp_path: Path) -> None:
+    (tmp_path / "work" / "r.txt").write_text("<{{ steps[1].result }}>")
+    steps = [
+        {"tool": "read", "args": {"path": "r.txt"}},
+        {"tool": "write", "args": {"path": "o.txt", "content": "{{ steps[1].result }}"}},
+    ]
+    answers = lambda ask: ACCEPT if ask.phase == "check" else plan(*steps)  # noqa: E731
+    played = play(answers)
+    (tmp_path / "work" / "o.txt").unlink()
+    _rewind(played, 2)
+    play(answers, resume=played.result.run)
+    assert (tmp_path / "work" / "o.txt").read_text() == "<{{ steps[1].result }}>"
+
+
+def test_a_stopped_run_says_what_became_of_its_steps_and_what_they_cost(play: Play) -> None:
+    class Slow(Scripted):
+        async def answer(self, ask: Ask) -> Any:
+            if ask.document.meta.depth and ask.phase == "check":
+                await asyncio.sleep(30)
+            return await super().answer(ask)
+
+    read = {"tool": "write", "args": {"path": "a.txt", "content": "x"}}
+    played = play(
+        Slow(lambda ask: plan(read) if ask.document.meta.depth else plan({"subtask": "s"})),
+        settings={"seconds": 1.0},
+    )
+    assert played.root.meta.status == "exhausted"
+    assert played.root.steps[1].state == "failed"
+    assert played.root.meta.spent["calls"] == 3  # its own, the child's plan, and the child's call in flight
+
+
 def test_two_processes_cannot_work_on_one_run(play: Play) -> None:
     played = play(lambda ask: {"task": "t", "question": "which?"})
     with run_lock(played.folder), pytest.raises(RunLocked, match="is held by process"):
@@ -311,7 +368,8 @@ def test_what_is_not_idempotent_and_cannot_be_looked_at_is_asked_about(play: Pla
     from dataclasses import replace
 
     step = replace(document.planned[1], state="running")
-    store.commit([Save(document.having(waiting=None, status="running").with_step(step))])
+    begun = document.having(waiting=None, status="running").with_step(step)
+    store.commit([Save(begun.with_notes(2, Note("approved", "by a person", "person")))])
     again = play(answers, resume=played.result.run)
     assert again.result.exit == Exit.WAITING
     assert "may have happened" in again.result.question
@@ -352,7 +410,9 @@ def _rewind(played: Played, n: int) -> None:
     old = document.steps[n]
     running = replace(old, state="running", result=None, link="")
     sections = {number: section for number, section in document.sections.items() if number < 3}
-    back = Document(document.meta, sections).having(phase="do", status="running").with_step(running)
+    back = Document(document.meta, sections).having(phase="do", status="running")
+    for step in (*(document.steps[k] for k in range(1, n)), running):
+        back = back.with_step(step)
     store.commit([Save(back)])
     (played.folder / old.link).unlink()
 

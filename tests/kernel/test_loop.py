@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from playing import ACCEPT, Played, plan
 
-from kernel.errors import Exit
-from kernel.responder import Ask, Reply, Usage, Waits
+from kernel.errors import ConfigurationError, Exit, UsageError
+from kernel.responder import Ask, Ladder, Reply, Usage, Waits
 from runtime.responders.scripted import Scripted
 
 Play = Callable[..., Played]
@@ -429,6 +429,10 @@ def test_a_rejected_plan_is_planned_anew_with_the_reason(play: Play) -> None:
     played = play(answers, plan_only=True)
     played.fractal.tell(played.result.run, "reject", why="write b.txt instead")
     played = play(answers, resume=played.result.run)
+    assert played.result.waiting == "approval"  # the new plan has not been seen either
+    assert not list(played.fractal.workspace.folder.glob("*.txt"))
+    played.fractal.tell(played.result.run, "approve")
+    played = play(answers, resume=played.result.run)
     assert played.result.exit == Exit.ACCEPTED
     assert [p.name for p in played.fractal.workspace.folder.glob("*.txt")] == ["b.txt"]
 
@@ -524,3 +528,128 @@ def test_a_budget_that_runs_out_in_a_phase_ends_there_and_keeps_what_was_done(
     if phase in ("do", "check"):
         assert played.root.steps[1].state == "done"
         assert "wrote a.txt" in played.result.output or "one" in played.result.output
+
+
+def test_an_approval_is_for_the_question_that_was_asked_and_for_no_later_one(play: Play) -> None:
+    again = {"tool": "write", "args": {"path": "b.txt", "content": "b"}}
+    answers = by_phase(fused=plan(WRITE, again), check=ACCEPT)
+    guarded = {"approve": ["write"]}
+    played = play(answers, settings=guarded)
+    for _ in range(2):  # a person pressed twice
+        played.fractal.tell(played.result.run, "approve")
+    played = play(answers, settings=guarded, resume=played.result.run)
+    assert played.result.waiting == "approval"
+    assert "b.txt" in played.result.question
+    assert not (played.fractal.workspace.folder / "b.txt").exists()
+
+
+def test_a_message_that_nothing_waits_for_is_refused(play: Play) -> None:
+    played = play(lambda ask: {"task": "t", "question": "which?"})
+    with pytest.raises(UsageError, match="waits for no approve now"):
+        played.fractal.tell(played.result.run, "approve")
+
+
+def test_one_approval_is_for_one_child(play: Play) -> None:
+    def answer(ask: Ask) -> Any:
+        if ask.phase == "check":
+            return ACCEPT
+        if ask.document.meta.depth == 0:
+            return plan({"subtask": "one", "needs": []}, {"subtask": "two", "needs": []})
+        name = ask.document.text(1, "task")
+        return plan({"tool": "write", "args": {"path": name, "content": "x"}})
+
+    guarded = {"approve": ["write"]}
+    played = play(answer, settings=guarded)
+    played.fractal.tell(played.result.run, "approve")
+    played = play(answer, settings=guarded, resume=played.result.run)
+    assert played.result.waiting == "approval"
+    folder = played.fractal.workspace.folder
+    assert [(folder / name).exists() for name in ("one", "two")] == [True, False]
+    played.fractal.tell(played.result.run, "approve")
+    assert play(answer, settings=guarded, resume=played.result.run).result.exit == Exit.ACCEPTED
+
+
+def test_a_step_that_nobody_can_fill_in_fails_and_its_siblings_go_on(play: Play) -> None:
+    steps = [{"tool": "read", "what": "x", "needs": []}, {**WRITE, "needs": []}]
+    verdict = {"decision": "ESCALATE", "issues": ["step 1"]}
+    played = play(by_phase(fused=plan(*steps), do="nonsense", check=verdict))
+    assert {n: step.state for n, step in played.root.steps.items()} == {1: "failed", 2: "done"}
+    assert played.root.text(4, "decision") == "ESCALATE"  # a step's failure is CHECK's business
+
+
+def test_a_child_leaves_calls_for_the_steps_beside_it(play: Play) -> None:
+    def answer(ask: Ask) -> Any:
+        if ask.phase == "do":
+            return {"tool": "read", "args": {"path": "a.txt"}}
+        if ask.phase == "check":
+            return ACCEPT
+        if ask.document.meta.depth:
+            return plan(WRITE)
+        return plan({"subtask": "write", "needs": []}, {"tool": "read", "what": "look", "needs": [1]})
+
+    played = play(answer, settings={"calls": 8})
+    assert [step.state for step in played.root.steps.values()] == ["done", "done"]
+
+
+def test_a_subtask_whose_words_cannot_be_filled_in_holds_no_share(play: Play) -> None:
+    broken = plan(WRITE, {"subtask": "do {{ steps[1].evidence.nothing }}"})
+
+    def check(ask: Ask) -> Any:
+        return {"decision": "RETRY", "learned": "no such evidence"} if ask.attempt == 1 else ACCEPT
+
+    played = play(by_phase(fused=broken, plan=plan(WRITE), check=check))
+    assert played.result.exit == Exit.ACCEPTED
+    assert "cannot be filled in" in str(played.root.steps[2].result)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo {{ steps[1].result }}",
+        'echo "{{ steps[1].result | sh }}"',
+        "cat <<EOF\n{{ steps[1].result | sh }}\nEOF",
+        'echo \'"\' "{{ steps[1].result | sh }}"',
+        "echo {{ steps[1].result ~ ' ' | sh }}",
+        "echo `{{ steps[1].result | sh }}`",
+    ],
+)
+def test_no_result_gets_into_a_command_unquoted(play: Play, command: str) -> None:
+    def fused(ask: Ask) -> Any:
+        step = {"tool": "bash", "args": {"command": command}} if ask.turn == 0 else {**WRITE}
+        return plan(WRITE, step)
+
+    played = play(by_phase(fused=fused, check=ACCEPT))
+    assert [e.data["phase"] for e in played.events if e.kind == "ask_refused"] == ["fused"]
+
+    def do(ask: Ask) -> Any:
+        return {"tool": "bash", "args": {"command": command}} if ask.turn == 0 else {"skip": "refused"}
+
+    described = plan(WRITE, {"tool": "bash", "what": "show it"})
+    played = play(by_phase(fused=described, do=do, check=ACCEPT))
+    assert [e.data["phase"] for e in played.events if e.kind == "ask_refused"] == ["do"]
+
+
+def test_without_a_sandbox_no_criterion_runs_before_the_plan_is_approved(play: Play) -> None:
+    criteria = [{"run": "touch pwned; false"}, {"judge": "fine"}]
+    played = play(by_phase(fused=plan(WRITE, success=criteria)), plan_only=True)
+    assert played.result.waiting == "approval"
+    assert not (played.fractal.workspace.folder / "pwned").exists()
+
+
+def test_what_a_command_prints_cannot_break_the_evidence(play: Play) -> None:
+    criteria = [{"run": "echo '} (before: pass) → x'; false"}, {"file": "a.txt"}]
+    verdict = {"decision": "ESCALATE", "issues": ["x"]}
+    played = play(by_phase(fused=plan(WRITE, success=criteria), check=verdict))
+    assert played.root.meta.status == "escalated"
+    assert "(before: pass)" in played.root.text(4, "evidence")
+
+
+def test_a_ladder_with_the_same_rung_twice_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="stands on it twice"):
+        Ladder((Scripted(lambda ask: ACCEPT, name="m"), Scripted(lambda ask: ACCEPT, name="m")))
+
+
+def test_a_path_that_cannot_be_encoded_fails_its_step(play: Play) -> None:
+    step = {"tool": "write", "args": {"path": "\ud800", "content": "x"}}
+    played = play(by_phase(fused=plan(step), check={"decision": "ESCALATE", "issues": ["x"]}))
+    assert played.root.steps[1].state == "failed"
