@@ -196,7 +196,7 @@ def _check_chars(document: Document) -> int:
 
 
 def _log(document: Document, limit: int, now: int) -> str:
-    """The steps with their results: all in CHECK; in DO what certainly came before the step that is asked for.
+    """The steps with their results: all in CHECK; in DO what certainly came before the step asked for.
 
     A sibling's state would make the prompt depend on timing, and all results would make the prompts of a job
     that is asked step by step grow with the square of its steps.

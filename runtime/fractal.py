@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -28,41 +27,12 @@ from kernel.world import Held, Policy, World
 from runtime import config as settings_of
 from runtime.archive import put_away, undo
 from runtime.ladder import build, refuse_unknown_price
+from runtime.results import RunResult, RunSummary
 
 CONTEXT_CHARS = 12_000
 """Of a context file or of piped data, what stands in §1; the whole is kept in artifacts/."""
 
 Asker = Callable[[str], Awaitable[str]]
-
-
-@dataclass(frozen=True)
-class RunResult:
-    """How a run ended, or what it waits for."""
-
-    run: str
-    id: str
-    status: str
-    exit: Exit
-    path: Path
-    output: str = ""
-    reason: str = ""
-    question: str = ""
-    waiting: str = ""
-    spent: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class RunSummary:
-    """A line of `fractal ls`."""
-
-    run: str
-    id: str
-    status: str
-    task: str
-    created: str
-    updated: str
-    spent: Mapping[str, Any]
-    folder: str
 
 
 def shipped_system() -> Path:
