@@ -24,8 +24,12 @@ def offer_context(held: Held) -> None:
         held.note(1, "context", listing(held.world.folder), "kernel", "folder")
     agents = held.world.folder / "AGENTS.md"
     if held.root and "AGENTS.md" not in offered and agents.is_file():
-        text = agents.read_text("utf-8", errors="replace")[:AGENTS_CHARS]
-        held.note(1, "context", text, "tool:AGENTS.md", "AGENTS.md")
+        try:
+            text = agents.read_text("utf-8", errors="replace")[:AGENTS_CHARS]
+        except OSError as error:
+            held.emit("warning", message=f"{agents}: cannot be read: {error.strerror}")
+        else:
+            held.note(1, "context", text, "tool:AGENTS.md", "AGENTS.md")
 
 
 def listing(folder: Path) -> str:

@@ -143,7 +143,10 @@ def child_id(parent: str, run: str, level: str, kind: str, step: int) -> str:
 @contextmanager
 def run_lock(folder: Path) -> Generator[None]:
     """Hold the run for writing; the lock dies with its process. Raises `RunLocked`."""
-    handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise ConfigurationError(f"{folder / 'lock'}: cannot be opened: {error.strerror}") from None
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -52,7 +52,8 @@ def _put_back(run_folder: Path, folder: Path, entry: dict[str, Any]) -> str:
     name = entry["path"]
     target = (folder / name).resolve()
     root = folder.resolve()
-    if root not in target.parents or any(part in PROTECTED for part in target.relative_to(root).parts):
+    parts = target.relative_to(root).parts if root in target.parents else (".git",)
+    if ".git" in parts or parts[0] in PROTECTED:
         return f"{name}: not a file of the folder; left alone"
     present = file_hash(target)
     if present == entry["before"]:

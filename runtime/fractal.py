@@ -297,7 +297,7 @@ class Fractal:
         run = self.find(run)
         with run_lock(self.workspace.runs / run):
             documents = self.documents(run)
-            return undo(self.workspace.runs / run, documents, Path(documents[0].meta.folder), step)
+            return undo(self.workspace.runs / run, documents, self._folder_of(documents[0]), step)
 
     def gc(self, keep_days: float = 30, *, dry_run: bool = False) -> list[str]:
         """Put runs that ended more than `keep_days` ago into `state/archive/`; returns their ids."""
@@ -364,6 +364,7 @@ class Fractal:
         run = document.meta.run
         folder = self.workspace.runs / run
         world, _ = self._world(run, folder, self.ladder, 0.0)
+        world.folder = self._folder_of(document)
         return next_prompt(Held(world, document), step)
 
     def _root_document(self, run: str) -> Document:
