@@ -75,8 +75,6 @@ def test_a_run_that_was_copied_here_goes_on_in_this_folder(play: Play, tmp_path:
     shutil.rmtree(tmp_path / "work")
     moved = Fractal(there, settings={"sandbox": "off"}, ladder=played.fractal.ladder)
     moved.tell(played.result.run, "answer", text="this one")
-    from kernel.responder import Ladder
-    from runtime.responders.scripted import Scripted
 
     again = Fractal(
         there, settings={"sandbox": "off"}, ladder=Ladder((Scripted(writing(write("a.txt", "a"))),))

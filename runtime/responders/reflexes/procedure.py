@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from kernel.tools import Fault
 from runtime.responders.reflexes.kinds import READERS
 from runtime.responders.reflexes.phrasing import Phrasing, PhrasingError, choices, needed, phrase_words
 from runtime.responders.reflexes.slots import Language, Reader, choice_of, those_like
@@ -25,18 +26,6 @@ _KNOWN = frozenset(
     {"name", "description", "phrasings", "slots", "defaults", "needs", "refuse", "steps", "success", "output"}
     | {"gives", "about", "column", "facts", "status", "origin"}
 )
-
-
-@dataclass(frozen=True)
-class Fault:
-    """A file that was left out, and why."""
-
-    path: Path
-    line: int
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.path}:{self.line}: {self.message}"
 
 
 @dataclass(frozen=True)
