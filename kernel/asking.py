@@ -14,6 +14,7 @@ from typing import Any
 
 from kernel.budget import Amount
 from kernel.errors import ConfigurationError, Declined, ProviderError, ReplyError
+from kernel.offering import offer_context
 from kernel.phases import Plan, Typed, schema, typed
 from kernel.prompt import assemble
 from kernel.replies import read_reply
@@ -95,6 +96,8 @@ def hand_over(held: Held, phase: str, rung: int, higher: int | None, why: str) -
     held.answered(phase, name, passed=why[:300])
     if higher is not None:
         held.meta(taker=ladder.rungs[higher].name)
+        if ladder.rungs[higher].reads_prompt and phase in ("understand", "plan", "fused"):
+            offer_context(held)  # code needed no listing of the folder, and offered none
     held.emit("warning", message=f"{name} hands over in {phase.upper()}: {why[:300]}")
 
 

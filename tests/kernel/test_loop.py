@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playing import ACCEPT, Played, plan
 
-from kernel.errors import ConfigurationError, Exit, UsageError
+from kernel.errors import ConfigurationError, Declined, Exit, UsageError
 from kernel.responder import Ask, Ladder, Reply, Usage, Waits
 from runtime.responders.scripted import Scripted
 
@@ -21,6 +21,8 @@ WRITE = {"tool": "write", "args": {"path": "a.txt", "content": "one\n"}}
 def by_phase(**replies: Any) -> Callable[[Ask], Any]:
     def answer(ask: Ask) -> Any:
         reply = replies[ask.phase]
+        if isinstance(reply, Exception):
+            raise reply
         return reply(ask) if callable(reply) else reply
 
     return answer
@@ -642,6 +644,18 @@ def test_what_a_command_prints_cannot_break_the_evidence(play: Play) -> None:
     played = play(by_phase(fused=plan(WRITE, success=criteria), check=verdict))
     assert played.root.meta.status == "escalated"
     assert "(before: pass)" in played.root.text(4, "evidence")
+
+
+def test_a_model_that_takes_over_from_code_is_offered_the_folder(play: Play, tmp_path: Path) -> None:
+    class Code(Scripted):
+        reads_prompt = False
+
+    (tmp_path / "work" / "here.txt").write_text("x")
+    code = Code(by_phase(understand=Declined("not after all")), name="code", tier="reflex")
+    model = Scripted(by_phase(understand={"task": "t"}, plan=plan(WRITE), check=ACCEPT), name="model")
+    played = play([code, model])
+    assert played.result.exit == Exit.ACCEPTED
+    assert "here.txt" in model.asks[0].user
 
 
 def test_a_ladder_with_the_same_rung_twice_is_refused() -> None:
