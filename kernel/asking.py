@@ -49,20 +49,23 @@ async def ask(
     why = "no rung offers"
     while rung is not None:
         responder = held.world.ladder.rungs[rung]
+        if not _fills(responder, phase):  # another rung's phase: this one keeps the attempt
+            rung = above(held, rung, phase=phase)
+            continue
         held.emit("ask_started", phase=phase, step=step, rung=responder.name)
         try:
             answer = await _ask_rung(held, responder, phase, step, gate, evidence or {})
-            higher = above(held, rung, human=False)
+            higher = above(held, rung, human=False, phase=phase)
             if higher is None or isinstance(answer, Waits) or not _unsure(answer):
                 return answer
             why = "unsure: it gave its plan a low confidence"
         except (ProviderError, ConfigurationError) as error:
-            higher = above(held, rung, human=False)
+            higher = above(held, rung, human=False, phase=phase)
             if higher is None:
                 raise
             why = str(error)
         except (Declined, ReplyError) as error:
-            higher = above(held, rung)
+            higher = above(held, rung, phase=phase)
             why = str(error)
         hand_over(held, phase, rung, higher, why)
         rung = higher
@@ -79,14 +82,20 @@ def current(held: Held) -> int | None:
     return ladder.taker(held.doc.task, held.doc)
 
 
-def above(held: Held, rung: int, *, human: bool = True) -> int | None:
-    """The next rung that offers; without `human` a person is not counted."""
+def above(held: Held, rung: int, *, human: bool = True, phase: str = "plan") -> int | None:
+    """The next rung that offers and may fill the phase; without `human` a person is not counted."""
     ladder = held.world.ladder
     for index in range(rung + 1, len(ladder)):
         responder = ladder.rungs[index]
-        if (human or responder.tier != "human") and responder.offers(held.doc.task, held.doc) is not None:
+        counts = (human or responder.tier != "human") and _fills(responder, phase)
+        if counts and responder.offers(held.doc.task, held.doc) is not None:
             return index
     return None
+
+
+def _fills(responder: Responder, phase: str) -> bool:
+    """Whether the settings let this rung fill the phase; most rungs fill all."""
+    return phase in getattr(responder, "phases", (phase,))
 
 
 def hand_over(held: Held, phase: str, rung: int, higher: int | None, why: str) -> None:

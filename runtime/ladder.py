@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kernel.errors import ConfigurationError, Declined
-from kernel.responder import Ask, Ladder, Reply, Responder, Tier, Waits
+from kernel.errors import ConfigurationError
+from kernel.responder import Ladder, Responder, Tier
 from runtime.config import Config, Rung
 
 KEYS: Mapping[str, str] = {
@@ -66,24 +66,18 @@ def _responder(rung: Rung, config: Config, systems: Sequence[Path], state: Path)
 
 
 class Limited:
-    """A rung that may fill only some phases: in the others it passes."""
+    """A rung that may fill only some phases; in the others the next one is asked."""
 
     def __init__(self, responder: Responder, phases: Sequence[str]) -> None:
-        self._responder = responder
         together = {"fused"} if {"understand", "plan"} <= set(phases) else set[str]()
-        self._phases = frozenset(phases) | together | ({"atomic"} if "do" in phases else set[str]())
-        self.patient = getattr(responder, "patient", False)
+        self.phases = frozenset(phases) | together | ({"atomic"} if "do" in phases else set[str]())
         self.name: str = responder.name
         self.tier: Tier = responder.tier
         self.reads_prompt = responder.reads_prompt
+        self.patient = getattr(responder, "patient", False)
         self.price = getattr(responder, "price", "free")
         self.offers, self.estimate, self.count = responder.offers, responder.estimate, responder.count
-
-    async def answer(self, ask: Ask) -> Reply | Waits:
-        """Pass in the phases that are not this rung's."""
-        if ask.phase not in self._phases:
-            raise Declined(f"{self.name} does not fill {ask.phase.upper()}")
-        return await self._responder.answer(ask)
+        self.answer = responder.answer
 
 
 def refuse_unknown_price(ladder: Ladder, usd: float | None) -> None:

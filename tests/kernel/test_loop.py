@@ -12,6 +12,7 @@ from playing import ACCEPT, Played, plan
 
 from kernel.errors import ConfigurationError, Declined, Exit, UsageError
 from kernel.responder import Ask, Ladder, Reply, Usage, Waits
+from runtime.ladder import Limited
 from runtime.responders.scripted import Scripted
 
 Play = Callable[..., Played]
@@ -656,6 +657,20 @@ def test_a_model_that_takes_over_from_code_is_offered_the_folder(play: Play, tmp
     played = play([code, model])
     assert played.result.exit == Exit.ACCEPTED
     assert "here.txt" in model.asks[0].user
+
+
+def test_a_rung_may_fill_some_phases_only(play: Play) -> None:
+    verdicts = {1: {"decision": "RETRY", "learned": "not yet"}, 2: ACCEPT}
+    worker = Scripted(by_phase(fused=plan(WRITE), plan=plan(WRITE)), name="worker")
+    overseer = Scripted(by_phase(check=lambda ask: verdicts[ask.attempt]), name="overseer", tier="oversight")
+    played = play([Limited(worker, ["understand", "plan", "do"]), Limited(overseer, ["check"])])
+    assert played.result.exit == Exit.ACCEPTED
+    assert (played.root.meta.taker, played.root.meta.attempt) == ("worker", 2)
+    assert {rung["phase"]: rung["rung"] for rung in played.root.meta.rungs} == {
+        "fused": "worker",
+        "plan": "worker",
+        "check": "overseer",
+    }
 
 
 def test_a_ladder_with_the_same_rung_twice_is_refused() -> None:
