@@ -307,9 +307,11 @@ class Fractal:
     # ---- reading ----
 
     def find(self, name: str) -> str:
-        """The run that a name means: its id, a document's id or path, or a unique beginning."""
+        """The run that a name means: its id, a document's id or path, a unique beginning; "": the newest."""
         stem = Path(name).stem
         runs = self.workspace.run_ids()
+        if not name and runs:
+            return runs[0]
         exact = [run for run in runs if run == name or f"-{run}" in stem]
         found = exact or [run for run in runs if run.startswith(name)]
         if len(found) == 1:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@run_argument()
+@run_argument(required=False)
 @click.argument("step", required=False)
 @json_option("Print a list of objects: question, answer, loop, file, section.")
 def explain(run: str, step: str | None, as_json: bool) -> None:

@@ -94,7 +94,7 @@ def _summary(fractal: Fractal, each: RunSummary) -> dict[str, Any]:
 
 
 @click.command()
-@run_argument("name")
+@run_argument("name", required=False)
 @click.option("--raw", is_flag=True, help="The file as it is, on a terminal as well.")
 def show(name: str, raw: bool) -> None:
     """Show a document: RUN for its root, or the id or path of any. In a pipe, the file as it is."""
@@ -113,7 +113,7 @@ def show(name: str, raw: bool) -> None:
 
 
 @click.command()
-@run_argument()
+@run_argument(required=False)
 def tree(run: str) -> None:
     """Show a run's loops and steps from its documents, each with its status and its file."""
     fractal = opened()
@@ -187,7 +187,7 @@ def _mark(status: str) -> str:
 
 
 @click.command()
-@run_argument()
+@run_argument(required=False)
 @json_option("Print the rows and totals as an object.")
 def cost(run: str, as_json: bool) -> None:
     """Show what a run cost, by loop, phase and rung; instruction tokens are a part of the prompt's."""
@@ -241,7 +241,7 @@ def _figures(row: Mapping[str, Any]) -> list[str]:
 
 
 @click.command()
-@run_argument()
+@run_argument(required=False)
 def diff(run: str) -> None:
     """Show which files a run changed, and how, from the evidence in its documents."""
     from runtime.cli.changes import changed, recorded_diffs, step_diffs

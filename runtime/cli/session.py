@@ -212,8 +212,10 @@ def completed_runs(context: click.Context, _: click.Parameter, incomplete: str) 
 
 
 def run_argument(name: str = "run", *, required: bool = True) -> Option:
-    """The argument that names a run."""
-    return click.argument(name, required=required, shell_complete=completed_runs)
+    """The argument that names a run; where it may be left out, it is "" and means the newest."""
+    if required:
+        return click.argument(name, shell_complete=completed_runs)
+    return click.argument(name, required=False, default="", shell_complete=completed_runs)
 
 
 def json_option(text: str = "Print JSON.") -> Option:

@@ -8,6 +8,7 @@ import pytest
 from command_line import RUN, Command
 
 from kernel.document import Document
+from kernel.errors import Exit
 
 pytestmark = pytest.mark.usefixtures("written")
 
@@ -101,3 +102,9 @@ def test_diff_says_when_a_file_was_changed_since(fractal: Command) -> None:
 def test_nothing_is_coloured_in_a_pipe(fractal: Command) -> None:
     for command in ("ls", "tree", "cost", "diff", "explain"):
         assert "\x1b" not in fractal(command, *([] if command == "ls" else [RUN])).out
+
+
+def test_without_a_name_the_newest_run_is_read(fractal: Command, written: list[Document]) -> None:
+    for name in ("tree", "cost", "diff", "show", "explain"):
+        assert fractal(name).out == fractal(name, RUN).out
+    assert fractal("prompt").exit == Exit.USAGE
