@@ -21,7 +21,7 @@ LIMITS = {"kernel": 350, "runtime": 400}
 HEAVY = ("litellm", "llama_cpp", "rich", "pydantic", "numpy", "pint", "jinja2")
 # Machines have folders of their own and packages come from somewhere; neither belongs into what is published.
 OURS_ALONE = re.compile(
-    r"/(?:home|Users)/(?!me\b|you\b|user\b)[\w.-]+/|/root/(?=[\w.])|/work/|/tmp/(?:w|bash_jobs)\b"
+    r"/(?:home|Users)/(?!me\b|you\b|user\b)[\w.-]+/|/root/(?=[\w.])"
     r"|files\.pythonhosted\.org|(?<![\w.])pypi\.org/simple|registry\.npmjs\.org|deb\.debian\.org|index-url"
 )
 
