@@ -7,7 +7,6 @@ every loop that waits for children is looked at once more.
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -21,13 +20,11 @@ from kernel.errors import DocumentError, FractalError
 from kernel.loop import Outcome, advance, outcome
 from kernel.person import listen
 from kernel.steps import Waiting
-from kernel.store import FileStore
 from kernel.workspace import messages, root_id
 from kernel.world import Held, World
 
 POLL = 0.25
 """Seconds between two looks into the inbox and at the clock, while loops are at work."""
-_STATUS = re.compile(r'^status: "?(\w+)"?\s*$', re.MULTILINE)
 
 
 class Clock:
@@ -80,7 +77,7 @@ class Engine:
 
     async def drive(self) -> Outcome | Waiting:
         """Go on with every unfinished loop until the root has ended, or everything that is left waits."""
-        for loop_id in reversed(unfinished(self.world)):
+        for loop_id in reversed(self.world.store.unfinished()):
             self._take_up(loop_id)
         try:
             if self._cancelled():
@@ -127,7 +124,7 @@ class Engine:
         """Nothing moves: a wake may have been lost, so look at each loop, until that changes nothing."""
         if self.world.stopping or self.world.store.ended(self.root):
             return False
-        left = unfinished(self.world)
+        left = self.world.store.unfinished()
         if (seen := (tuple(left), self._moved)) == self._seen:
             return False
         self._seen = seen
@@ -179,7 +176,7 @@ class Engine:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._tasks.clear()
         self._pending.clear()
-        for loop_id in reversed(unfinished(self.world)):
+        for loop_id in reversed(self.world.store.unfinished()):
             with suppress(FractalError):
                 _say_stopped(Held(self.world, self.world.store.load(loop_id)), why)
         self._pending.clear()
@@ -216,22 +213,3 @@ def _stopped_step(held: Held, step: Step, why: str) -> Step:
             if child := held.world.store.ended(step.link.removesuffix(".md")):
                 return ended_child(held, step, child)
     return replace(step, state="unknown", result=f"stopped: the run was {why}", origin="kernel")
-
-
-def unfinished(world: World) -> list[str]:
-    """The loops of the run that have not ended, parents before children, by the head of each document."""
-    return [loop_id for loop_id in world.store.list() if status_of(world, loop_id) not in _ENDED]
-
-
-_ENDED = ("complete", "failed", "escalated", "exhausted", "cancelled")
-
-
-def status_of(world: World, loop_id: str) -> str:
-    """The status in a document's frontmatter, without reading the rest; "" when it cannot be told."""
-    store = world.store
-    if not isinstance(store, FileStore):
-        return store.load(loop_id).meta.status
-    with suppress(OSError), store.path(loop_id).open(encoding="utf-8", errors="replace") as handle:
-        hit = _STATUS.search(handle.read(4096))
-        return hit[1] if hit else ""
-    return ""

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import MISSING, fields
+from pathlib import Path
 from typing import Any, NoReturn, cast
 
 from kernel.document import FORMAT, PHASES, STATUSES, Meta
@@ -25,6 +27,18 @@ _CHOICES: Mapping[str, frozenset[Any]] = {
 }
 _MOST = 10**9
 """No count in META is as large; a larger one is a slip of the pen."""
+
+
+def peek(path: Path, key: str) -> str:
+    """One plain value of a document's frontmatter, without reading on; "" when it cannot be told."""
+    with suppress(OSError), path.open(encoding="utf-8", errors="replace") as handle:
+        for number, line in enumerate(handle):
+            name, colon, value = line.partition(":")
+            if colon and name == key:
+                return value.strip().strip('"')
+            if number and line.rstrip() == "---":
+                break
+    return ""
 
 
 def frontmatter_lines(meta: Meta) -> Iterator[str]:

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from kernel.document import Document, Step
+from kernel.document import ENDED, Document, Step
 from kernel.errors import ConfigurationError, DocumentError, ForeignEdit
+from kernel.frontmatter import peek
 from kernel.markdown import committed, parse, render, render_steps
 
 
@@ -59,6 +60,10 @@ class Store(Protocol):
         """The ids of all loops of the run, parents before children."""
         ...
 
+    def unfinished(self) -> list[str]:
+        """The ids of the loops that have not ended, parents before children."""
+        ...
+
     def shelve(self, name: str, text: str) -> str:
         """Keep a large text beside the documents; returns its path relative to them."""
         ...
@@ -101,6 +106,10 @@ class FileStore:
         """The ids of all loops of the run, parents before children."""
         ids = [path.stem for path in self.folder.glob("*.md") if re.match(r"(system|tool|op)-", path.name)]
         return sorted(ids, key=_depth_first)
+
+    def unfinished(self) -> list[str]:
+        """The ids of the loops that have not ended, by the head of each document."""
+        return [loop_id for loop_id in self.list() if peek(self.path(loop_id), "status") not in ENDED]
 
     def load(self, loop_id: str) -> Document:
         """Read a document as its one writer: a torn tail is put aside in `artifacts/` and cut off."""
@@ -235,7 +244,7 @@ class FileStore:
         number = 1
         while (path := folder / f"{loop_id}.{why}-{number}.txt").exists():
             number += 1
-        path.write_bytes(raw)
+        self._write(path, raw)
         return path
 
 

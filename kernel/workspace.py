@@ -13,10 +13,12 @@ import secrets
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from kernel.errors import ConfigurationError, FractalError, RunLocked, UsageError
+from kernel.frontmatter import peek
 
 _ALPHABET = (
     "23456789bcdfghjkmnpqrstvwxz"  # no vowels, no look-alikes: ids are read aloud and never spell a word
@@ -107,24 +109,10 @@ class Workspace:
 
 
 def _born(folder: Path) -> float:
-    first = json.dumps("")
-    for line in _head(folder / f"system-{folder.name}.md"):
-        if line.startswith("created: "):
-            first = line.removeprefix("created: ")
     try:
-        from datetime import datetime
-
-        return datetime.fromisoformat(json.loads(first)).timestamp()
+        return datetime.fromisoformat(peek(folder / f"system-{folder.name}.md", "created")).timestamp()
     except ValueError:
         return folder.stat().st_mtime
-
-
-def _head(path: Path) -> Iterator[str]:
-    with path.open(encoding="utf-8", errors="replace") as handle:
-        for number, line in enumerate(handle):
-            if number > 40 or (number and line.rstrip() == "---"):
-                return
-            yield line
 
 
 def root_id(run: str) -> str:

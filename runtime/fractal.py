@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from kernel.document import Document, Meta, Note, Section
+from kernel.document import ENDED, Document, Meta, Note, Section
 from kernel.engine import Clock, Engine
 from kernel.errors import DocumentError, Exit, FractalError, UsageError
 from kernel.events import Event, Listener, now, silent
@@ -375,7 +375,7 @@ class Fractal:
 
     def _newest_unfinished(self) -> str:
         for summary in self.runs():
-            if summary.status not in ("complete", "failed", "escalated", "exhausted", "cancelled", "broken"):
+            if summary.status not in ENDED | {"broken"}:
                 return summary.run
         raise UsageError("there is no unfinished run; `fractal ls` lists all")
 
