@@ -64,29 +64,34 @@ def _bytes(target: Path, path: str, content: str, append: bool) -> bytes:
 
 
 def replace_file(target: Path, raw: bytes) -> None:
-    """Write a file whole or not at all: beside it, to the disk, then in its place.
-
-    Its mode is kept, and its owner where that is allowed. Raises `OperationFailed`.
-    """
-    temporary = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}.tmp")
+    """Write a file whole or not at all; raises `OperationFailed`."""
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(raw)
-                _like(file.fileno(), target)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(target)
-            _sync(target.parent)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        put_in_place(target, raw)
     except OSError as error:
         raise OperationFailed(
             f"{target.name}: cannot be written: {error.strerror}; nothing was changed"
         ) from None
+
+
+def put_in_place(target: Path, raw: bytes) -> None:
+    """Write beside the file, to the disk, then in its place; makes missing folders. Raises `OSError`.
+
+    Its mode is kept, and its owner where that is allowed.
+    """
+    temporary = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}.tmp")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(raw)
+            _like(file.fileno(), target)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+        settle(target.parent)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def _like(handle: int, target: Path) -> None:
@@ -99,7 +104,8 @@ def _like(handle: int, target: Path) -> None:
         os.fchmod(handle, stat.S_IMODE(old.st_mode))
 
 
-def _sync(folder: Path) -> None:
+def settle(folder: Path) -> None:
+    """Make the names in a folder durable."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -15,8 +15,9 @@ from pathlib import Path, PurePosixPath
 
 from kernel.errors import OperationFailed
 from kernel.operations import OperationContext, Result, Touch, operation
+from kernel.operations.write import settle
 from runtime.operations.packing import Member, Packed, pack
-from runtime.operations.texts import regular, settle, trouble
+from runtime.operations.texts import regular, trouble
 from runtime.operations.walking import Deadline, Entry, files_below, relative, shown_name
 
 MOST_MEMBERS = 10_000

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import codecs
-import contextlib
-import os
-import secrets
 import stat
 from pathlib import Path
 
 from kernel.errors import OperationFailed
 from kernel.operations import OperationContext
+from kernel.operations.write import put_in_place
 
 LARGEST = 64_000_000
 """Bytes of the largest file that is read whole."""
@@ -113,42 +111,10 @@ def lines_of(text: str) -> list[str]:
 
 
 def save(target: Path, data: bytes, name: str) -> None:
-    """Replace a file as a whole, on disk when this returns, keeping its mode; makes missing folders."""
-    temporary = target.parent / f".fractal-{secrets.token_hex(8)}.tmp"
+    """Replace a file as a whole, on disk when this returns; `name` is how the step called it."""
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
         if target.is_dir():
             raise IsADirectoryError(0, "this is a folder; name a file in it")
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                _keep_owner_and_mode(target, file.fileno())
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(target)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-        settle(target.parent)
+        put_in_place(target, data)
     except OSError as error:
         raise trouble(name, error) from None
-
-
-def settle(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _keep_owner_and_mode(target: Path, handle: int) -> None:
-    try:
-        before = target.stat()
-    except OSError:
-        return  # a new file: the umask has decided
-    with contextlib.suppress(OSError):  # only its owner, or root, may
-        os.fchown(handle, before.st_uid, before.st_gid)
-    os.fchmod(handle, stat.S_IMODE(before.st_mode))
