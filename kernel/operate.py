@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from kernel import disk
 from kernel.document import Document, Meta, Note, Section, Step
 from kernel.errors import FractalError, OperationFailed
 from kernel.events import now
@@ -49,8 +49,7 @@ def _keep(held: Held, step: Step, number: int, touch: Touch) -> dict[str, Any]:
     entry: dict[str, Any] = {"path": held.world.shown(touch.path), "before": before, "after": touch.after}
     if before and touch.path.stat().st_size <= KEEP_BYTES:
         kept = held.world.artifacts / "kept" / f"{operation_id(held, step.n, step.tool)}-{number}"
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(touch.path, kept)
+        disk.put(kept, touch.path.read_bytes(), mode=touch.path.stat().st_mode & 0o777)
         entry["kept"] = f"artifacts/kept/{kept.name}"
     return entry
 
@@ -175,6 +174,13 @@ def adopted(held: Held, step: Step) -> Step | None:
         link=f"{loop_id}.md",
         evidence=json.loads(document.text(3, "evidence", "{}")),
     )
+
+
+def sweep_after(held: Held, step: Step) -> None:
+    """Remove what an interrupted call left half-written beside the files that it was changing."""
+    for each in step.evidence.get("touched", []):
+        path = held.world.folder / each["path"]
+        disk.sweep(path.parent, path.name)
 
 
 def looked_at(held: Held, step: Step) -> str:

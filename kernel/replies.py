@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 import threading
 from bisect import bisect_right
@@ -19,6 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
 
+from kernel import disk
 from kernel.errors import DocumentError, ReplyError
 from kernel.responder import FREE, Reply, Usage
 from kernel.text import to_json
@@ -234,12 +234,7 @@ class ReplyLog:
             line = (to_json(head | record) + "\n").encode()
             if self._torn or not self.path.exists():
                 self._begin_on_a_fresh_line()
-            self._torn = True  # until the line is whole on disk
-            with self.path.open("ab", buffering=0) as file:
-                while line:
-                    line = line[file.write(line) :]
-                os.fsync(file.fileno())
-            self._torn = False
+            disk.append(self.path, line)
             self._take(kind, key, record)
 
     def _take(self, kind: str, key: str, record: Mapping[str, Any]) -> None:
@@ -278,17 +273,14 @@ class ReplyLog:
 
     def _begin_on_a_fresh_line(self) -> None:
         """Make the file, or put a torn last line aside in `calls.jsonl.torn`."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
-            kept, _, tail = file.read().rpartition(b"\n")
-            if tail:
-                with self.path.with_name(self.path.name + ".torn").open("ab") as aside:
-                    aside.write(tail + b"\n")
-                file.truncate(len(kept) + 1 if kept else 0)
-                os.fsync(file.fileno())
-        folder = os.open(self.path.parent, os.O_RDONLY)
-        os.fsync(folder)
-        os.close(folder)
+        if not self.path.exists():
+            disk.put(self.path, b"", mode=0o600)
+            return
+        kept, _, tail = self.path.read_bytes().rpartition(b"\n")
+        aside = self.path.with_name(self.path.name + ".torn")
+        disk.put(aside, (aside.read_bytes() if aside.exists() else b"") + tail + b"\n", mode=0o600)
+        disk.cut(self.path, len(kept) + 1 if kept else 0)
+        self._torn = False
 
 
 def _loop(key: str) -> str:

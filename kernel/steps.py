@@ -15,7 +15,7 @@ from kernel.budget import Amount
 from kernel.children import child_document, ended_child, share_of, spent_below
 from kernel.document import STEP_ENDED, Step
 from kernel.errors import DocumentError, FractalError, LimitReached, OperationFailed, ReplyError
-from kernel.operate import adopted, looked_at, operate, prepare
+from kernel.operate import adopted, looked_at, operate, prepare, sweep_after
 from kernel.phases import Action, Typed, gate_shell, references
 from kernel.references import substitute
 from kernel.responder import Waits
@@ -303,6 +303,7 @@ class Doing:
         except FractalError as error:
             self._unknown(step, f"interrupted, and what became of it cannot be told: {error}")
             return None
+        sweep_after(self.held, step)
         seen = looked_at(self.held, step)
         assume = self.held.world.policy.assume
         if tool.repeatable(step.args or {}) or seen == "not done" or (not seen and assume == "rerun"):

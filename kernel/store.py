@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from kernel import disk
 from kernel.document import ENDED, Document, Step
 from kernel.errors import ConfigurationError, DocumentError, ForeignEdit
 from kernel.frontmatter import peek
@@ -39,6 +39,10 @@ Change = Save | Append
 
 class Store(Protocol):
     """What the loop needs of a place that keeps documents."""
+
+    def sweep(self) -> None:
+        """Remove what a dead process left half-written; only the run's one writer may."""
+        ...
 
     def load(self, loop_id: str) -> Document:
         """The document as committed; raises `DocumentError`."""
@@ -111,6 +115,18 @@ class FileStore:
         """The ids of the loops that have not ended, by the head of each document."""
         return [loop_id for loop_id in self.list() if peek(self.path(loop_id), "status") not in ENDED]
 
+    def sweep(self) -> None:
+        """Remove what a dead process left half-written; only the run's one writer may."""
+        for folder in (self.folder, self.folder / "artifacts", self.folder / "artifacts" / "kept"):
+            disk.sweep(folder)
+        disk.sweep(self.folder / "inbox", older=60)
+
+    def sweep(self) -> None:
+        """Remove what a dead process left half-written; only the run's one writer may."""
+        for folder in (self.folder, self.folder / "artifacts", self.folder / "artifacts" / "kept"):
+            disk.sweep(folder)
+        disk.sweep(self.folder / "inbox", older=60)
+
     def load(self, loop_id: str) -> Document:
         """Read a document as its one writer: a torn tail is put aside in `artifacts/` and cut off."""
         path = self.path(loop_id)
@@ -120,9 +136,9 @@ class FileStore:
         if tail.strip():
             self._put_aside(loop_id, tail)
         if tail:
-            os.truncate(path, len(body))
+            disk.cut(path, len(body))
         ended = document if document.ended else None
-        self._known[loop_id] = _Known(_signature(path), hashlib.sha256(body), document.meta.rev, ended)
+        self._known[loop_id] = _Known(disk.signature(path), hashlib.sha256(body), document.meta.rev, ended)
         return document
 
     def ended(self, loop_id: str) -> Document | None:
@@ -157,7 +173,6 @@ class FileStore:
     def shelve(self, name: str, text: str) -> str:
         """Keep a large text in `artifacts/`; the same name and text give the same file."""
         path = self.folder / "artifacts" / name
-        path.parent.mkdir(exist_ok=True)
         self._write(path, text.encode("utf-8", "surrogatepass"))
         return f"artifacts/{name}"
 
@@ -174,7 +189,7 @@ class FileStore:
         path = self.path(loop_id)
         self._write(path, raw)
         self._known[loop_id] = _Known(
-            _signature(path), hashlib.sha256(raw), rev, document if document.ended else None
+            disk.signature(path), hashlib.sha256(raw), rev, document if document.ended else None
         )
 
     def _append(self, change: Append) -> None:
@@ -185,36 +200,12 @@ class FileStore:
         raw = render_steps(change.document, change.steps, known.rev + 1)
         self._refuse_foreign(loop_id, raw)
         path = self.path(loop_id)
-        handle = os.open(path, os.O_WRONLY | os.O_APPEND)
-        try:
-            _write_all(handle, raw)
-            if self._fsync:
-                os.fsync(handle)
-            known.stat = _signature(handle)
-        finally:
-            os.close(handle)
+        known.stat = disk.append(path, raw, fsync=self._fsync)
         known.digest.update(raw)
         known.rev += 1
 
     def _write(self, path: Path, raw: bytes) -> None:
-        temporary = path.with_name(f".{path.name}.tmp")
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        try:
-            _write_all(handle, raw)
-            if self._fsync:
-                os.fsync(handle)
-        except OSError:
-            temporary.unlink(missing_ok=True)
-            raise
-        finally:
-            os.close(handle)
-        temporary.replace(path)
-        if self._fsync:
-            folder = os.open(path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+        disk.put(path, raw, mode=0o600, fsync=self._fsync)
 
     def _refuse_foreign(self, loop_id: str, ours: bytes) -> None:
         known = self._known.get(loop_id)
@@ -224,10 +215,10 @@ class FileStore:
                 raise ForeignEdit(f"{path}: stands there already and was not loaded; nothing was overwritten")
             return
         try:
-            if _signature(path) == known.stat:
+            if disk.signature(path) == known.stat:
                 return
             if hashlib.sha256(path.read_bytes()).digest() == known.digest.digest():
-                known.stat = _signature(path)
+                known.stat = disk.signature(path)
                 return
         except FileNotFoundError:
             pass
@@ -240,7 +231,6 @@ class FileStore:
 
     def _put_aside(self, loop_id: str, raw: bytes, why: str = "torn") -> Path:
         folder = self.folder / "artifacts"
-        folder.mkdir(exist_ok=True)
         number = 1
         while (path := folder / f"{loop_id}.{why}-{number}.txt").exists():
             number += 1
@@ -262,14 +252,3 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise DocumentError(f"cannot be read: {error.strerror}", str(path)) from None
-
-
-def _signature(path: Path | int) -> tuple[int, int, int]:
-    stat = os.stat(path)  # noqa: PTH116 - of a path or an open file
-    return stat.st_mtime_ns, stat.st_size, stat.st_ino
-
-
-def _write_all(handle: int, raw: bytes) -> None:
-    view = memoryview(raw)
-    while view:
-        view = view[os.write(handle, view) :]

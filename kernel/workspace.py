@@ -17,6 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from kernel import disk
 from kernel.errors import ConfigurationError, FractalError, RunLocked, UsageError
 from kernel.frontmatter import peek
 
@@ -163,20 +164,21 @@ def is_locked(folder: Path) -> bool:
 def drop(folder: Path, kind: str, **values: Any) -> Path:
     """Leave a message for a run (answer, approve, reject, cancel), whoever holds it. Returns its file."""
     inbox = folder / "inbox"
-    inbox.mkdir(exist_ok=True)
+    try:
+        inbox.mkdir(exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(f"{folder}: cannot be written: {error.strerror}") from None
     number = max((int(each.name[:4]) for each in inbox.glob("[0-9][0-9][0-9][0-9]-*")), default=-1) + 1
+    raw = json.dumps({"kind": kind, **values}).encode()
     while True:
         path = inbox / f"{number:04d}-{kind}.json"
         try:
-            with path.with_suffix(".tmp").open("x", encoding="utf-8") as handle:
-                json.dump({"kind": kind, **values}, handle)
-                handle.flush()
-                os.fsync(handle.fileno())
-            os.link(path.with_suffix(".tmp"), path)
+            disk.create(path, raw)
         except FileExistsError:
             number += 1
             continue
-        path.with_suffix(".tmp").unlink(missing_ok=True)
+        except OSError as error:
+            raise ConfigurationError(f"{inbox}: cannot be written: {error.strerror}") from None
         return path
 
 

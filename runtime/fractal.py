@@ -115,6 +115,7 @@ class Fractal:
             earlier = float(root.meta.spent.get("seconds", 0.0))
             world, clock = self._world(run, folder, self.ladder, earlier)
             world.folder = self._folder_of(root)
+            world.store.sweep()
             self._emit_start(root)
             return await self._drive(world, folder, clock, self.config.policy(assume=assume, yes=yes))
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import secrets
-import stat
-from contextlib import suppress
 from pathlib import Path
 
+from kernel import disk
 from kernel.errors import OperationFailed
 from kernel.operations import OperationContext, Result, Touch, bytes_hash, operation
 
@@ -66,48 +63,8 @@ def _bytes(target: Path, path: str, content: str, append: bool) -> bytes:
 def replace_file(target: Path, raw: bytes) -> None:
     """Write a file whole or not at all; raises `OperationFailed`."""
     try:
-        put_in_place(target, raw)
+        disk.put(target, raw)
     except OSError as error:
         raise OperationFailed(
             f"{target.name}: cannot be written: {error.strerror}; nothing was changed"
         ) from None
-
-
-def put_in_place(target: Path, raw: bytes) -> None:
-    """Write beside the file, to the disk, then in its place; makes missing folders. Raises `OSError`.
-
-    Its mode is kept, and its owner where that is allowed.
-    """
-    temporary = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}.tmp")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(raw)
-            _like(file.fileno(), target)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-        settle(target.parent)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def _like(handle: int, target: Path) -> None:
-    """Give the new file the mode and owner of the one that it replaces."""
-    with suppress(FileNotFoundError):
-        old, new = target.stat(), os.fstat(handle)
-        if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
-            with suppress(PermissionError):
-                os.fchown(handle, old.st_uid, old.st_gid)
-        os.fchmod(handle, stat.S_IMODE(old.st_mode))
-
-
-def settle(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

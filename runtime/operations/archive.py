@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import lzma
 import os
-import secrets
 import shutil
 import tarfile
 import zipfile
@@ -13,9 +12,9 @@ import zlib
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
+from kernel import disk
 from kernel.errors import OperationFailed
 from kernel.operations import OperationContext, Result, Touch, operation
-from kernel.operations.write import settle
 from runtime.operations.packing import Member, Packed, pack
 from runtime.operations.texts import regular, trouble
 from runtime.operations.walking import Deadline, Entry, files_below, relative, shown_name
@@ -97,11 +96,11 @@ def _create(ctx: OperationContext, path: str, files: Sequence[str]) -> Result:
         (entry.path, entry.path.relative_to(root).as_posix()) for entry in entries if entry.path != target
     ]
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.parent / f".fractal-{secrets.token_hex(8)}.tmp"
+    temporary = disk.beside(target)
     try:
         pack(temporary, path, named, deadline)
         temporary.replace(target)
-        settle(target.parent)
+        disk.settle(target.parent)
     finally:
         temporary.unlink(missing_ok=True)
     size = target.stat().st_size
@@ -165,7 +164,7 @@ def _extract(ctx: OperationContext, packed: Packed, path: str, files: Sequence[s
         ctx.writable(str(place.relative_to(root)))  # refuses what is protected, or leads out through a link
         if (place.exists() or place.is_symlink()) and not (member.folder and place.is_dir()):
             raise OperationFailed(f"{relative(ctx, place)}: exists already; extract into an empty folder")
-    aside = root / f".fractal-{secrets.token_hex(8)}.tmp"
+    aside = disk.beside(root / "unpacked")
     aside.mkdir()
     try:
         packed.unpack(members, aside)

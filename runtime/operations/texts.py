@@ -6,9 +6,9 @@ import codecs
 import stat
 from pathlib import Path
 
+from kernel import disk
 from kernel.errors import OperationFailed
 from kernel.operations import OperationContext
-from kernel.operations.write import put_in_place
 
 LARGEST = 64_000_000
 """Bytes of the largest file that is read whole."""
@@ -115,6 +115,6 @@ def save(target: Path, data: bytes, name: str) -> None:
     try:
         if target.is_dir():
             raise IsADirectoryError(0, "this is a folder; name a file in it")
-        put_in_place(target, data)
+        disk.put(target, data)
     except OSError as error:
         raise trouble(name, error) from None

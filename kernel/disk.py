@@ -1,0 +1,145 @@
+"""The one place where files are changed: whole or not at all, on the disk when a function returns.
+
+Everything goes through functions of the module `os`, call by call, so that a fault can be put before, into
+and after each of them. A process that dies leaves at most temporary files; `sweep` knows their names.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import stat
+import time
+from contextlib import suppress
+from pathlib import Path
+
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.tmp", re.DOTALL)
+
+
+def put(path: Path, raw: bytes, *, mode: int = 0o666, fsync: bool = True) -> None:
+    """Write beside the file, to the disk, then in its place; makes missing folders. Raises `OSError`.
+
+    A file that is replaced keeps its mode, and its owner where that is allowed; a new one gets `mode`.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = beside(path)
+    try:
+        _fill(temporary, raw, mode, like=path, fsync=fsync)
+        os.replace(temporary, path)  # noqa: PTH105
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    if fsync:
+        settle(path.parent)
+
+
+def create(path: Path, raw: bytes) -> None:
+    """Write a file that must not be there yet, whole or not at all. Raises `FileExistsError`."""
+    temporary = beside(path)
+    try:
+        _fill(temporary, raw, 0o600, like=None, fsync=True)
+        os.link(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    settle(path.parent)
+
+
+def append(path: Path, raw: bytes, *, fsync: bool = True) -> tuple[int, int, int]:
+    """Add to the end of a file that is there; returns its new `signature`.
+
+    When not all of it can be written (a full disk), what was written is cut off again. Raises `OSError`.
+    """
+    handle = os.open(path, os.O_WRONLY | os.O_APPEND)
+    try:
+        size = os.fstat(handle).st_size
+        try:
+            _write_all(handle, raw)
+            if fsync:
+                os.fsync(handle)
+        except OSError as error:
+            error.filename = error.filename or str(path)
+            with suppress(OSError):
+                os.ftruncate(handle, size)
+            raise
+        return signature(handle)
+    finally:
+        os.close(handle)
+
+
+def cut(path: Path, size: int) -> None:
+    """Cut a file to its first `size` bytes, durably."""
+    handle = os.open(path, os.O_WRONLY)
+    try:
+        os.ftruncate(handle, size)
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def settle(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def beside(path: Path) -> Path:
+    """The name of a temporary file for `path`, which `sweep` knows."""
+    return path.with_name(f".{path.name[:40]}.{secrets.token_hex(4)}.tmp")
+
+
+def sweep(folder: Path, name: str = "", older: float = 0.0) -> None:
+    """Remove the temporary files that a dead process left in a folder (of one file there, when it is named).
+
+    Only where no other process writes; or those `older` than so many seconds.
+    """
+    with suppress(OSError):
+        for entry in os.scandir(folder):
+            if (
+                _TEMPORARY.fullmatch(entry.name)
+                and entry.name.startswith(f".{name[:40]}." if name else ".")
+                and entry.is_file(follow_symlinks=False)
+                and (not older or entry.stat().st_mtime < time.time() - older)
+            ):
+                os.unlink(entry.path)  # noqa: PTH108
+
+
+def signature(path: Path | int) -> tuple[int, int, int]:
+    """Time of change in ns, size and number of a file (or an open one): it differs when somebody wrote it."""
+    info = os.stat(path)  # noqa: PTH116
+    return info.st_mtime_ns, info.st_size, info.st_ino
+
+
+def _fill(path: Path, raw: bytes, mode: int, *, like: Path | None, fsync: bool) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        _write_all(handle, raw)
+        if like:
+            _resemble(handle, like)
+        if fsync:
+            os.fsync(handle)
+    except OSError as error:
+        error.filename = error.filename or str(like or path)
+        raise
+    finally:
+        os.close(handle)
+
+
+def _resemble(handle: int, other: Path) -> None:
+    """Give the new file the mode and owner of the one that it replaces."""
+    with suppress(FileNotFoundError):
+        old, new = other.stat(), os.fstat(handle)
+        if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
+            with suppress(PermissionError):
+                os.fchown(handle, old.st_uid, old.st_gid)
+        if stat.S_IMODE(old.st_mode) != stat.S_IMODE(new.st_mode):
+            os.fchmod(handle, stat.S_IMODE(old.st_mode))
+
+
+def _write_all(handle: int, raw: bytes) -> None:
+    view = memoryview(raw)
+    while view:
+        view = view[os.write(handle, view) :]
