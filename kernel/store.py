@@ -121,12 +121,6 @@ class FileStore:
             disk.sweep(folder)
         disk.sweep(self.folder / "inbox", older=60)
 
-    def sweep(self) -> None:
-        """Remove what a dead process left half-written; only the run's one writer may."""
-        for folder in (self.folder, self.folder / "artifacts", self.folder / "artifacts" / "kept"):
-            disk.sweep(folder)
-        disk.sweep(self.folder / "inbox", older=60)
-
     def load(self, loop_id: str) -> Document:
         """Read a document as its one writer: a torn tail is put aside in `artifacts/` and cut off."""
         path = self.path(loop_id)
