@@ -6,13 +6,17 @@ and after each of them. A process that dies leaves at most temporary files; `swe
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
 import stat
 import time
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from kernel.errors import StorageError
 
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.tmp", re.DOTALL)
 
@@ -75,6 +79,17 @@ def cut(path: Path, size: int) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+@contextmanager
+def of_the_state(path: Path) -> Generator[None]:
+    """Tell the system's refusal to write a file of a run's state as an error of ours, with its mend."""
+    try:
+        yield
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        mend = "make room on that disk" if full else "mend that"
+        raise StorageError(f"{path}: cannot be written: {error.strerror}; {mend}, then try again") from error
 
 
 def settle(folder: Path) -> None:

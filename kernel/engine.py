@@ -20,7 +20,7 @@ from kernel.errors import DocumentError, FractalError
 from kernel.loop import Outcome, advance, outcome
 from kernel.person import listen
 from kernel.steps import Waiting
-from kernel.workspace import messages, root_id
+from kernel.workspace import messages, root_id, taken
 from kernel.world import Held, World
 
 POLL = 0.25
@@ -159,7 +159,7 @@ class Engine:
 
     def _cancelled(self) -> bool:
         for path, _ in messages(self.folder, ("cancel",)):
-            path.unlink()
+            taken(path)
             return True
         return False
 

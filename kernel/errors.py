@@ -42,6 +42,12 @@ class ProviderError(FractalError):
     exit = Exit.PROVIDER
 
 
+class StorageError(FractalError):
+    """A file of a run's state cannot be written; what was written before it is whole."""
+
+    exit = Exit.CONFIGURATION
+
+
 class LimitReached(FractalError):
     """A budget, a deadline or a depth is used up; the partial result is kept."""
 

@@ -49,7 +49,9 @@ def _keep(held: Held, step: Step, number: int, touch: Touch) -> dict[str, Any]:
     entry: dict[str, Any] = {"path": held.world.shown(touch.path), "before": before, "after": touch.after}
     if before and touch.path.stat().st_size <= KEEP_BYTES:
         kept = held.world.artifacts / "kept" / f"{operation_id(held, step.n, step.tool)}-{number}"
-        disk.put(kept, touch.path.read_bytes(), mode=touch.path.stat().st_mode & 0o777)
+        raw, mode = touch.path.read_bytes(), touch.path.stat().st_mode & 0o777
+        with disk.of_the_state(kept):
+            disk.put(kept, raw, mode=mode)
         entry["kept"] = f"artifacts/kept/{kept.name}"
     return entry
 

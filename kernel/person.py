@@ -10,7 +10,7 @@ from typing import Any
 from kernel.document import Note
 from kernel.ends import finish
 from kernel.loop import PLAN_WAITS
-from kernel.workspace import messages, root_id
+from kernel.workspace import messages, root_id, taken
 from kernel.world import Held, World
 
 KINDS = ("answer", "approve", "reject")
@@ -30,7 +30,7 @@ def listen(world: World, folder: Path, waiting: list[str]) -> list[str]:
             if _is_about(held, message):
                 _apply(held, message)
                 woken.append(loop_id)
-            path.unlink()
+            taken(path)
     return woken
 
 

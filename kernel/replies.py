@@ -232,9 +232,10 @@ class ReplyLog:
             if kind != "asked" and key in self._open:
                 head["rung"] = self._open[key][0]
             line = (to_json(head | record) + "\n").encode()
-            if self._torn or not self.path.exists():
-                self._begin_on_a_fresh_line()
-            disk.append(self.path, line)
+            with disk.of_the_state(self.path):
+                if self._torn or not self.path.exists():
+                    self._begin_on_a_fresh_line()
+                disk.append(self.path, line)
             self._take(kind, key, record)
 
     def _take(self, kind: str, key: str, record: Mapping[str, Any]) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from kernel import disk
 from kernel.document import ENDED, Document, Step
-from kernel.errors import ConfigurationError, DocumentError, ForeignEdit
+from kernel.errors import DocumentError, ForeignEdit
 from kernel.frontmatter import peek
 from kernel.markdown import committed, parse, render, render_steps
 
@@ -130,7 +130,8 @@ class FileStore:
         if tail.strip():
             self._put_aside(loop_id, tail)
         if tail:
-            disk.cut(path, len(body))
+            with disk.of_the_state(path):
+                disk.cut(path, len(body))
         ended = document if document.ended else None
         self._known[loop_id] = _Known(disk.signature(path), hashlib.sha256(body), document.meta.rev, ended)
         return document
@@ -150,17 +151,12 @@ class FileStore:
 
     def commit(self, changes: Sequence[Change], wake: Sequence[str] = ()) -> None:
         """Make the changes durable in this order, then wake these loops (a hint that may be lost)."""
-        try:
-            for change in changes:
+        for change in changes:
+            with disk.of_the_state(self.path(change.document.meta.id)):
                 if isinstance(change, Save):
                     self._save(change.document)
                 else:
                     self._append(change)
-        except OSError as error:
-            raise ConfigurationError(
-                f"{error.filename or self.folder}: cannot be written: {error.strerror}; "
-                f"mend it, then `fractal resume {self.folder.name}`"
-            ) from error
         for loop_id in wake:
             self._wake(loop_id)
 
@@ -199,7 +195,8 @@ class FileStore:
         known.rev += 1
 
     def _write(self, path: Path, raw: bytes) -> None:
-        disk.put(path, raw, mode=0o600, fsync=self._fsync)
+        with disk.of_the_state(path):
+            disk.put(path, raw, mode=0o600, fsync=self._fsync)
 
     def _refuse_foreign(self, loop_id: str, ours: bytes) -> None:
         known = self._known.get(loop_id)

@@ -10,21 +10,27 @@ import json
 import os
 import re
 import secrets
+import shutil
+import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from kernel import disk
-from kernel.errors import ConfigurationError, FractalError, RunLocked, UsageError
+from kernel.errors import ConfigurationError, FractalError, RunLocked, StorageError, UsageError
 from kernel.frontmatter import peek
 
 _ALPHABET = (
     "23456789bcdfghjkmnpqrstvwxz"  # no vowels, no look-alikes: ids are read aloud and never spell a word
 )
 _PREFIX = {"system": "system", "tool": "tool", "operation": "op"}
+
+
+GLANCE = 0.2
+"""Seconds that the lock is tried for: somebody may only be looking whether it is held."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +107,17 @@ class Workspace:
                 raise ConfigurationError(f"{self.runs}: cannot be written: {error.strerror}") from None
             return run
 
+    @contextmanager
+    def claimed(self, run: str) -> Generator[Path]:
+        """The folder of a new run, which does not stay when not even its root could be written."""
+        folder = self.runs / run
+        try:
+            yield folder
+        except BaseException:
+            if not (folder / f"{root_id(run)}.md").exists():
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
+
     def run_ids(self) -> list[str]:
         """All runs, newest first."""
         if not self.runs.is_dir():
@@ -132,58 +149,83 @@ def child_id(parent: str, run: str, level: str, kind: str, step: int) -> str:
 @contextmanager
 def run_lock(folder: Path) -> Generator[None]:
     """Hold the run for writing; the lock dies with its process. Raises `RunLocked`."""
+    path = folder / "lock"
+    handle = _held(path)
     try:
-        handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise ConfigurationError(f"{folder / 'lock'}: cannot be opened: {error.strerror}") from None
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            owner = os.pread(handle, 32, 0).decode("ascii", "replace").strip() or "unknown"
-            raise RunLocked(
-                f"run {folder.name} is held by process {owner}; "
-                f"wait for it, or `fractal cancel {folder.name}`"
-            ) from None
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+        with suppress(OSError):  # the number is for people; the lock holds without it, on a full disk as well
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
         yield
     finally:
         os.close(handle)
 
 
+def _held(path: Path) -> int:
+    """An open lock file that this process holds, and that is still the one of that name."""
+    end = time.monotonic() + GLANCE
+    while True:
+        handle = _opened(path, os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with suppress(FileNotFoundError):  # else it was removed, and another may hold a new one
+                if os.path.samestat(os.fstat(handle), path.stat()):
+                    return handle
+        except BlockingIOError:
+            if time.monotonic() > end:
+                owner = os.pread(handle, 32, 0).decode("ascii", "replace").strip() or "unknown"
+                os.close(handle)
+                run = path.parent.name
+                raise RunLocked(
+                    f"run {run} is held by process {owner}; wait for it, or `fractal cancel {run}`"
+                ) from None
+            time.sleep(GLANCE / 10)
+        os.close(handle)
+
+
+def _opened(path: Path, flags: int) -> int:
+    try:
+        return os.open(path, flags, 0o600)
+    except FileNotFoundError:
+        raise UsageError(f"there is no run {path.parent.name} in {path.parent.parent}") from None
+    except OSError as error:
+        mend = "remove it" if path.is_dir() else "make it writable"
+        raise StorageError(f"{path}: cannot be opened: {error.strerror}; {mend}, then try again") from None
+
+
 def is_locked(folder: Path) -> bool:
     """Whether a process is working on the run."""
     try:
-        with run_lock(folder):
-            return False
-    except RunLocked:
+        handle = _opened(folder / "lock", os.O_RDONLY)
+    except UsageError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)  # two that only look do not see each other
+        return False
+    except BlockingIOError:
         return True
+    finally:
+        os.close(handle)
 
 
 def drop(folder: Path, kind: str, **values: Any) -> Path:
     """Leave a message for a run (answer, approve, reject, cancel), whoever holds it. Returns its file."""
     inbox = folder / "inbox"
-    try:
+    with disk.of_the_state(inbox):
         inbox.mkdir(exist_ok=True)
-    except OSError as error:
-        raise ConfigurationError(f"{folder}: cannot be written: {error.strerror}") from None
     number = max((int(each.name[:4]) for each in inbox.glob("[0-9][0-9][0-9][0-9]-*")), default=-1) + 1
     raw = json.dumps({"kind": kind, **values}).encode()
     while True:
         path = inbox / f"{number:04d}-{kind}.json"
-        try:
-            disk.create(path, raw)
-        except FileExistsError:
-            number += 1
-            continue
-        except OSError as error:
-            raise ConfigurationError(f"{inbox}: cannot be written: {error.strerror}") from None
-        return path
+        with disk.of_the_state(path):
+            try:
+                disk.create(path, raw)
+                return path
+            except FileExistsError:
+                number += 1
 
 
 def messages(folder: Path, kinds: Sequence[str]) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-    """The messages of these kinds, oldest first; whoever has acted on one removes its file."""
+    """The messages of these kinds, oldest first; whoever has acted on one says that it is `taken`."""
     inbox = folder / "inbox"
     if not inbox.is_dir():
         return
@@ -193,3 +235,9 @@ def messages(folder: Path, kinds: Sequence[str]) -> Iterator[tuple[Path, Mapping
                 yield path, json.loads(path.read_text("utf-8"))
             except (OSError, ValueError) as error:
                 raise FractalError(f"{path}: not a message: {error}; remove it") from None
+
+
+def taken(path: Path) -> None:
+    """Remove a message that was acted on."""
+    with disk.of_the_state(path):
+        path.unlink(missing_ok=True)

@@ -91,8 +91,7 @@ class Fractal:
         ladder = self.ladder  # a wrong setting is told before anything is written
         refuse_unknown_price(ladder, self.config.usd)
         run = self.workspace.new_run()
-        folder = self.workspace.runs / run
-        with run_lock(folder):
+        with self.workspace.claimed(run) as folder, run_lock(folder):
             world, clock = self._world(run, folder, ladder, 0.0)
             pieces = [
                 Note("context", text, "tool:file", source) for source, text in self._shelved(world, context)

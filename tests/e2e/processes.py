@@ -1,0 +1,161 @@
+"""Whole processes of the command, one run that every test of faults can disturb, and what a run came to.
+
+The run writes a.txt, hands its inner part to a child that writes b.txt and reads it, and writes what the
+child said into c.txt. Its replies come from a script, so that it ends the same way whatever happens in between.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from playing import plan
+
+from kernel.errors import Exit
+from runtime.fractal import Fractal
+
+TASK = "write three files"
+INNER = "the inner part"
+_STEPS = [
+    {"tool": "write", "args": {"path": "a.txt", "content": "one\n"}},
+    {"subtask": INNER},
+    {"tool": "write", "args": {"path": "c.txt", "content": "{{ steps[2].result }}"}},
+]
+_INNER = [
+    {"tool": "write", "args": {"path": "b.txt", "content": "two\n"}},
+    {"tool": "read", "args": {"path": "b.txt"}},
+]
+
+
+def accept(output: str) -> dict[str, Any]:
+    return {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": output}
+
+
+def script(
+    path: Path,
+    *,
+    outer: Sequence[Any] = _STEPS,
+    inner: Sequence[Any] = _INNER,
+    slow: str = "",
+    seconds: float = 60,
+) -> Path:
+    """Write the script; `slow` names an ask ("plan", "check", "inner plan", "inner check") that is slow."""
+    entries = [
+        {"phase": "check", "task": INNER, "reply": accept("inner done")},
+        {"phase": "check", "reply": accept("all done")},
+        {"phase": ["fused", "plan"], "task": INNER, "reply": {**plan(*inner), "task": INNER}},
+        {"phase": ["fused", "plan"], "reply": {**plan(*outer), "task": TASK}},
+    ]
+    if slow:
+        entries[["inner check", "check", "inner plan", "plan"].index(slow)]["delay"] = seconds
+    path.write_text(json.dumps(entries))
+    return path
+
+
+def environment(**more: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
+    return {**kept, "NO_COLOR": "1", "FRACTAL_SANDBOX": "off", **more}
+
+
+def command(folder: Path, *words: str) -> list[str]:
+    return [sys.executable, "-m", "runtime.cli", "-C", str(folder), *words]
+
+
+def start(folder: Path, *words: str, **more: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        command(folder, *words),
+        env=environment(**more),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def fractal(folder: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    process = start(folder, *words, **more)
+    try:
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert "Traceback" not in err and "fault in Fractal" not in err, err
+    return subprocess.CompletedProcess(words, process.returncode, out, err)
+
+
+@contextmanager
+def running(folder: Path, *words: str, **more: str) -> Generator[subprocess.Popen[str]]:
+    """A process that is at work; it is killed when the block ends, if it still is."""
+    process = start(folder, *words, **more)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def until(what: Callable[[], Any], seconds: float = 20) -> Any:
+    """What the function returns, as soon as that is true."""
+    end = time.monotonic() + seconds
+    while not (got := what()):
+        assert time.monotonic() < end, "it did not come to pass in time"
+        time.sleep(0.01)
+    return got
+
+
+def runs(folder: Path) -> Path:
+    return folder / ".fractal" / "state" / "runs"
+
+
+def run_folder(folder: Path) -> Path:
+    (only,) = [each for each in runs(folder).iterdir() if each.is_dir()]
+    return only
+
+
+def document(folder: Path, kind: str) -> Path:
+    """The document of the run whose name begins so, as soon as it is there."""
+    return until(lambda: next(runs(folder).glob(f"*/{kind}-*.md"), None))
+
+
+def inner_asked(folder: Path, count: int = 1) -> bool:
+    """Whether the child has asked so often."""
+    log = next(runs(folder).glob("*/calls.jsonl"), None)
+    lines = log.read_text(errors="replace").splitlines() if log else []
+    return sum('"asked"' in line and '"key": "tool-' in line for line in lines) >= count
+
+
+def stopped_in_child(folder: Path, at: str = "inner check") -> Path:
+    """A run whose process was killed while its child waited for the model; returns the run's folder."""
+    folder.mkdir(exist_ok=True)
+    slow = script(folder.parent / f"{folder.name}-slow.json", slow=at)
+    with running(folder, "run", "--model", f"scripted:{slow}", TASK):
+        until(lambda: inner_asked(folder, 2 if at == "inner check" else 1))
+    return run_folder(folder)
+
+
+def came_to(folder: Path) -> dict[str, Any]:
+    """All that a run leaves which does not depend on when it was: its files, documents, steps, results."""
+    left: dict[str, Any] = {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and ".fractal" not in path.parts
+    }
+    (run,) = [each.run for each in Fractal(folder).runs()]
+    for each in Fractal(folder).documents(run):
+        steps = {n: (step.state, step.tool, step.result) for n, step in each.steps.items()}
+        left[each.meta.id.replace(run, "")] = (each.meta.status, steps, each.text(5, "result"))
+    return left
+
+
+def undisturbed(folder: Path) -> dict[str, Any]:
+    """What the run comes to when nothing happens."""
+    folder.mkdir()
+    ran = fractal(folder, "run", "--model", f"scripted:{script(folder.parent / 'calm.json')}", TASK)
+    assert (ran.returncode, ran.stdout) == (Exit.ACCEPTED, "all done\n"), ran.stderr
+    return came_to(folder)

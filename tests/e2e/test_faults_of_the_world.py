@@ -1,0 +1,269 @@
+"""A full disk, a folder or file that cannot be written: said clearly, nothing lost, gone on with later."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from processes import (
+    TASK,
+    came_to,
+    document,
+    fractal,
+    inner_asked,
+    run_folder,
+    running,
+    runs,
+    script,
+    stopped_in_child,
+    undisturbed,
+    until,
+)
+
+from kernel.document import Document
+from kernel.errors import Exit
+from kernel.store import FileStore
+
+ROOT = os.geteuid() == 0
+NO_SPACE, READ_ONLY = os.strerror(errno.ENOSPC), os.strerror(errno.EROFS if ROOT else errno.EACCES)
+
+
+def _mount(*words: str) -> None:
+    tried = subprocess.run(["mount", *words], capture_output=True, text=True)
+    if tried.returncode:
+        pytest.skip(f"mounting is not permitted here, so this fault cannot be made: {tried.stderr.strip()}")
+
+
+@contextmanager
+def small_disk(folder: Path, size: str = "400k") -> Generator[None]:
+    """A disk of that size in the folder's place."""
+    if not ROOT:
+        pytest.skip("a disk can only be mounted by root; see the test that takes a namespace of its own")
+    folder.mkdir(parents=True)
+    _mount("-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder))
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@contextmanager
+def read_only(path: Path) -> Generator[None]:
+    """Nothing below the path can be written: by a mount for root, whom no mode holds, else by its mode."""
+    mode = path.stat().st_mode
+    if ROOT:
+        _mount("--bind", str(path), str(path))
+        _mount("-o", "remount,ro,bind", str(path))
+    else:
+        path.chmod(mode & 0o555)
+    try:
+        yield
+    finally:
+        if ROOT:
+            subprocess.run(["umount", "-l", str(path)], check=True)
+        else:
+            path.chmod(mode)
+
+
+def fill(folder: Path, leave: int = 0) -> Path:
+    """Fill a disk but for so many pages; who removes the file has made room."""
+    filler = folder / "filler"
+    with filler.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(b"x" * 4096)
+        except OSError:
+            file.truncate(max(0, file.tell() - 4096 * leave))
+    return filler
+
+
+def paid(folder: Path) -> Counter[str]:
+    """How often each ask was answered."""
+    lines = (run_folder(folder) / "calls.jsonl").read_text().splitlines()
+    return Counter(record["key"] for record in map(json.loads, lines) if record["kind"] == "replied")
+
+
+def goes_on(folder: Path, model: str, calm: dict[str, Any], *words: str) -> None:
+    """The run is resumed and ends as if nothing had happened, and no reply was paid for twice."""
+    again = fractal(folder, "resume", *words, "--model", model)
+    assert (again.returncode, again.stdout) == (Exit.ACCEPTED, "all done\n"), again.stderr
+    assert came_to(folder) == calm
+    assert set(paid(folder).values()) == {1}
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return undisturbed(tmp_path_factory.mktemp("calm") / "work")
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    return f"scripted:{script(tmp_path / 'model.json')}"
+
+
+# ---- a full disk -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(ROOT or not shutil.which("unshare"), reason="root mounts as it is")
+def test_the_tests_that_mount_run_in_a_namespace_of_their_own() -> None:
+    if subprocess.run(["unshare", "-rm", "true"], capture_output=True).returncode:
+        pytest.skip("this machine allows no user namespaces")
+    words = ["unshare", "-rm", sys.executable, "-m", "pytest", "-q", "-k", "disk", __file__]
+    ran = subprocess.run(words, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stdout
+
+
+def test_a_disk_that_is_full_at_the_start_leaves_nothing_behind(tmp_path: Path, model: str) -> None:
+    work = tmp_path / "work"
+    with small_disk(work / ".fractal" / "state"):
+        filler = fill(work / ".fractal" / "state")
+        ran = fractal(work, "run", "--model", model, TASK)
+        assert ran.returncode == Exit.CONFIGURATION
+        assert NO_SPACE in ran.stderr and "make room" in ran.stderr and str(runs(work)) in ran.stderr
+        assert "resume" not in ran.stderr  # there is nothing to go on with
+        assert not list(runs(work).iterdir())
+        filler.unlink()
+        assert fractal(work, "run", "--model", model, TASK).returncode == Exit.ACCEPTED
+
+
+@pytest.mark.slow
+def test_a_disk_that_gets_full_anywhere_in_a_run_loses_nothing(
+    tmp_path: Path, model: str, calm: dict[str, Any]
+) -> None:
+    full: list[str] = []
+    for leave in (2, 3, 5, 8, 9):
+        work = tmp_path / f"work-{leave}"
+        with small_disk(work / ".fractal" / "state"):
+            filler = fill(work / ".fractal" / "state", leave)
+            ran = fractal(work, "run", "--model", model, TASK)
+            assert ran.returncode == Exit.CONFIGURATION, ran.stderr
+            assert NO_SPACE in ran.stderr and "go on with" in ran.stderr
+            full.append(ran.stderr.partition(": cannot be written")[0].rpartition("/")[2].split("-")[0])
+            filler.unlink()
+            goes_on(work, model, calm)
+    assert len(full) >= 4 and len(set(full)) >= 3, full  # it was full for several kinds of files
+
+
+def test_a_disk_without_room_for_the_log_of_replies(tmp_path: Path, model: str, calm: dict[str, Any]) -> None:
+    work = tmp_path / "work"
+    slow = script(tmp_path / "slow.json", slow="inner plan", seconds=0.5)
+    entries = json.loads(slow.read_text())
+    entries[2]["reply"]["approach"] += "; at length" * 1000  # more than the page that is begun has room for
+    slow.write_text(json.dumps(entries))
+    with small_disk(work / ".fractal" / "state"):
+        with running(work, "run", "--model", f"scripted:{slow}", TASK) as process:
+            until(lambda: inner_asked(work))
+            filler = fill(work / ".fractal" / "state")
+            _, told = process.communicate(timeout=20)
+        assert process.returncode == Exit.CONFIGURATION
+        assert f"calls.jsonl: cannot be written: {NO_SPACE}" in told and "fault in Fractal" not in told
+        filler.unlink()
+        goes_on(work, model, calm)
+
+
+def test_a_disk_that_is_full_below_the_work_folder_fails_the_step_and_not_the_run(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    big = [{"tool": "write", "args": {"path": "disk/a.txt", "content": "x" * 6000}}]
+    model = f"scripted:{script(tmp_path / 'model.json', outer=big)}"
+    with small_disk(work / "disk"):
+        (work / "disk" / "a.txt").write_text("as it was")
+        filler = fill(work / "disk")
+        ran = fractal(work, "run", "--model", model, TASK)
+        assert ran.returncode in (Exit.ACCEPTED, Exit.FAILED), ran.stderr
+        step = root_of(work).steps[1]
+        assert step.state == "failed"
+        assert NO_SPACE in str(step.result) and "nothing was changed" in str(step.result)
+        assert (work / "disk" / "a.txt").read_text() == "as it was"
+        assert sorted(each.name for each in (work / "disk").iterdir()) == ["a.txt", filler.name]
+
+
+def root_of(folder: Path) -> Document:
+    run = run_folder(folder)
+    return FileStore(run).peek(f"system-{run.name}")
+
+
+# ---- what cannot be written ------------------------------------------------------------------------------
+
+
+def test_a_state_folder_that_cannot_be_written(tmp_path: Path, model: str) -> None:
+    work = tmp_path / "work"
+    for place in (".fractal/state", ".fractal/state/runs"):
+        (work / place).mkdir(parents=True, exist_ok=True)
+        with read_only(work / place):
+            ran = fractal(work, "run", "--model", model, TASK)
+        assert ran.returncode == Exit.CONFIGURATION
+        assert READ_ONLY in ran.stderr and str(work / ".fractal" / "state") in ran.stderr
+        assert not (work / "a.txt").exists()
+    assert fractal(work, "run", "--model", model, TASK).returncode == Exit.ACCEPTED
+
+
+@pytest.mark.parametrize("name", ["calls.jsonl", "artifacts", "lock", "tool-task-*.md", "."])
+def test_a_part_of_a_run_that_cannot_be_written(
+    tmp_path: Path, model: str, calm: dict[str, Any], name: str
+) -> None:
+    work = tmp_path / "work"
+    folder = stopped_in_child(work, "inner plan")
+    shutil.rmtree(folder / "artifacts")
+    (folder / "artifacts").mkdir()
+    (path,) = folder.glob(name) if name != "." else [folder]
+    before = {each: each.read_bytes() for each in folder.glob("*.md")}
+    with read_only(path):
+        ran = fractal(work, "resume", "--model", model)
+        if name == "lock" and not ROOT:
+            return  # its owner may write it whatever its mode says to others
+        if name == "tool-task-*.md" and not ROOT:
+            assert READ_ONLY in ran.stderr or ran.returncode == Exit.ACCEPTED
+        else:
+            assert ran.returncode == Exit.CONFIGURATION, ran.stderr
+            assert str(path) in ran.stderr and "cannot be" in ran.stderr, ran.stderr
+    if name == ".":
+        assert before == {each: each.read_bytes() for each in folder.glob("*.md")}
+    goes_on(work, model, calm)
+
+
+def test_an_inbox_that_cannot_be_written(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    asking = tmp_path / "asking.json"
+    asking.write_text(json.dumps([{"reply": {"task": TASK, "question": "which?"}, "times": 9}]))
+    ran = fractal(work, "run", "--model", f"scripted:{asking}", TASK)
+    assert ran.returncode == Exit.WAITING, ran.stderr
+    inbox = run_folder(work) / "inbox"
+    inbox.mkdir(exist_ok=True)
+    with read_only(inbox):
+        told = fractal(work, "answer", run_folder(work).name, "this one")
+        assert told.returncode == Exit.CONFIGURATION
+        assert str(inbox) in told.stderr and READ_ONLY in told.stderr
+    assert not list(inbox.iterdir())
+    assert fractal(work, "answer", run_folder(work).name, "this one").returncode == Exit.ACCEPTED
+    model = f"scripted:{script(tmp_path / 'model.json')}"
+    with read_only(inbox):  # the answer can be read, and not taken out
+        told = fractal(work, "resume", "--model", model)
+        assert told.returncode == Exit.CONFIGURATION
+        assert str(inbox) in told.stderr and READ_ONLY in told.stderr
+    again = fractal(work, "resume", "--model", model)
+    assert again.returncode == Exit.ACCEPTED, again.stderr
+    root = root_of(work)
+    assert [note.text for note in root.section(1).notes if note.key == "answer"] == ["this one"]
+
+
+def test_a_work_folder_that_cannot_be_written_fails_the_step(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    (work / "sub").mkdir(parents=True)
+    step = [{"tool": "write", "args": {"path": "sub/a.txt", "content": "x"}}]
+    model = f"scripted:{script(tmp_path / 'model.json', outer=step)}"
+    with read_only(work / "sub"):
+        ran = fractal(work, "run", "--model", model, TASK)
+    assert ran.returncode in (Exit.ACCEPTED, Exit.FAILED), ran.stderr
+    assert READ_ONLY in str(root_of(work).steps[1].result)
+    assert document(work, "op-write").is_file()
