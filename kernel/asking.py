@@ -30,6 +30,7 @@ class Answer:
 
     reply: Typed
     origin: str
+    read: str = ""  # the instructions that were read for it: none by code
 
 
 class NobodyLeft(Declined):
@@ -131,7 +132,7 @@ async def _ask_rung(
             value = typed(phase, read_reply(reply.text))
             if gate:
                 await gate(value)
-            return Answer(value, _origin(responder, reply))
+            return Answer(value, _origin(responder, reply), phase if responder.reads_prompt else "")
         except ReplyError as error:
             held.emit("ask_refused", phase=phase, step=step, rung=responder.name, why=str(error))
             refused.append((reply.text, str(error)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kernel.asking import ask
+from kernel.derived import derive
 from kernel.document import Step
 from kernel.ends import clarify, finish
 from kernel.errors import ReplyError
@@ -40,6 +41,7 @@ async def atomic(held: Held) -> Waiting | None:
     step = Step(1, "planned", action.tool, action.args)
     held.doc = held.doc.with_section(2, replace(held.doc.section(2), steps={1: step}))
     held.meta(phase="do")
+    derive(held, "understand", answer.read)
     held.save()
     if waiting := await Doing(held).run():
         return waiting

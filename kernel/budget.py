@@ -94,6 +94,7 @@ class Amount:
         return Amount(int(values.get("calls", 0)), int(tokens), float(values.get("usd") or 0.0))
 
 
+NOTHING = Amount()
 FOR_CHECK = Amount(calls=1)
 """Always kept, so that a loop can judge what it did."""
 
@@ -131,18 +132,21 @@ class Ledger:
         self.reserved -= most
         self.own += actual
 
-    def share(self, step: int, children: int, asks: int = 0) -> Amount:
+    def share(self, step: int, children: int, asks: int = 0, already: Amount = NOTHING) -> Amount:
         """Give the child at `step` its part of what is free, when `children` are still to be started.
 
-        Of tokens and money one part more is made: it stays for this loop's own CHECK.
+        Of tokens and money one part more is made: it stays for this loop's own CHECK. What a child that goes
+        on has spent `already` is in its share on top.
         """
+        self.shares[step] = already
         free = self.free - FOR_CHECK
         calls = max(free.calls - asks, min(free.calls, children))  # own steps that are still to be asked for
         part = Amount(calls // children, free.tokens // (children + 1), free.usd / (children + 1))
         if part.calls < 1 or part.tokens < 1:
+            self.settle(step, already)
             raise LimitReached(f"the budget is used up: {_shortage(free, Amount(children, children))}")
-        self.shares[step] = part
-        return part
+        self.shares[step] = already + part
+        return self.shares[step]
 
     def settle(self, step: int, spent: Amount) -> None:
         """A child has ended: its share is released and its spending is the parent's."""
@@ -152,12 +156,13 @@ class Ledger:
 
 def open_shares(steps: Iterable[Step]) -> Iterable[tuple[int, Amount]]:
     """The shares of children that have not ended."""
-    return ((step.n, Amount.limit(step.share)) for step in steps if step.share is not None and not step.ended)
+    return ((step.n, Amount.limit(step.share)) for step in steps if step.share is not None and not step.over)
 
 
 def settled(step: Step) -> Amount:
-    """What an ended child spent, as its parent's line says."""
-    return Amount.spending(step.evidence.get("spent", {})) if step.ended else Amount()
+    """What an ended child spent, as its parent's line says, and what a step cost before it began again."""
+    spent = Amount.spending(step.evidence.get("spent", {})) if step.over else Amount()
+    return spent + Amount.spending(step.evidence.get("earlier", {}))
 
 
 def _shortage(free: Amount, needed: Amount) -> str:

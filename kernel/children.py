@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from kernel.budget import estimate_tokens
+from kernel.budget import NOTHING, Amount, estimate_tokens
 from kernel.document import Document, Meta, Note, Section, Step
 from kernel.events import now
 from kernel.evidence import cut
@@ -17,9 +17,14 @@ HANDED_CHARS = 1200
 _LEVELS = ("system", "tool", "operation")
 
 
-def share_of(held: Held, step: Step, children: int, asks: int = 0) -> dict[str, Any]:
-    """The share on a step's line: its part of the budget, its work context, and the depth's limit."""
-    part = held.ledger.share(step.n, max(children, 1), asks)
+def share_of(
+    held: Held, step: Step, children: int, asks: int = 0, already: Amount = NOTHING
+) -> dict[str, Any]:
+    """The share on a step's line: its part of the budget, its work context, and the depth's limit.
+
+    `already`: what the same child has spent, where it goes on after it had ended.
+    """
+    part = held.ledger.share(step.n, max(children, 1), asks, already)
     depth = held.doc.meta.depth + 1
     passed = sum(estimate_tokens(note.text) for note in _context(held, step))
     bounds = held.world.bounds
@@ -33,13 +38,11 @@ def child_document(held: Held, step: Step) -> Document:
     """The child's first document, from its step's line and the parent's document alone."""
     parent = held.doc.meta
     depth = parent.depth + 1
-    level = _LEVELS[min(depth, 2)]
-    kind = step.tool or "task"
     meta = Meta(
-        child_id(parent.id, parent.run, level, kind, step.n),
+        child_of(held, step),
         parent.run,
-        level=level,
-        type=kind,
+        level=_LEVELS[min(depth, 2)],
+        type=step.tool or "task",
         parent=parent.id,
         depth=depth,
         created=now(),
@@ -70,7 +73,8 @@ def _context(held: Held, step: Step) -> list[Note]:
 def ended_child(held: Held, step: Step, child: Document) -> Step:
     """The parent's done entry for a child: its result, error or escalation, and what it spent."""
     meta = child.meta
-    evidence: dict[str, Any] = {"status": meta.status, "spent": dict(meta.spent)}
+    kept = {key: value for key, value in step.evidence.items() if key in ("from", "earlier")}
+    evidence: dict[str, Any] = {**kept, "status": meta.status, "spent": dict(meta.spent)}
     if meta.unverified:
         evidence["unverified"] = True
     if meta.status == "complete":
@@ -82,6 +86,31 @@ def ended_child(held: Held, step: Step, child: Document) -> Step:
     if partial := child.text(5, "partial result"):
         parts.append(f"partial result: {partial}")
     return _with_result(held, replace(step, state="failed", evidence=evidence), "\n".join(parts))
+
+
+def child_of(held: Held, step: Step) -> str:
+    """The id of the child at a step."""
+    level = _LEVELS[min(held.doc.meta.depth + 1, 2)]
+    return child_id(held.id, held.world.run, level, step.tool or "task", step.n)
+
+
+def below(held: Held, loop_id: str) -> list[str]:
+    """The ids of a loop and of all below it that have documents, parents before children."""
+    numbers = loop_id.rpartition("-")[2]
+    every = held.world.store.list()
+    return [each for each in every if each == loop_id or each.rpartition("-")[2].startswith(f"{numbers}.")]
+
+
+def repeatable_below(held: Held, loop_id: str) -> bool:
+    """Whether all that a child has done can simply be done again."""
+    if not held.world.store.exists(loop_id):
+        return True
+    for each in below(held, loop_id):
+        for step in held.world.store.load(each).steps.values():
+            tool = held.world.catalogue.tools.get(step.tool)
+            if step.tool and not (tool and (tool.guided or tool.repeatable(step.args or {}))):
+                return False
+    return True
 
 
 def spent_below(held: Held, loop_id: str) -> dict[str, Any]:

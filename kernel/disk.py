@@ -71,6 +71,14 @@ def append(path: Path, raw: bytes, *, fsync: bool = True) -> tuple[int, int, int
         os.close(handle)
 
 
+def move(path: Path, target: Path) -> None:
+    """Give a file another name, durably; makes missing folders."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    os.replace(path, target)  # noqa: PTH105
+    settle(target.parent)
+    settle(path.parent)
+
+
 def cut(path: Path, size: int) -> None:
     """Cut a file to its first `size` bytes, durably."""
     handle = os.open(path, os.O_WRONLY)

@@ -16,7 +16,7 @@ PHASES = {"understand": 1, "plan": 2, "do": 3, "check": 4, "output": 5}
 ENDED = frozenset({"complete", "failed", "escalated", "exhausted", "cancelled"})
 STATUSES = ENDED | {"ready", "running", "waiting", "interrupted"}
 STEP_ENDED = frozenset({"done", "failed", "skipped", "unknown", "struck"})
-STEP_STATES = STEP_ENDED | {"planned", "running", "waiting"}
+STEP_STATES = STEP_ENDED | {"planned", "running", "waiting", "stale"}
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,11 @@ class Step:
     def ended(self) -> bool:
         """Whether nothing more will happen to this step."""
         return self.state in STEP_ENDED
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing is under way: it has ended, or had ended and may have to be done again (stale)."""
+        return self.ended or self.state == "stale"
 
 
 @dataclass(frozen=True)

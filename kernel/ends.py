@@ -68,6 +68,15 @@ def clarify(held: Held, question: str, origin: str) -> Waiting | None:
     return Waiting("person", question)
 
 
+def heed_answer(held: Held) -> None:
+    """Where no rung could take the task as it was said, the answer says it in other words."""
+    question, answer = held.doc.note(1, "question"), held.doc.note(1, "answer")
+    kernels = question is not None and question.origin == "kernel"
+    if answer and kernels and held.doc.meta.phase in ("understand", "plan"):
+        held.note(1, "resolved task", answer.text, "person")
+        held.meta(taker="", phase="understand")
+
+
 def _why(step: Step) -> str:
     """The first line of what a step that went wrong said: without it the next plan repeats the mistake."""
     return "" if step.state in ("done", "skipped") else f": {(step.result or '').partition(chr(10))[0][:160]}"

@@ -21,6 +21,7 @@ Kind = Literal[
     "step_finished",  # data: step, tool, state, result (its first 200 characters)
     "loop_waiting",  # data: for, question
     "loop_finished",  # data: status, output (its first 200 characters), spent
+    "stale",  # data: message, phase, step, why, kept (a person's edit: what is done again for it)
     "warning",  # data: message
     "run_finished",  # data: status, exit, output, spent
 ]

@@ -9,6 +9,7 @@ from kernel import checking
 from kernel.asking import above, ask, current
 from kernel.atomic import judge_atomic
 from kernel.checking import Finding
+from kernel.derived import derive
 from kernel.document import Note, Step
 from kernel.ends import clarify, climb, finish, what_was_done
 from kernel.errors import DocumentError, OperationFailed, ReplyError
@@ -30,6 +31,7 @@ async def check(held: Held) -> Waiting | None:
     held.meta(status="running", waiting=None)
     if not held.doc.note(4, "evidence"):
         await _write_evidence(held)
+        derive(held, "check")
         held.save()
     findings = [found for line in held.doc.text(4, "evidence").splitlines() if (found := Finding.read(line))]
     failed = [step.n for step in held.attempted() if step.state not in ("done", "skipped")]
@@ -48,6 +50,7 @@ async def check(held: Held) -> Waiting | None:
         if verdict.look is None:
             break
         await _look(held, verdict)
+    derive(held, "check", answer.read)
     return _decide(held, verdict, answer.origin, findings)
 
 

@@ -14,6 +14,7 @@ from kernel import checking
 from kernel.asking import Answer, NobodyLeft, ask, current
 from kernel.atomic import atomic
 from kernel.budget import estimate_tokens
+from kernel.derived import derive
 from kernel.document import Document, Note, Step
 from kernel.ends import clarify, climb, finish
 from kernel.errors import Exit, LimitReached, UsageError
@@ -135,9 +136,7 @@ async def understand(held: Held) -> Waiting | None:
     assert isinstance(answer.reply, Understanding)
     _write_understanding(held, answer.reply, answer.origin)
     held.meta(phase="plan")
-    held.derive(
-        "understand", task=held.doc.text(1, "task"), context=_context_of(held.doc), attempt=meta.attempt
-    )
+    derive(held, "understand", answer.read)
     held.save()
     held.emit(
         "phase_finished", phase="understand", attempt=meta.attempt, rung=held.doc.meta.taker, gate="PROCEED"
@@ -166,11 +165,6 @@ def _write_understanding(held: Held, reply: Understanding, origin: str) -> None:
         held.note(1, "fact", fact.fact, origin, fact.source)
     if reply.open:
         held.note(1, "open", "\n".join(reply.open), origin)
-
-
-def _context_of(document: Document) -> list[list[str]]:
-    keys = ("context", "fact", "answer")
-    return [[note.key, note.source, note.text] for note in document.section(1).notes if note.key in keys]
 
 
 # ---- PLAN ------------------------------------------------------------------------------------------------
@@ -209,7 +203,9 @@ async def plan(held: Held) -> Waiting | None:
         return climb(held, "cannot", Note("learned", f"cannot: {reply.cannot}", answer.origin))
     _write_plan(held, reply, answer, before)
     held.meta(phase="do")
-    held.derive("plan", task=held.doc.task, context=_context_of(held.doc), attempt=held.doc.meta.attempt)
+    if fused:
+        derive(held, "understand")
+    derive(held, "plan", answer.read)
     checking.snapshot(held)
     held.save()
     held.emit(

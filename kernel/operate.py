@@ -19,7 +19,7 @@ from kernel.events import now
 from kernel.evidence import cut
 from kernel.operations import OperationContext, Result, Touch, file_hash
 from kernel.store import Save
-from kernel.text import to_json
+from kernel.text import fingerprint, to_json
 from kernel.tools import Tool
 from kernel.workspace import child_id
 from kernel.world import Held
@@ -118,7 +118,7 @@ def _ended(held: Held, step: Step, tool: Tool, result: Result) -> Step:
     limit = held.world.bounds.result_chars
     if len(text) > limit:
         whole = held.world.store.shelve(f"{loop_id}.txt", text)
-        evidence |= {"whole": whole, "characters": len(text)}
+        evidence |= {"whole": whole, "characters": len(text), "sha": fingerprint(text)[:8]}
         text = cut(text, limit, whole)
     return replace(
         step,
@@ -178,11 +178,28 @@ def adopted(held: Held, step: Step) -> Step | None:
     )
 
 
-def sweep_after(held: Held, step: Step) -> None:
-    """Remove what an interrupted call left half-written beside the files that it was changing."""
-    for each in step.evidence.get("touched", []):
+def recovered(held: Held, step: Step) -> Step | str:
+    """What became of a call that an earlier process had begun: its ended step.
+
+    Or the step itself, when the call can be made (again); or a question, where only a person can know.
+    """
+    tool = held.world.catalogue.get(step.tool)
+    if ended := adopted(held, step):
+        return ended
+    for each in step.evidence.get("touched", []):  # what it left half-written
         path = held.world.folder / each["path"]
         disk.sweep(path.parent, path.name)
+    seen = looked_at(held, step)
+    assume = held.world.policy.assume
+    if tool.repeatable(step.args or {}) or seen == "not done" or (not seen and assume == "rerun"):
+        return step
+    if seen == "done" or assume == "done":
+        how = "its files are as it leaves them" if seen else "as the person said"
+        return replace(step, state="done", result=f"done before the interruption: {how}", origin="kernel")
+    return (
+        f"step {step.n} ({tool.name}) was interrupted and may have happened. Look, then "
+        f"`fractal resume {held.world.run} --assume rerun` or `--assume done`"
+    )
 
 
 def looked_at(held: Held, step: Step) -> str:

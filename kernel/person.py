@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from kernel.derived import took_note
 from kernel.document import Note
-from kernel.ends import finish
+from kernel.ends import finish, heed_answer
 from kernel.loop import PLAN_WAITS
 from kernel.workspace import messages, root_id, taken
 from kernel.world import Held, World
@@ -59,11 +60,8 @@ def _apply(held: Held, message: Mapping[str, Any]) -> None:
 
 def _answer(held: Held, text: str) -> None:
     held.note(1, "answer", text, "person")
-    question = held.doc.note(1, "question")
-    if question and question.origin == "kernel" and held.doc.meta.phase in ("understand", "plan"):
-        # no rung could take the task as it was said: the answer says it in other words
-        held.note(1, "resolved task", text, "person")
-        held.meta(taker="", phase="understand")
+    heed_answer(held)
+    took_note(held)
     held.meta(waiting=None, status="running")
     held.save()
 

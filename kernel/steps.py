@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kernel.asking import Gate, NobodyLeft, ask
-from kernel.budget import Amount
-from kernel.children import child_document, ended_child, share_of, spent_below
+from kernel import keeping
+from kernel.arguments import arguments
+from kernel.asking import NobodyLeft
+from kernel.budget import NOTHING, Amount
+from kernel.children import child_document, child_of, ended_child, repeatable_below, share_of, spent_below
 from kernel.document import STEP_ENDED, Step
-from kernel.errors import DocumentError, FractalError, LimitReached, OperationFailed, ReplyError
-from kernel.operate import adopted, looked_at, operate, prepare, sweep_after
-from kernel.phases import Action, Typed, gate_shell, references
+from kernel.errors import DocumentError, FractalError, LimitReached, OperationFailed
+from kernel.operate import operate, prepare, recovered
 from kernel.references import substitute
 from kernel.responder import Waits
 from kernel.store import Save
@@ -49,7 +50,7 @@ class Doing:
         self.dependents: dict[int, list[int]] = {}
         for n, step in held.doc.planned.items():
             if not self._step(n).ended:
-                self._sort_in(n, {*step.needs, *references([step.args, step.what])})
+                self._sort_in(n, keeping.needs_of(step))
 
     def _sort_in(self, n: int, needs: set[int]) -> None:
         states = {need: self._state(need) for need in needs}
@@ -62,7 +63,7 @@ class Doing:
         for need in needs:
             self.dependents.setdefault(need, []).append(n)
         step = self._step(n)
-        if step.share is not None:
+        if step.share is not None and step.state == "running":
             self.children.add(n)
         elif not self.unmet[n] and step.state != "running":
             self.able.append(n)
@@ -70,7 +71,7 @@ class Doing:
     async def run(self) -> Waiting | None:
         """Go on until every step has ended (None), or nothing can be done now."""
         for need in list(self.dependents):
-            if self._state(need) in STEP_ENDED - GOOD:
+            if self._state(need) in STEP_ENDED - GOOD and need not in self.unmet:
                 self._strike_dependents(need)  # it ended just before an interruption
         if waiting := self._recover():
             return waiting
@@ -117,43 +118,50 @@ class Doing:
         return None
 
     async def _start(self, step: Step) -> Waiting | None:
-        held = self.held
-        tool = held.world.catalogue.get(step.tool) if step.tool else None
-        if tool is None or tool.guided:
-            self._start_child(step)
+        if step.state == "stale" and not keeping.why_stale(self.held, step.n):
+            self._end(keeping.restored(self.held, step))
             return None
+        again = step if step.result is not None else None  # done before: by a person's edit it is done again
+        if again:
+            step = self.held.doc.planned[step.n]
+        tool = self.held.world.catalogue.get(step.tool) if step.tool else None
+        if tool is None or tool.guided:
+            return self._start_child(step, again)
+        return await self._start_operation(step, tool, again)
+
+    async def _start_operation(self, step: Step, tool: Tool, again: Step | None) -> Waiting | None:
+        held = self.held
         if step.args is None:
-            asked = await self._ask(step)
-            if not isinstance(asked, Step):
-                return asked
+            self.held.flush()
+            asked = await arguments(held, step)
+            if isinstance(asked, Waits):
+                return self._ask_person(asked)
+            if asked.ended:
+                self._end(asked)
+                return None
             step, tool = asked, held.world.catalogue.get(asked.tool)
-        whole = step.state == "running"  # begun before an interruption: filled in already
-        args = dict(step.args or {}) if whole else tool.typed(substitute(step.args, Views(held)))
+        begun = step.state == "running"  # before an interruption: filled in already
+        args = dict(step.args or {}) if begun else tool.typed(substitute(step.args, Views(held)))
         if problem := tool.problem(args):
             raise OperationFailed(problem)
         self._refuse_third_failure(step.tool, args)
+        evidence = keeping.cost_before(again) | keeping.made_from(held, step.n)
+        filled = replace(step, args=args, evidence={**step.evidence, **evidence})
+        if not begun:
+            went = keeping.went_before(held, filled, again, tool.repeatable(args))
+            if isinstance(went, str):
+                return Waiting("person", went)
+            if went:
+                self._end(went)
+                return None
         if waiting := self._needs_approval(step, tool, args):
             return waiting
-        step = replace(step, state="running", args=args, result=None)
+        step = replace(filled, state="running", result=None)
         held.put(prepare(held, step, tool))
         held.flush()  # the intent is on disk, together with results that came before
         held.emit("step_started", step=step.n, tool=tool.name, args=dict(args))
         self.tasks[step.n] = asyncio.create_task(operate(held, held.doc.steps[step.n], tool))
         return None
-
-    async def _ask(self, step: Step) -> Step | Waiting | None:
-        """Ask for the arguments of a step that the plan only describes."""
-        self.held.flush()
-        answer = await ask(self.held, "do", step=step.n, gate=self._gate(step))
-        if isinstance(answer, Waits):
-            return self._ask_person(answer)
-        action = answer.reply
-        assert isinstance(action, Action)
-        if action.skip or action.blocked:
-            state, why = ("skipped", action.skip) if action.skip else ("failed", f"blocked: {action.blocked}")
-            self._end(replace(step, state=state, result=why, origin=answer.origin))
-            return None
-        return replace(step, tool=action.tool, args=action.args, evidence={"asked": answer.origin})
 
     def _ask_person(self, waits: Waits) -> Waiting:
         """At the root the question stands in §1, where its answer is looked for; a child hands it up."""
@@ -164,19 +172,6 @@ class Doing:
             self.held.note(1, "question", waits.question)
             self.held.save()
         return Waiting(waits.reason, waits.question)
-
-    def _gate(self, step: Step) -> Gate:
-        async def gate(reply: Typed) -> None:
-            assert isinstance(reply, Action)
-            action = reply
-            if action.tool and action.tool != step.tool:
-                raise ReplyError(f"step {step.n} is a call of {step.tool}, not of {action.tool}")
-            if action.tool and (problem := self.held.world.catalogue.problem(action.tool, action.args)):
-                raise ReplyError(problem)
-            if isinstance(command := (action.args or {}).get("command"), str):
-                gate_shell(command, f"step {step.n}")
-
-        return gate
 
     def _refuse_third_failure(self, tool: str, args: Mapping[str, Any]) -> None:
         same = [
@@ -190,25 +185,41 @@ class Doing:
     def _needs_approval(self, step: Step, tool: Tool, args: Mapping[str, Any]) -> Waiting | None:
         policy = self.held.world.policy
         guarded = [effect for effect in tool.effects if effect in policy.approve]
-        if not guarded or policy.yes or self._step(step.n).evidence.get("approved"):
+        if not guarded or policy.yes or step.evidence.get("approved"):
             return None
         self.held.put(replace(step, state="waiting", evidence={**step.evidence, "approval": guarded}))
         call = f"{tool.name} {to_json(dict(args))}"[:300]
         return Waiting("approval", f"step {step.n} may {' and '.join(guarded)}: {call}")
 
-    def _start_child(self, step: Step) -> None:
+    def _start_child(self, step: Step, again: Step | None) -> Waiting | None:
         held = self.held
-        unshared = [n for n in self.unmet if self._is_child(n) and self._step(n).share is None]
         step = replace(step, state="running", what=substitute(step.what, Views(held)))
+        child_id = child_of(held, step)
+        step = replace(step, link=f"{child_id}.md")
+        went = keeping.went_before(held, step, again, repeatable_below(held, child_id))
+        if isinstance(went, str):
+            return Waiting("person", went)
+        if went:
+            self._end(went)
+            return None
+        stands = held.world.store.exists(child_id)  # the line was lost, and the child goes on
+        already = NOTHING
+        if again and again.link == step.link:  # its calls count by its id: they are its own, not the step's
+            already = Amount.spending(again.evidence.get("spent", {}))
+            held.ledger.own -= already
+        elif stands:
+            already = Amount.spending(spent_below(held, child_id))
+        evidence = keeping.cost_before(again, step.link) | keeping.made_from(held, step.n)
+        step = replace(step, evidence={**step.evidence, **evidence})
+        unshared = [n for n in self.unmet if self._is_child(n) and n not in self.children]
         asks = sum(not self._is_child(n) and self._step(n).args is None for n in self.unmet)
-        step = replace(step, share=share_of(held, step, len(unshared), asks))
-        child = child_document(held, step)
-        step = replace(step, link=f"{child.meta.id}.md")
+        step = replace(step, share=share_of(held, step, len(unshared), asks, already))
         held.put(step)
         self.children.add(step.n)
         # the parent's line first, then the child, then the wake
-        held.flush(Save(child), wake=(child.meta.id,))
+        held.flush(*([] if stands else [Save(child_document(held, step))]), wake=(child_id,))
         held.emit("step_started", step=step.n, tool=step.tool or "subtask", args={"task": step.what})
+        return None
 
     def _is_child(self, n: int) -> bool:
         step = self.held.doc.planned[n]
@@ -259,7 +270,7 @@ class Doing:
     def _strike_dependents(self, n: int) -> None:
         for dependent in self.dependents.get(n, []):
             step = self._step(dependent)
-            if not step.ended and step.state != "running":
+            if dependent in self.unmet and step.state != "running":
                 why = f"not run: step {n} {self._state(n)}"
                 self._end(replace(step, state="struck", result=why, origin="kernel"))
 
@@ -296,27 +307,14 @@ class Doing:
 
     def _recover_operation(self, step: Step) -> Waiting | None:
         try:
-            tool = self.held.world.catalogue.get(step.tool)
-            if ended := adopted(self.held, step):
-                self._end(ended)
-                return None
+            became = recovered(self.held, step)
         except FractalError as error:
             self._unknown(step, f"interrupted, and what became of it cannot be told: {error}")
             return None
-        sweep_after(self.held, step)
-        seen = looked_at(self.held, step)
-        assume = self.held.world.policy.assume
-        if tool.repeatable(step.args or {}) or seen == "not done" or (not seen and assume == "rerun"):
-            self.able.append(step.n)
-        elif seen == "done" or assume == "done":
-            how = "its files are as it leaves them" if seen else "as the person said"
-            self._end(
-                replace(step, state="done", result=f"done before the interruption: {how}", origin="kernel")
-            )
+        if isinstance(became, str):
+            return Waiting("person", became)
+        if became.ended:
+            self._end(became)
         else:
-            return Waiting(
-                "person",
-                f"step {step.n} ({tool.name}) was interrupted and may have happened. Look, then "
-                f"`fractal resume {self.held.world.run} --assume rerun` or `--assume done`",
-            )
+            self.able.append(step.n)
         return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -66,6 +67,10 @@ class Store(Protocol):
 
     def unfinished(self) -> list[str]:
         """The ids of the loops that have not ended, parents before children."""
+        ...
+
+    def retire(self, loop_id: str) -> None:
+        """Put a document aside, so that another one can stand in its place."""
         ...
 
     def shelve(self, name: str, text: str) -> str:
@@ -166,6 +171,12 @@ class FileStore:
         self._write(path, text.encode("utf-8", "surrogatepass"))
         return f"artifacts/{name}"
 
+    def retire(self, loop_id: str) -> None:
+        """Put a document aside in `artifacts/`, so that another one can stand in its place."""
+        self._known.pop(loop_id, None)
+        with suppress(FileNotFoundError):
+            disk.move(self.path(loop_id), self._aside(loop_id, "earlier"))
+
     def unshelve(self, path: str) -> str:
         """The text that `shelve` kept; raises `DocumentError` when it is gone."""
         return _read(self.folder / path).decode("utf-8", "surrogatepass")
@@ -221,11 +232,14 @@ class FileStore:
         )
 
     def _put_aside(self, loop_id: str, raw: bytes, why: str = "torn") -> Path:
-        folder = self.folder / "artifacts"
-        number = 1
-        while (path := folder / f"{loop_id}.{why}-{number}.txt").exists():
-            number += 1
+        path = self._aside(loop_id, why)
         self._write(path, raw)
+        return path
+
+    def _aside(self, loop_id: str, why: str) -> Path:
+        number = 1
+        while (path := self.folder / "artifacts" / f"{loop_id}.{why}-{number}.txt").exists():
+            number += 1
         return path
 
 

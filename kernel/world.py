@@ -17,7 +17,6 @@ from kernel.replies import ReplyLog
 from kernel.responder import Ladder
 from kernel.sandbox import Sandbox
 from kernel.store import Append, Change, Save, Store
-from kernel.text import fingerprint
 from kernel.tools import Catalogue, Tool
 
 
@@ -130,11 +129,6 @@ class Held:
         """Change META; it reaches the disk with the next save."""
         self.doc = self.doc.having(**changes)
 
-    def derive(self, phase: str, **inputs: Any) -> None:
-        """Record the hashes of what a phase was derived from."""
-        hashes = {name: fingerprint(value) for name, value in inputs.items()}
-        self.meta(derived={**self.doc.meta.derived, phase: hashes})
-
     def save(self, *after: Change, wake: tuple[str, ...] = ()) -> None:
         """Write the whole document, then the other changes, then wake."""
         self.meta(updated=now(), spent=self.spent(), deadline=self.world.deadline)
@@ -168,9 +162,10 @@ class Held:
             "usd": own.usd,
         }
         for step in self.doc.steps.values():
-            for key, value in step.evidence.get("spent", {}).items():
-                if key in total:
-                    total[key] += value
+            for each in ("spent", "earlier"):  # a child's; what went into a step before it was done again
+                for key, value in step.evidence.get(each, {}).items():
+                    if key in total:
+                        total[key] += value
         total["usd"] = round(total["usd"], 9)
         if own.overrun.prompt_tokens or own.overrun.completion_tokens or own.overrun.usd:
             total["overrun_tokens"] = own.overrun.prompt_tokens + own.overrun.completion_tokens
@@ -207,4 +202,7 @@ class Held:
         sections[2] = replace(plan, folds=(*plan.folds, fold), notes=(), steps={})
         sections.pop(4, None)
         self.doc = Document(self.doc.meta, sections)
+        extra = {key: value for key, value in self.doc.meta.extra.items() if key != "kept"}
+        derived = {key: value for key, value in self.doc.meta.derived.items() if key == "understand"}
         self.meta(phase="plan", attempt=self.doc.meta.attempt + 1, base=base, waiting=None)
+        self.meta(extra=extra, derived=derived)

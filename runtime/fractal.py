@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from kernel.document import ENDED, Document, Meta, Note, Section
+from kernel.edits import survey
 from kernel.engine import Clock, Engine
 from kernel.errors import DocumentError, Exit, FractalError, UsageError
 from kernel.events import Event, Listener, now, silent
@@ -103,20 +105,53 @@ class Fractal:
             self._emit_start(document)
             return await self._drive(world, folder, clock, self.config.policy(plan_only=plan_only, yes=yes))
 
-    async def resume(self, run: str | None = None, *, assume: str = "", yes: bool = False) -> RunResult:
-        """Go on with a run (the newest unfinished one when none is named)."""
+    async def resume(
+        self, run: str | None = None, *, assume: str = "", yes: bool = False, redo: bool = False
+    ) -> RunResult:
+        """Go on with a run (the newest unfinished one when none is named).
+
+        What a person changed in its documents is told first, by `stale` events, and what depends on it is
+        done again; `redo`: also what instructions that have changed since had led to.
+        """
         run = self.find(run) if run else self._newest_unfinished()
         folder = self.workspace.runs / run
         with run_lock(folder):
             root = self._root_document(run)
-            if root.ended:
-                return self._result(root, Waiting("nothing"))
             earlier = float(root.meta.spent.get("seconds", 0.0))
             world, clock = self._world(run, folder, self.ladder, earlier)
             world.folder = self._folder_of(root)
             world.store.sweep()
+            world.policy = self.config.policy(assume=assume, yes=yes)
+            root = self._taken_up(world, root, redo)
+            if root.ended:
+                return self._result(root, Waiting("nothing"))
+            refuse_unknown_price(self.ladder, self.config.usd)
             self._emit_start(root)
             return await self._drive(world, folder, clock, self.config.policy(assume=assume, yes=yes))
+
+    def _taken_up(self, world: World, root: Document, redo: bool) -> Document:
+        """The root as it goes on: after a larger limit was set, and after a person's edits were heeded."""
+        limits = self._limits(root)
+        if limits != root.meta.budget:
+            held = Held(world, world.store.load(root.meta.id))
+            held.meta(budget=limits)
+            if held.doc.meta.status == "exhausted":
+                held.meta(status="ready")
+            held.save()
+        for stale in survey(world, root.meta.id, redo=redo):
+            data = {"message": str(stale), **asdict(stale)}
+            self._listener(Event("stale", root.meta.run, data.pop("loop"), data=data))
+        return self._root_document(root.meta.run)
+
+    def _limits(self, root: Document) -> dict[str, Any]:
+        """The root's limits; of a run that reached one, or where a flag says so, raised to the settings'."""
+        limits, bounds = dict(root.meta.budget), self.config.bounds()
+        for name in ("calls", "tokens", "usd", "seconds"):
+            value = getattr(bounds, name)
+            raised = name in limits and (value is None or value > limits[name])
+            if raised and (root.meta.status == "exhausted" or self.sources[name] == "flag"):
+                limits[name] = value
+        return {name: value for name, value in limits.items() if value is not None}
 
     def _folder_of(self, root: Document) -> Path:
         """Where the run's tools act; a run that was copied here from elsewhere goes on in this folder."""
@@ -178,7 +213,6 @@ class Fractal:
     def _world(self, run: str, folder: Path, ladder: Ladder, earlier: float) -> tuple[World, Clock]:
         clock = Clock(earlier)
         bounds = self.config.bounds()
-        refuse_unknown_price(ladder, bounds.usd)
         world = World(
             run,
             self.workspace.folder,

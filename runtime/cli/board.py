@@ -74,7 +74,7 @@ class Board:
             self.run, self.root = event.run, event.loop_id
         if event.kind == "run_finished":
             self._run_finished(str(event.data.get("status", "")))
-        if event.kind in ("run_finished", "warning") or not event.loop_id:
+        if event.kind in ("run_finished", "warning", "stale") or not event.loop_id:
             return
         loop = self._loop(event)
         take = getattr(self, f"_{event.kind}", None)

@@ -114,6 +114,7 @@ def run(
     default=None,
     help="What to think of a step that was interrupted and may have happened.",
 )
+@click.option("--redo", is_flag=True, help="Do again what instructions led to that have changed since.")
 @click.option("-y", "--yes", is_flag=True, help="Approve every step beforehand.")
 @_settings
 @_output
@@ -121,19 +122,23 @@ def resume(
     run: str | None,
     everything: bool,
     assume: str | None,
+    redo: bool,
     yes: bool,
     as_json: bool,
     quiet: bool,
     output: Path | None,
     **settings: Any,
 ) -> int:
-    """Go on with a run; without a name, the newest unfinished one."""
+    """Go on with a run; without a name, the newest unfinished one.
+
+    A person's changes in its documents are told first, with what is done again for them.
+    """
     if run and everything:
         raise click.UsageError("give a run or --all, not both")
     if everything and output:
         raise click.UsageError("-o takes the result of one run; leave out --all")
     _refuse_output(output)
-    options = {"assume": assume or "", "yes": yes}
+    options = {"assume": assume or "", "yes": yes, "redo": redo}
 
     def go_on(name: str | None) -> int:
         session = Session(view(json=as_json, quiet=quiet), as_json)

@@ -60,8 +60,8 @@ class Quiet:
 
     def __call__(self, event: Event) -> None:
         """Take one event in."""
-        if event.kind == "warning":
-            _tell(f"warning: {line(str(event.data.get('message', '')))}")
+        if event.kind in ("warning", "stale"):
+            _tell(f"{event.kind}: {line(str(event.data.get('message', '')))}")
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -141,6 +141,9 @@ class PlainLines(Quiet):
     def _warning(self, data: Any, event: Event) -> str:
         return f"warning: {line(str(data.get('message', '')))}"
 
+    def _stale(self, data: Any, event: Event) -> str:
+        return f"stale: {line(str(data.get('message', '')))}"
+
     def _run_finished(self, data: Any, event: Event) -> str:
         return f"run {event.run}: {data.get('status')}, {summary(data.get('spent') or {})}"
 
@@ -160,17 +163,17 @@ class LiveTree(Quiet):
         self._last = ""
 
     def __call__(self, event: Event) -> None:
-        """Take one event in; a warning stands above the tree."""
+        """Take one event in; what a person must know stands above the tree."""
         with self._lock:
             self.board.apply(event)
         if event.kind == "run_finished":
             spent = summary(event.data.get("spent") or {})
             self._last = f"{event.data.get('status')}: run {event.run}, {spent}"
-        if event.kind == "warning":
+        if event.kind in ("warning", "stale"):
             from rich.text import Text
 
             message = line(str(event.data.get("message", "")))
-            self._console.print(Text(f"warning: {message}", "yellow", overflow="fold"))
+            self._console.print(Text(f"{event.kind}: {message}", "yellow", overflow="fold"))
 
     def _picture(self) -> Any:
         from rich.console import Group

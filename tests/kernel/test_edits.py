@@ -1,0 +1,324 @@
+"""A person edits documents between two sessions: what depends on it is done again, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playing import ACCEPT, Played, plan
+
+from kernel.responder import Ask
+
+
+def read(path: str, **more: Any) -> dict[str, Any]:
+    return {"tool": "read", "args": {"path": path}, **more}
+
+
+def bash(command: str, **more: Any) -> dict[str, Any]:
+    return {"tool": "bash", "args": {"command": command}, **more}
+
+
+class Model:
+    """Plays a plan; remembers what it was asked."""
+
+    def __init__(self, *steps: Any, **more: Any) -> None:
+        self.plan = plan(*steps, **more)
+        self.asks: list[Ask] = []
+
+    def __call__(self, ask: Ask) -> Any:
+        self.asks.append(ask)
+        if ask.phase == "check":
+            return {
+                **ACCEPT,
+                "output": "\n".join(f"{{{{ steps[{n}].result }}}}" for n in ask.document.planned),
+            }
+        if ask.phase == "understand":
+            return {"task": ask.document.text(1, "task"), "context": []}
+        return self.plan
+
+    @property
+    def phases(self) -> list[str]:
+        return [ask.phase for ask in self.asks]
+
+
+def edit(played: Played, old: str, new: str, loop: str = "", count: int = 0) -> None:
+    """Replace text in the root's document, or another's, as a person's editor does."""
+    path = played.folder / f"{loop or played.result.id}.md"
+    text = path.read_text("utf-8")
+    changed = re.sub(old, new, text, count=count, flags=re.S)
+    assert changed != text, f"nothing in {path} matches {old}"
+    path.write_text(changed, "utf-8")
+
+
+def told(played: Played) -> list[str]:
+    return [str(event.data["message"]) for event in played.events if event.kind == "stale"]
+
+
+def started(played: Played) -> list[int]:
+    return [int(event.data["step"]) for event in played.events if event.kind == "step_started"]
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    folder.mkdir(exist_ok=True)
+    for name in ("a", "b", "c"):
+        (folder / f"{name}.txt").write_text(f"{name}\n", "utf-8")
+    return folder
+
+
+def test_nothing_is_stale_where_nothing_was_changed(play, work):
+    model = Model(read("a.txt"), read("b.txt"))
+    first = play(model)
+    again = play(model, resume=first.result.run)
+    assert again.result.output == first.result.output
+    assert told(again) == started(again) == []
+    assert model.phases == ["fused", "check"]
+
+
+def test_a_changed_argument_redoes_its_step_and_what_needs_it_and_check(play, work):
+    model = Model(read("a.txt", needs=[]), read("b.txt", needs=[]), read("c.txt", needs=[1]))
+    first = play(model)
+    edit(first, r'planned read `\{"path": "a.txt"\}`', 'planned read `{"path": "b.txt"}`')
+    again = play(model, resume=first.result.run)
+    assert again.result.output == "b\n\nb\n\nc\n"
+    assert started(again) == [1, 3], "step 2 needs nothing of step 1"
+    assert model.phases == ["fused", "check", "check"], "the plan was not asked for again"
+    assert any("step 1: its arguments were changed" in each for each in told(again))
+
+
+def test_what_needs_a_step_that_came_to_the_same_again_keeps_its_result(play, work):
+    (work / "b.txt").write_text("a\n")
+    model = Model(read("a.txt", needs=[]), read("c.txt", needs=[1]))
+    first = play(model)
+    edit(first, r'planned read `\{"path": "a.txt"\}`', 'planned read `{"path": "b.txt"}`')
+    again = play(model, resume=first.result.run)
+    assert started(again) == [1]
+    assert again.root.steps[2].state == "done"
+
+
+def test_a_changed_result_goes_on_into_what_refers_to_it(play, work):
+    model = Model(
+        read("a.txt"), {"tool": "write", "args": {"path": "d.txt", "content": "{{ steps[1].result }}!"}}
+    )
+    first = play(model)
+    assert (work / "d.txt").read_text() == "a\n!"
+    edit(first, r"(1\. done read.*?result · tool:read\n\s+~~~text\n\s+)a\n", r"\1mended\n")
+    again = play(model, resume=first.result.run)
+    assert (work / "d.txt").read_text() == "mended\n!"
+    assert started(again) == [2]
+    assert model.phases == ["fused", "check", "check"]
+
+
+def test_the_result_of_the_last_step_is_judged_again(play, work):
+    model = Model(read("a.txt"))
+    first = play(model)
+    edit(first, r"(1\. done read.*?result · tool:read\n\s+~~~text\n\s+)a\n", r"\1mended\n")
+    again = play(model, resume=first.result.run)
+    assert started(again) == []
+    assert model.phases == ["fused", "check", "check"]
+    assert again.result.output == "mended\n"
+
+
+def test_a_changed_task_is_understood_and_planned_anew_and_the_same_calls_keep_their_results(
+    play, work, edit
+):
+    model = Model(bash("echo one >> once.txt; echo one", needs=[]), read("a.txt", needs=[]))
+    first = play(model, "do the work")
+    model.plan = plan(bash("echo one >> once.txt; echo one", needs=[]), read("b.txt", needs=[]))
+    edit(first, "> do the work\n", "> do the other work\n", count=1)
+    again = play(model, resume=first.result.run)
+    assert model.phases == ["fused", "check", "understand", "plan", "check"]
+    assert again.root.task == "do the other work"
+    assert (work / "once.txt").read_text() == "one\n", "the same command keeps its result"
+    assert started(again) == [4]
+    assert again.root.steps[3].evidence["same as"] == 1
+    assert any("UNDERSTAND" in each and "task was changed" in each for each in told(again))
+    assert again.root.section(2).folds[0].decision == "edited"
+
+
+def test_a_changed_answer_is_planned_with_anew(play, work):
+    asked = {
+        "question": "which file?",
+        "task": "t",
+        "approach": "",
+        "confidence": "low",
+        "steps": [],
+        "success": [],
+    }
+    model = Model()
+    model.plan = asked
+    first = play(model)
+    assert first.result.waiting == "person"
+    first.fractal.tell(first.result.run, "answer", text="a.txt")
+    model.plan = plan(read("a.txt"))
+    second = play(model, resume=first.result.run)
+    assert second.result.output == "a\n"
+    edit(second, r"(### answer · person\n\n> )a.txt", r"\1b.txt")
+    model.plan = plan(read("b.txt"))
+    third = play(model, resume=first.result.run)
+    assert third.result.output == "b\n"
+    assert any("PLAN is made anew" in each for each in told(third))
+
+
+def test_an_answer_may_be_written_into_the_document(play, work):
+    model = Model()
+    model.plan = {
+        "question": "which file?",
+        "task": "t",
+        "approach": "",
+        "confidence": "low",
+        "steps": [],
+        "success": [],
+    }
+    first = play(model)
+    model.plan = plan(read("b.txt"))
+    edit(first, "## §2 PLAN|\n<!-- rev", r"\n### answer\n\nb.txt, please\n\g<0>", count=1)
+    again = play(model, resume=first.result.run)
+    assert again.result.output == "b\n"
+    assert "b.txt, please" in model.asks[-2].user
+
+
+def test_a_changed_command_that_cannot_be_looked_at_is_asked_about(play, work):
+    model = Model(bash("echo one >> log.txt; echo one"))
+    first = play(model)
+    edit(first, r"(planned bash `.*?)echo one`?", r"\1echo two", count=1)
+    asked = play(model, resume=first.result.run)
+    assert asked.result.waiting == "person"
+    assert "--assume rerun" in asked.result.question
+    assert (work / "log.txt").read_text() == "one\n"
+    again = play(model, resume=first.result.run, assume="rerun")
+    assert again.result.status == "complete"
+    assert (work / "log.txt").read_text() == "one\none\n" or "two" in (work / "log.txt").read_text()
+
+
+def test_a_changed_command_may_be_taken_as_done(play, work):
+    model = Model(bash("echo one >> log.txt; echo one"))
+    first = play(model)
+    edit(
+        first,
+        r'planned bash `\{"command": "echo one >> log.txt; echo one"',
+        'planned bash `{"command": "echo uno"',
+    )
+    again = play(model, resume=first.result.run, assume="done")
+    assert again.result.output == "one\n"
+    assert (work / "log.txt").read_text() == "one\n"
+    assert play(model, resume=first.result.run).result.status == "complete"
+
+
+def test_a_command_whose_needs_came_out_otherwise_is_asked_about(play, work):
+    model = Model({"tool": "write", "args": {"path": "d.txt", "content": "x"}}, bash("wc -c d.txt"))
+    first = play(model)
+    edit(
+        first,
+        r'planned write `\{"path": "d.txt", "content": "x"\}`',
+        'planned write `{"path": "d.txt", "content": "xyz"}`',
+    )
+    asked = play(model, resume=first.result.run)
+    assert (work / "d.txt").read_text() == "xyz"
+    assert asked.result.waiting == "person"
+    again = play(model, resume=first.result.run, assume="rerun")
+    assert "3 d.txt" in again.result.output
+
+
+def test_a_step_set_back_to_planned_is_done_again_without_a_question(play, work):
+    model = Model(bash("echo one >> log.txt; echo one"))
+    first = play(model)
+    edit(first, r"- \[x\] 1\. done bash", "- [ ] 1. planned bash")
+    again = play(model, resume=first.result.run)
+    assert again.result.status == "complete"
+    assert (work / "log.txt").read_text() == "one\none\n"
+
+
+def test_a_removed_entry_is_done_again_where_that_does_no_harm(play, work):
+    model = Model(read("a.txt"), bash("echo one >> log.txt; echo one"))
+    first = play(model)
+    (work / "a.txt").write_text("new\n")
+    edit(first, r"- \[x\] 1\. done read.*?(?=\n- )", "")
+    again = play(model, resume=first.result.run, assume="done")
+    assert again.root.steps[1].result == "new\n"
+    assert (work / "log.txt").read_text() == "one\n"
+
+
+def test_a_removed_entry_of_a_command_is_found_in_its_document(play, work):
+    model = Model(bash("echo one >> log.txt; echo one"))
+    first = play(model)
+    edit(first, r"- \[[ x]\] 1\. (done|running) bash.*?(?=\n(- |## |<!-- ))", "")
+    again = play(model, resume=first.result.run)
+    assert again.result.output == "one\n"
+    assert (work / "log.txt").read_text() == "one\n"
+
+
+def test_a_step_added_to_the_plan_is_done(play, work):
+    model = Model(read("a.txt"))
+    first = play(model)
+    edit(
+        first,
+        r"(- \[ \] 1\. planned read[^\n]*\n)",
+        '\\1\n- [ ] 2. planned read `{"path": "b.txt"}`\n',
+        count=1,
+    )
+    again = play(model, resume=first.result.run)
+    assert started(again) == [2]
+    assert again.result.output == "a\n\nb\n"
+
+
+def test_a_step_taken_out_of_the_plan_is_judged_without(play, work):
+    model = Model(read("a.txt"), read("b.txt"))
+    first = play(model)
+    edit(first, r"\n- \[ \] 2\. planned read[^\n]*\n", "\n", count=1)
+    again = play(model, resume=first.result.run)
+    assert started(again) == []
+    assert again.result.output == "a\n"
+
+
+def test_a_failed_step_that_was_put_right_lets_what_was_struck_go_on(play, work):
+    model = Model(read("nowhere.txt"), read("b.txt", needs=[1]))
+    answer = model.__call__
+
+    def give_up(ask: Ask) -> Any:
+        if ask.phase == "check" and any(step.state != "done" for step in ask.document.steps.values()):
+            return {"validation": "fail", "issues": ["no file"], "decision": "ESCALATE", "output": ""}
+        return answer(ask)
+
+    first = play(give_up)
+    assert first.result.status == "escalated"
+    assert [step.state for step in first.root.steps.values()] == ["failed", "struck"]
+    edit(first, r'planned read `\{"path": "nowhere.txt"\}`', 'planned read `{"path": "a.txt"}`')
+    again = play(give_up, resume=first.result.run)
+    assert again.result.status == "complete", again.result
+    assert again.result.output == "a\n\nb\n"
+
+
+def test_changed_criteria_are_judged_again(play, work):
+    model = Model(read("a.txt"), success=[{"step": 1, "has": "a"}])
+    first = play(model)
+    edit(first, r'(### success criteria.*?"has": )"a"', r'\1"nothing like it"', count=1)
+    again = play(
+        lambda ask: (
+            {"validation": "fail", "issues": ["x"], "decision": "ESCALATE", "output": ""}
+            if ask.phase == "check"
+            else model(ask)
+        ),
+        resume=first.result.run,
+    )
+    assert again.result.status == "escalated"
+    assert started(again) == []
+
+
+def test_changed_instructions_are_told_and_heeded_only_on_demand(play, work):
+    model = Model(read("a.txt"))
+    first = play(model)
+    phases = first.fractal.workspace.root / "system" / "phases"
+    phases.mkdir(parents=True)
+    (phases / "check.md").write_text("# CHECK\nJudge twice.\n")
+    kept = play(model, resume=first.result.run)
+    assert kept.result.output == "a\n"
+    assert model.phases == ["fused", "check"]
+    assert any("--redo" in each for each in told(kept))
+    again = play(model, resume=first.result.run, redo=True)
+    assert model.phases == ["fused", "check", "check"]
+    assert started(again) == []
+    assert told(play(model, resume=first.result.run)) == []
