@@ -14,9 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from kernel.children import ended_child
-from kernel.document import Step
+from kernel.document import Document, Step
 from kernel.ends import finish
 from kernel.errors import DocumentError, FractalError
+from kernel.events import Event
 from kernel.loop import Outcome, advance, outcome
 from kernel.person import listen
 from kernel.steps import Waiting
@@ -64,7 +65,7 @@ class Engine:
         self._tasks: dict[str, asyncio.Task[Outcome | Waiting]] = {}
         self._again: set[str] = set()
         self._waiting: dict[str, Waiting] = {}
-        self._broken: set[str] = set()
+        self._left: set[str] = set()
         self._moved = 0  # loops that ended in this session
         self._seen: tuple[tuple[str, ...], int] | None = None
 
@@ -77,8 +78,7 @@ class Engine:
 
     async def drive(self) -> Outcome | Waiting:
         """Go on with every unfinished loop until the root has ended, or everything that is left waits."""
-        for loop_id in reversed(self.world.store.unfinished()):
-            self._take_up(loop_id)
+        self._take_up()
         try:
             if self._cancelled():
                 await self._stop("cancelled")
@@ -130,22 +130,34 @@ class Engine:
         self._seen = seen
         for loop_id in reversed(left):
             waiting = self._waiting.get(loop_id)
-            if loop_id not in self._broken and (waiting is None or waiting.on == "children"):
+            if loop_id not in self._left and (waiting is None or waiting.on == "children"):
                 self.wake(loop_id)
         return bool(self._pending)
 
-    def _take_up(self, loop_id: str) -> None:
-        """Wake a loop of an earlier session; one whose document is broken is its parent's to report."""
-        try:
-            waits = self.world.store.load(loop_id).meta.waiting
-        except DocumentError:
-            if loop_id == self.root:
-                raise
-            self._broken.add(loop_id)
-            return
-        self.wake(loop_id)
-        if waits and waits["for"] != "children":
-            self._waiting[loop_id] = Waiting(str(waits["for"]), str(waits.get("question", "")))
+    def _take_up(self) -> None:
+        """Wake the loops of an earlier session, leaves first; what cannot go on is told and left alone."""
+        open_: dict[str, Document] = {}
+        for loop_id in self.world.store.unfinished():  # parents before children
+            try:
+                document = self.world.store.load(loop_id)
+            except DocumentError as error:
+                if loop_id == self.root:
+                    raise
+                self._leave(loop_id, str(error))  # what becomes of its step, its parent decides
+                continue
+            if loop_id == self.root or _awaited(document, open_.get(document.meta.parent)):
+                open_[loop_id] = document
+            else:
+                self._leave(loop_id, f"{loop_id} does not go on: no open step waits for it any more")
+        for loop_id in reversed(open_):
+            self.wake(loop_id)
+            waits = open_[loop_id].meta.waiting
+            if waits and waits["for"] != "children":
+                self._waiting[loop_id] = Waiting(str(waits["for"]), str(waits.get("question", "")))
+
+    def _leave(self, loop_id: str, why: str) -> None:
+        self._left.add(loop_id)
+        self.world.listener(Event("warning", self.world.run, loop_id, data={"message": why}))
 
     def _hear(self) -> None:
         waiting = [
@@ -188,6 +200,12 @@ class Engine:
         asked = [self._waiting[each] for each in self.world.store.list() if each in self._waiting]
         open_ = [waiting for waiting in asked if waiting.on != "children"]
         return open_[0] if open_ else Waiting("children")
+
+
+def _awaited(document: Document, parent: Document | None) -> bool:
+    """Whether a step of the parent, which is open itself, has this loop as its child and has not ended."""
+    link = f"{document.meta.id}.md"
+    return parent is not None and any(step.link == link and not step.ended for step in parent.steps.values())
 
 
 def _say_stopped(held: Held, why: str) -> None:

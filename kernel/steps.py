@@ -12,7 +12,7 @@ from typing import Any
 
 from kernel.asking import Gate, NobodyLeft, ask
 from kernel.budget import Amount
-from kernel.children import child_document, ended_child, share_of, spent_below
+from kernel.children import child_document, ended_child, share_of, spent_below, traces
 from kernel.document import STEP_ENDED, Step
 from kernel.errors import DocumentError, FractalError, LimitReached, OperationFailed, ReplyError
 from kernel.operate import adopted, looked_at, operate, prepare, sweep_after
@@ -291,8 +291,16 @@ class Doing:
     def _recover_child(self, step: Step) -> None:
         store = self.held.world.store
         child_id = step.link.removesuffix(".md")
-        if not store.exists(child_id):  # listed, and never written: made again from its line
-            self.held.flush(Save(child_document(self.held, step)), wake=(child_id,))
+        if store.exists(child_id):
+            return
+        asked, acted = traces(self.held, child_id)
+        if acted:  # made again, it would do over again what it did
+            self._unknown(step, f"{step.link} is missing, and what it did cannot be told")
+            return
+        if asked:
+            self.held.emit("warning", message=f"{step.link} was missing and is made again from step {step.n}")
+        # as a rule it was listed and never written
+        self.held.flush(Save(child_document(self.held, step)), wake=(child_id,))
 
     def _recover_operation(self, step: Step) -> Waiting | None:
         try:
