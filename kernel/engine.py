@@ -14,12 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from kernel.children import ended_child
-from kernel.document import Document, Step
+from kernel.document import Step
 from kernel.ends import finish
 from kernel.errors import DocumentError, FractalError
-from kernel.events import Event
 from kernel.loop import Outcome, advance, outcome
 from kernel.person import listen
+from kernel.returning import open_loops
 from kernel.steps import Waiting
 from kernel.workspace import messages, root_id, taken
 from kernel.world import Held, World
@@ -135,29 +135,13 @@ class Engine:
         return bool(self._pending)
 
     def _take_up(self) -> None:
-        """Wake the loops of an earlier session, leaves first; what cannot go on is told and left alone."""
-        open_: dict[str, Document] = {}
-        for loop_id in self.world.store.unfinished():  # parents before children
-            try:
-                document = self.world.store.load(loop_id)
-            except DocumentError as error:
-                if loop_id == self.root:
-                    raise
-                self._leave(loop_id, str(error))  # what becomes of its step, its parent decides
-                continue
-            if loop_id == self.root or _awaited(document, open_.get(document.meta.parent)):
-                open_[loop_id] = document
-            else:
-                self._leave(loop_id, f"{loop_id} does not go on: no open step waits for it any more")
+        """Wake the loops of an earlier session, leaves first."""
+        open_, self._left = open_loops(self.world)
         for loop_id in reversed(open_):
             self.wake(loop_id)
             waits = open_[loop_id].meta.waiting
             if waits and waits["for"] != "children":
                 self._waiting[loop_id] = Waiting(str(waits["for"]), str(waits.get("question", "")))
-
-    def _leave(self, loop_id: str, why: str) -> None:
-        self._left.add(loop_id)
-        self.world.listener(Event("warning", self.world.run, loop_id, data={"message": why}))
 
     def _hear(self) -> None:
         waiting = [
@@ -200,12 +184,6 @@ class Engine:
         asked = [self._waiting[each] for each in self.world.store.list() if each in self._waiting]
         open_ = [waiting for waiting in asked if waiting.on != "children"]
         return open_[0] if open_ else Waiting("children")
-
-
-def _awaited(document: Document, parent: Document | None) -> bool:
-    """Whether a step of the parent, which is open itself, has this loop as its child and has not ended."""
-    link = f"{document.meta.id}.md"
-    return parent is not None and any(step.link == link and not step.ended for step in parent.steps.values())
 
 
 def _say_stopped(held: Held, why: str) -> None:

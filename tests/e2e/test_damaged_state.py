@@ -27,7 +27,7 @@ from processes import (
 )
 
 from kernel.document import Document
-from kernel.errors import DocumentError, Exit
+from kernel.errors import DocumentError, Exit, FractalError
 from kernel.events import Event
 from kernel.responder import Ladder
 from runtime.fractal import Fractal, RunResult
@@ -236,3 +236,162 @@ def test_grandchildren_of_a_broken_child_are_left_alone(tmp_path: Path) -> None:
     assert here.root().steps[2].state == "unknown"
     assert not (work / "deep.txt").exists()
     assert any("no open step waits for it" in each for each in warnings)
+
+
+# ---- the log, artifacts, the lock ------------------------------------------------------------------------
+
+
+def test_a_log_that_is_gone_is_told_and_its_calls_stay_charged(stopped: Callable[[str], Stopped]) -> None:
+    here = stopped("check")
+    spent = here.root().meta.spent["calls"]
+    (here.run / "calls.jsonl").unlink()
+    result, warnings = here.resume()
+    assert result.exit == Exit.ACCEPTED
+    assert came_to(here.folder) == here.calm
+    assert any("calls.jsonl: calls that documents know are missing" in each for each in warnings)
+    assert here.root().meta.spent["calls"] == spent + 1  # CHECK, asked again
+
+
+def test_the_limit_of_calls_holds_though_the_log_is_gone(stopped: Callable[[str], Stopped]) -> None:
+    here = stopped("check")
+    root = here.path("system")
+    spent = here.root().meta.spent["calls"]
+    text = root.read_text()
+    assert '"calls": 60' in text
+    root.write_text(text.replace('"calls": 60', f'"calls": {spent}', 1))
+    (here.run / "calls.jsonl").unlink()
+    result, _ = here.resume()
+    assert result.exit == Exit.LIMIT
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_log_that_was_cut_off_keeps_what_it_has(stopped: Callable[[str], Stopped], seed: int) -> None:
+    here = stopped("inner check")
+    log = here.run / "calls.jsonl"
+    raw = log.read_bytes()
+    log.write_bytes(raw[: random.Random(seed).randrange(len(raw))])
+    result, _ = here.resume()
+    assert result.exit == Exit.ACCEPTED
+    assert came_to(here.folder) == here.calm
+    assert here.root().meta.spent["calls"] >= 4  # as many as without the damage
+
+
+NONSENSE = [
+    b"what is this?",
+    b"\xff\xfe\x00",
+    b"[]",
+    b"{}",
+    b'{"v": 1, "kind": "replied", "key": 5, "usage": {}}',
+    b'{"v": 1, "kind": "asked", "key": "a/1/plan/0/0/x", "rung": "r", "usage": {"usd": "much"}}',
+    b'{"v": 1, "kind": "eaten", "key": "a/1/plan/0/0/x", "usage": {}}',
+    b'{"v": null}',
+    b"[" * 100_000,
+]
+
+
+def test_lines_of_nonsense_in_the_log_are_named_and_left_out(stopped: Callable[[str], Stopped]) -> None:
+    here = stopped("inner check")
+    log = here.run / "calls.jsonl"
+    lines = log.read_bytes().splitlines()
+    for number, each in enumerate(NONSENSE):
+        lines.insert(number * 2 % len(lines), each)
+    log.write_bytes(b"\n".join(lines) + b"\n")
+    result, warnings = here.resume()
+    assert result.exit == Exit.ACCEPTED
+    assert came_to(here.folder) == here.calm
+    assert any(f"{log}:1: left out" in each for each in warnings)
+    assert any("more lines were left out" in each for each in warnings)
+    assert all(each in log.read_bytes() for each in NONSENSE)  # nothing of a person's is thrown away
+
+
+def test_a_log_that_cannot_be_read_is_named(stopped: Callable[[str], Stopped]) -> None:
+    here = stopped("inner check")
+    log = here.run / "calls.jsonl"
+    aside = log.rename(here.folder.parent / "aside")
+    log.mkdir()
+    with pytest.raises(FractalError, match=r"calls\.jsonl: cannot be read: Is a directory"):
+        here.resume()
+    log.rmdir()
+    aside.rename(log)
+    here.ends_as_undisturbed()
+
+
+@pytest.mark.parametrize(
+    "raw", [None, b"", b"nonsense", b'{"files": [], "cut": ""}', b'{"files": {"a": [1, 2, 3, 4, 5]}}']
+)
+def test_without_its_snapshot_a_loop_shows_no_changes_and_goes_on(
+    stopped: Callable[[str], Stopped], raw: bytes | None
+) -> None:
+    here = stopped("inner plan")
+    (snapshot,) = (here.run / "artifacts").glob("system-*.before-1.json")
+    snapshot.unlink() if raw is None else snapshot.write_bytes(raw)
+    result, warnings = here.resume()
+    assert result.exit == Exit.ACCEPTED
+    assert came_to(here.folder) == here.calm
+    assert any(f"{snapshot} is broken" in each for each in warnings) == (raw is not None)
+
+
+def test_a_result_whose_artifact_is_gone_fails_the_step_that_needs_it(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "long.txt").write_text("word " * 2000)
+    steps = [
+        {"tool": "read", "args": {"path": "long.txt"}},
+        {"subtask": "the inner part"},
+        {"tool": "write", "args": {"path": "c.txt", "content": "{{ steps[1].result }}"}},
+    ]
+    slow = script(tmp_path / "slow.json", outer=steps, slow="inner plan")
+    with running(work, "run", "--model", f"scripted:{slow}", TASK):
+        until(lambda: inner_asked(work))
+    here = Stopped(work, {})
+    (artifact,) = (here.run / "artifacts").glob("op-read-*.txt")
+    raw = artifact.read_bytes()
+    model = script(tmp_path / "model.json", outer=steps)
+    mended = Stopped(shutil.copytree(work, tmp_path / "mended" / "work"), {})
+    artifact.unlink()
+    result, _ = here.resume(model)
+    assert result.exit == Exit.ACCEPTED
+    step = here.root().steps[3]
+    assert step.state == "failed" and f"{artifact}: cannot be read" in str(step.result)
+    assert not (work / "c.txt").exists()
+    (mended.folder / "long.txt").unlink()  # the result is taken from the artifact, and nothing is read again
+    shutil.rmtree(work)
+    assert mended.resume(model)[0].exit == Exit.ACCEPTED
+    assert (mended.folder / "c.txt").read_bytes() == raw
+
+
+@pytest.mark.parametrize("pid", ["", "1", "999999999", "not a number"])
+def test_a_lock_without_a_holder_holds_nobody_up(stopped: Callable[[str], Stopped], pid: str) -> None:
+    here = stopped("inner check")
+    lock = here.run / "lock"
+    lock.write_text(f"{pid}\n") if pid else lock.unlink()
+    here.ends_as_undisturbed()
+
+
+def test_a_folder_in_the_place_of_the_lock_is_named(stopped: Callable[[str], Stopped]) -> None:
+    here = stopped("inner check")
+    lock = here.run / "lock"
+    lock.unlink()
+    lock.mkdir()
+    ran = fractal(here.folder, "resume", "--model", f"scripted:{script(here.folder.parent / 'm.json')}")
+    assert ran.returncode == Exit.CONFIGURATION
+    assert f"{lock}: cannot be opened: Is a directory; remove it" in ran.stderr
+    lock.rmdir()
+    here.ends_as_undisturbed()
+
+
+def test_a_lock_that_is_removed_under_a_run_lets_nobody_overwrite_anything(
+    tmp_path: Path, templates: dict[str, Stopped]
+) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    slow = script(tmp_path / "slow.json", slow="inner check", seconds=1.5)
+    with running(work, "run", "--model", f"scripted:{slow}", TASK) as first:
+        until(lambda: inner_asked(work, 2))
+        here = Stopped(work, templates["check"].calm)
+        (here.run / "lock").unlink()
+        here.ends_as_undisturbed()
+        _, told = first.communicate(timeout=20)
+    assert first.returncode == Exit.FAILED
+    assert "somebody changed or removed this document" in told
+    assert came_to(work) == here.calm
