@@ -128,7 +128,13 @@ def _first_snapshot(held: Held) -> Snapshot | None:
     name = f"artifacts/{_baseline_name(held)}"
     if not (held.world.artifacts / _baseline_name(held)).is_file():
         return None
-    return Snapshot.from_json(json.loads(held.world.store.unshelve(name)))
+    try:
+        return Snapshot.from_json(json.loads(held.world.store.unshelve(name)))
+    except (DocumentError, ValueError, TypeError, KeyError, AttributeError):
+        held.emit(
+            "warning", message=f"{held.world.artifacts.parent / name} is broken: no changes can be shown"
+        )
+        return None
 
 
 def _criteria(held: Held) -> list[tuple[dict[str, Any], bool | None]]:

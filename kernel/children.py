@@ -96,9 +96,7 @@ def child_of(held: Held, step: Step) -> str:
 
 def below(held: Held, loop_id: str) -> list[str]:
     """The ids of a loop and of all below it that have documents, parents before children."""
-    numbers = loop_id.rpartition("-")[2]
-    every = held.world.store.list()
-    return [each for each in every if each == loop_id or each.rpartition("-")[2].startswith(f"{numbers}.")]
+    return [each for each in held.world.store.list() if _within(loop_id, each)]
 
 
 def repeatable_below(held: Held, loop_id: str) -> bool:
@@ -113,16 +111,31 @@ def repeatable_below(held: Held, loop_id: str) -> bool:
     return True
 
 
+def traces(held: Held, loop_id: str) -> tuple[bool, bool]:
+    """What is known of a loop whose document is missing: whether it had asked, and whether it may have acted.
+
+    It may have where a reply came, for it or for a loop below it, or where a document stands below it.
+    """
+    log = held.world.log
+    asked = any(_within(loop_id, each) for each in log.loops())
+    answered = any(_within(loop_id, key.partition("/")[0]) for key in log.replies)
+    return asked, answered or any(_within(loop_id, each) for each in held.world.store.list())
+
+
 def spent_below(held: Held, loop_id: str) -> dict[str, Any]:
     """What a loop and all below it cost, by the log of replies alone."""
     total = {"calls": 0, "prompt_tokens": 0, "completion_tokens": 0, "usd": 0.0}
-    numbers = loop_id.rpartition("-")[2]
     for each in held.world.log.loops():
-        if each == loop_id or each.rpartition("-")[2].startswith(f"{numbers}."):
+        if _within(loop_id, each):
             spent = held.world.log.spent(each)
             for name in total:
                 total[name] += getattr(spent, name)
     return total
+
+
+def _within(loop_id: str, other: str) -> bool:
+    """Whether `other` is a child's loop or one below it."""
+    return other == loop_id or other.rpartition("-")[2].startswith(f"{loop_id.rpartition('-')[2]}.")
 
 
 def _with_result(held: Held, step: Step, text: str) -> Step:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from kernel import derived, keeping
 from kernel.budget import Amount
 from kernel.children import below, ended_child, share_of
-from kernel.document import EMPTY, Note, Step
+from kernel.document import EMPTY, PHASES, Note, Step
 from kernel.ends import finish, heed_answer, what_was_done
 from kernel.errors import DocumentError, FractalError, LimitReached
 from kernel.operate import adopted
@@ -72,6 +72,8 @@ def find(held: Held, redo: bool) -> list[Stale]:
     """What a person's changes make stale in one document; `redo`: changed instructions as well."""
     found: list[Stale] = []
     for phase in ("understand", "plan", "check"):
+        if PHASES[phase] > PHASES[held.doc.meta.phase]:
+            break
         if phase == "check" and held.doc.planned:
             found += _steps(held)
         found += _phase(held, phase, redo)

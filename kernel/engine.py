@@ -19,6 +19,7 @@ from kernel.ends import finish
 from kernel.errors import DocumentError, FractalError
 from kernel.loop import Outcome, advance, outcome
 from kernel.person import listen
+from kernel.returning import open_loops
 from kernel.steps import Waiting
 from kernel.workspace import messages, root_id, taken
 from kernel.world import Held, World
@@ -64,7 +65,7 @@ class Engine:
         self._tasks: dict[str, asyncio.Task[Outcome | Waiting]] = {}
         self._again: set[str] = set()
         self._waiting: dict[str, Waiting] = {}
-        self._broken: set[str] = set()
+        self._left: set[str] = set()
         self._moved = 0  # loops that ended in this session
         self._seen: tuple[tuple[str, ...], int] | None = None
 
@@ -77,8 +78,7 @@ class Engine:
 
     async def drive(self) -> Outcome | Waiting:
         """Go on with every unfinished loop until the root has ended, or everything that is left waits."""
-        for loop_id in reversed(self.world.store.unfinished()):
-            self._take_up(loop_id)
+        self._take_up()
         try:
             if self._cancelled():
                 await self._stop("cancelled")
@@ -130,22 +130,18 @@ class Engine:
         self._seen = seen
         for loop_id in reversed(left):
             waiting = self._waiting.get(loop_id)
-            if loop_id not in self._broken and (waiting is None or waiting.on == "children"):
+            if loop_id not in self._left and (waiting is None or waiting.on == "children"):
                 self.wake(loop_id)
         return bool(self._pending)
 
-    def _take_up(self, loop_id: str) -> None:
-        """Wake a loop of an earlier session; one whose document is broken is its parent's to report."""
-        try:
-            waits = self.world.store.load(loop_id).meta.waiting
-        except DocumentError:
-            if loop_id == self.root:
-                raise
-            self._broken.add(loop_id)
-            return
-        self.wake(loop_id)
-        if waits and waits["for"] != "children":
-            self._waiting[loop_id] = Waiting(str(waits["for"]), str(waits.get("question", "")))
+    def _take_up(self) -> None:
+        """Wake the loops of an earlier session, leaves first."""
+        open_, self._left = open_loops(self.world)
+        for loop_id in reversed(open_):
+            self.wake(loop_id)
+            waits = open_[loop_id].meta.waiting
+            if waits and waits["for"] != "children":
+                self._waiting[loop_id] = Waiting(str(waits["for"]), str(waits.get("question", "")))
 
     def _hear(self) -> None:
         waiting = [

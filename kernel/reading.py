@@ -102,6 +102,11 @@ class _Reader:
                 self._fail(f"not understood: {line[:60]!r}; {_mend(line)}")
         if self.fold:
             self._fail("an open <details> is never closed; add a line </details>")
+        if self.rev < meta.rev:
+            self._fail(
+                f"the file ends before its commit line, {COMMIT}{meta.rev} -->, so it was cut off; "
+                "put the whole file back, or, if nothing is missing, add that line at its end"
+            )
         sections = {number: built.section() for number, built in self.sections.items()}
         return Document(replace(meta, rev=self.rev or meta.rev), sections)
 

@@ -255,15 +255,19 @@ class ReplyLog:
     def _load(self) -> None:
         if self._loaded:
             return
-        lines = (self.path.read_bytes() if self.path.exists() else b"").split(b"\n")
+        try:
+            lines = (self.path.read_bytes() if self.path.exists() else b"").split(b"\n")
+        except OSError as error:
+            raise DocumentError(f"cannot be read: {error.strerror}; mend that", str(self.path)) from None
         self._torn = lines.pop() != b""
         for number, line in enumerate(lines, 1):
             try:
                 record = json.loads(line)
                 newer = record["v"] > VERSION
                 if not newer:
+                    _refuse_other_kinds(record)
                     self._take(record["kind"], record["key"], record)
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
                 self.problems.append(f"{self.path}:{number}: left out, no line of a reply log ({error})")
                 continue
             if newer:
@@ -282,6 +286,18 @@ class ReplyLog:
         disk.put(aside, (aside.read_bytes() if aside.exists() else b"") + tail + b"\n", mode=0o600)
         disk.cut(self.path, len(kept) + 1 if kept else 0)
         self._torn = False
+
+
+_FIELDS = {"asked": ("rung",), "replied": ("text", "model"), "failed": ("why",)}
+
+
+def _refuse_other_kinds(record: Mapping[str, Any]) -> None:
+    """Raise for a line whose values are of other kinds than ours: it would fail only where it is used."""
+    texts = [record["key"], *(record[name] for name in _FIELDS[record["kind"]])]
+    if not all(isinstance(each, str) for each in texts):
+        raise TypeError("a text is missing")
+    if not all(each is None or isinstance(each, int | float) for each in record["usage"].values()):
+        raise TypeError("usage is no number")
 
 
 def _loop(key: str) -> str:

@@ -14,7 +14,15 @@ from kernel import keeping
 from kernel.arguments import arguments
 from kernel.asking import NobodyLeft
 from kernel.budget import NOTHING, Amount
-from kernel.children import child_document, child_of, ended_child, repeatable_below, share_of, spent_below
+from kernel.children import (
+    child_document,
+    child_of,
+    ended_child,
+    repeatable_below,
+    share_of,
+    spent_below,
+    traces,
+)
 from kernel.document import STEP_ENDED, Step
 from kernel.errors import DocumentError, FractalError, LimitReached, OperationFailed
 from kernel.operate import operate, prepare, recovered
@@ -216,6 +224,9 @@ class Doing:
         step = replace(step, share=share_of(held, step, len(unshared), asks, already))
         held.put(step)
         self.children.add(step.n)
+        if again:  # a line without its child would tell of one that has been lost
+            held.world.store.commit([Save(child_document(held, step))])
+            stands = True
         # the parent's line first, then the child, then the wake
         held.flush(*([] if stands else [Save(child_document(held, step))]), wake=(child_id,))
         held.emit("step_started", step=step.n, tool=step.tool or "subtask", args={"task": step.what})
@@ -302,8 +313,16 @@ class Doing:
     def _recover_child(self, step: Step) -> None:
         store = self.held.world.store
         child_id = step.link.removesuffix(".md")
-        if not store.exists(child_id):  # listed, and never written: made again from its line
-            self.held.flush(Save(child_document(self.held, step)), wake=(child_id,))
+        if store.exists(child_id):
+            return
+        asked, acted = traces(self.held, child_id)
+        if acted:  # made again, it would do over again what it did
+            self._unknown(step, f"{step.link} is missing, and what it did cannot be told")
+            return
+        if asked:
+            self.held.emit("warning", message=f"{step.link} was missing and is made again from step {step.n}")
+        # as a rule it was listed and never written
+        self.held.flush(Save(child_document(self.held, step)), wake=(child_id,))
 
     def _recover_operation(self, step: Step) -> Waiting | None:
         try:

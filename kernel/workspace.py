@@ -125,6 +125,11 @@ class Workspace:
         folders = [each for each in self.runs.iterdir() if (each / f"system-{each.name}.md").is_file()]
         return [each.name for each in sorted(folders, key=_born, reverse=True)]
 
+    def rootless(self) -> list[str]:
+        """Runs that have documents, but not the root's."""
+        folders = {path.parent.name for path in self.runs.glob("*/*.md")}
+        return sorted(folders.difference(self.run_ids()))
+
 
 def _born(folder: Path) -> float:
     try:

@@ -352,6 +352,9 @@ class Fractal:
             return found[0]
         if found:
             raise UsageError(f"{name} could be {', '.join(found[:6])}; give more letters")
+        if name in self.workspace.rootless():
+            root = self.workspace.runs / name / f"{root_id(name)}.md"
+            raise DocumentError(f"the root of run {name} is missing; put it back", str(root))
         raise UsageError(f"there is no run {name} in {self.workspace.runs}; `fractal ls` lists them")
 
     def documents(self, run: str) -> list[Document]:
@@ -411,6 +414,11 @@ class Fractal:
         for summary in self.runs():
             if summary.status not in ENDED | {"broken"}:
                 return summary.run
+        for run in self.workspace.rootless():
+            self.find(run)
+        for each in self.runs():
+            if each.status == "broken":
+                raise DocumentError(f"run {each.run} is broken, and no other is unfinished: {each.task}")
         raise UsageError("there is no unfinished run; `fractal ls` lists all")
 
     def _flags(self) -> dict[str, Any]:

@@ -145,6 +145,19 @@ def gc(keep_days: float, dry_run: bool) -> None:
     tell(f"{len(moved)} run{'' if len(moved) == 1 else 's'} {word}")
 
 
+class _Points(click.ParamType):
+    """`all`, or a number."""
+
+    name = "points"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int | None:
+        """None for all."""
+        return None if value in (None, "all") else click.IntRange(min=0).convert(value, param, ctx)
+
+
+POINTS = _Points()
+
+
 @click.group()
 def bench() -> None:
     """Measure what Fractal itself costs."""
@@ -154,15 +167,33 @@ def bench() -> None:
 @json_option("Print the figures as an object.")
 def overhead(as_json: bool) -> int:
     """Instruction tokens a call, seconds a loop, and bytes a step, without any model."""
+    return int(_bench("overhead").main(as_json) or 0)
+
+
+@bench.command("resume")
+@json_option("Print the figures as an object.")
+@click.option("--quick", is_flag=True, help="A few points of each kind, in about a minute and a half.")
+@click.option("--kills", type=click.IntRange(min=0), metavar="N", help="SIGKILLs at random moments.")
+@click.option("--points", type=POINTS, default=None, metavar="all|N", help="How many of the calls to die at.")
+@click.option("--seed", type=int, default=1, show_default=True, metavar="N")
+@click.option("--report", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE.md")
+def resume(
+    as_json: bool, quick: bool, kills: int | None, points: int | None, seed: int, report: Path | None
+) -> int:
+    """Crash a run at every call that changes a file, go on, and count what is lost or done twice."""
+    module = _bench("resume")
+    return int(module.main(as_json, quick=quick, kills=kills, points=points, seed=seed, report=report))
+
+
+def _bench(name: str) -> Any:
     from importlib import import_module
 
     try:
-        module = import_module("runtime.bench.overhead")
+        return import_module(f"runtime.bench.{name}")
     except ModuleNotFoundError as error:
         from kernel.errors import ConfigurationError
 
         raise ConfigurationError(f"this installation has no benchmarks ({error.name} is missing)") from None
-    return int(module.main(as_json) or 0)
 
 
 @click.command()

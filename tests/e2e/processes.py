@@ -1,7 +1,7 @@
 """Whole processes of the command, one run that every test of faults can disturb, and what a run came to.
 
 The run writes a.txt, hands its inner part to a child that writes b.txt and reads it, and writes what the
-child said into c.txt. Its replies come from a script, so that it ends the same way whatever happens in between.
+child said into c.txt. Its replies come from a script, so that it ends the same way whatever happens between.
 """
 
 from __future__ import annotations

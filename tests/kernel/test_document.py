@@ -203,7 +203,9 @@ def test_a_commit_line_inside_a_text_is_not_taken_for_one():
     raw = render(Document(Meta("system-a", "a")).with_notes(1, note), 3)
     without = raw.rpartition(b"<!-- rev 3 -->")[0]
 
-    assert parse(without).section(1).notes == (note,)
+    assert committed(without) == (without, b"")
+    assert "cut off" in refusal(without)
+    assert parse(raw).section(1).notes == (note,)
 
 
 def test_what_an_earlier_entry_says_at_length_is_not_appended_again():

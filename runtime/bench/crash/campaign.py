@@ -1,0 +1,186 @@
+"""All trials: which points there are, two workers that try them, and what came of it by kind of call."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from runtime.bench.crash import scenario
+from runtime.bench.crash.server import ModelServer
+from runtime.bench.crash.trial import FAULTS, Death, Goal, Nursery, Outcome, Point, Trial
+
+WORKERS = 2
+HALVED = frozenset({"write", "pwrite", "sendfile"})
+"""Calls that may be cut off half-way."""
+KILLS, QUICK_KILLS, QUICK_POINTS, AGAIN_EVERY = 300, 24, 72, 10
+Told = Callable[[int, int, Outcome], None]
+
+
+@dataclass
+class Tally:
+    """What came of all trials."""
+
+    seed: int
+    sandbox: str
+    calls: int = 0  # of the undisturbed run that change files
+    outcomes: list[Outcome] = field(default_factory=list[Outcome])
+    seconds: float = 0.0
+
+    def count(self, name: str) -> int:
+        """How often something went wrong, over all trials."""
+        return sum(len(getattr(each, name)) for each in self.outcomes)
+
+    def by_kind(self) -> dict[str, dict[str, int]]:
+        """The same by the kind of death."""
+        kinds: dict[str, dict[str, int]] = {}
+        for each in sorted(self.outcomes, key=lambda each: each.kind):
+            row = kinds.setdefault(each.kind, dict.fromkeys(("points", "finished", *FAULTS), 0))
+            row["points"] += 1
+            row["finished"] += each.finished
+            for name in FAULTS:
+                row[name] += len(getattr(each, name))
+        return kinds
+
+    def figures(self) -> dict[str, Any]:
+        """For programs."""
+        outcomes = self.outcomes
+        return {
+            "points": len(outcomes),
+            "finished": sum(each.finished for each in outcomes),
+            **{name: self.count(name) for name in FAULTS},
+            "calls_in_flight_repeated": sum(each.in_flight for each in outcomes),
+            "runs_that_asked_a_person": sum(bool(each.asked) for each in outcomes),
+            "processes_left": sum(each.left for each in outcomes),
+            "deaths": sum(len(each.died) for each in outcomes),
+            "calls_that_change_files": self.calls,
+            "distinct_places": len({call for each in outcomes for call in each.died}),
+            "by_kind": self.by_kind(),
+            "sandbox": self.sandbox,
+            "seed": self.seed,
+            "seconds": round(self.seconds, 1),
+        }
+
+
+def points_of(goal: Goal, rng: random.Random, kills: int, most: int | None) -> list[Point]:
+    """The points to try: every call before, half-way and after; or `most` of them, spread over the kinds."""
+    every = [
+        (stage, label.partition(" ")[0], Death(at, where))
+        for stage, labels in goal.calls.items()
+        for at, label in enumerate(labels, 1)
+        for where in ("before", "half", "after")
+        if where != "half" or label.partition(" ")[0] in HALVED
+    ]
+    chosen = every if most is None else _spread(every, most, rng)
+    points = [
+        Point(f"{name}-{death.where}-{stage}-{death.at}", stage, death) for stage, name, death in chosen
+    ]
+    length = len(goal.calls["resume"])
+    for stage, name, death in rng.sample(chosen, len(chosen) // AGAIN_EVERY):
+        again = Death(rng.randint(1, max(length // 4, 1)), rng.choice(("before", "after")))
+        points.append(Point(f"twice-{name}-{stage}-{death.at}-{again.at}", stage, death, again))
+    stages = [stage for stage in goal.seconds if stage != "answer"]
+    for number in range(kills):
+        moment = rng.uniform(0, sum(goal.seconds[stage] for stage in stages))
+        stage = stages[0] if moment < goal.seconds[stages[0]] else stages[1]
+        moment -= 0.0 if stage == stages[0] else goal.seconds[stages[0]]
+        points.append(Point(f"kill-{number}", stage, Death(kill=max(moment, 0.001))))
+    return points
+
+
+def _spread(
+    every: Sequence[tuple[str, str, Death]], most: int, rng: random.Random
+) -> list[tuple[str, str, Death]]:
+    """Some of the points: as many of each kind of call and place in it as there is room for."""
+    groups: dict[tuple[str, str], list[tuple[str, str, Death]]] = {}
+    for point in every:
+        groups.setdefault((point[1], point[2].where), []).append(point)
+    for group in groups.values():
+        rng.shuffle(group)
+    chosen: list[tuple[str, str, Death]] = []
+    while len(chosen) < min(most, len(every)):
+        for group in groups.values():
+            if group and len(chosen) < most:
+                chosen.append(group.pop())
+    return chosen
+
+
+def campaign(
+    *,
+    kills: int = KILLS,
+    points: int | None = None,
+    seed: int = 1,
+    sandbox: str = "auto",
+    told: Told = lambda done, of, outcome: None,
+    only: Iterable[Point] = (),
+) -> Tally:
+    """Try all points (`points`: so many of them), and `kills` moments; `told` hears of each."""
+    rng, tally, began = random.Random(seed), Tally(seed, sandbox), time.monotonic()
+    with ExitStack() as stack:
+        base = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fractal-crash-")))
+        server = stack.enter_context(ModelServer(scenario.answer).running())
+        nurseries = [Nursery(base / f"worker-{number}") for number in range(WORKERS)]
+        for nursery in nurseries:
+            stack.callback(nursery.close)
+        imports = base / "imports"
+        Trial(nurseries[0], server, "first", sandbox).undisturbed(imports)
+        for nursery in nurseries:
+            nursery.warm(imports)
+        goal = Trial(nurseries[0], server, "goal", sandbox).undisturbed()
+        tally.calls = sum(map(len, goal.calls.values()))
+        queue = list(only) or points_of(goal, rng, kills, points)
+        queue.reverse()
+        total, lock, faults = len(queue), threading.Lock(), list[BaseException]()
+
+        def work(nursery: Nursery) -> None:
+            while not faults:
+                with lock:
+                    if not queue:
+                        return
+                    point = queue.pop()
+                try:
+                    outcome = _try(nursery, server, point, goal, sandbox)
+                except BaseException as error:
+                    faults.append(error)
+                    return
+                with lock:
+                    tally.outcomes.append(outcome)
+                    told(len(tally.outcomes), total, outcome)
+
+        threads = [threading.Thread(target=work, args=(nursery,)) for nursery in nurseries]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if faults:
+            raise faults[0]
+    tally.seconds = time.monotonic() - began
+    return tally
+
+
+def _try(nursery: Nursery, server: ModelServer, point: Point, goal: Goal, sandbox: str) -> Outcome:
+    trial = Trial(nursery, server, point.name, sandbox)
+    outcome = trial.disturbed(point, goal)
+    call = outcome.died[0].partition(" ")[0] if outcome.died else "not reached"
+    outcome.kind = (
+        "SIGKILL"
+        if point.death.kill
+        else f"{call}, {point.death.where}{', and once more' if point.again else ''}"
+    )
+    if outcome.good:
+        trial.clean()
+    return outcome
+
+
+def summary(tally: Tally) -> Counter[str]:
+    """The causes of what went wrong, most frequent first."""
+    return Counter(
+        f"{name}: {each}" for one in tally.outcomes for name in FAULTS for each in getattr(one, name)
+    )
