@@ -13,7 +13,7 @@ from typing import Any
 from kernel.children import below
 from kernel.document import Step
 from kernel.errors import DocumentError, OperationFailed
-from kernel.operate import adopted, operation_id
+from kernel.operate import adopted, how_to_say, operation_id
 from kernel.phases import references
 from kernel.references import substitute
 from kernel.text import fingerprint
@@ -156,31 +156,31 @@ def went_before(held: Held, step: Step, again: Step | None, repeatable: bool) ->
     if again is not None:
         return _once_more(held, step, again, repeatable)
     if same := same_call(held, step):
-        if same_products(held, step, same) or (not repeatable and held.world.policy.assume == "done"):
+        assume = held.world.policy.assumed(held.id, step.n)
+        if same_products(held, step, same) or (not repeatable and assume == "done"):
             return taken_over(held, step, same)
-        why = f"was done before as step {same.n}, after other steps"
-        return None if repeatable or held.world.policy.assume == "rerun" else _question(held, step, why)
+        if repeatable or assume == "rerun":
+            return None
+        return _question(held, step, f"was done before as step {same.n}, after other steps")
     return _line_lost(held, step, repeatable)
 
 
 def _once_more(held: Held, step: Step, again: Step, repeatable: bool) -> Step | str | None:
     why = why_stale(held, step.n) if again.state == "stale" else ""  # a person's own word needs no asking
     if why and not repeatable:
-        if held.world.policy.assume == "done":
+        assume = held.world.policy.assumed(held.id, step.n)
+        if assume == "done":
             kept = {key: value for key, value in again.evidence.items() if key != "was"}
             kept |= made_from(held, step.n)
             return replace(again, state=again.evidence["was"], args=step.args, what=step.what, evidence=kept)
-        if held.world.policy.assume != "rerun":
+        if assume != "rerun":
             return _question(held, step, f"is done already, and {why}")
     _retire(held, again.link.removesuffix(".md"))
     return None
 
 
 def _question(held: Held, step: Step, why: str) -> str:
-    return (
-        f"step {step.n} ({step.tool or 'subtask'}) {why}. To have it done again: "
-        f"`fractal resume {held.world.run} --assume rerun`; to keep its result: `--assume done`"
-    )
+    return f"step {step.n} ({step.tool or 'subtask'}) {why}: {how_to_say(held, step)}"
 
 
 def _line_lost(held: Held, step: Step, repeatable: bool) -> Step | None:

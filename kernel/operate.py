@@ -190,16 +190,21 @@ def recovered(held: Held, step: Step) -> Step | str:
         path = held.world.folder / each["path"]
         disk.sweep(path.parent, path.name)
     seen = looked_at(held, step)
-    assume = held.world.policy.assume
+    assume = held.world.policy.assumed(held.id, step.n)
     if tool.repeatable(step.args or {}) or seen == "not done" or (not seen and assume == "rerun"):
         return step
     if seen == "done" or assume == "done":
         how = "its files are as it leaves them" if seen else "as the person said"
         return replace(step, state="done", result=f"done before the interruption: {how}", origin="kernel")
-    return (
-        f"step {step.n} ({tool.name}) was interrupted and may have happened. Look, then "
-        f"`fractal resume {held.world.run} --assume rerun` or `--assume done`"
-    )
+    how = how_to_say(held, step)
+    return f"step {step.n} ({tool.name}) was interrupted and may have happened. Look, then {how}"
+
+
+def how_to_say(held: Held, step: Step) -> str:
+    """The command that says of one step what to think of it."""
+    place = str(step.n) if held.root else f"{held.id}:{step.n}"
+    again = f"`fractal resume {held.world.run} --assume {place}=rerun`"
+    return f"{again} to have it done again, or `--assume {place}=done`"
 
 
 def looked_at(held: Held, step: Step) -> str:

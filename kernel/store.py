@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import re
 from collections.abc import Callable, Sequence
@@ -18,6 +19,9 @@ from kernel.document import ENDED, Document, Step
 from kernel.errors import DocumentError, ForeignEdit
 from kernel.frontmatter import peek
 from kernel.markdown import committed, parse, render, render_steps
+
+LEFT = ENDED | {"waiting", "interrupted"}
+"""Where a document is left to people: a copy is kept then, so that what they change can be shown."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,18 @@ class FileStore:
         """Whether the loop's document was ever written."""
         return self.path(loop_id).is_file()
 
+    def left(self, loop_id: str) -> Document | None:
+        """The document as the run last left it; None where there is no copy of its last save."""
+        try:
+            raw = gzip.decompress(self._left(loop_id).read_bytes())
+        except (OSError, EOFError):
+            return None
+        document = parse(raw, str(self._left(loop_id)))
+        return document if str(document.meta.rev) == peek(self.path(loop_id), "rev") else None
+
+    def _left(self, loop_id: str) -> Path:
+        return self.folder / "artifacts" / "left" / f"{loop_id}.md.gz"
+
     def list(self) -> list[str]:
         """The ids of all loops of the run, parents before children."""
         ids = [path.stem for path in self.folder.glob("*.md") if re.match(r"(system|tool|op)-", path.name)]
@@ -122,7 +138,8 @@ class FileStore:
 
     def sweep(self) -> None:
         """Remove what a dead process left half-written; only the run's one writer may."""
-        for folder in (self.folder, self.folder / "artifacts", self.folder / "artifacts" / "kept"):
+        artifacts = self.folder / "artifacts"
+        for folder in (self.folder, artifacts, artifacts / "kept", artifacts / "left"):
             disk.sweep(folder)
         disk.sweep(self.folder / "inbox", older=60)
 
@@ -189,6 +206,9 @@ class FileStore:
         self._refuse_foreign(loop_id, raw)
         path = self.path(loop_id)
         self._write(path, raw)
+        for_people = document.meta.status in LEFT or document.meta.phase == "do"
+        if for_people and (known or not document.ended):  # an operation's is written once, at its end
+            disk.put(self._left(loop_id), gzip.compress(raw, 1, mtime=0), mode=0o600, fsync=False)
         self._known[loop_id] = _Known(
             disk.signature(path), hashlib.sha256(raw), rev, document if document.ended else None
         )

@@ -28,9 +28,13 @@ class Policy:
     approve: tuple[str, ...] = ()  # effects that need an approval before each step
     yes: bool = False  # approve them all
     plan_only: bool = False  # stop after the root's PLAN
-    assume: str = ""  # rerun or done: for interrupted steps that cannot be looked at
+    assume: Mapping[str, str] = field(default_factory=dict[str, str])  # rerun or done, by step; "": any step
     network: bool = False  # commands in the sandbox may use it
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])  # of operations, by name
+
+    def assumed(self, loop_id: str, n: int) -> str:
+        """What a person has said of a step that cannot be looked at: `rerun`, `done`, or "" (nothing)."""
+        return self.assume.get(f"{loop_id}:{n}") or self.assume.get("", "")
 
 
 @dataclass

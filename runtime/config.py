@@ -139,10 +139,12 @@ class Config(BaseModel):
             values[name] *= scale
         return Bounds(**values)
 
-    def policy(self, *, plan_only: bool = False, yes: bool = False, assume: str = "") -> Policy:
+    def policy(
+        self, *, plan_only: bool = False, yes: bool = False, assume: Mapping[str, str] | None = None
+    ) -> Policy:
         """What the person who starts or resumes a run has decided."""
         return Policy(
-            self.fuse, tuple(self.approve), yes, plan_only, assume, self.network, dict(self.operations)
+            self.fuse, tuple(self.approve), yes, plan_only, assume or {}, self.network, dict(self.operations)
         )
 
 

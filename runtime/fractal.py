@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from kernel.document import ENDED, Document, Meta, Note, Section
-from kernel.edits import survey
 from kernel.engine import Clock, Engine
 from kernel.errors import DocumentError, Exit, FractalError, UsageError
 from kernel.events import Event, Listener, now, silent
@@ -30,6 +28,7 @@ from runtime import config as settings_of
 from runtime.archive import put_away, undo
 from runtime.ladder import build, refuse_unknown_price
 from runtime.results import RunResult, RunSummary
+from runtime.resuming import assumed, go_back, raised
 
 CONTEXT_CHARS = 12_000
 """Of a context file or of piped data, what stands in §1; the whole is kept in artifacts/."""
@@ -106,12 +105,18 @@ class Fractal:
             return await self._drive(world, folder, clock, self.config.policy(plan_only=plan_only, yes=yes))
 
     async def resume(
-        self, run: str | None = None, *, assume: str = "", yes: bool = False, redo: bool = False
+        self,
+        run: str | None = None,
+        *,
+        assume: str | Sequence[str] = (),
+        yes: bool = False,
+        redo: bool = False,
     ) -> RunResult:
         """Go on with a run (the newest unfinished one when none is named).
 
         What a person changed in its documents is told first, by `stale` events, and what depends on it is
-        done again; `redo`: also what instructions that have changed since had led to.
+        done again; `redo`: also what instructions that have changed since had led to. `assume` says of steps
+        that may have happened `rerun` or `done`; of one step `3=done`, below the root `LOOP:3=done`.
         """
         run = self.find(run) if run else self._newest_unfinished()
         folder = self.workspace.runs / run
@@ -121,37 +126,15 @@ class Fractal:
             world, clock = self._world(run, folder, self.ladder, earlier)
             world.folder = self._folder_of(root)
             world.store.sweep()
-            world.policy = self.config.policy(assume=assume, yes=yes)
-            root = self._taken_up(world, root, redo)
+            policy = self.config.policy(assume=assumed(root_id(run), assume), yes=yes)
+            world.policy = policy
+            go_back(world, root, raised(root, self.config.bounds(), flags=self._flags()), redo=redo)
+            root = self._root_document(run)
             if root.ended:
                 return self._result(root, Waiting("nothing"))
             refuse_unknown_price(self.ladder, self.config.usd)
             self._emit_start(root)
-            return await self._drive(world, folder, clock, self.config.policy(assume=assume, yes=yes))
-
-    def _taken_up(self, world: World, root: Document, redo: bool) -> Document:
-        """The root as it goes on: after a larger limit was set, and after a person's edits were heeded."""
-        limits = self._limits(root)
-        if limits != root.meta.budget:
-            held = Held(world, world.store.load(root.meta.id))
-            held.meta(budget=limits)
-            if held.doc.meta.status == "exhausted":
-                held.meta(status="ready")
-            held.save()
-        for stale in survey(world, root.meta.id, redo=redo):
-            data = {"message": str(stale), **asdict(stale)}
-            self._listener(Event("stale", root.meta.run, data.pop("loop"), data=data))
-        return self._root_document(root.meta.run)
-
-    def _limits(self, root: Document) -> dict[str, Any]:
-        """The root's limits; of a run that reached one, or where a flag says so, raised to the settings'."""
-        limits, bounds = dict(root.meta.budget), self.config.bounds()
-        for name in ("calls", "tokens", "usd", "seconds"):
-            value = getattr(bounds, name)
-            raised = name in limits and (value is None or value > limits[name])
-            if raised and (root.meta.status == "exhausted" or self.sources[name] == "flag"):
-                limits[name] = value
-        return {name: value for name, value in limits.items() if value is not None}
+            return await self._drive(world, folder, clock, policy)
 
     def _folder_of(self, root: Document) -> Path:
         """Where the run's tools act; a run that was copied here from elsewhere goes on in this folder."""

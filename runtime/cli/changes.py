@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from kernel.document import Document, Step
+from kernel.markdown import render
+from kernel.store import FileStore
 
 
 def changed(documents: Sequence[Document]) -> list[str]:
@@ -36,6 +39,24 @@ def _files(documents: Sequence[Document]) -> Iterator[tuple[Step, dict[str, Any]
         for step in document.steps.values():
             for entry in step.evidence.get("touched", ()):
                 yield step, entry
+
+
+def edited(store: FileStore, loop_id: str) -> str:
+    """What a person changed in a document since the run left it, as a unified diff; "" where nothing."""
+    left = store.left(loop_id)
+    if left is None:
+        return ""
+    now = store.peek(loop_id)
+    since = {n: left.steps.get(n) for n in now.steps if not (n in left.steps and left.steps[n].over)}
+    steps = {n: since[n] if n in since else step for n, step in now.steps.items()}  # the run wrote on there
+    steps = {n: step for n, step in steps.items() if step is not None}
+    now = now.with_section(3, replace(now.section(3), steps=steps))
+    before, after = (render(each, left.meta.rev).decode("utf-8").splitlines() for each in (left, now))
+    return "\n".join(
+        difflib.unified_diff(
+            before, after, f"{loop_id}.md (as the run left it)", loop_id + ".md", lineterm=""
+        )
+    )
 
 
 def step_diffs(documents: Sequence[Document], run_folder: Path) -> list[str]:

@@ -243,19 +243,20 @@ def _figures(row: Mapping[str, Any]) -> list[str]:
 @click.command()
 @run_argument(required=False)
 def diff(run: str) -> None:
-    """Show which files a run changed, and how, from the evidence in its documents."""
-    from runtime.cli.changes import changed, recorded_diffs, step_diffs
+    """Show which files a run changed, and what a person has changed in its documents since it left them."""
+    from kernel.store import FileStore
+    from runtime.cli.changes import changed, edited, recorded_diffs, step_diffs
 
     fractal = opened()
     documents = fractal.documents(run)
     lines = changed(documents)
-    if not lines:
-        tell("no file was changed, as far as the documents tell")
-        return
+    store = FileStore(fractal.workspace.runs / fractal.find(run))
+    edits = [text for document in documents if (text := edited(store, document.meta.id))]
+    if not lines and not edits:
+        tell("no file was changed, as far as the documents tell, and no document by hand")
     for text in lines:
         click.echo(safe(text))
-    folder = fractal.workspace.runs / fractal.find(run)
-    for text in step_diffs(documents, folder) or recorded_diffs(documents):
+    for text in [*(step_diffs(documents, store.folder) or recorded_diffs(documents)), *edits]:
         click.echo()
         for each in safe(text).rstrip("\n").split("\n"):
             colour = {"+": "green", "-": "red", "@": "cyan"}.get(each[:1])

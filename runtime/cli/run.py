@@ -110,9 +110,10 @@ def run(
 @click.option("--all", "everything", is_flag=True, help="Go on with every unfinished run.")
 @click.option(
     "--assume",
-    type=click.Choice(["rerun", "done"]),
-    default=None,
-    help="What to think of a step that was interrupted and may have happened.",
+    "assume",
+    multiple=True,
+    metavar="rerun|done|STEP=…",
+    help="What to think of steps that may have happened, or of one: 3=done, LOOP:3=rerun.",
 )
 @click.option("--redo", is_flag=True, help="Do again what instructions led to that have changed since.")
 @click.option("-y", "--yes", is_flag=True, help="Approve every step beforehand.")
@@ -121,7 +122,7 @@ def run(
 def resume(
     run: str | None,
     everything: bool,
-    assume: str | None,
+    assume: tuple[str, ...],
     redo: bool,
     yes: bool,
     as_json: bool,
@@ -138,7 +139,7 @@ def resume(
     if everything and output:
         raise click.UsageError("-o takes the result of one run; leave out --all")
     _refuse_output(output)
-    options = {"assume": assume or "", "yes": yes, "redo": redo}
+    options = {"assume": assume, "yes": yes, "redo": redo}
 
     def go_on(name: str | None) -> int:
         session = Session(view(json=as_json, quiet=quiet), as_json)

@@ -1,0 +1,50 @@
+"""What `resume` does before a run goes on: larger limits, a person's edits, what is thought of open steps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from kernel.budget import Bounds
+from kernel.document import Document
+from kernel.edits import survey
+from kernel.errors import UsageError
+from kernel.events import Event
+from kernel.world import Held, World
+
+
+def assumed(root: str, words: str | Sequence[str]) -> dict[str, str]:
+    """What to think of steps that may have happened, by `LOOP:STEP`; "" means any. Raises `UsageError`."""
+    known: dict[str, str] = {}
+    for word in [words] if isinstance(words, str) and words else words:
+        hit = re.fullmatch(r"(?:(?:(\S+?)(?:\.md)?:)?(\d+)=)?(rerun|done)", word)
+        if not hit:
+            raise UsageError(f"--assume {word}: rerun or done, for one step such as 3=done or LOOP:3=rerun")
+        known[f"{hit[1] or root}:{hit[2]}" if hit[2] else ""] = hit[3]
+    return known
+
+
+def raised(root: Document, bounds: Bounds, *, flags: Container[str]) -> Mapping[str, Any]:
+    """The root's limits; of a run that reached one, or where a flag says so, raised to the settings'."""
+    limits = dict(root.meta.budget)
+    for name in ("calls", "tokens", "usd", "seconds"):
+        value = getattr(bounds, name)
+        more = name in limits and (value is None or value > limits[name])
+        if more and (root.meta.status == "exhausted" or name in flags):
+            limits[name] = value
+    return {name: value for name, value in limits.items() if value is not None}
+
+
+def go_back(world: World, root: Document, limits: Mapping[str, Any], *, redo: bool) -> None:
+    """Set the limits, set every loop back to where a person's edits make it go on, and tell each `stale`."""
+    if limits != root.meta.budget:
+        held = Held(world, world.store.load(root.meta.id))
+        held.meta(budget=limits)
+        if held.doc.meta.status == "exhausted":
+            held.meta(status="ready")
+        held.save()
+    for stale in survey(world, root.meta.id, redo=redo):
+        data = {"message": str(stale), **asdict(stale)}
+        world.listener(Event("stale", root.meta.run, data.pop("loop"), data=data))
