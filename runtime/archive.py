@@ -87,9 +87,10 @@ def put_away(
 
 def _time(text: str) -> datetime:
     try:
-        return datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         return datetime.now(UTC)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _put_away(state: Path, run: str) -> None:

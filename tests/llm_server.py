@@ -36,6 +36,7 @@ class Answer:
     delay: float = 0.0
     raw: bytes | None = None
     drop: bool = False  # close the connection without an answer
+    cut: bool = False  # close it in the middle of the answer
 
 
 class LlmServer:
@@ -117,7 +118,8 @@ class LlmServer:
                         self.send_header(name, value)
                     self.send_header("Content-Length", str(len(content)))
                     self.end_headers()
-                    self.wfile.write(content)
+                    self.wfile.write(content[: len(content) // 2] if answer.cut else content)
+                    self.close_connection = self.close_connection or answer.cut
                 except (BrokenPipeError, ConnectionResetError):
                     self.close_connection = True  # the client did not wait
 

@@ -1,0 +1,306 @@
+"""What a run leans on and does not hold in its hands: the model's server, commands it starts, the clock."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from llm_server import Answer, LlmServer
+from playing import ACCEPT, plan
+from processes import (
+    TASK,
+    came_to,
+    fractal,
+    inner_asked,
+    run_folder,
+    running,
+    script,
+    stopped_in_child,
+    undisturbed,
+    until,
+)
+
+from kernel.document import Document
+from kernel.errors import Exit, ProviderError
+from runtime.cli import cli
+from runtime.fractal import Fractal, shipped_system
+
+YEAR = 365 * 24 * 3600
+
+
+# ---- the model's server ----------------------------------------------------------------------------------
+
+STEP = {"tool": "write", "args": {"path": "a.txt", "content": "x"}}
+BAD: dict[str, Answer] = {
+    "dies in the middle of the answer": Answer(json.dumps(plan(STEP)), cut=True),
+    "closes the connection": Answer(drop=True),
+    "answers with no JSON": Answer(raw=b"<html>502 Bad Gateway</html>"),
+    "answers with bytes": Answer(raw=bytes(range(256))),
+    "answers with nothing": Answer(raw=b""),
+    "answers with no choice": Answer(raw=b'{"id": "1", "object": "chat.completion", "choices": []}'),
+    "answers with another form": Answer(raw=b'{"choices": "many"}'),
+    "hangs": Answer("{}", delay=3),
+}
+
+
+@pytest.mark.parametrize("fault", BAD)
+def test_a_model_server_that_fails_and_comes_back(
+    tmp_path: Path, llm_server: LlmServer, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("litellm")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
+    rung = {
+        "model": "openai/gpt-4o-mini",
+        "api_base": llm_server.url,
+        "timeout": 0.5,
+        "options": {"retries": 1, "backoff": 0.01},
+    }
+    here = Fractal(tmp_path, settings={"ladder": [rung], "sandbox": "off"})
+    llm_server.say(json.dumps(plan(STEP)))
+    llm_server.always(lambda body: BAD[fault])  # from CHECK on
+    with pytest.raises(ProviderError) as told:
+        asyncio.run(here.run("write a.txt"))
+    assert told.value.exit == Exit.PROVIDER
+    assert "openai/gpt-4o-mini" in str(told.value) and "failed 2 times" in str(told.value)
+    (summary,) = here.runs()
+    assert summary.status == "interrupted"
+    before = llm_server.count
+    llm_server.always(lambda body: Answer(json.dumps(ACCEPT)))
+    result = asyncio.run(here.resume())
+    assert (result.exit, result.output) == (Exit.ACCEPTED, "done")
+    assert llm_server.count == before + 1  # the plan is taken from the log
+    assert result.spent["calls"] <= llm_server.count
+
+
+# ---- commands --------------------------------------------------------------------------------------------
+
+STUBBORN = "trap '' TERM INT HUP; (sleep {s} & sleep {s} & wait) & echo > begun; sleep {s}; sleep {s}"
+
+
+@pytest.fixture
+def stubborn(tmp_path: Path) -> Callable[[], list[str]]:
+    """The processes of the command that are there; a number of its own tells them from all others."""
+    number = f"4{os.getpid()}.{abs(hash(str(tmp_path))) % 10**6:06d}"
+    (tmp_path / "number").write_text(number)
+
+    def left() -> list[str]:
+        found: list[str] = []
+        for each in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                words = each.read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if b"sleep" in words and number.encode() in words:
+                found.append(each.parent.name)
+        return found
+
+    return left
+
+
+def _stubborn_script(tmp_path: Path) -> str:
+    command = STUBBORN.format(s=(tmp_path / "number").read_text())
+    return (
+        f"scripted:{script(tmp_path / 'model.json', outer=[{'tool': 'bash', 'args': {'command': command}}])}"
+    )
+
+
+def _sandboxes() -> list[str]:
+    works = shutil.which("bwrap") and not subprocess.run(["bwrap", "--ro-bind", "/", "/", "true"]).returncode
+    return ["off", "bwrap"] if works else ["off"]
+
+
+def root_of(folder: Path) -> Document:
+    return Fractal(folder).document(run_folder(folder).name)
+
+
+@pytest.mark.parametrize("sandbox", _sandboxes())
+def test_a_command_that_will_not_end_is_ended_at_its_time(
+    tmp_path: Path, sandbox: str, stubborn: Callable[[], list[str]]
+) -> None:
+    work = tmp_path / "work"
+    own = work / ".fractal" / "system" / "kernel" / "bash.md"
+    own.parent.mkdir(parents=True)
+    (work / ".fractal" / "state").mkdir()
+    shipped = (shipped_system() / "kernel" / "bash.md").read_text()
+    assert "timeout: 120" in shipped
+    own.write_text(shipped.replace("timeout: 120", "timeout: 3"))
+    ran = fractal(work, "run", "--model", _stubborn_script(tmp_path), TASK, FRACTAL_SANDBOX=sandbox)
+    assert ran.returncode == Exit.ACCEPTED, ran.stderr
+    assert (work / "begun").exists()
+    step = root_of(work).steps[1]
+    assert step.state == "failed" and "[stopped after 1.5 s]" in str(step.result)
+    assert not stubborn()
+
+
+@pytest.mark.parametrize("sandbox", _sandboxes())
+@pytest.mark.parametrize("why", ["Ctrl-C", "Ctrl-C twice", "its time is up", "cancelled", "killed"])
+def test_a_command_that_will_not_end_ends_with_its_run(
+    tmp_path: Path, sandbox: str, stubborn: Callable[[], list[str]], why: str
+) -> None:
+    if why == "killed" and sandbox == "off":
+        pytest.skip("outside the sandbox nobody is left who could end it")
+    work = tmp_path / "work"
+    work.mkdir()
+    more = {"FRACTAL_SANDBOX": sandbox} | ({"FRACTAL_SECONDS": "1"} if why == "its time is up" else {})
+    with running(work, "run", "--model", _stubborn_script(tmp_path), TASK, **more) as process:
+        until(lambda: (work / "begun").exists() and len(stubborn()) >= 3)
+        if why.startswith("Ctrl-C"):
+            process.send_signal(signal.SIGINT)
+        if why == "Ctrl-C twice":
+            process.send_signal(signal.SIGINT)
+        if why == "killed":
+            process.kill()
+        if why == "cancelled":
+            assert fractal(work, "cancel", run_folder(work).name).returncode == 0
+        _, told = process.communicate(timeout=20)
+    until(lambda: not stubborn(), 5)
+    step = root_of(work).steps[1]
+    if why == "killed" or why.startswith("Ctrl-C"):
+        assert process.returncode == (Exit.INTERRUPTED if why.startswith("Ctrl-C") else -signal.SIGKILL), told
+        again = fractal(work, "resume", FRACTAL_SANDBOX=sandbox)
+        assert again.returncode == Exit.WAITING
+        assert "step 1 (bash) was interrupted and may have happened" in again.stderr
+    else:
+        assert process.returncode == (Exit.FAILED if why == "cancelled" else Exit.LIMIT), told
+        assert step.state == "unknown" and "stopped: the run was" in str(step.result)
+
+
+# ---- the clock -------------------------------------------------------------------------------------------
+
+SHIM = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+int clock_gettime(clockid_t which, struct timespec *now) {
+    static int (*real)(clockid_t, struct timespec *);
+    if (!real) real = dlsym(RTLD_NEXT, "clock_gettime");
+    int result = real(which, now);
+    if (which == CLOCK_REALTIME) {
+        long jump = 0;
+        FILE *file = fopen(getenv("CLOCK_JUMP"), "r");
+        if (file) { if (fscanf(file, "%ld", &jump) != 1) jump = 0; fclose(file); }
+        now->tv_sec += jump;
+    }
+    return result;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library that lets a process's wall clock jump when a file says so; what is monotonic stays so."""
+    if not shutil.which("cc"):
+        pytest.skip("no C compiler is here, so the clock of a process cannot be made to jump")
+    folder = tmp_path_factory.mktemp("shim")
+    (folder / "shim.c").write_text(SHIM)
+    words = ["cc", "-shared", "-fPIC", "-o", str(folder / "shim.so"), str(folder / "shim.c"), "-ldl"]
+    subprocess.run(words, check=True)
+    return folder / "shim.so"
+
+
+def _clock(shim: Path, folder: Path) -> tuple[Path, dict[str, str]]:
+    jump = folder / "jump"
+    return jump, {"LD_PRELOAD": str(shim), "CLOCK_JUMP": str(jump)}
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return undisturbed(tmp_path_factory.mktemp("calm") / "work")
+
+
+@pytest.mark.parametrize("seconds", [YEAR, -YEAR])
+def test_a_clock_that_jumps_in_mid_run_uses_up_no_time(
+    tmp_path: Path, shim: Path, calm: dict[str, Any], seconds: int
+) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    jump, clock = _clock(shim, tmp_path)
+    pause = 0.7
+    slow = script(tmp_path / "slow.json", slow="inner check", seconds=pause)
+    clock["FRACTAL_SECONDS"] = "10"
+    with running(work, "run", "--model", f"scripted:{slow}", TASK, **clock) as process:
+        until(lambda: inner_asked(work, 2))
+        jump.write_text(str(seconds))
+        out, told = process.communicate(timeout=20)
+    assert (process.returncode, out) == (Exit.ACCEPTED, "all done\n"), told
+    assert came_to(work) == calm
+    root = root_of(work)
+    apart = abs(int(root.meta.updated[:4]) - int(root.meta.created[:4]))
+    assert apart == 1  # the jump did happen
+    assert pause <= root.meta.spent["seconds"] < 10
+
+
+def test_a_clock_that_is_put_back_gives_no_time(tmp_path: Path, shim: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    jump, clock = _clock(shim, tmp_path)
+    slow = script(tmp_path / "slow.json", slow="inner check")
+    begun = time.monotonic()
+    clock["FRACTAL_SECONDS"] = "1"
+    with running(work, "run", "--model", f"scripted:{slow}", TASK, **clock) as process:
+        until(lambda: inner_asked(work, 2))
+        jump.write_text(str(-YEAR))
+        process.communicate(timeout=20)
+    assert process.returncode == Exit.LIMIT
+    assert time.monotonic() - begun < 10
+
+
+def test_a_clock_that_was_put_back_between_two_sessions(
+    tmp_path: Path, shim: Path, calm: dict[str, Any]
+) -> None:
+    work = tmp_path / "work"
+    folder = stopped_in_child(work)
+    jump, clock = _clock(shim, tmp_path)
+    jump.write_text(str(-YEAR))
+    model = f"scripted:{script(tmp_path / 'model.json')}"
+    again = fractal(work, "resume", "--model", model, **clock)
+    assert again.returncode == Exit.ACCEPTED, again.stderr
+    assert came_to(work) == calm
+    listed = fractal(work, "ls", **clock)
+    assert listed.returncode == 0 and folder.name in listed.stdout
+
+
+MOMENTS = [
+    "",
+    "yesterday",
+    "1970-01-01",
+    "9999-12-31T23:59:59.999Z",
+    "2020-02-30",
+    "٢",
+    "2020-01-01T00:00:00",
+]
+
+
+def test_times_that_make_no_sense_stop_no_command(tmp_path: Path, calm: dict[str, Any]) -> None:
+    work = tmp_path / "work"
+    folder = stopped_in_child(work)
+    for moment in MOMENTS:
+        for path in folder.glob("*.md"):
+            path.write_text(
+                re.sub("(?m)^(created|updated|deadline): .*", f'\\1: "{moment}"', path.read_text())
+            )
+        for words in (["ls"], ["tree", folder.name], ["show", folder.name], ["cost", folder.name], ["gc"]):
+            ran = CliRunner().invoke(cli, ["-C", str(work), *words])
+            assert ran.exit_code == 0, (moment, words, ran.output, ran.exception)
+    again = fractal(work, "resume", "--model", f"scripted:{script(tmp_path / 'model.json')}")
+    assert again.returncode == Exit.ACCEPTED, again.stderr
+    assert came_to(work) == calm
+    for moment in MOMENTS:
+        root = folder / f"system-{folder.name}.md"
+        root.write_text(re.sub("(?m)^(updated): .*", f'\\1: "{moment}"', root.read_text()))
+        for words in (["gc", "--dry-run"], ["undo", folder.name]):
+            ran = CliRunner().invoke(cli, ["-C", str(work), *words])
+            assert ran.exit_code == 0, (moment, words, ran.output, ran.exception)
