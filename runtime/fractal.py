@@ -10,10 +10,10 @@ from typing import Any
 
 from kernel.document import ENDED, Document, Meta, Note, Section
 from kernel.engine import Clock, Engine
-from kernel.errors import DocumentError, Exit, FractalError, UsageError
+from kernel.errors import DocumentError, FractalError, UsageError
 from kernel.events import Event, Listener, now, silent
 from kernel.evidence import cut
-from kernel.loop import Outcome, next_prompt, outcome
+from kernel.loop import next_prompt
 from kernel.markdown import parse
 from kernel.prompt import Prompt
 from kernel.replies import ReplyLog
@@ -27,7 +27,7 @@ from kernel.world import Held, Policy, World
 from runtime import config as settings_of
 from runtime.archive import put_away, undo
 from runtime.ladder import build, refuse_unknown_price
-from runtime.results import RunResult, RunSummary
+from runtime.results import RunResult, RunSummary, result_of
 from runtime.resuming import assumed, go_back, raised
 
 CONTEXT_CHARS = 12_000
@@ -131,7 +131,7 @@ class Fractal:
             go_back(world, root, raised(root, self.config.bounds(), flags=self._flags()), redo=redo)
             root = self._root_document(run)
             if root.ended:
-                return self._result(root, Waiting("nothing"))
+                return result_of(root, self.path(root.meta.id), Waiting("nothing"))
             refuse_unknown_price(self.ladder, self.config.usd)
             self._emit_start(root)
             return await self._drive(world, folder, clock, policy)
@@ -167,7 +167,7 @@ class Fractal:
             world.stopping = ""
             got = await engine.drive()
             root = world.store.load(root_id(world.run))
-            result = self._result(root, got)
+            result = result_of(root, self.path(root.meta.id), got)
             asked = root.note(1, "question")
             if result.waiting == "person" and self._person and asked and asked.text == result.question:
                 with clock.patient():
@@ -249,37 +249,6 @@ class Fractal:
             "rungs": [r.name for r in self.ladder],
         }
         self._listener(Event("run_started", root.meta.run, root.meta.id, data=data))
-
-    def _result(self, root: Document, got: Outcome | Waiting) -> RunResult:
-        path = self.workspace.runs / root.meta.run / f"{root.meta.id}.md"
-        meta = root.meta
-        if isinstance(got, Outcome) and got.status == "interrupted":
-            return RunResult(meta.run, meta.id, "interrupted", Exit.INTERRUPTED, path, spent=meta.spent)
-        if root.ended:
-            end = outcome(root)
-            output = end.result or end.partial
-            return RunResult(
-                meta.run,
-                meta.id,
-                meta.status,
-                end.exit,
-                path,
-                output,
-                end.error,
-                end.question,
-                spent=meta.spent,
-            )
-        waiting = got if isinstance(got, Waiting) else Waiting("children")
-        return RunResult(
-            meta.run,
-            meta.id,
-            "waiting",
-            Exit.WAITING,
-            path,
-            question=waiting.question,
-            waiting=waiting.on,
-            spent=meta.spent,
-        )
 
     # ---- a person's part ----
 

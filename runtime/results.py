@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kernel.document import Document
 from kernel.errors import Exit
+from kernel.loop import Outcome, outcome
+from kernel.steps import Waiting
 
 
 @dataclass(frozen=True)
@@ -38,3 +41,26 @@ class RunSummary:
     updated: str
     spent: Mapping[str, Any]
     folder: str
+
+
+def result_of(root: Document, path: Path, got: Outcome | Waiting) -> RunResult:
+    """What a session with a run came to: `got` of the engine, the rest of the root's document."""
+    meta = root.meta
+    if isinstance(got, Outcome) and got.status == "interrupted":
+        return RunResult(meta.run, meta.id, "interrupted", Exit.INTERRUPTED, path, spent=meta.spent)
+    if root.ended:
+        end = outcome(root)
+        output = end.result or end.partial
+        texts = (output, end.error, end.question)
+        return RunResult(meta.run, meta.id, meta.status, end.exit, path, *texts, spent=meta.spent)
+    waiting = got if isinstance(got, Waiting) else Waiting("children")
+    return RunResult(
+        meta.run,
+        meta.id,
+        "waiting",
+        Exit.WAITING,
+        path,
+        question=waiting.question,
+        waiting=waiting.on,
+        spent=meta.spent,
+    )

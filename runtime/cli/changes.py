@@ -47,16 +47,16 @@ def edited(store: FileStore, loop_id: str) -> str:
     if left is None:
         return ""
     now = store.peek(loop_id)
-    since = {n: left.steps.get(n) for n in now.steps if not (n in left.steps and left.steps[n].over)}
-    steps = {n: since[n] if n in since else step for n, step in now.steps.items()}  # the run wrote on there
-    steps = {n: step for n, step in steps.items() if step is not None}
+    steps = dict(left.steps)
+    for n in left.steps:
+        if n not in now.steps:
+            del steps[n]
+        elif left.steps[n].over:  # on an open one the run itself has gone on writing
+            steps[n] = now.steps[n]
     now = now.with_section(3, replace(now.section(3), steps=steps))
     before, after = (render(each, left.meta.rev).decode("utf-8").splitlines() for each in (left, now))
-    return "\n".join(
-        difflib.unified_diff(
-            before, after, f"{loop_id}.md (as the run left it)", loop_id + ".md", lineterm=""
-        )
-    )
+    names = f"{loop_id}.md (as the run left it)", f"{loop_id}.md"
+    return "\n".join(difflib.unified_diff(before, after, *names, lineterm=""))
 
 
 def step_diffs(documents: Sequence[Document], run_folder: Path) -> list[str]:
