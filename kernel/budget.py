@@ -134,10 +134,13 @@ class Ledger:
     def share(self, step: int, children: int, asks: int = 0) -> Amount:
         """Give the child at `step` its part of what is free, when `children` are still to be started.
 
-        Of tokens and money one part more is made: it stays for this loop's own CHECK.
+        Of tokens and money one part more is made: it stays for this loop's own CHECK. Of calls this loop
+        keeps one for each of its `asks`, and where there are plenty two more, for a reply of the wrong form
+        and for a call that is lost when the process dies.
         """
         free = self.free - FOR_CHECK
-        calls = max(free.calls - asks, min(free.calls, children))  # own steps that are still to be asked for
+        kept = max(asks, min(3 * asks, free.calls // 4))
+        calls = max(free.calls - kept, min(free.calls, children))
         part = Amount(calls // children, free.tokens // (children + 1), free.usd / (children + 1))
         if part.calls < 1 or part.tokens < 1:
             raise LimitReached(f"the budget is used up: {_shortage(free, Amount(children, children))}")

@@ -15,7 +15,7 @@ from kernel.budget import Amount
 from kernel.children import child_document, ended_child, share_of, spent_below, traces
 from kernel.document import STEP_ENDED, Step
 from kernel.errors import DocumentError, FractalError, LimitReached, OperationFailed, ReplyError
-from kernel.operate import adopted, looked_at, operate, prepare, sweep_after
+from kernel.operate import adopted, looked_at, operate, prepare, put_back, sweep_after
 from kernel.phases import Action, Typed, gate_shell, references
 from kernel.references import substitute
 from kernel.responder import Waits
@@ -313,6 +313,9 @@ class Doing:
             return None
         sweep_after(self.held, step)
         seen = looked_at(self.held, step)
+        if seen == "half":
+            put_back(self.held, step)
+            seen = "not done"
         assume = self.held.world.policy.assume
         if tool.repeatable(step.args or {}) or seen == "not done" or (not seen and assume == "rerun"):
             self.able.append(step.n)
