@@ -135,12 +135,15 @@ class Ledger:
     def share(self, step: int, children: int, asks: int = 0, already: Amount = NOTHING) -> Amount:
         """Give the child at `step` its part of what is free, when `children` are still to be started.
 
-        Of tokens and money one part more is made: it stays for this loop's own CHECK. What a child that goes
-        on has spent `already` is in its share on top.
+        Of tokens and money one part more is made: it stays for this loop's own CHECK. Of calls this loop
+        keeps one for each of its `asks`, and where there are plenty two more, for a reply of the wrong form
+        and for a call that is lost when the process dies. What a child
+        that goes on has spent `already` is in its share on top.
         """
         self.shares[step] = already
         free = self.free - FOR_CHECK
-        calls = max(free.calls - asks, min(free.calls, children))  # own steps that are still to be asked for
+        kept = max(asks, min(3 * asks, free.calls // 4))
+        calls = max(free.calls - kept, min(free.calls, children))
         part = Amount(calls // children, free.tokens // (children + 1), free.usd / (children + 1))
         if part.calls < 1 or part.tokens < 1:
             self.settle(step, already)

@@ -10,8 +10,8 @@ import errno
 import os
 import re
 import secrets
+import shutil
 import stat
-import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -114,20 +114,18 @@ def beside(path: Path) -> Path:
     return path.with_name(f".{path.name[:40]}.{secrets.token_hex(4)}.tmp")
 
 
-def sweep(folder: Path, name: str = "", older: float = 0.0) -> None:
-    """Remove the temporary files that a dead process left in a folder (of one file there, when it is named).
+def sweep(folder: Path, name: str = "") -> None:
+    """Remove what a dead process left half-written in a folder (of one name there, when it is given).
 
-    Only where no other process writes; or those `older` than so many seconds.
+    Only where no other process writes, or one that tries again when its temporary file is gone.
     """
     with suppress(OSError):
         for entry in os.scandir(folder):
-            if (
-                _TEMPORARY.fullmatch(entry.name)
-                and entry.name.startswith(f".{name[:40]}." if name else ".")
-                and entry.is_file(follow_symlinks=False)
-                and (not older or entry.stat().st_mtime < time.time() - older)
-            ):
-                os.unlink(entry.path)  # noqa: PTH108
+            if _TEMPORARY.fullmatch(entry.name) and entry.name.startswith(f".{name[:40]}." if name else "."):
+                if entry.is_file(follow_symlinks=False):
+                    os.unlink(entry.path)  # noqa: PTH108
+                elif name and entry.is_dir(follow_symlinks=False):
+                    shutil.rmtree(entry.path)
 
 
 def signature(path: Path | int) -> tuple[int, int, int]:

@@ -67,15 +67,12 @@ def enclosed(
     """
     if folder == Path("/"):
         raise OperationFailed("a command cannot have the whole file system as its folder; choose a folder")
-    guarded = [folder / name for name in PROTECTED] + [path for path in protected if folder in path.parents]
     if any(path == folder or path in folder.parents for path in protected):
         read_only = True
-    if _under(home(), [folder]):
-        guarded += [home() / name for name in STARTUP]
     enclosure = Enclosure()
     with ExitStack() as stack:
         bound: list[Path] = []
-        for path in dict.fromkeys(guarded) if not read_only else ():
+        for path in _guarded(folder, protected) if not read_only else ():
             if _stands(path) or (_hideable(path) and stack.enter_context(_held(path))):
                 bound.append(path)
             else:
@@ -94,6 +91,22 @@ def enclosed(
         ]
         enclosure.arguments += ["--die-with-parent", "--new-session", "--cap-drop", "ALL"]
         yield enclosure
+
+
+def _guarded(folder: Path, protected: Sequence[Path]) -> list[Path]:
+    """The paths in and below `folder` that a command may not write, whether they exist or not."""
+    guarded = [folder / name for name in PROTECTED] + [path for path in protected if folder in path.parents]
+    if _under(home(), [folder]):
+        guarded += [home() / name for name in STARTUP]
+    return list(dict.fromkeys(guarded))
+
+
+def clear(folder: Path, protected: Sequence[Path]) -> None:
+    """Remove the empty folders that a command whose supervisor died has left in `folder` (resolved)."""
+    for path in _guarded(folder, protected):
+        if path.is_dir() and not path.is_symlink() and not _stands(path):
+            with _held(path):
+                pass  # the last one to leave removes it
 
 
 def _seen(folder: Path, read_only: bool, network: bool, environ: Mapping[str, str]) -> Iterator[str]:

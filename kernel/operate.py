@@ -8,12 +8,15 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from kernel import disk
 from kernel.document import Document, Meta, Note, Section, Step
+from kernel.enclosure import clear
 from kernel.errors import FractalError, OperationFailed
 from kernel.events import now
 from kernel.evidence import cut
@@ -178,6 +181,15 @@ def adopted(held: Held, step: Step) -> Step | None:
     )
 
 
+def sweep_after(held: Held, step: Step) -> None:
+    """Remove what an interrupted call left: half-written files beside its own, folders of the sandbox."""
+    folder = held.world.folder.resolve()
+    clear(folder, held.world.protected)
+    files = [Path(os.path.normpath(folder / each["path"])) for each in step.evidence.get("touched", [])]
+    for path in {each for file in files for each in (file, *file.parents) if folder in each.parents}:
+        disk.sweep(path.parent, path.name)
+
+
 def recovered(held: Held, step: Step) -> Step | str:
     """What became of a call that an earlier process had begun: its ended step.
 
@@ -186,10 +198,11 @@ def recovered(held: Held, step: Step) -> Step | str:
     tool = held.world.catalogue.get(step.tool)
     if ended := adopted(held, step):
         return ended
-    for each in step.evidence.get("touched", []):  # what it left half-written
-        path = held.world.folder / each["path"]
-        disk.sweep(path.parent, path.name)
+    sweep_after(held, step)
     seen = looked_at(held, step)
+    if seen == "half":
+        put_back(held, step)
+        seen = "not done"
     assume = held.world.policy.assumed(held.id, step.n)
     if tool.repeatable(step.args or {}) or seen == "not done" or (not seen and assume == "rerun"):
         return step
@@ -208,15 +221,32 @@ def how_to_say(held: Held, step: Step) -> str:
 
 
 def looked_at(held: Held, step: Step) -> str:
-    """Whether an interrupted call happened, by its files' hashes: `done`, `not done`, or "" (unknown)."""
+    """Whether an interrupted call happened, by its files' hashes: `done`, `not done`, "" (unknown).
+
+    `half`: some of its files are as it leaves them, the others as they were, and those can be had back.
+    """
     files = step.evidence.get("touched", [])
     if not files:
         return ""
     present = [file_hash(held.world.folder / each["path"]) for each in files]
     if all(now_ == each["before"] for now_, each in zip(present, files, strict=True)):
         return "not done"
-    if all(
-        each["after"] is not None and now_ == each["after"] for now_, each in zip(present, files, strict=True)
-    ):
+    changed = [each for now_, each in zip(present, files, strict=True) if now_ != each["before"]]
+    after = [each["after"] for each in files]
+    if present == after:
         return "done"
-    return ""
+    pairs = zip(present, files, strict=True)
+    halves = all(now_ in (each["before"], each["after"]) for now_, each in pairs)
+    return "half" if halves and all("kept" in each or not each["before"] for each in changed) else ""
+
+
+def put_back(held: Held, step: Step) -> None:
+    """Undo the half of an interrupted call that happened, so that it can be made anew."""
+    for each in step.evidence.get("touched", []):
+        path = held.world.folder / each["path"]
+        if file_hash(path) == each["before"]:
+            continue
+        if each["before"]:
+            disk.put(path, (held.world.artifacts.parent / each["kept"]).read_bytes())
+        else:
+            path.unlink()

@@ -138,10 +138,14 @@ class FileStore:
 
     def sweep(self) -> None:
         """Remove what a dead process left half-written; only the run's one writer may."""
-        artifacts = self.folder / "artifacts"
-        for folder in (self.folder, artifacts, artifacts / "kept", artifacts / "left"):
-            disk.sweep(folder)
-        disk.sweep(self.folder / "inbox", older=60)
+        for name in (
+            "",
+            "artifacts",
+            "artifacts/kept",
+            "artifacts/left",
+            "inbox",
+        ):  # who just writes a message tries again
+            disk.sweep(self.folder / name)
 
     def load(self, loop_id: str) -> Document:
         """Read a document as its one writer: a torn tail is put aside in `artifacts/` and cut off."""

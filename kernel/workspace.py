@@ -16,6 +16,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -85,9 +86,10 @@ class Workspace:
     def make(self) -> None:
         """Create what is missing; `state/` is readable by its owner only."""
         try:
-            if self.root.name == ".fractal" and not self.root.exists():
-                self.root.mkdir(parents=True)
-                (self.root / ".gitignore").write_text("*\n", "utf-8")
+            if self.root.name == ".fractal" and not self.state.exists():
+                if not (self.root / ".gitignore").exists():
+                    disk.put(self.root / ".gitignore", b"*\n")
+                disk.sweep(self.root, ".gitignore")
             self.state.mkdir(parents=True, exist_ok=True)
             self.state.chmod(0o700)
             self.runs.mkdir(exist_ok=True)
@@ -97,6 +99,7 @@ class Workspace:
     def new_run(self) -> str:
         """Claim the id of a new run by exclusive creation of its folder."""
         self.make()
+        _remove_stillborn(self.runs)
         while True:
             run = "".join(secrets.choice(_ALPHABET) for _ in range(6))
             try:
@@ -129,6 +132,28 @@ class Workspace:
         """Runs that have documents, but not the root's."""
         folders = {path.parent.name for path in self.runs.glob("*/*.md")}
         return sorted(folders.difference(self.run_ids()))
+
+
+@cache
+def _remove_stillborn(runs: Path) -> None:
+    """Remove what is left of runs whose process died before it had written a document; once a process."""
+    for folder in runs.iterdir():
+        with suppress(OSError, FractalError):
+            left = {each.name for each in folder.iterdir() if each.name[0] != "."}
+            if "lock" in left and left <= {"lock", "artifacts"} and not _lives(folder / "lock"):
+                with run_lock(folder):
+                    shutil.rmtree(folder)
+
+
+def _lives(lock: Path) -> bool:
+    """Whether the process that a lock names is there, or may be."""
+    try:
+        os.kill(int(lock.read_text("ascii")), 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, ValueError):
+        return True  # another user's, or its process has not said yet who it is
+    return True
 
 
 def _born(folder: Path) -> float:
@@ -219,6 +244,7 @@ def drop(folder: Path, kind: str, **values: Any) -> Path:
         inbox.mkdir(exist_ok=True)
     number = max((int(each.name[:4]) for each in inbox.glob("[0-9][0-9][0-9][0-9]-*")), default=-1) + 1
     raw = json.dumps({"kind": kind, **values}).encode()
+    swept = 0
     while True:
         path = inbox / f"{number:04d}-{kind}.json"
         with disk.of_the_state(path):
@@ -227,6 +253,10 @@ def drop(folder: Path, kind: str, **values: Any) -> Path:
                 return path
             except FileExistsError:
                 number += 1
+            except FileNotFoundError:  # a run that begins just now has swept the half-written message away
+                swept += 1
+                if swept > 3:
+                    raise
 
 
 def messages(folder: Path, kinds: Sequence[str]) -> Iterator[tuple[Path, Mapping[str, Any]]]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kernel import disk
 from kernel.errors import OperationFailed
 from kernel.operations import OperationContext, Result, Touch, file_hash, operation
 from runtime.operations.texts import trouble
@@ -62,15 +63,32 @@ def copy(ctx: OperationContext, **args: Any) -> Result:
     way = _way(ctx, args["from"], args["to"], moving=False)
     names = relative(ctx, way.source), relative(ctx, way.target)
     count = len(_files(ctx, way.source))
-    if way.source.is_dir():
-        _carry_out(lambda: shutil.copytree(way.source, way.target, symlinks=True), way, names[0])
-    else:
-        _carry_out(lambda: shutil.copy2(way.source, way.target), way, names[0])
+    _carry_out(lambda: _copy(way.source, way.target), way, names[0])
     several = f" ({count} files)" if way.source.is_dir() else ""
     return Result(
         f"copied {names[0]} to {names[1]}{several}",
         evidence={"from": names[0], "to": names[1], "files": count},
     )
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy beside the target and then into its place, so that a process that dies leaves no half of it."""
+    made = disk.beside(target)
+    try:
+        if source.is_dir():
+            shutil.copytree(source, made, symlinks=True, copy_function=_copy_file)
+        else:
+            _copy_file(source, made)
+        made.rename(target)
+    except BaseException:
+        shutil.rmtree(made) if made.is_dir() else made.unlink(missing_ok=True)
+        raise
+    disk.settle(target.parent)
+
+
+def _copy_file(source: str | Path, target: str | Path) -> None:
+    shutil.copy2(source, target)
+    disk.settle(Path(target))
 
 
 def _prepare_remove(ctx: OperationContext, path: str) -> tuple[Touch, ...]:

@@ -109,7 +109,7 @@ def interrupted(folder: Path, work: Path) -> dict[str, str]:
                 continue
             mark = _MARK.search(str((step.args or {}).get("command", "")))
             if step.tool == "bash":
-                ran = mark is not None and (work / mark[2]).exists()
+                ran = mark is not None and (work / mark[2]).is_file() and bool((work / mark[2]).read_bytes())
                 found[f"{loop_id} step {step.n} bash"] = "done" if ran else "rerun"
             else:
                 found[f"{loop_id} step {step.n} {step.tool}"] = ""

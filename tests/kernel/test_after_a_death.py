@@ -1,0 +1,196 @@
+"""What a process that died leaves behind, and what the next one makes of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playing import ACCEPT, Played, plan
+
+from kernel.document import Document
+from kernel.enclosure import clear, enclosed
+from kernel.errors import Exit
+from kernel.operations import OperationContext
+from kernel.responder import Ask
+from kernel.sandbox import Sandbox
+from kernel.store import FileStore, Save
+from kernel.workspace import Workspace, drop, messages, run_lock
+from runtime.bench.crash import faults
+from runtime.fractal import shipped_system
+from runtime.operations.placing import copy
+
+Play = Callable[..., Played]
+
+
+def workspace(folder: Path) -> Workspace:
+    return Workspace.find(folder, shipped_system())
+
+
+def dies(act: Callable[[], object], at: int, where: str) -> bool:
+    """Let a fork of this process act and die at its `at`th call that changes files; False: it had fewer."""
+    child = os.fork()
+    if not child:
+        try:
+            faults.install()
+            faults.arm(at, where, os.open(os.devnull, os.O_WRONLY), every=False)
+            act()
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status) == faults.EXIT
+
+
+def at_each_call(act: Callable[[], object], check: Callable[[], None]) -> int:
+    """Die before, half-way and after each call, and look each time; returns how many calls there are."""
+    for where in ("before", "half", "after"):
+        at = 0
+        while dies(act, at + 1, where):
+            at += 1
+            check()
+        check()
+        assert at, "the act changed no file"
+    return at
+
+
+def test_the_workspace_of_a_process_that_died_is_made_whole(tmp_path: Path) -> None:
+    def check() -> None:
+        workspace(tmp_path).make()
+        assert sorted(each.name for each in (tmp_path / ".fractal").iterdir()) == [".gitignore", "state"]
+        assert (tmp_path / ".fractal" / ".gitignore").read_text() == "*\n"
+        for name in ("state/runs", "state"):
+            (tmp_path / ".fractal" / name).rmdir()
+        (tmp_path / ".fractal" / ".gitignore").unlink()
+        (tmp_path / ".fractal").rmdir()
+
+    assert at_each_call(lambda: workspace(tmp_path).make(), check) > 5
+
+
+def test_a_run_that_died_before_its_first_document_does_not_stay(tmp_path: Path) -> None:
+    hold = (
+        "import sys, time; from pathlib import Path; from kernel.workspace import run_lock\n"
+        "with run_lock(Path(sys.argv[1])):\n"
+        "    Path(sys.argv[1], '.system-dead22.md.0123abcd.tmp').write_text('half'); print(flush=True)\n"
+        "    time.sleep(60)"
+    )
+    runs = workspace(tmp_path).runs
+    for name in ("dead22", "live22", "new222"):
+        (runs / name).mkdir(parents=True)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", hold, str(runs / "dead22")], stdout=subprocess.PIPE, cwd=Path.cwd()
+    )
+    assert holder.stdout
+    holder.stdout.readline()
+    holder.send_signal(signal.SIGKILL)
+    holder.communicate()
+    with run_lock(runs / "live22"):
+        run = workspace(tmp_path).new_run()
+    assert sorted(each.name for each in runs.iterdir()) == sorted(["live22", "new222", run])
+
+
+def test_a_message_that_was_half_written_does_not_stay_and_disturbs_none(tmp_path: Path) -> None:
+    def check() -> None:
+        FileStore(tmp_path).sweep()
+        kept = list(messages(tmp_path, ("answer",)))
+        assert sorted((tmp_path / "inbox").glob(".*")) == []
+        assert all(message == {"kind": "answer", "text": "yes"} for _, message in kept)
+        for path, _ in kept:
+            path.unlink()
+
+    assert at_each_call(lambda: drop(tmp_path, "answer", text="yes"), check) > 4
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_a_copy_is_there_whole_or_not_at_all(tmp_path: Path, folder: bool) -> None:
+    source = tmp_path / "a"
+    if folder:
+        (source / "inner").mkdir(parents=True)
+    text = "a text of some length\n" * 100
+    (source / "inner" / "x" if folder else source).write_text(text)
+    context = OperationContext(tmp_path, Sandbox(mode="off"))
+
+    def check() -> None:
+        target = tmp_path / "b"
+        if target.exists():
+            assert (target / "inner" / "x" if folder else target).read_text() == text
+            shutil.rmtree(target) if folder else target.unlink()
+
+    assert at_each_call(lambda: copy(context, **{"from": "a", "to": "b"}), check) > 5
+
+
+def test_a_change_of_several_files_that_was_made_half_is_made_whole(play: Play, tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    names = ("a.txt", "b.txt")
+    for name in names:
+        (work / name).write_text("old")
+    change = {"path": ".", "old": "old", "new": "not so old", "glob": "*.txt"}
+    answers = lambda ask: ACCEPT if ask.phase == "check" else plan({"tool": "replace", "args": change})  # noqa: E731
+    played = play(answers)
+    _rewind(played, 1)
+    (work / "b.txt").write_text("old")  # it died between the two
+    again = play(answers, resume=played.result.run)
+    assert again.result.exit == Exit.ACCEPTED
+    assert [(work / name).read_text() for name in names] == ["not so old", "not so old"]
+
+
+def test_a_half_made_change_that_somebody_went_on_with_is_asked_about(play: Play, tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    for name in ("a.txt", "b.txt"):
+        (work / name).write_text("old")
+    change = {"path": ".", "old": "old", "new": "new", "glob": "*.txt"}
+    answers = lambda ask: ACCEPT if ask.phase == "check" else plan({"tool": "replace", "args": change})  # noqa: E731
+    played = play(answers)
+    _rewind(played, 1)
+    (work / "b.txt").write_text("a person's own")
+    again = play(answers, resume=played.result.run)
+    assert again.result.exit == Exit.WAITING
+    assert (work / "a.txt").read_text() == "new" and (work / "b.txt").read_text() == "a person's own"
+
+
+def _rewind(played: Played, n: int) -> None:
+    """Put a run back to where step `n` was begun and its result not yet written."""
+    store = FileStore(played.folder)
+    document = store.load(played.result.id)
+    old = document.steps[n]
+    sections = {number: section for number, section in document.sections.items() if number < 3}
+    back = Document(document.meta, sections).having(phase="do", status="running")
+    store.commit([Save(back.with_step(replace(old, state="running", result=None, link="")))])
+    (played.folder / old.link).unlink()
+
+
+def test_a_step_can_be_asked_for_again_while_children_hold_their_shares(play: Play) -> None:
+    def answer(ask: Ask) -> Any:
+        if ask.document.meta.depth:
+            return ACCEPT if ask.phase == "check" else plan({"tool": "list", "args": {}})
+        if ask.phase == "do":
+            return (
+                "I would rather not."
+                if not ask.turn
+                else {"tool": "write", "args": {"path": "a", "content": "b"}}
+            )
+        asked = {"tool": "write", "what": "write b into a", "needs": []}
+        return ACCEPT if ask.phase == "check" else plan({"subtask": "a", "needs": []}, asked)
+
+    played = play(answer)
+    assert played.result.exit == Exit.ACCEPTED, played.result.reason
+    assert played.root.steps[2].state == "done"
+
+
+def test_the_sandboxs_empty_folders_do_not_stay_but_what_is_real_does(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir(0o1700)
+    clear(tmp_path, ())
+    assert not list(tmp_path.iterdir())
+    with enclosed(tmp_path, (), read_only=False, network=False, environ={}):
+        assert (tmp_path / ".git").is_dir()
+        clear(tmp_path, ())
+        assert (tmp_path / ".git").is_dir()  # another process needs it
+    (tmp_path / ".git").mkdir()
+    clear(tmp_path, ())
+    assert (tmp_path / ".git").is_dir()
