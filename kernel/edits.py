@@ -268,7 +268,7 @@ def _do_again(held: Held, stale: set[int]) -> None:
             held.put(
                 replace(step, state="running", result=None)
             )  # it may have happened: that is looked at first
-        elif step.state in ("struck", "unknown"):
+        elif step.state in ("struck", "unknown") or (step.state == "failed" and n in stale):
             held.put(replace(held.doc.planned[n], evidence=keeping.cost_before(step)))
         else:
             held.put(keeping.stale(step))

@@ -13,7 +13,7 @@ from typing import Any
 from kernel.children import below
 from kernel.document import Step
 from kernel.errors import DocumentError, OperationFailed
-from kernel.operate import adopted, how_to_say, operation_id
+from kernel.operate import adopted, how_to_say, operation_id, taken_back
 from kernel.phases import references
 from kernel.references import substitute
 from kernel.text import fingerprint
@@ -167,13 +167,13 @@ def went_before(held: Held, step: Step, again: Step | None, repeatable: bool) ->
 
 def _once_more(held: Held, step: Step, again: Step, repeatable: bool) -> Step | str | None:
     why = why_stale(held, step.n) if again.state == "stale" else ""  # a person's own word needs no asking
-    if why and not repeatable:
+    if not repeatable:
         assume = held.world.policy.assumed(held.id, step.n)
-        if assume == "done":
+        if why and assume == "done":
             kept = {key: value for key, value in again.evidence.items() if key != "was"}
             kept |= made_from(held, step.n)
             return replace(again, state=again.evidence["was"], args=step.args, what=step.what, evidence=kept)
-        if assume != "rerun":
+        if not taken_back(held, again) and why and assume != "rerun":
             return _question(held, step, f"is done already, and {why}")
     _retire(held, again.link.removesuffix(".md"))
     return None

@@ -240,8 +240,18 @@ def looked_at(held: Held, step: Step) -> str:
     return "half" if halves and all("kept" in each or not each["before"] for each in changed) else ""
 
 
+def taken_back(held: Held, step: Step) -> bool:
+    """Whether what a call did to files could be undone, or was: they stand as they did before it."""
+    files = step.evidence.get("touched", [])
+    seen = looked_at(held, step)
+    if seen == "half" or (seen == "done" and all("kept" in each or not each["before"] for each in files)):
+        put_back(held, step)
+        return True
+    return seen == "not done"
+
+
 def put_back(held: Held, step: Step) -> None:
-    """Undo the half of an interrupted call that happened, so that it can be made anew."""
+    """Undo what a call did to the files that are as it leaves them, so that it can be made anew."""
     for each in step.evidence.get("touched", []):
         path = held.world.folder / each["path"]
         if file_hash(path) == each["before"]:

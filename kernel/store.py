@@ -138,13 +138,8 @@ class FileStore:
 
     def sweep(self) -> None:
         """Remove what a dead process left half-written; only the run's one writer may."""
-        for name in (
-            "",
-            "artifacts",
-            "artifacts/kept",
-            "artifacts/left",
-            "inbox",
-        ):  # who just writes a message tries again
+        # who is just writing a message into the inbox tries again
+        for name in ("", "artifacts", "artifacts/kept", "artifacts/left", "inbox"):
             disk.sweep(self.folder / name)
 
     def load(self, loop_id: str) -> Document:
