@@ -20,7 +20,8 @@ from runtime.bench.crash.trial import FAULTS, Death, Goal, Nursery, Outcome, Poi
 WORKERS = 2
 HALVED = frozenset({"write", "pwrite", "sendfile"})
 """Calls that may be cut off half-way."""
-KILLS, QUICK_KILLS, QUICK_POINTS, AGAIN_EVERY = 300, 24, 72, 10
+KILLS, QUICK_KILLS, QUICK_POINTS = 300, 30, 72
+AGAIN_EVERY, FRESH_EVERY = 10, 30
 Told = Callable[[int, int, Outcome], None]
 
 
@@ -69,8 +70,11 @@ class Tally:
         }
 
 
-def points_of(goal: Goal, rng: random.Random, kills: int, most: int | None) -> list[Point]:
-    """The points to try: every call before, half-way and after; or `most` of them, spread over the kinds."""
+def points_of(goal: Goal, fresh: Goal, rng: random.Random, kills: int, most: int | None) -> list[Point]:
+    """The points to try: every call before, half-way and after; or `most` of them, spread over the kinds.
+
+    `fresh` is the undisturbed run in new interpreters, which takes longer.
+    """
     every = [
         (stage, label.partition(" ")[0], Death(at, where))
         for stage, labels in goal.calls.items()
@@ -92,6 +96,10 @@ def points_of(goal: Goal, rng: random.Random, kills: int, most: int | None) -> l
         stage = stages[0] if moment < goal.seconds[stages[0]] else stages[1]
         moment -= 0.0 if stage == stages[0] else goal.seconds[stages[0]]
         points.append(Point(f"kill-{number}", stage, Death(kill=max(moment, 0.001))))
+    for number in range(kills // FRESH_EVERY):
+        stage = rng.choice(stages)
+        moment = rng.uniform(0.1, fresh.seconds[stage])
+        points.append(Point(f"fresh-{number}", stage, Death(kill=moment), fresh=True))
     return points
 
 
@@ -130,12 +138,13 @@ def campaign(
         for nursery in nurseries:
             stack.callback(nursery.close)
         imports = base / "imports"
-        Trial(nurseries[0], server, "first", sandbox).undisturbed(imports)
+        Trial(nurseries[0], server, "first", sandbox).undisturbed(imports=str(imports))
+        fresh = Trial(nurseries[0], server, "fresh", sandbox).undisturbed(fresh=True)
         for nursery in nurseries:
             nursery.warm(imports)
         goal = Trial(nurseries[0], server, "goal", sandbox).undisturbed()
         tally.calls = sum(map(len, goal.calls.values()))
-        queue = list(only) or points_of(goal, rng, kills, points)
+        queue = list(only) or points_of(goal, fresh, rng, kills, points)
         queue.reverse()
         total, lock, faults = len(queue), threading.Lock(), list[BaseException]()
 
@@ -169,11 +178,11 @@ def _try(nursery: Nursery, server: ModelServer, point: Point, goal: Goal, sandbo
     trial = Trial(nursery, server, point.name, sandbox)
     outcome = trial.disturbed(point, goal)
     call = outcome.died[0].partition(" ")[0] if outcome.died else "not reached"
-    outcome.kind = (
-        "SIGKILL"
-        if point.death.kill
-        else f"{call}, {point.death.where}{', and once more' if point.again else ''}"
-    )
+    again = ", and once more" if point.again else ""
+    where = "after" if point.death.where == "half" and call not in HALVED else point.death.where
+    outcome.kind = f"{call}, {where}{again}" if point.death.at else "SIGKILL"
+    if point.fresh:
+        outcome.kind += " of a new interpreter"
     if outcome.good:
         trial.clean()
     return outcome

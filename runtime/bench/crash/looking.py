@@ -99,20 +99,16 @@ def _amount(total: Totals) -> Amount:
 
 
 def interrupted(folder: Path, work: Path) -> dict[str, str]:
-    """The steps that may have happened, by place: `done` or `rerun` where the files show it, else ""."""
+    """The commands that may have happened, by loop and step: `done` or `rerun`, as the files show."""
     store = FileStore(folder)
     found: dict[str, str] = {}
     for loop_id in store.list():
         document = store.peek(loop_id)
         for step in [] if document.ended else document.steps.values():
-            if step.state != "running" or step.share is not None:
-                continue
-            mark = _MARK.search(str((step.args or {}).get("command", "")))
-            if step.tool == "bash":
+            if step.state == "running" and step.tool == "bash" and not store.exists(step.link or "-"):
+                mark = _MARK.search(str((step.args or {}).get("command", "")))
                 ran = mark is not None and (work / mark[2]).is_file() and bool((work / mark[2]).read_bytes())
-                found[f"{loop_id} step {step.n} bash"] = "done" if ran else "rerun"
-            else:
-                found[f"{loop_id} step {step.n} {step.tool}"] = ""
+                found[f"{loop_id} step {step.n}"] = "done" if ran else "rerun"
     return found
 
 

@@ -20,6 +20,7 @@ from runtime.bench.crash.server import ModelServer, Request
 SESSIONS = 12
 """Commands that a trial may take at most."""
 Files = Mapping[str, bytes]
+_ASKED = re.compile(r"\((\w+)\) was interrupted and may have happened")
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class Point:
     stage: str
     death: Death
     again: Death | None = None
+    fresh: bool = False  # each command a new interpreter, not a fork of one that has imported everything
 
 
 @dataclass(frozen=True)
@@ -152,14 +154,13 @@ class Trial:
         self.sessions = 0
         self._deaths: list[tuple[int, looking.Seen]] = []
 
-    def undisturbed(self, imports: Path | None = None) -> Goal:
-        """The run as it should go, every call of it told; `imports`: a file for what the commands import."""
+    def undisturbed(self, **more: Any) -> Goal:
+        """The run as it should go, every call of it told; `more` of what the commands are asked for with."""
         scenario.lay_out(self.work)
         calls: dict[str, tuple[str, ...]] = {}
         seconds: dict[str, float] = {}
-        more = {"every": True} | ({"imports": str(imports)} if imports else {})
         for stage in ("run", "answer", "resume"):
-            ended = self._command(self._words(""), Death(), **more)
+            ended = self._command(self._words(""), Death(), every=True, **more)
             calls[stage], seconds[stage] = ended.calls, ended.seconds
         folder = looking.run_of(self.work)
         root = looking.root_of(folder) if folder else None
@@ -174,8 +175,9 @@ class Trial:
         assume = ""
         while self.sessions < SESSIONS and (words := self._words(assume)):
             here = deaths and (words[0] == point.stage or self._deaths)
-            ended = self._command(words, deaths.pop(0) if here else Death())
-            assume = self._assumption() if ended.exit == Exit.WAITING and "--assume" in ended.told else ""
+            ended = self._command(words, deaths.pop(0) if here else Death(), fresh=point.fresh)
+            asked = _ASKED.search(ended.told) if ended.exit == Exit.WAITING else None
+            assume = self._assumption(asked[1]) if asked else ""
         self._judge(goal)
         return self.outcome
 
@@ -210,15 +212,20 @@ class Trial:
             outcome.different_result.append(f"{words[0]}: exit {ended.exit}: {ended.told[-400:]}")
         return ended
 
-    def _assumption(self) -> str:
-        """What a person says who looks whether the steps in question happened."""
+    def _assumption(self, tool: str) -> str:
+        """What a person says who looks whether the commands in question happened."""
         folder = looking.run_of(self.work)
         found = looking.interrupted(folder, self.work) if folder else {}
-        self.outcome.asked += [f"{place.split(' ', 1)[1]} {said or '?'}" for place, said in found.items()]
-        said = {each for each in found.values() if each}
-        if len(said) > 1:
-            self.outcome.asked.append("one answer for steps that differ")
-        return min(said, default="rerun")
+        self.outcome.asked += [tool, *found.values()]
+        if tool != "bash":
+            self.outcome.different_result.append(
+                f"{tool} had to be asked about, and its files show what it did"
+            )
+        if len(set(found.values())) > 1:
+            self.outcome.different_result.append(
+                "one answer had to be given for commands that went differently"
+            )
+        return min(found.values(), default="rerun")
 
     def _judge(self, goal: Goal) -> None:
         outcome, folder = self.outcome, looking.run_of(self.work)

@@ -2,7 +2,8 @@
 
 Requests come as JSON lines on standard input: `words` (of the command), `environ`, `at` and `where` (the
 fault), `every` (tell all calls), `out` (a prefix of files), `kill` (seconds until SIGKILL; 0: none),
-`imports` (a file for the names of what it imported; `import` alone reads such a file).
+`imports` (a file for the names of what it imported; `import` alone reads such a file), `fresh` (a new
+interpreter takes the place of the fork, and knows no faults).
 The answer tells the exit code, how long it took, and the calls. What a dead command left running is waited
 for, as this process takes over its children; what does not end is killed and told as `left`.
 """
@@ -142,6 +143,8 @@ def _become(request: dict[str, Any], log: Path) -> NoReturn:
         os.environ.update(request["environ"])
         sys.argv = ["fractal", *request["words"]]
         faults.arm(int(request["at"]), str(request["where"]), logged, every=bool(request["every"]))
+        if request.get("fresh"):
+            os.execv(sys.executable, [sys.executable, "-m", "runtime.cli", *request["words"]])
         runpy.run_module("runtime.cli", run_name="__main__")
         code = 0
     except SystemExit as ended:
