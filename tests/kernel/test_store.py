@@ -62,7 +62,7 @@ def test_a_torn_tail_is_put_aside(tmp_path: Path) -> None:
     path = tmp_path / f"{ID}.md"
     path.write_bytes(path.read_bytes()[:-30])
     FileStore(tmp_path).load(ID)
-    (aside,) = (tmp_path / "artifacts").iterdir()
+    (aside,) = (tmp_path / "artifacts").glob("*.txt")
     assert "torn" in aside.name and aside.read_text().lstrip().startswith("- [x] 2. done read")
 
 
@@ -105,7 +105,8 @@ def test_revisions_count_on_and_no_temporary_file_stays(tmp_path: Path) -> None:
     now = grown(store, 3)[-1]
     store.commit([Save(now)])
     assert FileStore(tmp_path).load(ID).meta.rev == 5
-    assert [each.name for each in tmp_path.iterdir()] == [f"{ID}.md"]
+    assert sorted(each.name for each in tmp_path.glob("*")) == ["artifacts", f"{ID}.md"]
+    assert not list(tmp_path.rglob("*.tmp"))
 
 
 def test_loops_are_listed_parents_before_children(tmp_path: Path) -> None:
