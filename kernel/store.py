@@ -18,6 +18,8 @@ from kernel.errors import DocumentError, ForeignEdit
 from kernel.frontmatter import peek
 from kernel.markdown import committed, parse, render, render_steps
 
+CHANGED = "somebody changed or removed this document while the run held it. Theirs was left as it is"
+
 
 @dataclass(frozen=True)
 class Save:
@@ -121,8 +123,14 @@ class FileStore:
             disk.sweep(self.folder / name)
 
     def load(self, loop_id: str) -> Document:
-        """Read a document as its one writer: a torn tail is put aside in `artifacts/` and cut off."""
+        """Read a document as its one writer: a torn tail is put aside in `artifacts/` and cut off.
+
+        Raises `ForeignEdit` when somebody changed it since this process last read or wrote it.
+        """
         path = self.path(loop_id)
+        if self._changed(loop_id):
+            raise ForeignEdit(f"{path}: {CHANGED}, look at it, then `fractal resume {self.folder.name}`")
+        stat = _signature(path)  # before it is read: what is written meanwhile is noticed later
         raw = _read(path)
         body, tail = committed(raw)
         document = parse(body, str(path))
@@ -130,9 +138,9 @@ class FileStore:
             self._put_aside(loop_id, tail)
         if tail:
             with disk.of_the_state(path):
-                disk.cut(path, len(body))
+                stat = disk.cut(path, len(body))
         ended = document if document.ended else None
-        self._known[loop_id] = _Known(disk.signature(path), hashlib.sha256(body), document.meta.rev, ended)
+        self._known[loop_id] = _Known(stat, hashlib.sha256(body), document.meta.rev, ended)
         return document
 
     def ended(self, loop_id: str) -> Document | None:
@@ -174,12 +182,10 @@ class FileStore:
         known = self._known.get(loop_id)
         rev = (known.rev if known else document.meta.rev) + 1
         raw = render(document, rev)
-        self._refuse_foreign(loop_id, raw)
         path = self.path(loop_id)
-        self._write(path, raw)
-        self._known[loop_id] = _Known(
-            disk.signature(path), hashlib.sha256(raw), rev, document if document.ended else None
-        )
+        stat = self._write(path, raw, lambda: self._refuse_foreign(loop_id, raw))
+        ended = document if document.ended else None
+        self._known[loop_id] = _Known(stat, hashlib.sha256(raw), rev, ended)
 
     def _append(self, change: Append) -> None:
         loop_id = change.document.meta.id
@@ -189,35 +195,45 @@ class FileStore:
         raw = render_steps(change.document, change.steps, known.rev + 1)
         self._refuse_foreign(loop_id, raw)
         path = self.path(loop_id)
-        known.stat = disk.append(path, raw, fsync=self._fsync)
+        try:
+            known.stat = disk.append(path, raw, fsync=self._fsync, expected=known.stat)
+        except disk.Changed:
+            self._refuse_foreign(loop_id, raw)
+            raise
         known.digest.update(raw)
         known.rev += 1
 
-    def _write(self, path: Path, raw: bytes) -> None:
+    def _write(
+        self, path: Path, raw: bytes, guard: Callable[[], None] = lambda: None
+    ) -> tuple[int, int, int]:
         with disk.of_the_state(path):
-            disk.put(path, raw, mode=0o600, fsync=self._fsync)
+            return disk.put(path, raw, mode=0o600, fsync=self._fsync, guard=guard)
 
     def _refuse_foreign(self, loop_id: str, ours: bytes) -> None:
-        known = self._known.get(loop_id)
         path = self.path(loop_id)
-        if known is None:
+        if loop_id not in self._known:
             if path.exists():
                 raise ForeignEdit(f"{path}: stands there already and was not loaded; nothing was overwritten")
-            return
+        elif self._changed(loop_id):
+            kept = self._put_aside(loop_id, ours, "ours")
+            raise ForeignEdit(
+                f"{path}: {CHANGED}, ours was kept in {kept}. "
+                f"Look at both, then `fractal resume {self.folder.name}`"
+            )
+
+    def _changed(self, loop_id: str) -> bool:
+        """Whether the document is another than this process last read or wrote; one only touched is not."""
+        known = self._known.get(loop_id)
+        path = self.path(loop_id)
         try:
-            if disk.signature(path) == known.stat:
-                return
+            if known is None or (stat := disk.signature(path)) == known.stat:
+                return False
             if hashlib.sha256(path.read_bytes()).digest() == known.digest.digest():
-                known.stat = disk.signature(path)
-                return
+                known.stat = stat
+                return False
         except FileNotFoundError:
             pass
-        kept = self._put_aside(loop_id, ours, "ours")
-        raise ForeignEdit(
-            f"{path}: somebody changed or removed this document while the run held it. "
-            f"Theirs was left as it is, ours was kept in {kept}. "
-            f"Look at both, then `fractal resume {self.folder.name}`"
-        )
+        return True
 
     def _put_aside(self, loop_id: str, raw: bytes, why: str = "torn") -> Path:
         folder = self.folder / "artifacts"
@@ -235,6 +251,13 @@ def _depth_first(loop_id: str) -> tuple[int, ...]:
         if re.fullmatch(r"[\d.]+", numbers) and loop_id[:3] != "sys"
         else ()
     )
+
+
+def _signature(path: Path) -> tuple[int, int, int]:
+    try:
+        return disk.signature(path)
+    except OSError as error:
+        raise DocumentError(f"cannot be read: {error.strerror}", str(path)) from None
 
 
 def _read(path: Path) -> bytes:
