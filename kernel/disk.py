@@ -12,7 +12,7 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -21,21 +21,32 @@ from kernel.errors import StorageError
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.tmp", re.DOTALL)
 
 
-def put(path: Path, raw: bytes, *, mode: int = 0o666, fsync: bool = True) -> None:
+def put(
+    path: Path,
+    raw: bytes,
+    *,
+    mode: int = 0o666,
+    fsync: bool = True,
+    guard: Callable[[], None] = lambda: None,
+) -> tuple[int, int, int]:
     """Write beside the file, to the disk, then in its place; makes missing folders. Raises `OSError`.
 
     A file that is replaced keeps its mode, and its owner where that is allowed; a new one gets `mode`.
+    `guard` is called at the last moment and may raise. Returns the `signature` of what was written, not of
+    what may stand there a moment later.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = beside(path)
     try:
-        _fill(temporary, raw, mode, like=path, fsync=fsync)
+        written = _fill(temporary, raw, mode, like=path, fsync=fsync)
+        guard()
         os.replace(temporary, path)  # noqa: PTH105
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     if fsync:
         settle(path.parent)
+    return written
 
 
 def create(path: Path, raw: bytes) -> None:
@@ -49,16 +60,26 @@ def create(path: Path, raw: bytes) -> None:
     settle(path.parent)
 
 
-def append(path: Path, raw: bytes, *, fsync: bool = True) -> tuple[int, int, int]:
+class Changed(Exception):
+    """A file is not the one that was expected; nothing was written."""
+
+
+def append(
+    path: Path, raw: bytes, *, fsync: bool = True, expected: tuple[int, int, int] | None = None
+) -> tuple[int, int, int]:
     """Add to the end of a file that is there; returns its new `signature`.
 
-    When not all of it can be written (a full disk), what was written is cut off again. Raises `OSError`.
+    When not all of it can be written (a full disk), what was written is cut off again. Raises `OSError`, and
+    `Changed` when the file's signature is not the `expected` one.
     """
     handle = os.open(path, os.O_WRONLY | os.O_APPEND)
     try:
         size = os.fstat(handle).st_size
+        if expected and signature(handle) != expected:
+            raise Changed(path)
         try:
             _write_all(handle, raw)
+            written = signature(handle)
             if fsync:
                 os.fsync(handle)
         except OSError as error:
@@ -66,7 +87,7 @@ def append(path: Path, raw: bytes, *, fsync: bool = True) -> tuple[int, int, int
             with suppress(OSError):
                 os.ftruncate(handle, size)
             raise
-        return signature(handle)
+        return written
     finally:
         os.close(handle)
 
@@ -79,12 +100,14 @@ def move(path: Path, target: Path) -> None:
     settle(path.parent)
 
 
-def cut(path: Path, size: int) -> None:
-    """Cut a file to its first `size` bytes, durably."""
+def cut(path: Path, size: int) -> tuple[int, int, int]:
+    """Cut a file to its first `size` bytes, durably; returns its new `signature`."""
     handle = os.open(path, os.O_WRONLY)
     try:
         os.ftruncate(handle, size)
+        written = signature(handle)
         os.fsync(handle)
+        return written
     finally:
         os.close(handle)
 
@@ -134,7 +157,7 @@ def signature(path: Path | int) -> tuple[int, int, int]:
     return info.st_mtime_ns, info.st_size, info.st_ino
 
 
-def _fill(path: Path, raw: bytes, mode: int, *, like: Path | None, fsync: bool) -> None:
+def _fill(path: Path, raw: bytes, mode: int, *, like: Path | None, fsync: bool) -> tuple[int, int, int]:
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         _write_all(handle, raw)
@@ -142,6 +165,7 @@ def _fill(path: Path, raw: bytes, mode: int, *, like: Path | None, fsync: bool) 
             _resemble(handle, like)
         if fsync:
             os.fsync(handle)
+        return signature(handle)
     except OSError as error:
         error.filename = error.filename or str(like or path)
         raise

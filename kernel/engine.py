@@ -178,8 +178,7 @@ class Engine:
         self._pending.clear()
 
     def _result(self) -> Outcome | Waiting:
-        document = self.world.store.load(self.root)
-        if document.ended:
+        if document := self.world.store.ended(self.root):
             return outcome(document)
         asked = [self._waiting[each] for each in self.world.store.list() if each in self._waiting]
         open_ = [waiting for waiting in asked if waiting.on != "children"]

@@ -22,6 +22,7 @@ from kernel.markdown import committed, parse, render, render_steps
 
 LEFT = ENDED | {"waiting", "interrupted"}
 """Where a document is left to people: a copy is kept then, so that what they change can be shown."""
+CHANGED = "somebody changed or removed this document while the run held it. Theirs was left as it is"
 
 
 @dataclass(frozen=True)
@@ -143,8 +144,14 @@ class FileStore:
             disk.sweep(self.folder / name)
 
     def load(self, loop_id: str) -> Document:
-        """Read a document as its one writer: a torn tail is put aside in `artifacts/` and cut off."""
+        """Read a document as its one writer: a torn tail is put aside in `artifacts/` and cut off.
+
+        Raises `ForeignEdit` when somebody changed it since this process last read or wrote it.
+        """
         path = self.path(loop_id)
+        if self._changed(loop_id):
+            raise ForeignEdit(f"{path}: {CHANGED}, look at it, then `fractal resume {self.folder.name}`")
+        stat = _signature(path)  # before it is read: what is written meanwhile is noticed later
         raw = _read(path)
         body, tail = committed(raw)
         document = parse(body, str(path))
@@ -152,9 +159,9 @@ class FileStore:
             self._put_aside(loop_id, tail)
         if tail:
             with disk.of_the_state(path):
-                disk.cut(path, len(body))
+                stat = disk.cut(path, len(body))
         ended = document if document.ended else None
-        self._known[loop_id] = _Known(disk.signature(path), hashlib.sha256(body), document.meta.rev, ended)
+        self._known[loop_id] = _Known(stat, hashlib.sha256(body), document.meta.rev, ended)
         return document
 
     def ended(self, loop_id: str) -> Document | None:
@@ -202,15 +209,14 @@ class FileStore:
         known = self._known.get(loop_id)
         rev = (known.rev if known else document.meta.rev) + 1
         raw = render(document, rev)
-        self._refuse_foreign(loop_id, raw)
         path = self.path(loop_id)
-        self._write(path, raw)
+        stat = self._write(path, raw, lambda: self._refuse_foreign(loop_id, raw))
+        ended = document if document.ended else None
+        self._known[loop_id] = _Known(stat, hashlib.sha256(raw), rev, ended)
         for_people = document.meta.status in LEFT or document.meta.phase == "do"
-        if for_people and (known or not document.ended):  # an operation's is written once, at its end
-            disk.put(self._left(loop_id), gzip.compress(raw, 1, mtime=0), mode=0o600, fsync=False)
-        self._known[loop_id] = _Known(
-            disk.signature(path), hashlib.sha256(raw), rev, document if document.ended else None
-        )
+        if for_people and (rev > 1 or not ended):  # an operation's is written once, at its end
+            with disk.of_the_state(self.folder):
+                disk.put(self._left(loop_id), gzip.compress(raw, 1, mtime=0), mode=0o600, fsync=False)
 
     def _append(self, change: Append) -> None:
         loop_id = change.document.meta.id
@@ -220,35 +226,45 @@ class FileStore:
         raw = render_steps(change.document, change.steps, known.rev + 1)
         self._refuse_foreign(loop_id, raw)
         path = self.path(loop_id)
-        known.stat = disk.append(path, raw, fsync=self._fsync)
+        try:
+            known.stat = disk.append(path, raw, fsync=self._fsync, expected=known.stat)
+        except disk.Changed:
+            self._refuse_foreign(loop_id, raw)
+            raise
         known.digest.update(raw)
         known.rev += 1
 
-    def _write(self, path: Path, raw: bytes) -> None:
+    def _write(
+        self, path: Path, raw: bytes, guard: Callable[[], None] = lambda: None
+    ) -> tuple[int, int, int]:
         with disk.of_the_state(path):
-            disk.put(path, raw, mode=0o600, fsync=self._fsync)
+            return disk.put(path, raw, mode=0o600, fsync=self._fsync, guard=guard)
 
     def _refuse_foreign(self, loop_id: str, ours: bytes) -> None:
-        known = self._known.get(loop_id)
         path = self.path(loop_id)
-        if known is None:
+        if loop_id not in self._known:
             if path.exists():
                 raise ForeignEdit(f"{path}: stands there already and was not loaded; nothing was overwritten")
-            return
+        elif self._changed(loop_id):
+            kept = self._put_aside(loop_id, ours, "ours")
+            raise ForeignEdit(
+                f"{path}: {CHANGED}, ours was kept in {kept}. "
+                f"Look at both, then `fractal resume {self.folder.name}`"
+            )
+
+    def _changed(self, loop_id: str) -> bool:
+        """Whether the document is another than this process last read or wrote; one only touched is not."""
+        known = self._known.get(loop_id)
+        path = self.path(loop_id)
         try:
-            if disk.signature(path) == known.stat:
-                return
+            if known is None or (stat := disk.signature(path)) == known.stat:
+                return False
             if hashlib.sha256(path.read_bytes()).digest() == known.digest.digest():
-                known.stat = disk.signature(path)
-                return
+                known.stat = stat
+                return False
         except FileNotFoundError:
             pass
-        kept = self._put_aside(loop_id, ours, "ours")
-        raise ForeignEdit(
-            f"{path}: somebody changed or removed this document while the run held it. "
-            f"Theirs was left as it is, ours was kept in {kept}. "
-            f"Look at both, then `fractal resume {self.folder.name}`"
-        )
+        return True
 
     def _put_aside(self, loop_id: str, raw: bytes, why: str = "torn") -> Path:
         path = self._aside(loop_id, why)
@@ -269,6 +285,13 @@ def _depth_first(loop_id: str) -> tuple[int, ...]:
         if re.fullmatch(r"[\d.]+", numbers) and loop_id[:3] != "sys"
         else ()
     )
+
+
+def _signature(path: Path) -> tuple[int, int, int]:
+    try:
+        return disk.signature(path)
+    except OSError as error:
+        raise DocumentError(f"cannot be read: {error.strerror}", str(path)) from None
 
 
 def _read(path: Path) -> bytes:

@@ -26,14 +26,18 @@ def measure(
         raise ConfigurationError(
             "the model behind HTTP is asked through litellm: pip install 'fractal-runtime[llm]'"
         )
-    sandbox = "auto" if Sandbox().available() is None else "off"
     return campaign(
         kills=kills if kills is not None else QUICK_KILLS if quick else KILLS,
         points=points if points is not None else QUICK_POINTS if quick else None,
         seed=seed,
-        sandbox=sandbox,
+        sandbox=sandbox(),
         told=_progress(),
     )
+
+
+def sandbox() -> str:
+    """Where commands of the run are to run: in bubblewrap where that works."""
+    return "auto" if Sandbox().available() is None else "off"
 
 
 def main(

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import random
-import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from runtime.bench.crash import scenario
-from runtime.bench.crash.server import ModelServer
-from runtime.bench.crash.trial import FAULTS, Death, Goal, Nursery, Outcome, Point, Trial
+from runtime.bench.crash.ground import HALVED, Ground, prepared
+from runtime.bench.crash.trial import FAULTS, Death, Goal, Nursery, Outcome, Point
 
-WORKERS = 2
-HALVED = frozenset({"write", "pwrite", "sendfile"})
-"""Calls that may be cut off half-way."""
 KILLS, QUICK_KILLS, QUICK_POINTS = 300, 30, 72
 AGAIN_EVERY, FRESH_EVERY = 10, 30
 Told = Callable[[int, int, Outcome], None]
@@ -127,65 +120,45 @@ def campaign(
     seed: int = 1,
     sandbox: str = "auto",
     told: Told = lambda done, of, outcome: None,
-    only: Iterable[Point] = (),
 ) -> Tally:
     """Try all points (`points`: so many of them), and `kills` moments; `told` hears of each."""
-    rng, tally, began = random.Random(seed), Tally(seed, sandbox), time.monotonic()
-    with ExitStack() as stack:
-        base = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fractal-crash-")))
-        server = stack.enter_context(ModelServer(scenario.answer).running())
-        nurseries = [Nursery(base / f"worker-{number}") for number in range(WORKERS)]
-        for nursery in nurseries:
-            stack.callback(nursery.close)
-        imports = base / "imports"
-        Trial(nurseries[0], server, "first", sandbox).undisturbed(imports=str(imports))
-        fresh = Trial(nurseries[0], server, "fresh", sandbox).undisturbed(fresh=True)
-        for nursery in nurseries:
-            nursery.warm(imports)
-        goal = Trial(nurseries[0], server, "goal", sandbox).undisturbed()
-        tally.calls = sum(map(len, goal.calls.values()))
-        queue = list(only) or points_of(goal, fresh, rng, kills, points)
-        queue.reverse()
-        total, lock, faults = len(queue), threading.Lock(), list[BaseException]()
-
-        def work(nursery: Nursery) -> None:
-            while not faults:
-                with lock:
-                    if not queue:
-                        return
-                    point = queue.pop()
-                try:
-                    outcome = _try(nursery, server, point, goal, sandbox)
-                except BaseException as error:
-                    faults.append(error)
-                    return
-                with lock:
-                    tally.outcomes.append(outcome)
-                    told(len(tally.outcomes), total, outcome)
-
-        threads = [threading.Thread(target=work, args=(nursery,)) for nursery in nurseries]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if faults:
-            raise faults[0]
+    began = time.monotonic()
+    with prepared(sandbox) as ground:
+        tally = Tally(seed, sandbox, sum(map(len, ground.goal.calls.values())))
+        queue = points_of(ground.goal, ground.fresh, random.Random(seed), kills, points)
+        tally.outcomes = try_all(ground, queue, told)
     tally.seconds = time.monotonic() - began
     return tally
 
 
-def _try(nursery: Nursery, server: ModelServer, point: Point, goal: Goal, sandbox: str) -> Outcome:
-    trial = Trial(nursery, server, point.name, sandbox)
-    outcome = trial.disturbed(point, goal)
-    call = outcome.died[0].partition(" ")[0] if outcome.died else "not reached"
-    again = ", and once more" if point.again else ""
-    where = "after" if point.death.where == "half" and call not in HALVED else point.death.where
-    outcome.kind = f"{call}, {where}{again}" if point.death.at else "SIGKILL"
-    if point.fresh:
-        outcome.kind += " of a new interpreter"
-    if outcome.good:
-        trial.clean()
-    return outcome
+def try_all(ground: Ground, points: Sequence[Point], told: Told) -> list[Outcome]:
+    """Try the points, as many at a time as there are workers."""
+    queue, outcomes, faults = list(reversed(points)), list[Outcome](), list[BaseException]()
+    lock = threading.Lock()
+
+    def work(nursery: Nursery) -> None:
+        while not faults:
+            with lock:
+                if not queue:
+                    return
+                point = queue.pop()
+            try:
+                outcome = ground.attempt(point, nursery)
+            except BaseException as error:  # told by the thread that waits for this one
+                faults.append(error)
+                return
+            with lock:
+                outcomes.append(outcome)
+                told(len(outcomes), len(points), outcome)
+
+    threads = [threading.Thread(target=work, args=(nursery,)) for nursery in ground.nurseries]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if faults:
+        raise faults[0]
+    return outcomes
 
 
 def summary(tally: Tally) -> Counter[str]:

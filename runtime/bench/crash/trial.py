@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -168,14 +168,19 @@ class Trial:
             raise RuntimeError(f"the undisturbed run did not end well: {ended.told}")
         return Goal(root.meta.status, root.text(5, "result"), looking.files(self.work), calls, seconds)
 
-    def disturbed(self, point: Point, goal: Goal) -> Outcome:
-        """The run with a death in it; what it came to is compared with the goal."""
+    def disturbed(self, point: Point, goal: Goal, meddle: Callable[[Path], object] | None = None) -> Outcome:
+        """The run with a death in it; what it came to is compared with the goal.
+
+        `meddle` does something to the folder after each death.
+        """
         scenario.lay_out(self.work)
         deaths = [point.death, *([point.again] if point.again else [])]
         assume = ""
         while self.sessions < SESSIONS and (words := self._words(assume)):
             here = deaths and (words[0] == point.stage or self._deaths)
             ended = self._command(words, deaths.pop(0) if here else Death(), fresh=point.fresh)
+            if ended.died and meddle:
+                meddle(self.work)
             asked = _ASKED.search(ended.told) if ended.exit == Exit.WAITING else None
             assume = self._assumption(asked[1]) if asked else ""
         self._judge(goal)

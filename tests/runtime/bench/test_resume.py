@@ -1,0 +1,89 @@
+"""A run that dies anywhere goes on: a sample of the points, and whether the bench would find a fault."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import random
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from runtime.bench import resume
+from runtime.bench.crash.campaign import points_of, try_all
+from runtime.bench.crash.ground import Ground, prepared
+from runtime.bench.crash.trial import FAULTS, Death, Point
+
+RUN = ".fractal/state/runs/*"
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(importlib.util.find_spec("litellm") is None, reason="litellm is not installed"),
+]
+
+
+@pytest.fixture(scope="module")
+def ground() -> Iterator[Ground]:
+    with prepared(resume.sandbox()) as ground:
+        yield ground
+
+
+def test_nothing_is_lost_and_nothing_is_done_twice(ground: Ground) -> None:
+    points = points_of(ground.goal, ground.fresh, random.Random(1), kills=30, most=72)
+    outcomes = try_all(ground, points, lambda *_: None)
+    assert [each for each in outcomes if not each.good] == []
+    died = {call.partition(" ")[0] for each in outcomes for call in each.died}
+    assert died >= {"SIGKILL", "open", "write", "fsync", "replace", "mkdir", "unlink", "link", "ftruncate"}
+    assert len(outcomes) >= 100
+    assert sum(bool(each.died) for each in outcomes) > 0.9 * len(outcomes)
+
+
+def twice(path: Path) -> int:
+    return path.write_bytes(path.read_bytes() * 2)
+
+
+def forget_replies(path: Path) -> None:
+    """As a runtime that keeps no replies: the asks stand there, what came back does not."""
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if json.loads(line)["kind"] == "asked"))
+
+
+@pytest.mark.parametrize(
+    ("fault", "pattern", "how"),
+    [
+        ("repeated_calls", f"{RUN}/calls.jsonl", forget_replies),
+        ("repeated_steps", "ledger/root1.txt", twice),
+        ("unreadable", f"{RUN}/tool-task-*-4.md", lambda path: path.write_text("no document")),
+        ("temporary_files", "parts", lambda path: (path / ".a.txt.0123abcd.tmp").write_text("half")),
+        ("ledger_broken", f"{RUN}/calls.jsonl", lambda path: path.write_text("")),
+        ("different_result", "config.txt", Path.unlink),
+    ],
+)
+def test_the_bench_finds_what_went_wrong(
+    ground: Ground, fault: str, pattern: str, how: Callable[[Path], object]
+) -> None:
+    """Somebody meddles after a death that came when the last reply was on disk, and nothing else of it."""
+    calls = ground.goal.calls["resume"]
+    at = max(number for number, label in enumerate(calls, 1) if re.match(r"open .*/\.system-", label))
+    point = Point(f"meddle-{fault}", "resume", Death(at))
+    outcome = ground.attempt(point, meddle=lambda work: [how(path) for path in work.glob(pattern)])
+    assert outcome.died, outcome
+    assert getattr(outcome, fault), outcome
+
+
+def test_the_command_prints_figures_and_writes_the_page(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    words = ["bench", "resume", "--json", "--points", "4", "--kills", "2", "--report", str(page)]
+    ran = subprocess.run(
+        [sys.executable, "-m", "runtime.cli", *words], capture_output=True, text=True, timeout=200
+    )
+    figures = json.loads(ran.stdout)
+    assert ran.returncode == 0, ran.stderr
+    assert figures["points"] == figures["finished"] == 6
+    assert [figures[name] for name in FAULTS] == [0] * len(FAULTS)
+    assert sum(row["points"] for row in figures["by_kind"].values()) == 6
+    assert "| **all** | 6 | 6 | 0 | 0 | 0 | 0 | 0 | 0 |" in page.read_text()
