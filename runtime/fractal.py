@@ -26,6 +26,7 @@ from kernel.workspace import Workspace, drop, is_locked, root_id, run_lock
 from kernel.world import Held, Policy, World
 from runtime import config as settings_of
 from runtime.archive import put_away, undo
+from runtime.crowd import one_of_many
 from runtime.ladder import build, refuse_unknown_price
 from runtime.results import RunResult, RunSummary
 
@@ -75,6 +76,7 @@ class Fractal:
 
     # ---- doing ----
 
+    @one_of_many
     async def run(
         self,
         task: str,
@@ -103,6 +105,7 @@ class Fractal:
             self._emit_start(document)
             return await self._drive(world, folder, clock, self.config.policy(plan_only=plan_only, yes=yes))
 
+    @one_of_many
     async def resume(self, run: str | None = None, *, assume: str = "", yes: bool = False) -> RunResult:
         """Go on with a run (the newest unfinished one when none is named)."""
         run = self.find(run) if run else self._newest_unfinished()
