@@ -6,6 +6,7 @@ The documents themselves are kept by `store`.
 from __future__ import annotations
 
 import fcntl
+import functools
 import json
 import os
 import re
@@ -87,14 +88,21 @@ class Workspace:
         """Create what is missing; `state/` is readable by its owner only."""
         try:
             if self.root.name == ".fractal" and not self.state.exists():
-                if not (self.root / ".gitignore").exists():
-                    disk.put(self.root / ".gitignore", b"*\n")
-                disk.sweep(self.root, ".gitignore")
+                self._make_gitignore()
             self.state.mkdir(parents=True, exist_ok=True)
             self.state.chmod(0o700)
             self.runs.mkdir(exist_ok=True)
         except OSError as error:
             raise ConfigurationError(f"{self.state}: cannot be written: {error.strerror}") from None
+
+    def _make_gitignore(self) -> None:
+        path = self.root / ".gitignore"
+        for _ in range(100):  # another process that makes the workspace too may sweep ours away
+            if path.exists():
+                break
+            with suppress(FileNotFoundError):
+                disk.put(path, b"*\n")
+        disk.sweep(self.root, path.name)
 
     def new_run(self) -> str:
         """Claim the id of a new run by exclusive creation of its folder."""
@@ -135,6 +143,7 @@ class Workspace:
 
 
 @cache
+@functools.cache
 def _remove_stillborn(runs: Path) -> None:
     """Remove what is left of runs whose process died before it had written a document; once a process."""
     for folder in runs.iterdir():

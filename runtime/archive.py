@@ -12,7 +12,7 @@ from typing import Any
 
 from kernel.document import ENDED, Document
 from kernel.enclosure import PROTECTED
-from kernel.errors import UsageError
+from kernel.errors import ConfigurationError, RunLocked, UsageError
 from kernel.operations import file_hash
 from kernel.operations.write import replace_file
 from kernel.workspace import run_lock
@@ -80,8 +80,7 @@ def put_away(
     before = datetime.now(UTC) - timedelta(days=keep_days)
     old = [run for run, status, updated in runs if status in ENDED and _time(updated) < before]
     if not dry_run:
-        for run in old:
-            _put_away(state, run)
+        old = [run for run in old if _put_away(state, run)]
     return old
 
 
@@ -93,18 +92,25 @@ def _time(text: str) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _put_away(state: Path, run: str) -> None:
+def _put_away(state: Path, run: str) -> bool:
+    """Whether this process put the run away: another may be at it, or have done so already."""
     folder = state / "runs" / run
     archive = state / "archive"
     archive.mkdir(exist_ok=True)
-    with run_lock(folder):
-        whole = archive / f"{run}.tar.gz"
-        part = whole.with_suffix(".part")
-        if whole.exists():
-            raise UsageError(f"{whole} exists already; move it, then try again")
-        with tarfile.open(part, "w:gz") as tar:
-            tar.add(folder, run)
-        with part.open("rb") as handle:
-            os.fsync(handle.fileno())
-        part.rename(whole)
-        shutil.rmtree(folder)
+    try:
+        with run_lock(folder):
+            whole = archive / f"{run}.tar.gz"
+            part = whole.with_suffix(".part")
+            if whole.exists():
+                raise ConfigurationError(f"{whole} exists already; move it, then try again")
+            with tarfile.open(part, "w:gz") as tar:
+                tar.add(folder, run)
+            with part.open("rb") as handle:
+                os.fsync(handle.fileno())
+            part.rename(whole)
+            going = archive / f".{run}.removed"
+            folder.rename(going)  # at once: who asks for the run meanwhile finds all of it or nothing
+        shutil.rmtree(going)
+    except (RunLocked, UsageError):
+        return False
+    return True

@@ -26,6 +26,7 @@ from kernel.workspace import Workspace, drop, is_locked, root_id, run_lock
 from kernel.world import Held, Policy, World
 from runtime import config as settings_of
 from runtime.archive import put_away, undo
+from runtime.crowd import one_of_many
 from runtime.ladder import build, refuse_unknown_price
 from runtime.results import RunResult, RunSummary, result_of
 from runtime.resuming import assumed, go_back, raised
@@ -76,6 +77,7 @@ class Fractal:
 
     # ---- doing ----
 
+    @one_of_many
     async def run(
         self,
         task: str,
@@ -104,6 +106,7 @@ class Fractal:
             self._emit_start(document)
             return await self._drive(world, folder, clock, self.config.policy(plan_only=plan_only, yes=yes))
 
+    @one_of_many
     async def resume(
         self,
         run: str | None = None,

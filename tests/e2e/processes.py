@@ -125,8 +125,8 @@ def document(folder: Path, kind: str) -> Path:
 
 def inner_asked(folder: Path, count: int = 1) -> bool:
     """Whether the child has asked so often."""
-    log = next(runs(folder).glob("*/calls.jsonl"), None)
-    lines = log.read_text(errors="replace").splitlines() if log else []
+    logs = runs(folder).glob("*/calls.jsonl")
+    lines = [line for log in logs for line in log.read_text(errors="replace").splitlines()]
     return sum('"asked"' in line and '"key": "tool-' in line for line in lines) >= count
 
 

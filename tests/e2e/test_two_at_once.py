@@ -1,0 +1,369 @@
+"""Several processes, and people, at one run or one workspace at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import multiprocessing
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playing import ACCEPT, plan
+from processes import (
+    TASK,
+    came_to,
+    document,
+    fractal,
+    inner_asked,
+    run_folder,
+    running,
+    runs,
+    script,
+    start,
+    stopped_in_child,
+    undisturbed,
+    until,
+)
+
+from kernel.document import ENDED, Document
+from kernel.errors import Exit, ForeignEdit, FractalError, RunLocked, UsageError
+from kernel.responder import Ask, Ladder
+from kernel.workspace import drop, is_locked, messages, run_lock
+from runtime.fractal import Fractal
+from runtime.responders.scripted import Scripted
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return undisturbed(tmp_path_factory.mktemp("calm") / "work")
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    return f"scripted:{script(tmp_path / 'model.json')}"
+
+
+def root_of(folder: Path) -> Document:
+    return Fractal(folder).document(run_folder(folder).name)
+
+
+def scripted(folder: Path, answers: Callable[[Ask], Any], **settings: Any) -> Fractal:
+    folder.mkdir(parents=True, exist_ok=True)
+    return Fractal(folder, settings={"sandbox": "off", **settings}, ladder=Ladder((Scripted(answers),)))
+
+
+# ---- who holds a run -------------------------------------------------------------------------------------
+
+
+def test_of_two_resumers_one_is_told_who_holds_the_run(
+    tmp_path: Path, model: str, calm: dict[str, Any]
+) -> None:
+    work = tmp_path / "work"
+    folder = stopped_in_child(work)
+    slow = f"scripted:{script(tmp_path / 'slow.json', slow='inner check')}"
+    with running(work, "resume", "--model", slow) as winner:
+        until(lambda: inner_asked(work, 3))
+        for words in (["resume"], ["resume", folder.name], ["undo", folder.name]):
+            loser = fractal(work, *words, *(["--model", model] if words[0] == "resume" else []))
+            assert loser.returncode == Exit.FAILED
+            assert f"run {folder.name} is held by process {winner.pid}" in loser.stderr
+            assert f"fractal cancel {folder.name}" in loser.stderr
+        winner.kill()
+        winner.wait()
+        after = fractal(work, "resume", "--model", model)
+    assert (after.returncode, after.stdout) == (Exit.ACCEPTED, "all done\n"), after.stderr
+    assert came_to(work) == calm
+
+
+def test_six_resumers_at_once_do_the_work_once(tmp_path: Path, model: str, calm: dict[str, Any]) -> None:
+    work = tmp_path / "work"
+    folder = stopped_in_child(work)
+    resumers = [start(work, "resume", folder.name, "--model", model) for _ in range(6)]
+    told = [each.communicate(timeout=60)[1] for each in resumers]
+    codes = Counter(each.returncode for each in resumers)
+    assert codes[Exit.ACCEPTED] >= 1 and set(codes) <= {Exit.ACCEPTED, Exit.FAILED}, told
+    assert all(
+        "is held by process" in text for each, text in zip(resumers, told, strict=True) if each.returncode
+    )
+    assert came_to(work) == calm
+    lines = map(json.loads, (folder / "calls.jsonl").read_text().splitlines())
+    assert set(Counter(each["key"] for each in lines if each["kind"] == "replied").values()) == {1}
+
+
+def test_nobody_resumes_a_run_that_is_at_work(tmp_path: Path, calm: dict[str, Any]) -> None:
+    """From the moment its folder is there, however early."""
+    work = tmp_path / "work"
+    work.mkdir()
+    slow = script(tmp_path / "slow.json", slow="inner plan", seconds=0.3)
+    refused: Counter[type[FractalError]] = Counter()
+    with running(work, "run", "--model", f"scripted:{slow}", TASK) as process:
+        folder = until(lambda: next(runs(work).glob("*"), None) if runs(work).exists() else None)
+        other = scripted(work, lambda ask: None)
+        while process.poll() is None and not _ended(folder):
+            try:
+                asyncio.run(other.resume(folder.name))
+            except (RunLocked, UsageError) as error:
+                refused[type(error)] += 1
+            time.sleep(0.002)
+        out, told = process.communicate(timeout=20)
+    assert (process.returncode, out) == (Exit.ACCEPTED, "all done\n"), told
+    assert refused[RunLocked] > 0
+    assert came_to(work) == calm
+
+
+def _ended(folder: Path) -> bool:
+    try:
+        return Fractal(folder.parents[3]).document(folder.name).ended
+    except FractalError:
+        return False
+
+
+def _look(folder: Path, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        is_locked(folder)
+
+
+def test_who_only_looks_whether_a_run_is_held_holds_nobody_up(tmp_path: Path) -> None:
+    """As `answer` does, to say who will take it."""
+    with run_lock(tmp_path):
+        pass
+    lookers = [multiprocessing.Process(target=_look, args=(tmp_path, 0.6)) for _ in range(3)]
+    for each in lookers:
+        each.start()
+    while any(each.is_alive() for each in lookers):
+        with run_lock(tmp_path):
+            pass
+    assert not is_locked(tmp_path)
+
+
+# ---- messages --------------------------------------------------------------------------------------------
+
+
+def _drop(folder: Path, name: int) -> None:
+    for number in range(25):
+        drop(folder, ("answer", "approve", "cancel")[number % 3], text=f"{name}/{number}")
+
+
+def test_messages_of_eight_processes_are_neither_lost_nor_doubled(tmp_path: Path) -> None:
+    writers = [multiprocessing.Process(target=_drop, args=(tmp_path, name)) for name in range(8)]
+    for each in writers:
+        each.start()
+    while any(each.is_alive() for each in writers):
+        for _, message in messages(tmp_path, ("answer", "approve", "cancel")):
+            assert "text" in message  # what is there is whole
+    read = [message["text"] for _, message in messages(tmp_path, ("answer", "approve", "cancel"))]
+    assert sorted(read) == sorted(f"{name}/{number}" for name in range(8) for number in range(25))
+    for name in range(8):  # and each writer's in its order
+        mine = [int(text.partition("/")[2]) for text in read if text.startswith(f"{name}/")]
+        assert mine == sorted(mine)
+
+
+def test_of_answers_given_at_once_one_is_taken(tmp_path: Path, model: str) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    asking = tmp_path / "asking.json"
+    asking.write_text(json.dumps([{"reply": {"task": TASK, "question": "which?"}, "times": 9}]))
+    assert fractal(work, "run", "--model", f"scripted:{asking}", TASK).returncode == Exit.WAITING
+    run = run_folder(work).name
+    givers = [start(work, "answer", run, f"answer {n}") for n in range(6)]
+    resumer = start(work, "resume", run, "--model", model)
+    for each in givers:
+        _, told = each.communicate(timeout=60)
+        # who comes when the question is answered is told so
+        assert (
+            each.returncode == Exit.ACCEPTED or "there is nothing to answer" in told or "waits for no" in told
+        )
+    resumer.communicate(timeout=60)
+    assert resumer.returncode in (Exit.ACCEPTED, Exit.WAITING)  # it may have come before any answer
+    again = fractal(work, "resume", run, "--model", model)
+    assert again.returncode == Exit.ACCEPTED, again.stderr
+    answers = [note.text for note in root_of(work).section(1).notes if note.key == "answer"]
+    assert len(answers) == 1 and answers[0] in {f"answer {n}" for n in range(6)}
+
+
+def test_a_run_that_is_cancelled_by_several_ends_once(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    slow = script(tmp_path / "slow.json", slow="inner check")
+    with running(work, "run", "--model", f"scripted:{slow}", TASK) as process:
+        until(lambda: inner_asked(work, 2))
+        cancelling = [start(work, "cancel", run_folder(work).name) for _ in range(4)]
+        told = [each.communicate(timeout=60)[1] for each in cancelling]
+        process.communicate(timeout=20)
+    assert process.returncode == Exit.FAILED
+    assert all(
+        each.returncode == 0 or "has ended" in text for each, text in zip(cancelling, told, strict=True)
+    )
+    assert {each.meta.status for each in Fractal(work).documents(run_folder(work).name)} <= ENDED
+    assert root_of(work).meta.status == "cancelled"
+
+
+# ---- a person's editor -----------------------------------------------------------------------------------
+
+READS = [{"tool": "read", "args": {"path": "a.txt"}} for _ in range(8)]
+
+
+def _as_vim(path: Path, raw: bytes) -> None:
+    new = path.with_name("4913")
+    new.write_bytes(raw)
+    new.replace(path)
+
+
+def _in_place(path: Path, raw: bytes) -> None:
+    with path.open("wb", buffering=0) as file:
+        file.write(raw)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("save", [_as_vim, _in_place])
+def test_what_an_editor_saves_while_a_run_writes_is_never_overwritten(
+    tmp_path: Path, save: Callable[[Path, bytes], None]
+) -> None:
+    ends: Counter[str] = Counter()
+    for seed in range(30):
+        rng = random.Random(seed)
+        work = tmp_path / f"work-{seed}"
+        work.mkdir()
+        (work / "a.txt").write_text("a")
+        words = f"### answer\nmy words {seed}\n".encode()
+        saved: list[bytes] = []
+
+        def edit(
+            work: Path = work, rng: random.Random = rng, words: bytes = words, saved: Any = saved
+        ) -> None:
+            root = document(work, "system")
+            time.sleep(rng.random() * 0.1)
+            read = root.read_bytes()
+            saved.append(read + words)
+            save(root, saved[0])
+
+        editor = threading.Thread(target=edit)
+        editor.start()
+        here = scripted(work, lambda ask: ACCEPT if ask.phase == "check" else plan(*READS))
+        try:
+            ends[asyncio.run(here.run("read")).status] += 1
+            stopped = False
+        except ForeignEdit as error:
+            ends["stopped"] += 1
+            stopped = True
+            assert "Theirs was left as it is" in str(error)
+        editor.join()
+        folder = run_folder(work)
+        left = (folder / f"system-{folder.name}.md").read_bytes()
+        assert f"my words {seed}\n".encode() in left
+        if stopped:
+            assert left == saved[0]
+        if all(path.name.encode() in saved[0] for path in folder.glob("op-*.md")):  # theirs lacks no step
+            assert asyncio.run(here.resume(folder.name)).status == "complete"
+    assert ends["stopped"] >= 5, ends
+
+
+@pytest.mark.xfail(
+    strict=True, reason="a step whose line was lost is done again, and its document is in the way"
+)
+def test_a_version_that_lacks_finished_steps_goes_on_with_what_they_left(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    stopped_in_child(work, "inner check")
+    model = script(tmp_path / "model.json")
+    child = document(work, "tool-task")
+    text = child.read_text()
+    head, _, tail = text.partition("## §3 DO")
+    head = head.replace('phase: "check"', 'phase: "do"')
+    child.write_text(f"{head}## §3 DO\n\n{tail[tail.index('<!-- rev') :]}")
+    ran = fractal(work, "resume", "--model", f"scripted:{model}")
+    assert ran.returncode == Exit.ACCEPTED, ran.stderr
+    assert root_of(work).steps[2].state == "done"
+
+
+# ---- many runs -------------------------------------------------------------------------------------------
+
+
+def _reading(ask: Ask) -> Any:
+    return ACCEPT if ask.phase == "check" else plan({"tool": "read", "args": {"path": "a.txt"}})
+
+
+@pytest.mark.slow
+def test_a_thousand_runs_in_one_process_all_end(tmp_path: Path) -> None:
+    """With fewer files open than runs, however few the system allows."""
+    code = f"""
+import asyncio, resource, sys
+sys.path[:0] = {[str(Path(__file__).parent), str(Path(__file__).parents[1])]!r}
+from pathlib import Path
+from test_two_at_once import _reading, scripted
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+async def main():
+    here = scripted(Path(sys.argv[1]), _reading, fsync=False)
+    return await asyncio.gather(*(here.run("read") for _ in range(1000)))
+results = asyncio.run(main())
+print(len({{each.run for each in results}}), {{each.status for each in results}})
+"""
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "a.txt").write_text("a")
+    ran = subprocess.run(
+        [sys.executable, "-c", code, str(work)], capture_output=True, text=True, env=dict(os.environ)
+    )
+    assert ran.stdout == "1000 {'complete'}\n", ran.stderr[-2000:]
+    assert len(Fractal(work).runs()) == 1000
+
+
+def _many(folder: Path, count: int) -> None:
+    async def all_() -> None:
+        here = scripted(folder, _reading, fsync=False)
+        results = await asyncio.gather(*(here.run("read") for _ in range(count)))
+        assert {each.status for each in results} == {"complete"}
+
+    asyncio.run(all_())
+
+
+def test_eight_processes_start_runs_in_a_workspace_that_none_of_them_made(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "a.txt").write_text("a")
+    starters = [multiprocessing.Process(target=_many, args=(work, 12)) for _ in range(8)]
+    for each in starters:
+        each.start()
+    for each in starters:
+        each.join(60)
+    assert [each.exitcode for each in starters] == [0] * 8
+    assert Counter(each.status for each in Fractal(work).runs()) == {"complete": 8 * 12}
+
+
+def test_old_runs_are_archived_once_while_a_run_works(
+    tmp_path: Path, model: str, calm: dict[str, Any]
+) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "a.txt").write_text("one\n")
+    _many(work, 10)
+    (work / "a.txt").unlink()
+    old = {each.run for each in Fractal(work).runs()}
+    slow = script(tmp_path / "slow.json", slow="inner check")
+    with running(work, "run", "--model", f"scripted:{slow}", TASK) as process:
+        mine = until(lambda: {each.run for each in Fractal(work).runs()} - old).pop()
+        until(lambda: inner_asked(work, 2))
+        collecting = [start(work, "gc", "--keep-days", "0") for _ in range(3)]
+        listing = [start(work, "ls") for _ in range(3)]
+        told = [each.communicate(timeout=60) for each in collecting]
+        listed = [each.communicate(timeout=60) for each in listing]
+        assert [each.returncode for each in collecting] == [0] * 3, told
+        assert [each.returncode for each in listing] == [0] * 3, listed
+        moved = [line for out, _ in told for line in out.split()]
+        assert sorted(moved) == sorted(old)
+        undone = fractal(work, "undo", mine)
+        assert undone.returncode == Exit.FAILED and "is held by process" in undone.stderr
+        assert process.poll() is None
+    assert fractal(work, "resume", mine, "--model", model).returncode == Exit.ACCEPTED
+    assert came_to(work) == calm
+    archive = work / ".fractal" / "state" / "archive"
+    assert {each.name for each in archive.iterdir()} == {f"{run}.tar.gz" for run in old}
