@@ -53,16 +53,9 @@ class Stale:
         return f"step {self.step}: {self.why}" if self.step else self.why
 
     def __str__(self) -> str:
-        done = {
-            "plan": "PLAN is made anew",
-            "understand": "UNDERSTAND is done again",
-            "check": "CHECK is done again",
-        }
         if self.kept:
-            return (
-                f"{self.loop}: {self.phase.upper()} is kept although {self.why}; with --redo it is done again"
-            )
-        return f"{self.loop}: {'' if self.step else done.get(self.phase, 'DO goes on') + ': '}{self.reason}"
+            return f"{self.loop}: {self.phase.upper()} is kept although {self.why}; --redo does it again"
+        return f"{self.loop}: {'' if self.step else _AGAIN[self.phase]}{self.reason}"
 
 
 # ---- what is stale ---------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ It is written into §1, so that every prompt can be made from the document alone
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from kernel.evidence import SKIPPED
@@ -21,7 +22,7 @@ def offer_context(held: Held) -> None:
     """Add the listing of the folder, and AGENTS.md, to §1 once."""
     offered = {note.source for note in held.doc.section(1).notes if note.key == "context"}
     if "folder" not in offered:
-        held.note(1, "context", listing(held.world.folder), "kernel", "folder")
+        held.note(1, "context", listing(held.world.folder, held.world.protected), "kernel", "folder")
     agents = held.world.folder / "AGENTS.md"
     if held.root and "AGENTS.md" not in offered and agents.is_file():
         try:
@@ -32,12 +33,13 @@ def offer_context(held: Held) -> None:
             held.note(1, "context", text, "tool:AGENTS.md", "AGENTS.md")
 
 
-def listing(folder: Path) -> str:
-    """The files below a folder, with sizes; the nearest first, at most `LISTED`."""
+def listing(folder: Path, protected: Sequence[Path] = ()) -> str:
+    """The files below a folder, with sizes; the nearest first, at most `LISTED`; `protected` is left out."""
     found: list[str] = []
     more = 0
     for where, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name not in SKIPPED and not name.startswith("."))
+        shown = (name for name in folders if name not in SKIPPED and not name.startswith("."))
+        folders[:] = sorted(name for name in shown if Path(where, name).resolve() not in protected)
         for name in sorted(files):
             if len(found) >= LISTED:
                 more += 1
