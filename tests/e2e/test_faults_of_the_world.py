@@ -93,11 +93,21 @@ def paid(folder: Path) -> Counter[str]:
     return Counter(record["key"] for record in map(json.loads, lines) if record["kind"] == "replied")
 
 
-def goes_on(folder: Path, model: str, calm: dict[str, Any], *words: str) -> None:
+def _without_operations(left: dict[str, Any]) -> dict[str, Any]:
+    """An operation whose end could not be written is looked at and found done, in other words than its own."""
+    kept = {name: each for name, each in left.items() if not name.startswith("op-")}
+    for name, each in kept.items():
+        if isinstance(each, tuple):
+            status, steps, result = each
+            kept[name] = (status, {n: (state, tool) for n, (state, tool, _) in steps.items()}, result)
+    return kept
+
+
+def goes_on(folder: Path, model: str, calm: dict[str, Any]) -> None:
     """The run is resumed and ends as if nothing had happened, and no reply was paid for twice."""
-    again = fractal(folder, "resume", *words, "--model", model)
+    again = fractal(folder, "resume", "--model", model)
     assert (again.returncode, again.stdout) == (Exit.ACCEPTED, "all done\n"), again.stderr
-    assert came_to(folder) == calm
+    assert _without_operations(came_to(folder)) == _without_operations(calm)
     assert set(paid(folder).values()) == {1}
 
 

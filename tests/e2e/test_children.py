@@ -1,0 +1,121 @@
+"""Children that end at the same moment, whose wakes are lost, and that were listed and never written."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playing import ACCEPT, plan
+from processes import came_to, run_folder, script, stopped_in_child, undisturbed
+
+from kernel.document import Document, Meta, Note, Section
+from kernel.engine import Clock, Engine
+from kernel.loop import Outcome
+from kernel.replies import ReplyLog
+from kernel.responder import Ask, Ladder
+from kernel.sandbox import Sandbox
+from kernel.store import FileStore, Save
+from kernel.tools import Catalogue
+from kernel.world import World
+from runtime.fractal import Fractal, shipped_system
+from runtime.responders.scripted import Scripted
+
+RUN = "test22"
+WIDE = 4
+
+
+class Together(Scripted):
+    """A model whose asks of one phase are all answered at once, when nobody else asks any more."""
+
+    async def answer(self, ask: Ask) -> Any:
+        for _ in range(3):
+            await asyncio.sleep(0)
+        return await super().answer(ask)
+
+
+def _answer(ask: Ask) -> Any:
+    if ask.phase == "check":
+        return ACCEPT
+    below = [{"subtask": f"part {n}", "needs": []} for n in range(WIDE)]
+    read = [{"tool": "read", "args": {"path": "a.txt"}, "needs": []} for _ in range(WIDE)]
+    return plan(*(below if ask.document.meta.depth < 2 else read))
+
+
+def _drive(folder: Path, ways: Sequence[int], seed: int) -> tuple[Any, FileStore]:
+    rng = random.Random(seed)
+    run = folder / "runs" / RUN
+    run.mkdir(parents=True)
+    (folder / "a.txt").write_text("a")
+    store = FileStore(run, fsync=False)
+    world = World(
+        RUN,
+        folder,
+        store,
+        ReplyLog(run / "calls.jsonl"),
+        Catalogue([shipped_system()]),
+        Ladder((Together(_answer),)),
+        Sandbox("off"),
+        run / "artifacts",
+    )
+    budget = {"calls": 10_000, "tokens": 10**9, "context": 9000, "max_depth": 4}
+    meta = Meta(f"system-{RUN}", RUN, folder=".", budget=budget)
+    store.commit([Save(Document(meta, {1: Section(notes=(Note("task", "unfold", "person"),))}))])
+    engine = Engine(world, run, Clock())
+
+    def wake(loop_id: str) -> None:
+        for _ in range(rng.choice(ways)):
+            engine.wake(loop_id)
+
+    world.store = FileStore(run, wake, fsync=False)
+    return asyncio.run(asyncio.wait_for(engine.drive(), 60)), store
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ways", [[1], [2], [0, 1, 2], [0]], ids=["once", "twice", "at random", "never"])
+def test_four_by_four_children_that_end_together_are_all_folded_in(tmp_path: Path, ways: list[int]) -> None:
+    for seed in range(len(ways) + 1):
+        got, store = _drive(tmp_path / str(seed), ways, seed)
+        assert isinstance(got, Outcome) and got.status == "complete"
+        documents = [store.peek(loop_id) for loop_id in store.list()]
+        loops = [each for each in documents if each.meta.type == "task"]
+        assert len(loops) == 1 + WIDE + WIDE**2
+        assert len(documents) - len(loops) == WIDE**3
+        assert {each.meta.status for each in documents} == {"complete"}
+        assert all(step.state == "done" for each in loops for step in each.steps.values())
+        calls = _answered(store)
+        assert loops[0].meta.spent["calls"] == calls == 2 * len(loops)
+
+
+def _answered(store: FileStore) -> int:
+    lines = (store.folder / "calls.jsonl").read_text().splitlines()
+    return sum(json.loads(line)["kind"] == "replied" for line in lines)
+
+
+def test_a_child_that_was_listed_and_never_written_is_made_without_a_word(tmp_path: Path) -> None:
+    """Its parent died between its own line and the child's document: no fault, so no warning."""
+    calm = undisturbed(tmp_path / "calm")
+    work = tmp_path / "work"
+    folder = stopped_in_child(work, "inner plan")
+    (child,) = folder.glob("tool-task-*.md")
+    child.unlink()
+    log = folder / "calls.jsonl"
+    lines = [
+        line for line in log.read_text().splitlines(keepends=True) if f'"key": "{child.stem}' not in line
+    ]
+    log.write_text("".join(lines))
+    warnings: list[str] = []
+    model = Scripted.from_file(script(tmp_path / "model.json"))
+    here = Fractal(
+        work,
+        settings={"sandbox": "off"},
+        ladder=Ladder((model,)),
+        on_event=lambda event: warnings.append(str(event.data)) if event.kind == "warning" else None,
+    )
+    assert asyncio.run(here.resume(run_folder(work).name)).output == "all done"
+    assert came_to(work) == calm
+    assert not [each for each in warnings if "missing" in each]
