@@ -25,6 +25,8 @@ CHECK_RESULT_CHARS = 500
 """Of a result, what CHECK sees at least: at 500 nothing that mattered was lost. Source: prompts.md."""
 ARGUMENT_CHARS = 160
 """Of an argument, what the log of steps shows."""
+AROUND = 16
+"""Steps before the one that is asked for (and half as many after it) that its ask shows."""
 SHORT_CHARS = 200
 """A result that is this short stays in the log of DO, also when no later step needs it."""
 ASKED_CHARS = 600
@@ -198,12 +200,17 @@ def _check_chars(document: Document) -> int:
 def _log(document: Document, limit: int, now: int) -> str:
     """The steps with their results: all in CHECK; in DO what certainly came before the step asked for.
 
-    A sibling's state would make the prompt depend on timing, and all results would make the prompts of a job
-    that is asked step by step grow with the square of its steps.
+    A sibling's state would make the prompt depend on timing, and all steps with all results would make the
+    prompts of a job that is asked step by step grow with the square of its steps.
     """
-    before = _before(document, now) if now else set(document.planned)
+    shown = _near(document, now) if now else list(document.planned)
+    before = _before(document, now, min(shown)) if now else set(shown)
     lines: list[str] = []
-    for n, planned in document.planned.items():
+    last = 0
+    for n in shown:
+        if last and n > last + 1:
+            lines.append("- …")
+        last, planned = n, document.planned[n]
         step = document.steps.get(n, planned) if n in before else planned
         if n == now:
             lines.append(f"- NOW {n}. {planned.tool}: {planned.what}")
@@ -212,16 +219,25 @@ def _log(document: Document, limit: int, now: int) -> str:
         near = not now or n in document.planned[now].needs
         if step.result and (near or len(step.result) <= SHORT_CHARS):
             lines.append(_fence(cut(step.result, limit, step.evidence.get("whole", step.link))))
+    if shown and (left := len(document.planned) - len(shown)):
+        lines.append(f"({left} steps of the plan are not shown)")
     return "\n".join(lines)
 
 
-def _before(document: Document, now: int) -> set[int]:
-    """The steps that this one needs, and those that they need: all ended whenever this one is asked for."""
+def _near(document: Document, now: int) -> list[int]:
+    """The steps of a plan that a step's ask shows: those around it and those that it needs."""
+    planned = document.planned
+    around = (n for n in range(now - AROUND, now + AROUND // 2) if n in planned)
+    return sorted({*around, *(need for need in planned[now].needs if need in planned), now})
+
+
+def _before(document: Document, now: int, lowest: int) -> set[int]:
+    """The steps from `lowest` on that this one needs, directly or not: all ended before it is asked for."""
     found: set[int] = set()
     new = {now}
     while new:
         needs = {need for n in new if n in document.planned for need in document.planned[n].needs}
-        new = needs - found
+        new = {need for need in needs - found if need >= lowest}
         found |= new
     return found
 

@@ -108,3 +108,21 @@ def test_tool_output_is_fenced_as_data(play: Play) -> None:
 
     play(answer)
     assert f"````\n{hostile}\n````" in seen[-1]
+
+
+def test_the_ask_for_one_step_of_a_long_plan_shows_what_lies_near_it() -> None:
+    def user(of: int, now: int) -> str:
+        steps = {n: Step(n, tool="read", what=f"read part {n}", needs=(n - 1,)) for n in range(2, of + 1)}
+        steps[1] = Step(1, "planned", "read", {"path": "first.txt"})
+        steps[now] = Step(now, "planned", "read", what="read what the first names", needs=(1, now - 1))
+        ended = {n: Step(n, "done", "read", {"path": "x"}, result=f"text {n}") for n in range(1, now)}
+        first = Section(notes=(Note("task", "t", "person"),))
+        sections = {1: first, 2: Section(steps=steps), 3: Section(steps=ended)}
+        document = Document(Meta("system-7f3kq2", "7f3kq2", phase="do"), sections)
+        return assemble(document, "do", Catalogue([shipped_system()]), estimate_tokens, step=now).user
+
+    long, longer = user(500, 400), user(2000, 1900)
+    assert "text 1\n" in long and "text 399\n" in long and "NOW 400." in long
+    assert "part 200" not in long and "(475 steps of the plan are not shown)" in long
+    assert len(longer) - len(long) < 100, "an ask does not grow with the plan"
+    assert "not shown" not in user(12, 8)
