@@ -73,7 +73,7 @@ def _context(held: Held, step: Step) -> list[Note]:
 def ended_child(held: Held, step: Step, child: Document) -> Step:
     """The parent's done entry for a child: its result, error or escalation, and what it spent."""
     meta = child.meta
-    kept = {key: value for key, value in step.evidence.items() if key in ("from", "earlier")}
+    kept = {key: value for key, value in step.evidence.items() if key in ("needed", "earlier")}
     evidence: dict[str, Any] = {**kept, "status": meta.status, "spent": dict(meta.spent)}
     if meta.unverified:
         evidence["unverified"] = True

@@ -91,7 +91,7 @@ def _task_reworded(held: Held) -> bool:
 def _steps(held: Held) -> Iterator[Stale]:
     if held.doc.meta.phase not in ("do", "check", "output"):
         return
-    used = {int(need) for step in held.attempted() for need in step.evidence.get("from", {})}
+    used = {int(need) for step in held.attempted() for need in step.evidence.get("needed", {})}
     checked = held.doc.note(4, "evidence") is not None
     for n in held.doc.planned:
         step = held.doc.steps.get(n)
@@ -181,7 +181,7 @@ def _goes_on(world: World, step: Step) -> bool:
 
 def _reopen(held: Held, step: Step) -> None:
     """A child that had ended goes on: its share is open again, with what is left on top of what it spent."""
-    evidence = {key: value for key, value in step.evidence.items() if key in ("from", "earlier")}
+    evidence = {key: value for key, value in step.evidence.items() if key in ("needed", "earlier")}
     already = Amount.spending(step.evidence.get("spent", {}))
     held.ledger.own -= already
     try:

@@ -22,7 +22,7 @@ from kernel.world import Held
 
 CHANGING = frozenset({"write", "shell"})
 """Effects that later steps may see although no result tells of them."""
-LOST = ("from", "was", "spent", "limit", "earlier")
+LOST = ("needed", "was", "spent", "limit", "earlier")
 """Evidence that belongs to one carrying-out of a step, and not to what it came to."""
 
 
@@ -47,7 +47,7 @@ def product(held: Held, n: int) -> str:
 def made_from(held: Held, n: int) -> dict[str, Any]:
     """The evidence of what a step was made from: the products of the steps that it needs."""
     needs = sorted(needs_of(held.doc.planned[n]))
-    return {"from": {str(need): product(held, need) for need in needs}} if needs else {}
+    return {"needed": {str(need): product(held, need) for need in needs}} if needs else {}
 
 
 def why_stale(held: Held, n: int) -> str:
@@ -69,7 +69,7 @@ def why_stale(held: Held, n: int) -> str:
 
 def changed_below(held: Held, step: Step) -> str:
     """Which step that this one was made from came to something else since; "" when none did."""
-    for need, seen in step.evidence.get("from", {}).items():
+    for need, seen in step.evidence.get("needed", {}).items():
         if int(need) in held.doc.steps and product(held, int(need)) != seen:
             return f"step {need}, which it needs, came to something else"
     return ""
@@ -126,8 +126,8 @@ def taken_over(held: Held, step: Step, old: Step) -> Step:
 
 def same_products(held: Held, step: Step, old: Step) -> bool:
     """Whether two steps were made from the same, whatever the numbers of the steps they need."""
-    now: Mapping[str, str] = made_from(held, step.n).get("from", {})
-    return sorted(now.values()) == sorted(old.evidence.get("from", {}).values())
+    now: Mapping[str, str] = made_from(held, step.n).get("needed", {})
+    return sorted(now.values()) == sorted(old.evidence.get("needed", {}).values())
 
 
 def cost_before(again: Step | None, link: str = "") -> dict[str, Any]:

@@ -136,6 +136,10 @@ class Workspace:
         folders = [each for each in self.runs.iterdir() if (each / f"system-{each.name}.md").is_file()]
         return [each.name for each in sorted(folders, key=_born, reverse=True)]
 
+    def has(self, run: str) -> bool:
+        """Whether that is the id of a run, without a look at the others."""
+        return run.isalnum() and (self.runs / run / f"{root_id(run)}.md").is_file()
+
     def rootless(self) -> list[str]:
         """Runs that have documents, but not the root's."""
         folders = {path.parent.name for path in self.runs.glob("*/*.md")}

@@ -134,7 +134,7 @@ class Fractal:
             go_back(world, root, raised(root, self.config.bounds(), flags=self._flags()), redo=redo)
             root = self._root_document(run)
             if root.ended:
-                return result_of(root, self.path(root.meta.id), Waiting("nothing"))
+                return result_of(root, folder / f"{root.meta.id}.md", Waiting("nothing"))
             refuse_unknown_price(self.ladder, self.config.usd)
             self._emit_start(root)
             return await self._drive(world, folder, clock, policy)
@@ -170,7 +170,7 @@ class Fractal:
             world.stopping = ""
             got = await engine.drive()
             root = world.store.load(root_id(world.run))
-            result = result_of(root, self.path(root.meta.id), got)
+            result = result_of(root, folder / f"{root.meta.id}.md", got)
             asked = root.note(1, "question")
             if result.waiting == "person" and self._person and asked and asked.text == result.question:
                 with clock.patient():
@@ -297,6 +297,8 @@ class Fractal:
 
     def find(self, name: str) -> str:
         """The run that a name means: its id, a document's id or path, a unique beginning; "": the newest."""
+        if self.workspace.has(name):
+            return name
         stem = Path(name).stem
         runs = self.workspace.run_ids()
         if not name and runs:

@@ -94,7 +94,7 @@ def paid(folder: Path) -> Counter[str]:
 
 
 def _without_operations(left: dict[str, Any]) -> dict[str, Any]:
-    """An operation whose end could not be written is looked at and found done, in other words than its own."""
+    """An operation whose end could not be written is looked at and found done, in other words than it has."""
     kept = {name: each for name, each in left.items() if not name.startswith("op-")}
     for name, each in kept.items():
         if isinstance(each, tuple):

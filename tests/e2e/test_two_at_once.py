@@ -322,6 +322,26 @@ def _many(folder: Path, count: int) -> None:
     asyncio.run(all_())
 
 
+def test_a_run_reads_no_document_of_another(tmp_path: Path) -> None:
+    """However many there are, it is no slower for them."""
+    code = f"""
+import asyncio, sys
+sys.path[:0] = {[str(Path(__file__).parent), str(Path(__file__).parents[1])]!r}
+from pathlib import Path
+from test_two_at_once import _reading, scripted
+here = scripted(Path(sys.argv[1]), _reading)
+first = asyncio.run(here.run("read"))
+opened = []
+sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == "open" else None)
+second = asyncio.run(here.run("read"))
+asyncio.run(here.resume(second.run))
+print(any(second.run in each for each in opened), [each for each in opened if first.run in each])
+"""
+    (tmp_path / "a.txt").write_text("a")
+    ran = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)
+    assert ran.stdout == "True []\n", ran.stderr + ran.stdout
+
+
 def test_eight_processes_start_runs_in_a_workspace_that_none_of_them_made(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()

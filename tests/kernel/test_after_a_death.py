@@ -161,7 +161,12 @@ def _rewind(played: Played, n: int) -> None:
     old = document.steps[n]
     sections = {number: section for number, section in document.sections.items() if number < 3}
     back = Document(document.meta, sections).having(phase="do", status="running")
-    store.commit([Save(back.with_step(replace(old, state="running", result=None, link="")))])
+    for step in (
+        *(document.steps[k] for k in range(1, n)),
+        replace(old, state="running", result=None, link=""),
+    ):
+        back = back.with_step(step)
+    store.commit([Save(back)])
     (played.folder / old.link).unlink()
 
 
@@ -194,3 +199,19 @@ def test_the_sandboxs_empty_folders_do_not_stay_but_what_is_real_does(tmp_path: 
     (tmp_path / ".git").mkdir()
     clear(tmp_path, ())
     assert (tmp_path / ".git").is_dir()
+
+
+def test_what_an_operation_records_is_not_taken_for_what_its_step_needed(play: Play, tmp_path: Path) -> None:
+    (tmp_path / "work" / "a.txt").write_text("text")
+    steps = [
+        {"tool": "copy", "args": {"from": "a.txt", "to": "b.txt"}},
+        {"tool": "move", "args": {"from": "b.txt", "to": "c.txt"}},
+    ]
+    played = play(lambda ask: ACCEPT if ask.phase == "check" else plan(*steps))
+    store = FileStore(played.folder)
+    document = store.load(played.result.id)
+    done = {number: section for number, section in document.sections.items() if number < 4}
+    store.commit([Save(Document(document.meta, done).having(phase="check", status="running"))])
+    again = play(lambda ask: ACCEPT, resume=played.result.run)
+    assert again.result.exit == Exit.ACCEPTED
+    assert (tmp_path / "work" / "c.txt").read_text() == "text"

@@ -98,18 +98,18 @@ def _amount(total: Totals) -> Amount:
     return Amount(total.calls, total.prompt_tokens + total.completion_tokens, total.usd)
 
 
-def interrupted(folder: Path, work: Path) -> dict[str, str]:
-    """The commands that may have happened, by loop and step: `done` or `rerun`, as the files show."""
-    store = FileStore(folder)
-    found: dict[str, str] = {}
-    for loop_id in store.list():
-        document = store.peek(loop_id)
-        for step in [] if document.ended else document.steps.values():
-            if step.state == "running" and step.tool == "bash" and not store.exists(step.link or "-"):
-                mark = _MARK.search(str((step.args or {}).get("command", "")))
-                ran = mark is not None and (work / mark[2]).is_file() and bool((work / mark[2]).read_bytes())
-                found[f"{loop_id} step {step.n}"] = "done" if ran else "rerun"
-    return found
+def happened(folder: Path, work: Path, place: str) -> str:
+    """`done` or `rerun` of a command that may have happened, as its files show; "" for any other step.
+
+    `place` is the step's number, with its loop before it when that is not the root: `LOOP:3`.
+    """
+    loop_id, _, number = place.rpartition(":")
+    step = FileStore(folder).peek(loop_id or f"system-{folder.name}").steps[int(number)]
+    if step.tool != "bash":
+        return ""
+    mark = _MARK.search(str((step.args or {}).get("command", "")))
+    file = work / mark[2] if mark else None
+    return "done" if file and file.is_file() and file.read_bytes() else "rerun"
 
 
 def twice(work: Path) -> list[str]:

@@ -20,7 +20,7 @@ from runtime.bench.crash.server import ModelServer, Request
 SESSIONS = 12
 """Commands that a trial may take at most."""
 Files = Mapping[str, bytes]
-_ASKED = re.compile(r"\((\w+)\) was interrupted and may have happened")
+_ASKED = re.compile(r"\((\w+)\) was interrupted and may have happened.*?--assume (\S+)=", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ class Trial:
             if ended.died and meddle:
                 meddle(self.work)
             asked = _ASKED.search(ended.told) if ended.exit == Exit.WAITING else None
-            assume = self._assumption(asked[1]) if asked else ""
+            assume = self._assumption(asked[1], asked[2]) if asked else ""
         self._judge(goal)
         return self.outcome
 
@@ -217,20 +217,16 @@ class Trial:
             outcome.different_result.append(f"{words[0]}: exit {ended.exit}: {ended.told[-400:]}")
         return ended
 
-    def _assumption(self, tool: str) -> str:
-        """What a person says who looks whether the commands in question happened."""
+    def _assumption(self, tool: str, place: str) -> str:
+        """What a person says who looks whether the command in question happened."""
         folder = looking.run_of(self.work)
-        found = looking.interrupted(folder, self.work) if folder else {}
-        self.outcome.asked += [tool, *found.values()]
-        if tool != "bash":
+        said = looking.happened(folder, self.work, place) if folder else ""
+        self.outcome.asked.append(f"{tool} {said}")
+        if not said:
             self.outcome.different_result.append(
                 f"{tool} had to be asked about, and its files show what it did"
             )
-        if len(set(found.values())) > 1:
-            self.outcome.different_result.append(
-                "one answer had to be given for commands that went differently"
-            )
-        return min(found.values(), default="rerun")
+        return f"{place}={said or 'rerun'}"
 
     def _judge(self, goal: Goal) -> None:
         outcome, folder = self.outcome, looking.run_of(self.work)
