@@ -180,7 +180,8 @@ def example() -> Mapping[str, bytes]:
         if ran.returncode:
             raise SystemExit(f"{first_command()}\nended with {ran.returncode}:\n{ran.stderr}")
         runs = list((folder / ".fractal" / "state" / "runs").iterdir())
-        files = sorted(path for path in runs[0].rglob("*") if path.is_file() and path.name != "lock" and path.suffix != ".gz")
+        left_out = ("", ".gz")  # the lock, and copies for `fractal diff`
+        files = sorted(path for path in runs[0].rglob("*") if path.is_file() and path.suffix not in left_out)
         constant = _constant(runs[0].name, folder)
         return {
             constant(str(path.relative_to(runs[0]))): constant(path.read_text("utf-8")).encode()

@@ -17,16 +17,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from kernel.events import silent
+from kernel.events import Event, Listener, silent
 from kernel.prompt import INDEX_TOKENS
 from kernel.responder import Ask, Ladder
 from kernel.tools import Catalogue
+from runtime.bench.job import SHAPES, TASK, answers, files, written
 from runtime.bench.tokens import counter
 from runtime.fractal import Fractal, RunResult, shipped_system
 from runtime.responders.scripted import Scripted
 
-TEXT = "The quick brown fox jumps over the lazy dog while the file tells its own number, which is {n}.\n" * 4
-"""About 100 tokens: what a peer's prompt grew by a step, less its message frame."""
 SIZES = (10, 50, 500)
 HELLO_RUNS = 5
 PHASES = ("understand", "plan", "fused", "do", "check", "atomic")
@@ -48,8 +47,8 @@ def measure() -> dict[str, Any]:
     """All figures; see performance.md for the goals and for the keys."""
     count, tokenizer = counter()
     instructions, index = _instructions(count)
-    planned = _job(10, False, count)
-    stepwise = _job(10, True, count)
+    planned = _job(10, "planned", count)
+    stepwise = _job(10, "asked", count)
     sizes = {n: _cost(n, fsync=True) for n in SIZES}
     unsynced = _cost(50, fsync=False)
     upfront = _upfront(count, index)
@@ -66,6 +65,7 @@ def measure() -> dict[str, Any]:
         "wall_ms_per_step": {str(n): each["wall_ms"] for n, each in sizes.items()},
         "wall_ms_per_step_without_fsync": unsynced["wall_ms"],
         "bytes_per_step": {str(n): each["bytes"] for n, each in sizes.items()},
+        "shapes": {shape: _halves(shape) for shape in SHAPES},
         "hello": _hello(),
     }
 
@@ -95,44 +95,20 @@ def _upfront(count: Callable[[str], int], index: int) -> int:
     return count("\n\n".join(texts)) + index
 
 
-def _answers(n: int, stepwise: bool) -> Callable[[Ask], Any]:
-    def step(number: int) -> dict[str, Any]:
-        if stepwise:
-            return {"tool": "read", "what": f"read file {number}.txt"}
-        return {"tool": "read", "args": {"path": f"{number}.txt"}}
-
-    def answer(ask: Ask) -> Any:
-        if ask.phase == "do":
-            return {"tool": "read", "args": {"path": f"{ask.step}.txt"}}
-        if ask.phase == "check":
-            return {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": "read all"}
-        return {
-            "task": "read the files and say what they hold",
-            "context": [],
-            "approach": "read each",
-            "confidence": "high",
-            "steps": [step(number) for number in range(1, n + 1)],
-            "success": [{"step": n, "has": "number"}],
-        }
-
-    return answer
-
-
-def _play(n: int, stepwise: bool, model: Scripted, folder: Path, *, fsync: bool = True) -> RunResult:
-    for number in range(1, n + 1):
-        (folder / f"{number}.txt").write_text(TEXT.format(n=number), "utf-8")
-    settings = {"fsync": fsync, "sandbox": "off", "tokens": 10**9}
-    fractal = Fractal(folder, settings=settings, ladder=Ladder((model,)), on_event=silent)
-    result = asyncio.run(fractal.run("read the files and say what they hold"))
+def _play(model: Scripted, folder: Path, listener: Listener = silent, *, fsync: bool = True) -> RunResult:
+    settings = {"fsync": fsync, "sandbox": "off", "tokens": 10**9, "calls": 10**6}
+    fractal = Fractal(folder, settings=settings, ladder=Ladder((model,)), on_event=listener)
+    result = asyncio.run(fractal.run(TASK))
     if result.status != "complete":
         raise RuntimeError(f"the job of the bench did not end well: {result.status} {result.reason}")
     return result
 
 
-def _job(n: int, stepwise: bool, count: Callable[[str], int]) -> dict[str, int]:
-    model = Counting(_answers(n, stepwise), count)
+def _job(n: int, shape: str, count: Callable[[str], int]) -> dict[str, int]:
+    model = Counting(answers(n, shape), count)
     with tempfile.TemporaryDirectory() as folder:
-        _play(n, stepwise, model, Path(folder))
+        files(Path(folder), n)
+        _play(model, Path(folder))
     system = sum(count(ask.system) for ask in model.asks)
     work = sum(count(ask.user) for ask in model.asks)
     return {"calls": len(model.asks), "prompt_tokens": system + work, "work_tokens": work}
@@ -143,26 +119,40 @@ def _cost(n: int, *, fsync: bool) -> dict[str, float]:
     runs: list[tuple[float, float, float]] = []
     for _ in range(3):
         with tempfile.TemporaryDirectory() as folder:
-            model = Scripted(_answers(n, stepwise=False))
-            before, cpu, wall = _written(), time.process_time(), time.perf_counter()
-            _play(n, False, model, Path(folder), fsync=fsync)
-            files = n * len(TEXT)  # the job's own files are not the runtime's writing
-            spent = time.process_time() - cpu, time.perf_counter() - wall, _written() - before - files
-            runs.append(spent)
-    cpu, wall, written = (statistics.median(each) for each in zip(*runs, strict=True))
+            files(Path(folder), n)
+            before, cpu, wall = written(), time.process_time(), time.perf_counter()
+            _play(Scripted(answers(n)), Path(folder), fsync=fsync)
+            runs.append((time.process_time() - cpu, time.perf_counter() - wall, written() - before))
+    cpu, wall, bytes_ = (statistics.median(each) for each in zip(*runs, strict=True))
     return {
         "cpu_ms": round(cpu * 1000 / n, 2),
         "wall_ms": round(wall * 1000 / n, 2),
-        "bytes": round(written / n),
+        "bytes": round(bytes_ / n),
     }
 
 
-def _written() -> int:
-    """Bytes that this process has given to write calls so far."""
-    for line in Path("/proc/self/io").read_text("ascii").splitlines():
-        if line.startswith("wchar:"):
-            return int(line.split()[1])
-    return 0
+def _halves(shape: str) -> dict[str, list[float]]:
+    """CPU and bytes a step in the first and in the second half of a run of 500 steps, median of three."""
+    steps = SIZES[-1]
+    runs: list[list[float]] = []
+    for _ in range(3):
+        marks: list[tuple[float, int]] = []
+
+        def mark(event: Event, marks: list[tuple[float, int]] = marks) -> None:
+            if event.kind == "step_finished" and event.data["tool"] == "read":
+                marks.append((time.process_time(), written()))
+
+        with tempfile.TemporaryDirectory() as folder:
+            files(Path(folder), steps)
+            _play(Scripted(answers(steps, shape)), Path(folder), mark)
+        first, middle, last = marks[0], marks[len(marks) // 2], marks[-1]
+        halves = (first, middle), (middle, last)
+        runs.append([(end[of] - begin[of]) / (steps / 2) for of in (0, 1) for begin, end in halves])
+    cpu_1, cpu_2, bytes_1, bytes_2 = (statistics.median(each) for each in zip(*runs, strict=True))
+    return {
+        "cpu_ms_per_step": [round(cpu_1 * 1000, 2), round(cpu_2 * 1000, 2)],
+        "bytes_per_step": [round(bytes_1), round(bytes_2)],
+    }
 
 
 _TIMED = """
@@ -206,6 +196,7 @@ GOALS: Mapping[str, str] = {
     "ten steps asked one by one: prompt tokens": "≤ 6,000",
     "CPU ms a step at 10 · 50 · 500": "≤ 3",
     "bytes written a step at 10 · 50 · 500": "≤ 6,000",
+    "CPU ms a step, steps 1–250 · 251–500: planned, asked, side by side, children": "flat",
     "hello: seconds": "≤ 0.5",
     "hello: MB": "≤ 60",
 }
@@ -230,6 +221,7 @@ def table(figures: Mapping[str, Any]) -> str:
         f"(all instructions up front: {upfront['stepwise']['prompt_tokens']:,})",
         flat["cpu_ms_per_step"],
         flat["bytes_per_step"],
+        ", ".join(" · ".join(map(str, each["cpu_ms_per_step"])) for each in figures["shapes"].values()),
         str(figures["hello"]["wall_s"]),
         str(figures["hello"]["rss_mb"]),
     ]

@@ -185,6 +185,17 @@ def resume(
     return int(module.main(as_json, quick=quick, kills=kills, points=points, seed=seed, report=report))
 
 
+@bench.command("many")
+@json_option("Print the figures as an object.")
+@click.option("--runs", default="100,1000", show_default=True, metavar="N,…", help="How many runs at once.")
+def many(as_json: bool, runs: str) -> int:
+    """Play many runs at once in one process: runs a second, CPU, memory."""
+    sizes = [int(each) for each in runs.split(",") if each.isdecimal() and int(each)]
+    if len(sizes) != runs.count(",") + 1:
+        raise click.UsageError(f"--runs {runs}: whole numbers from 1, with commas between them")
+    return int(_bench("many").main(as_json, sizes))
+
+
 def _bench(name: str) -> Any:
     from importlib import import_module
 

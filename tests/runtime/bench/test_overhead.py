@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from runtime.bench import overhead
+from runtime.bench.job import SHAPES
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +36,14 @@ def test_instructions_and_prompts_keep_their_goals(figures: dict[str, Any]) -> N
     assert figures["job"]["stepwise"]["prompt_tokens"] <= 6_000
     upfront = figures["job_with_all_instructions_up_front"]
     assert upfront["stepwise"]["prompt_tokens"] > 2 * figures["job"]["stepwise"]["prompt_tokens"]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_step_costs_the_same_at_the_end_of_a_long_run(figures: dict[str, Any], shape: str) -> None:
+    """The second half of 500 steps against the first; CPU on a shared machine needs room."""
+    cpu, written = (figures["shapes"][shape][key] for key in ("cpu_ms_per_step", "bytes_per_step"))
+    assert written[1] <= 1.2 * written[0]
+    assert cpu[1] <= 1.6 * cpu[0]
 
 
 def test_what_a_step_writes_does_not_grow_with_the_run(figures: dict[str, Any]) -> None:

@@ -1,0 +1,91 @@
+"""Many runs at once in one process: runs a second, CPU of a run, memory added.
+
+Each run reads ten files and answers: two calls of a model that takes 50 ms, as one over a network would, so
+that the runs are at work side by side. Every write is fsynced, as always.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import resource
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kernel.responder import Ask, Ladder
+from runtime.bench.job import TASK, answers, files
+from runtime.fractal import Fractal
+from runtime.responders.scripted import Scripted
+
+SIZES = (100, 1000)
+STEPS = 10
+LATENCY = 0.05
+"""Seconds that the model takes for a call."""
+
+
+def measure(sizes: Sequence[int] = SIZES) -> dict[str, Any]:
+    """The figures by number of runs; those of the largest stand at the top as well."""
+    _play(1, True)  # what is imported and read once is no cost of a run
+    figures = {str(n): _play(n, True) for n in sorted(sizes)}
+    largest = max(sizes)
+    unsynced = _play(min(sizes), False)
+    return {
+        **figures[str(largest)],
+        "by_runs": figures,
+        "cpu_ms_per_run_without_fsync": unsynced["cpu_ms_per_run"],
+        "runs_per_s_without_fsync": unsynced["runs_per_s"],
+    }
+
+
+def _play(n: int, fsync: bool) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        files(Path(folder), STEPS)
+        memory, cpu, wall = _peak(), time.process_time(), time.perf_counter()
+        statuses = asyncio.run(_together(n, folder, fsync))
+        cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    return {
+        "runs": n,
+        "runs_per_s": round(n / wall, 1),
+        "cpu_ms_per_run": round(cpu * 1000 / n, 2),
+        "rss_mb": round(_peak() - memory, 1),
+        "unfinished": sum(status != "complete" for status in statuses),
+    }
+
+
+async def _together(n: int, folder: str, fsync: bool) -> list[str]:
+    answer = answers(STEPS)
+
+    async def slowly(ask: Ask) -> Any:
+        await asyncio.sleep(LATENCY)
+        return answer(ask)
+
+    settings = {"fsync": fsync, "sandbox": "off"}
+    fractals = [Fractal(folder, settings=settings, ladder=Ladder((Scripted(slowly),))) for _ in range(n)]
+    results = await asyncio.gather(*(each.run(TASK) for each in fractals))
+    return [result.status for result in results]
+
+
+def _peak() -> float:
+    """The most memory that this process has held so far, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def table(figures: Mapping[str, Any]) -> str:
+    """The figures as markdown."""
+    head = "| runs at once | runs/s | CPU ms a run | MB added | unfinished |"
+    rows = [
+        f"| {each['runs']:,} | {each['runs_per_s']} | {each['cpu_ms_per_run']} | {each['rss_mb']} | "
+        f"{each['unfinished']} |"
+        for each in figures["by_runs"].values()
+    ]
+    return "\n".join([head, "| --- | --- | --- | --- | --- |", *rows])
+
+
+def main(as_json: bool = False, sizes: Sequence[int] = SIZES) -> int:
+    """Measure and print; returns 1 when a run did not end."""
+    figures = measure(sizes)
+    print(json.dumps(figures, indent=1) if as_json else table(figures))
+    return int(any(each["unfinished"] for each in figures["by_runs"].values()))
