@@ -80,6 +80,10 @@ def append(
         try:
             _write_all(handle, raw)
             written = signature(handle)
+            if expected and written[1] != size + len(raw):
+                raise Changed(
+                    path
+                )  # in this very moment; ours stands behind theirs, and is read as they left it
             if fsync:
                 os.fsync(handle)
         except OSError as error:

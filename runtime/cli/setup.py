@@ -172,11 +172,18 @@ def overhead(as_json: bool) -> int:
 
 @bench.command("resume")
 @json_option("Print the figures as an object.")
-@click.option("--quick", is_flag=True, help="A few points of each kind, in about a minute and a half.")
+@click.option("--quick", is_flag=True, help="A few points of each kind, in about two minutes.")
 @click.option("--kills", type=click.IntRange(min=0), metavar="N", help="SIGKILLs at random moments.")
 @click.option("--points", type=POINTS, default=None, metavar="all|N", help="How many of the calls to die at.")
-@click.option("--seed", type=int, default=1, show_default=True, metavar="N")
-@click.option("--report", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE.md")
+@click.option(
+    "--seed", type=int, default=1, show_default=True, metavar="N", help="Of what is chosen by chance."
+)
+@click.option(
+    "--report",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE.md",
+    help="Write a page about it.",
+)
 def resume(
     as_json: bool, quick: bool, kills: int | None, points: int | None, seed: int, report: Path | None
 ) -> int:
