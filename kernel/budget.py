@@ -145,7 +145,7 @@ class Ledger:
         kept = max(asks, min(3 * asks, free.calls // 4))
         calls = max(free.calls - kept, min(free.calls, children))
         part = Amount(calls // children, free.tokens // (children + 1), free.usd / (children + 1))
-        if part.calls < 1 or part.tokens < 1:
+        if part.calls < 1 or part.tokens < 1 or part.usd < 0:
             self.settle(step, already)
             raise LimitReached(f"the budget is used up: {_shortage(free, Amount(children, children))}")
         self.shares[step] = already + part

@@ -29,7 +29,7 @@ from runtime.archive import put_away, undo
 from runtime.crowd import one_of_many
 from runtime.ladder import build, refuse_unknown_price
 from runtime.results import RunResult, RunSummary, result_of
-from runtime.resuming import assumed, go_back, raised
+from runtime.resuming import active_before, assumed, go_back, raised
 
 CONTEXT_CHARS = 12_000
 """Of a context file or of piped data, what stands in §1; the whole is kept in artifacts/."""
@@ -125,7 +125,7 @@ class Fractal:
         folder = self.workspace.runs / run
         with run_lock(folder):
             root = self._root_document(run)
-            earlier = float(root.meta.spent.get("seconds", 0.0))
+            earlier = active_before(folder, root)
             world, clock = self._world(run, folder, self.ladder, earlier)
             world.folder = self._folder_of(root)
             world.store.sweep()

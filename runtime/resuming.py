@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from kernel.budget import Bounds
@@ -12,6 +14,7 @@ from kernel.document import Document
 from kernel.edits import survey
 from kernel.errors import UsageError
 from kernel.events import Event
+from kernel.frontmatter import peek
 from kernel.world import Held, World
 
 
@@ -24,6 +27,27 @@ def assumed(root: str, words: str | Sequence[str]) -> dict[str, str]:
             raise UsageError(f"--assume {word}: rerun or done, for one step such as 3=done or LOOP:3=rerun")
         known[f"{hit[1] or root}:{hit[2]}" if hit[2] else ""] = hit[3]
     return known
+
+
+def active_before(folder: Path, root: Document) -> float:
+    """Seconds of activity of the sessions before this one.
+
+    A process that died has not written its last ones down: they are told from the times in what it wrote.
+    """
+    known = float(root.meta.spent.get("seconds", 0.0))
+    waits = root.meta.waiting or {}
+    if root.ended or root.meta.status == "interrupted" or waits.get("for", "children") != "children":
+        return known
+    saved = _seconds(root.meta.updated)
+    last = max((_seconds(peek(path, "updated")) for path in folder.glob("*.md")), default=0.0)
+    return known + max(0.0, last - saved) if saved else known
+
+
+def _seconds(time: str) -> float:
+    try:
+        return datetime.fromisoformat(time).timestamp()
+    except ValueError:
+        return 0.0
 
 
 def raised(root: Document, bounds: Bounds, *, flags: Container[str]) -> Mapping[str, Any]:

@@ -18,6 +18,7 @@ from llm_server import Answer, LlmServer
 from kernel.document import Document
 from kernel.errors import Exit
 from runtime.fractal import Fractal
+from runtime.resuming import active_before
 
 needs_litellm = pytest.mark.skipif(
     importlib.util.find_spec("litellm") is None, reason="litellm is not installed"
@@ -131,6 +132,30 @@ def test_a_killed_run_repeats_no_finished_call(tmp_path: Path, llm_server: LlmSe
     assert again.returncode == Exit.ACCEPTED, again.stderr
     assert llm_server.count == 3  # PLAN once; CHECK, which was in flight, twice
     assert newest(tmp_path).meta.spent["calls"] == 3
+
+
+def test_the_seconds_of_a_session_that_was_killed_are_not_forgotten(tmp_path: Path) -> None:
+    """In DO nothing but the steps is written: what their documents tell of the time is counted."""
+    steps = [{"tool": "bash", "args": {"command": f"sleep {seconds}"}} for seconds in (1.5, 4)]
+    done = {**PLAN, "steps": steps, "success": [{"judge": "slept"}]}
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps([{"phase": "check", "reply": CHECK}, {"reply": done, "times": 9}]))
+    command = [sys.executable, "-c", "from runtime.cli import main; main()", "-C", str(tmp_path), "run"]
+    options = ["--sandbox", "off", "--model", f"scripted:{script}", "sleep twice"]
+    process = subprocess.Popen([*command, *options], env=environment(), stderr=subprocess.DEVNULL)
+    end = time.monotonic() + 30
+    while not list(tmp_path.glob(".fractal/state/runs/*/op-bash-*-1.md")):
+        assert time.monotonic() < end and process.poll() is None
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    root = newest(tmp_path)
+    assert root.meta.spent["seconds"] < 1
+    folder = tmp_path / ".fractal" / "state" / "runs" / root.meta.run
+    assert 1.5 <= active_before(folder, root) < 10
+    again = fractal(tmp_path, "resume", "--assume", "2=done", "--model", f"scripted:{script}")
+    assert again.returncode == Exit.ACCEPTED, again.stderr
+    assert newest(tmp_path).meta.spent["seconds"] >= 1.5
 
 
 def test_ctrl_c_saves_and_names_the_command_that_goes_on(tmp_path: Path) -> None:

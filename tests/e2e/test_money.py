@@ -1,0 +1,89 @@
+"""Money: with a price, without one, and with a provider that reports other figures than were reserved."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llm_server import Answer, LlmServer
+
+from kernel.errors import ConfigurationError
+from runtime.fractal import Fractal, RunResult
+
+pytest.importorskip("litellm")
+PRICE = {"input": 10.0, "output": 30.0}  # USD per million tokens
+
+
+def answer(body: Any, **usage: Any) -> Answer:
+    """A plan of one read, asked for when it is reached; then its arguments; then ACCEPT."""
+    text = "\n".join(str(message["content"]) for message in body["messages"])
+    if "Evidence (runtime)" in text:
+        said: Any = {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": "read"}
+    elif "NOW 1." in text:
+        said = {"tool": "read", "args": {"path": "a.txt"}}
+    else:
+        steps = [{"tool": "read", "what": "read what there is"}]
+        said = {"task": "t", "context": [], "approach": "a", "confidence": "high", "steps": steps}
+        said["success"] = [{"step": 1, "has": "a"}]
+    return Answer(json.dumps(said), **usage)
+
+
+def play(folder: Path, server: LlmServer, **settings: Any) -> RunResult:
+    (folder / "a.txt").write_text("a")
+    price = settings.pop("price", PRICE)
+    rung = {"model": "openai/no-such-model", "api_base": server.url} | ({"price": price} if price else {})
+    fractal = Fractal(folder, settings={"sandbox": "off", "ladder": [rung], **settings})
+    return asyncio.run(fractal.run("read it"))
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+
+
+def test_what_a_call_costs_is_its_tokens_at_the_price(tmp_path, llm_server):
+    llm_server.always(lambda body: answer(body, prompt_tokens=1000, completion_tokens=100))
+    result = play(tmp_path, llm_server)
+    assert result.status == "complete", result
+    assert result.spent["usd"] == pytest.approx(3 * (1000 * 10 + 100 * 30) / 1e6)
+
+
+def test_a_limit_of_money_stops_before_the_call_that_could_pass_it(tmp_path, llm_server):
+    llm_server.always(lambda body: answer(body, prompt_tokens=1000, completion_tokens=100))
+    result = play(tmp_path, llm_server, usd=0.08)
+    assert result.status == "exhausted" and "USD" in result.reason
+    assert result.spent["usd"] <= 0.08
+    assert llm_server.count < 3
+    assert play(tmp_path, llm_server, usd=10.0).status == "complete"
+
+
+def test_a_provider_that_takes_more_than_was_reserved_is_recorded_as_overrun(tmp_path, llm_server):
+    llm_server.always(lambda body: answer(body, prompt_tokens=50_000, completion_tokens=100))
+    result = play(tmp_path, llm_server, usd=0.3)
+    assert result.status == "exhausted"
+    assert llm_server.count == 1, "the next call sees what is left"
+    assert result.spent["usd"] == pytest.approx((50_000 * 10 + 100 * 30) / 1e6)
+    reserved = result.spent["usd"] - result.spent["overrun_usd"]
+    assert 0 < reserved <= 0.3
+    assert result.spent["overrun_tokens"] > 40_000
+
+
+def test_a_provider_that_reports_nothing_is_charged_by_estimate(tmp_path, llm_server):
+    llm_server.always(lambda body: answer(body, usage=False))
+    result = play(tmp_path, llm_server)
+    assert result.status == "complete"
+    assert result.spent["usd"] > 0 and result.spent["prompt_tokens"] > 100
+
+
+def test_without_a_price_nothing_is_called_unless_the_limit_of_money_is_lifted(tmp_path, llm_server):
+    llm_server.always(lambda body: answer(body, prompt_tokens=1000, completion_tokens=100))
+    with pytest.raises(ConfigurationError, match="price"):
+        play(tmp_path, llm_server, price=None)
+    assert llm_server.count == 0
+    (tmp_path / "fractal.yaml").write_text("usd: null\n")
+    lifted = play(tmp_path, llm_server, price=None)
+    assert lifted.status == "complete"
+    assert llm_server.count == 3
