@@ -49,6 +49,11 @@ def put(
     return written
 
 
+def restore(path: Path, kept: Path) -> None:
+    """Put back what a file held, from a copy; one that is not there any more gets the copy's mode."""
+    put(path, kept.read_bytes(), mode=stat.S_IMODE(kept.stat().st_mode))
+
+
 def create(path: Path, raw: bytes) -> None:
     """Write a file that must not be there yet, whole or not at all. Raises `FileExistsError`."""
     temporary = beside(path)

@@ -257,6 +257,6 @@ def put_back(held: Held, step: Step) -> None:
         if file_hash(path) == each["before"]:
             continue
         if each["before"]:
-            disk.put(path, (held.world.artifacts.parent / each["kept"]).read_bytes())
+            disk.restore(path, held.world.artifacts.parent / each["kept"])
         else:
             path.unlink()

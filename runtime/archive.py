@@ -10,11 +10,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from kernel import disk
 from kernel.document import ENDED, Document
 from kernel.enclosure import PROTECTED
 from kernel.errors import ConfigurationError, RunLocked, UsageError
 from kernel.operations import file_hash
-from kernel.operations.write import replace_file
 from kernel.workspace import run_lock
 
 
@@ -37,7 +37,8 @@ def _touched(documents: Iterable[Document], step: int | None) -> Iterable[tuple[
         for each in document.steps.values():
             top = _number(document, each.n)
             files = each.evidence.get("touched")
-            if files and (step is None or top == step):
+            taken_over = "same as" in each.evidence  # another step did it
+            if files and not taken_over and (step is None or top == step):
                 yield began.get(each.link.removesuffix(".md"), document.meta.updated), list(files)
 
 
@@ -66,7 +67,10 @@ def _put_back(run_folder: Path, folder: Path, entry: dict[str, Any]) -> str:
     kept = run_folder / entry.get("kept", "-")
     if not kept.is_file():
         return f"{name}: what it held before was not kept; left alone"
-    replace_file(target, kept.read_bytes())
+    try:
+        disk.restore(target, kept)
+    except OSError as error:
+        return f"{name}: cannot be written: {error.strerror}; left alone"
     return f"{name}: put back"
 
 

@@ -13,6 +13,8 @@ from kernel.document import Document, Fold, Step
 _FINDING = re.compile(r"- (pass|FAIL|judge) (\{.*\}) \(before: (pass|FAIL|judge)\) → (.*)")
 _NOW = {"pass": "holds now", "FAIL": "does not hold", "judge": "is left to judgement"}
 _BEFORE = {"pass": "held already", "FAIL": "did not hold", "judge": "was not decided"}
+_ACCOUNTS = ("spent", "earlier", "asked", "approved", "from", "was", "same as")
+"""Evidence that is told in words, or by `fractal cost`."""
 _MEANS = {"ACCEPT": "accepted", "RETRY": "tried again", "ESCALATE": "handed up"}
 
 
@@ -120,6 +122,10 @@ def _step(document: Document, n: int, known: Mapping[str, Document], *, whole: b
         lines.append(f"its arguments were filled in when it was reached, by {_who(str(asked))}")
     if approved := step.evidence.get("approved"):
         lines.append(f"approved by a {approved}")
+    if same := step.evidence.get("same as"):
+        lines.append(f"its result is that of step {same}, the same call in the plan before a person's edit")
+    if step.state == "stale":
+        lines.append("done before a person's edit; whether it keeps its result is open")
     yield _reason(document, f"Why step {n}?", "; ".join(lines), f"§{2 if planned else 3} step {n}")
     if went is not None and (whole or went.state != "done"):
         yield _outcome(document, went, known)
@@ -156,7 +162,7 @@ def _outcome(document: Document, step: Step, known: Mapping[str, Document]) -> R
 
 
 def _evidence(document: Document, step: Step) -> Iterator[Reason]:
-    kept = {key: value for key, value in step.evidence.items() if key not in ("spent", "asked", "approved")}
+    kept = {key: value for key, value in step.evidence.items() if key not in _ACCOUNTS}
     if kept:
         text = json.dumps(kept, ensure_ascii=False)
         yield _reason(document, f"What is recorded of step {step.n}?", text, f"§3 step {step.n} evidence")

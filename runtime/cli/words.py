@@ -26,6 +26,7 @@ MARKS: Mapping[str, tuple[str, str]] = {
     "skipped": ("–", "bright_black"),
     "struck": ("–", "bright_black"),
     "planned": ("○", "bright_black"),
+    "stale": ("○", "yellow"),
     "ready": ("○", "bright_black"),
 }
 """A sign and a colour for each status of a loop and each state of a step."""

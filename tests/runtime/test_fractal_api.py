@@ -41,6 +41,17 @@ def test_undo_puts_back_what_was_replaced_newest_first(play: Play, tmp_path: Pat
     assert said == ["new.txt: removed, as it was not there before", "a.txt: put back", "a.txt: put back"]
 
 
+def test_undo_brings_a_removed_file_back_with_its_mode(play: Play, tmp_path: Path) -> None:
+    script = tmp_path / "work" / "run.sh"
+    script.write_text("echo run\n")
+    script.chmod(0o750)
+    steps = plan({"tool": "remove", "args": {"path": "run.sh"}})
+    played = play(lambda ask: ACCEPT if ask.phase == "check" else steps)
+    assert not script.exists()
+    assert played.fractal.undo(played.result.run) == ["run.sh: put back"]
+    assert script.read_text() == "echo run\n" and script.stat().st_mode & 0o777 == 0o750
+
+
 def test_undo_leaves_alone_what_a_person_changed_since(play: Play, tmp_path: Path) -> None:
     played = play(writing(write("a.txt", "one")))
     (tmp_path / "work" / "a.txt").write_text("mine")
