@@ -35,6 +35,7 @@ _AGAIN = {
     "do": "DO goes on: ",
     "check": "CHECK is done again: ",
 }
+_KEPT = "a step that is the same call as one done before keeps its result"
 
 
 @dataclass(frozen=True)
@@ -219,16 +220,13 @@ def _plan_anew(held: Held, phase: str, why: str) -> None:
             if step.n in held.doc.steps and not step.over:
                 held.put(_given_up(held, step))
         held.doc = held.doc.with_section(5, EMPTY)
-        held.fold("edited", Note("learned", f"by a person's edit: {why}"), *what_was_done(held))
+        held.fold("edited", Note("learned", f"by a person's edit: {why}; {_KEPT}"), *what_was_done(held))
         held.meta(extra={**held.doc.meta.extra, "kept": kept})
     if phase == "understand":
         first = held.doc.section(1)
         yielded = ("resolved task", "fact", "open")
-        said = held.doc.text(
-            1, "answer"
-        )  # an answer may have become the resolved task: of the task as it was
-        mine = (n for n in first.notes if n.key not in yielded or (n.origin == "person" and n.text != said))
-        mine = tuple(mine)
+        said = held.doc.text(1, "answer")  # it may have become the resolved task, of the task as it was
+        mine = [n for n in first.notes if n.key not in yielded or (n.origin == "person" and n.text != said)]
         held.doc = held.doc.with_section(1, replace(first, notes=tuple(mine)))
     held.meta(taker="")
 
@@ -258,9 +256,8 @@ def _do_again(held: Held, stale: set[int]) -> None:
         if step is None or not step.ended:
             continue
         if step.state == "unknown" and step.share is None:
-            held.put(
-                replace(step, state="running", result=None)
-            )  # it may have happened: that is looked at first
+            # it may have happened: that is looked at first
+            held.put(replace(step, state="running", result=None))
         elif step.state in ("struck", "unknown") or (step.state == "failed" and n in stale):
             held.put(replace(held.doc.planned[n], evidence=keeping.cost_before(step)))
         else:

@@ -209,14 +209,14 @@ class FileStore:
         known = self._known.get(loop_id)
         rev = (known.rev if known else document.meta.rev) + 1
         raw = render(document, rev)
-        path = self.path(loop_id)
-        stat = self._write(path, raw, lambda: self._refuse_foreign(loop_id, raw))
         ended = document if document.ended else None
-        self._known[loop_id] = _Known(stat, hashlib.sha256(raw), rev, ended)
         for_people = document.meta.status in LEFT or document.meta.phase == "do"
         if for_people and (rev > 1 or not ended):  # an operation's is written once, at its end
-            with disk.of_the_state(self.folder):
+            self._refuse_foreign(loop_id, raw)
+            with disk.of_the_state(self.folder):  # first, so that whoever dies in it has an end to come back to
                 disk.put(self._left(loop_id), gzip.compress(raw, 1, mtime=0), mode=0o600, fsync=False)
+        stat = self._write(self.path(loop_id), raw, lambda: self._refuse_foreign(loop_id, raw))
+        self._known[loop_id] = _Known(stat, hashlib.sha256(raw), rev, ended)
 
     def _append(self, change: Append) -> None:
         loop_id = change.document.meta.id

@@ -376,7 +376,7 @@ class Fractal:
         for each in self.runs():
             if each.status == "broken":
                 raise DocumentError(f"run {each.run} is broken, and no other is unfinished: {each.task}")
-        raise UsageError("there is no unfinished run; `fractal ls` lists all")
+        raise UsageError("there is no unfinished run; name one that has ended, if you have edited it")
 
     def _flags(self) -> dict[str, Any]:
         return {name: getattr(self.config, name) for name, where in self.sources.items() if where == "flag"}
