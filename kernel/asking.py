@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 from kernel.budget import Amount
@@ -193,7 +194,8 @@ async def _reply(held: Held, responder: Responder, request: Ask) -> tuple[Reply 
     if earlier := log.reply(key):
         return earlier, True
     most = responder.estimate(request)
-    held.ledger.reserve(amount(most), last=request.phase == "check")
+    # an atomic loop has no CHECK that a call would have to be kept for
+    held.ledger.reserve(amount(most), last=request.phase in ("check", "atomic"))
     log.asked(key, responder.name, most)
     try:
         patient = getattr(responder, "patient", False)  # a person answers: the clock of the run stands
@@ -202,7 +204,8 @@ async def _reply(held: Held, responder: Responder, request: Ask) -> tuple[Reply 
     except asyncio.CancelledError:
         raise  # the call may have cost something: its line stands without an answer and is charged whole
     except Exception as error:
-        cost = replace(FREE, calls=most.calls)
+        told = error.usage if isinstance(error, ProviderError) else None
+        cost = _sound(told, most) if told else replace(FREE, calls=most.calls)
         log.failed(key, held.world.redact(str(error)), cost)
         held.ledger.charge(amount(most), amount(cost))
         raise
@@ -210,10 +213,20 @@ async def _reply(held: Held, responder: Responder, request: Ask) -> tuple[Reply 
         log.failed(key, f"waits for {reply.reason}")
         held.ledger.charge(amount(most), Amount())
         return reply, False
-    reply = replace(reply, text=held.world.redact(reply.text))
+    reply = replace(reply, text=held.world.redact(reply.text), usage=_sound(reply.usage, most))
     log.replied(key, reply)
     held.ledger.charge(amount(most), amount(reply.usage))
     return reply, False
+
+
+def _sound(usage: Usage, most: Usage) -> Usage:
+    """What a provider says that a call cost; what can be no cost counts as reserved."""
+
+    def sound(name: str) -> Any:
+        value = getattr(usage, name)
+        return value if value is None or 0 <= value < inf else getattr(most, name)
+
+    return Usage(*(sound(name) for name in ("prompt_tokens", "completion_tokens", "usd", "calls")))
 
 
 def amount(usage: Usage) -> Amount:

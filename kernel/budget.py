@@ -1,12 +1,12 @@
 """Limits, what was spent, and a child's share: a ledger in which spent + reserved never exceeds the limit.
 
-A loop's own spending comes from the log of replies, its children's from the lines of its steps, so the
-ledger is derived from what is on disk and a crash cannot make the two disagree.
+What a loop and all below it have spent comes from the log of replies, what is shared out from the lines of
+its steps, so the ledger is derived from what is on disk and a crash cannot make the two disagree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from math import ceil, inf
 from typing import Any
@@ -101,7 +101,10 @@ FOR_CHECK = Amount(calls=1)
 
 @dataclass
 class Ledger:
-    """What one loop may still spend. `own` grows with each call; shares belong to open children."""
+    """What one loop may still spend: `own`, what it and all below it cost, but for those that have shares.
+
+    Shares belong to open children, and hold what these have spent.
+    """
 
     limit: Amount
     own: Amount
@@ -109,11 +112,13 @@ class Ledger:
     reserved: Amount = Amount()
 
     @staticmethod
-    def of(document: Document, own: Amount) -> Ledger:
-        """The ledger of a document whose own calls cost `own`; children's spending is read off §3."""
-        for step in document.steps.values():
-            own += settled(step)
-        return Ledger(Amount.limit(document.meta.budget), own, dict(open_shares(document.steps.values())))
+    def of(document: Document, below: Callable[[str], Amount]) -> Ledger:
+        """The ledger of a document; `below` tells what a loop and all below it have spent."""
+        own, shares = below(document.meta.id), dict[int, Amount]()
+        for step, share in open_shares(document.steps.values()):
+            own -= below(step.link.removesuffix(".md"))
+            shares[step.n] = share
+        return Ledger(Amount.limit(document.meta.budget), own, shares)
 
     @property
     def free(self) -> Amount:
@@ -137,9 +142,10 @@ class Ledger:
 
         Of tokens and money one part more is made: it stays for this loop's own CHECK. Of calls this loop
         keeps one for each of its `asks`, and where there are plenty two more, for a reply of the wrong form
-        and for a call that is lost when the process dies. What a child
-        that goes on has spent `already` is in its share on top.
+        and for a call that is lost when the process dies. What was spent `already` at the child's place, by
+        itself where it goes on or by another that stood there, is in its share on top.
         """
+        self.own -= already
         self.shares[step] = already
         free = self.free - FOR_CHECK
         kept = max(asks, min(3 * asks, free.calls // 4))
@@ -152,20 +158,14 @@ class Ledger:
         return self.shares[step]
 
     def settle(self, step: int, spent: Amount) -> None:
-        """A child has ended: its share is released and its spending is the parent's."""
+        """A child has ended: its share is released, and what it and all below it spent is the parent's."""
         self.shares.pop(step, None)
         self.own += spent
 
 
-def open_shares(steps: Iterable[Step]) -> Iterable[tuple[int, Amount]]:
-    """The shares of children that have not ended."""
-    return ((step.n, Amount.limit(step.share)) for step in steps if step.share is not None and not step.over)
-
-
-def settled(step: Step) -> Amount:
-    """What an ended child spent, as its parent's line says, and what a step cost before it began again."""
-    spent = Amount.spending(step.evidence.get("spent", {})) if step.over else Amount()
-    return spent + Amount.spending(step.evidence.get("earlier", {}))
+def open_shares(steps: Iterable[Step]) -> Iterable[tuple[Step, Amount]]:
+    """The steps whose children have not ended, and their shares."""
+    return ((step, Amount.limit(step.share)) for step in steps if step.share is not None and not step.over)
 
 
 def _shortage(free: Amount, needed: Amount) -> str:

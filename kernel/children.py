@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from kernel.budget import NOTHING, Amount, estimate_tokens
+from kernel.budget import estimate_tokens
 from kernel.document import Document, Meta, Note, Section, Step
 from kernel.events import now
 from kernel.evidence import cut
@@ -17,14 +17,9 @@ HANDED_CHARS = 1200
 _LEVELS = ("system", "tool", "operation")
 
 
-def share_of(
-    held: Held, step: Step, children: int, asks: int = 0, already: Amount = NOTHING
-) -> dict[str, Any]:
-    """The share on a step's line: its part of the budget, its work context, and the depth's limit.
-
-    `already`: what the same child has spent, where it goes on after it had ended.
-    """
-    part = held.ledger.share(step.n, max(children, 1), asks, already)
+def share_of(held: Held, step: Step, children: int, asks: int = 0) -> dict[str, Any]:
+    """The share on a step's line: its part of the budget, its work context, and the depth's limit."""
+    part = held.ledger.share(step.n, max(children, 1), asks, held.below(step.link.removesuffix(".md")))
     depth = held.doc.meta.depth + 1
     passed = sum(estimate_tokens(note.text) for note in _context(held, step))
     bounds = held.world.bounds
@@ -73,7 +68,7 @@ def _context(held: Held, step: Step) -> list[Note]:
 def ended_child(held: Held, step: Step, child: Document) -> Step:
     """The parent's done entry for a child: its result, error or escalation, and what it spent."""
     meta = child.meta
-    kept = {key: value for key, value in step.evidence.items() if key in ("needed", "earlier")}
+    kept = {key: value for key, value in step.evidence.items() if key == "needed"}
     evidence: dict[str, Any] = {**kept, "status": meta.status, "spent": dict(meta.spent)}
     if meta.unverified:
         evidence["unverified"] = True
@@ -120,17 +115,6 @@ def traces(held: Held, loop_id: str) -> tuple[bool, bool]:
     asked = any(_within(loop_id, each) for each in log.loops())
     answered = any(_within(loop_id, key.partition("/")[0]) for key in log.replies)
     return asked, answered or any(_within(loop_id, each) for each in held.world.store.list())
-
-
-def spent_below(held: Held, loop_id: str) -> dict[str, Any]:
-    """What a loop and all below it cost, by the log of replies alone."""
-    total = {"calls": 0, "prompt_tokens": 0, "completion_tokens": 0, "usd": 0.0}
-    for each in held.world.log.loops():
-        if _within(loop_id, each):
-            spent = held.world.log.spent(each)
-            for name in total:
-                total[name] += getattr(spent, name)
-    return total
 
 
 def _within(loop_id: str, other: str) -> bool:

@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from kernel import derived, keeping
-from kernel.budget import Amount
 from kernel.children import below, ended_child, share_of
 from kernel.document import EMPTY, PHASES, Note, Step
 from kernel.ends import finish, heed_answer, what_was_done
@@ -148,13 +147,13 @@ def survey(world: World, loop_id: str, *, redo: bool = False) -> list[Stale]:
             if step.n in own or not _has_child(world, step):
                 continue
             with suppress(DocumentError):  # a broken child is its parent's to report
-                if _is_restarted(held):
-                    _restart(world, step)
-                lower = survey(world, _child(step), redo=redo)
-                found += lower
+                if _is_restarted(held) and _restarts(world, step):
+                    _reopen(held, step, status="ready")  # first, as the loops below it get parts of its share
+                found += survey(world, _child(step), redo=redo)
                 if _goes_on(world, step):
                     back.append(Stale(loop_id, "do", "its loop goes on", step.n))
-                    _reopen(held, step)
+                    if held.doc.steps[step.n].ended:
+                        _reopen(held, step)
     if back:
         _set_back(held, back)
     return found
@@ -168,30 +167,28 @@ def _has_child(world: World, step: Step) -> bool:
     return step.share is not None and bool(step.link) and world.store.exists(_child(step))
 
 
-def _restart(world: World, step: Step) -> None:
-    """The child of a loop that was set back is set back as well, where it had not ended well."""
-    child = Held(world, world.store.load(_child(step)))
-    if child.doc.ended and child.doc.meta.status != "complete" and step.state not in GOOD:
-        child.meta(status="ready")
-        child.save()
+def _restarts(world: World, step: Step) -> bool:
+    """Whether the child of a loop that was set back is set back as well: where it had not ended well."""
+    child = world.store.load(_child(step))
+    return child.ended and child.meta.status != "complete" and step.state not in GOOD
 
 
 def _goes_on(world: World, step: Step) -> bool:
-    return step.ended and step.state != "unknown" and not world.store.load(_child(step)).ended
+    return step.ended and not world.store.load(_child(step)).ended
 
 
-def _reopen(held: Held, step: Step) -> None:
+def _reopen(held: Held, step: Step, **meta: str) -> None:
     """A child that had ended goes on: its share is open again, with what is left on top of what it spent."""
-    evidence = {key: value for key, value in step.evidence.items() if key in ("needed", "earlier")}
-    already = Amount.spending(step.evidence.get("spent", {}))
-    held.ledger.own -= already
+    evidence = {key: value for key, value in step.evidence.items() if key == "needed"}
+    parts = [each for each in held.attempted() if not each.tool or held.world.catalogue.guided(each.tool)]
+    open_ = [each for each in parts if each.state not in GOOD and (each.share is None or each.over)]
     try:
-        share = share_of(held, step, 1, already=already)
+        share = share_of(held, step, len({step.n, *(each.n for each in open_)}))
     except LimitReached:
-        share = {**(step.share or {}), **already.as_dict()}  # it ends at its first call
+        share = {**(step.share or {}), **held.below(_child(step)).as_dict()}  # it ends at its first call
     held.put(replace(step, state="running", share=share, result=None, origin="kernel", evidence=evidence))
     child = Held(held.world, held.world.store.load(_child(step)))
-    child.meta(budget=share)
+    child.meta(budget=share, **meta)
     child.save()
 
 
@@ -214,12 +211,12 @@ def _set_back(held: Held, back: list[Stale]) -> None:
 
 def _plan_anew(held: Held, phase: str, why: str) -> None:
     """Give the plan up: what is open of it is ended, what has ended may be taken over by the next one."""
+    held.doc = held.doc.with_section(5, EMPTY)
     kept = [step.n for step in held.attempted() if step.state in GOOD]
     if held.doc.section(2).notes:
         for step in held.attempted():
             if step.n in held.doc.steps and not step.over:
                 held.put(_given_up(held, step))
-        held.doc = held.doc.with_section(5, EMPTY)
         held.fold("edited", Note("learned", f"by a person's edit: {why}; {_KEPT}"), *what_was_done(held))
         held.meta(extra={**held.doc.meta.extra, "kept": kept})
     if phase == "understand":
@@ -259,6 +256,6 @@ def _do_again(held: Held, stale: set[int]) -> None:
             # it may have happened: that is looked at first
             held.put(replace(step, state="running", result=None))
         elif step.state in ("struck", "unknown") or (step.state == "failed" and n in stale):
-            held.put(replace(held.doc.planned[n], evidence=keeping.cost_before(step)))
+            held.put(held.doc.planned[n])
         else:
             held.put(keeping.stale(step))

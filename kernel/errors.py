@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kernel.responder import Usage
 
 
 class Exit(IntEnum):
@@ -37,9 +41,16 @@ class ConfigurationError(FractalError):
 
 
 class ProviderError(FractalError):
-    """A model's provider failed and retrying did not help; the run can be resumed."""
+    """A model's provider failed and retrying did not help; the run can be resumed.
+
+    `usage` is what it cost all the same, as far as that is known.
+    """
 
     exit = Exit.PROVIDER
+
+    def __init__(self, message: str, usage: Usage | None = None) -> None:
+        super().__init__(message)
+        self.usage = usage
 
 
 class StorageError(FractalError):

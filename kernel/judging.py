@@ -144,6 +144,11 @@ def _decide(held: Held, verdict: Verdict, origin: str, findings: list[Finding]) 
         held.fold("escalate", learned, *what_was_done(held))
         found = f"\n\nFound so far:\n{output}" if output else ""
         return clarify(held, verdict.question + found, origin)
+    if used_up := next(
+        (step for step in held.attempted() if step.evidence.get("status") == "exhausted"), None
+    ):
+        finish(held, "exhausted", error=f"step {used_up.n} {used_up.result}", partial=output)
+        return None
     reason = "\n".join(verdict.issues) or verdict.learned or "CHECK escalated"
     return climb(held, "escalate", learned, reason=reason, partial=output, question=verdict.question)
 

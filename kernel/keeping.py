@@ -22,7 +22,7 @@ from kernel.world import Held
 
 CHANGING = frozenset({"write", "shell"})
 """Effects that later steps may see although no result tells of them."""
-LOST = ("needed", "was", "spent", "limit", "earlier")
+LOST = ("needed", "was", "spent", "limit")
 """Evidence that belongs to one carrying-out of a step, and not to what it came to."""
 
 
@@ -128,20 +128,6 @@ def same_products(held: Held, step: Step, old: Step) -> bool:
     """Whether two steps were made from the same, whatever the numbers of the steps they need."""
     now: Mapping[str, str] = made_from(held, step.n).get("needed", {})
     return sorted(now.values()) == sorted(old.evidence.get("needed", {}).values())
-
-
-def cost_before(again: Step | None, link: str = "") -> dict[str, Any]:
-    """The evidence of what went into a step before it is done again.
-
-    A child that goes on under its own id (`link`) keeps its spending itself.
-    """
-    total: dict[str, Any] = {}
-    if again:
-        counted = [again.evidence.get("earlier", {})]
-        counted += [again.evidence.get("spent", {})] if again.link != link else []
-        for key, value in (pair for spent in counted for pair in spent.items()):
-            total[key] = total.get(key, 0) + value
-    return {"earlier": total} if total else {}
 
 
 # ---- what is known of a call before it is made -----------------------------------------------------------

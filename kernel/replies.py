@@ -12,7 +12,7 @@ import re
 import threading
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -21,6 +21,7 @@ from typing import Any, cast
 from kernel import disk
 from kernel.errors import DocumentError, ReplyError
 from kernel.responder import FREE, Reply, Usage
+from kernel.spending import Totals, charge, places
 from kernel.text import to_json
 
 VERSION = 1
@@ -148,22 +149,6 @@ def _error(text: str, at: int, what: str) -> ReplyError:
     return ReplyError(f"line {line}, column {column}: {what}" + (f", here: {near}" if near else ""))
 
 
-@dataclass(frozen=True)
-class Totals:
-    """What asks cost; one that never came back counts whole as reserved. `usd` is what is known of it.
-
-    `unpriced` counts the calls without a price. `overrun`: what providers took beyond their reservations; the
-    other figures hold it.
-    """
-
-    calls: int
-    prompt_tokens: int
-    completion_tokens: int
-    usd: float
-    unpriced: int
-    overrun: Usage
-
-
 class ReplyLog:
     """`calls.jsonl` of one run: every ask before its call, every reply before it is applied.
 
@@ -179,7 +164,7 @@ class ReplyLog:
         self._torn = False  # whether the file ends within a line
         self._open: dict[str, tuple[str, Usage]] = {}  # asked and not yet answered: rung, reservation
         self._replies: dict[str, Reply] = {}
-        self._charges: dict[str, list[tuple[Usage, Usage]]] = {}  # by loop: used, reserved
+        self._spent: dict[str, Totals] = {}  # by loop, and by place in the tree (/1.2): with all below it
 
     def asked(self, key: str, rung: str, reserved: Usage) -> None:
         """Record that a call begins, with the most that it may cost."""
@@ -208,17 +193,28 @@ class ReplyLog:
         """The ids of the loops that have asked."""
         with self._lock:
             self._load()
-            return {*self._charges, *(_loop(key) for key in self._open)}
+            asked = (account for account in self._spent if not account.startswith("/"))
+            return {*asked, *(_loop(key) for key in self._open)}
 
     def spent(self, loop_id: str | None = None) -> Totals:
-        """What the asks of one loop cost, or of all loops."""
+        """What a loop's own asks cost, or those of all loops."""
+        return self._account(loop_id or "/")
+
+    def below(self, loop_id: str) -> Totals:
+        """What was spent at a loop's place in the tree: by it, by all below it, and by earlier ones there.
+
+        It does not matter which documents are there any more, so nothing is forgotten or counted twice.
+        """
+        return self._account(places(loop_id)[-1])
+
+    def _account(self, name: str) -> Totals:
         with self._lock:
             self._load()
-            charges = [
-                each for loop, all_ in self._charges.items() if loop_id in (None, loop) for each in all_
-            ]
-            lost = [held for key, (_, held) in self._open.items() if loop_id in (None, _loop(key))]
-        return _total(charges + [(held, held) for held in lost])
+            total = self._spent.get(name, Totals())
+            for key, (_, held) in self._open.items():
+                if name in _accounts(key):
+                    total += charge(held, held)
+        return total
 
     def _append(self, kind: str, key: str, record: dict[str, Any]) -> None:
         with self._lock:
@@ -242,15 +238,18 @@ class ReplyLog:
         """Bring what is in memory up to one more line."""
         usage = Usage(**record["usage"])
         _, held = self._open.pop(key, ("", usage))
-        charges = self._charges.setdefault(_loop(key), [])
         if kind == "asked":
-            if held is not usage:
-                charges.append((held, held))  # the same ask again: the process died in the call before
+            if held is not usage:  # the same ask again: the process died in the call before
+                self._book(key, charge(held, held))
             self._open[key] = (record["rung"], usage)
             return
-        charges.append((usage, held))
+        self._book(key, charge(usage, held))
         if kind == "replied":
             self._replies[key] = Reply(record["text"], record["model"], usage, record["truncated"])
+
+    def _book(self, key: str, charge: Totals) -> None:
+        for account in _accounts(key):
+            self._spent[account] = self._spent.get(account, Totals()) + charge
 
     def _load(self) -> None:
         if self._loaded:
@@ -304,17 +303,6 @@ def _loop(key: str) -> str:
     return key.partition("/")[0]
 
 
-def _total(charges: list[tuple[Usage, Usage]]) -> Totals:
-    """Sum up pairs of what was used and what had been reserved."""
-
-    def over(name: str) -> Any:
-        return sum(max(0, (getattr(use, name) or 0) - (getattr(held, name) or 0)) for use, held in charges)
-
-    return Totals(
-        sum(use.calls for use, _ in charges),
-        sum(use.prompt_tokens for use, _ in charges),
-        sum(use.completion_tokens for use, _ in charges),
-        sum(use.usd or 0.0 for use, _ in charges),
-        sum(use.usd is None for use, _ in charges),
-        Usage(over("prompt_tokens"), over("completion_tokens"), over("usd"), over("calls")),
-    )
+def _accounts(key: str) -> list[str]:
+    """Where an ask is booked: at its loop, at its place, and at the places above it."""
+    return [_loop(key), *places(_loop(key))]

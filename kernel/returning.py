@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
 from kernel.document import Document
 from kernel.errors import DocumentError
 from kernel.events import Event
@@ -35,7 +39,6 @@ def open_loops(world: World) -> tuple[dict[str, Document], set[str]]:
             why = f"{loop_id} does not go on: no open step waits for it any more"
         left.add(loop_id)
         _warn(world, loop_id, why)
-    _look_at_the_log(world, open_)
     return open_, left
 
 
@@ -44,41 +47,46 @@ def _awaited(document: Document, parent: Document | None) -> bool:
     return parent is not None and any(step.link == link and not step.ended for step in parent.steps.values())
 
 
-def _look_at_the_log(world: World, open_: dict[str, Document]) -> None:
-    """Tell what the log of replies has lost; the calls that only documents know stay charged."""
+def look_at_the_log(world: World) -> None:
+    """Tell what the log of replies has lost; the calls that only documents know stay charged.
+
+    To be done before any document is saved: what it says of its spending is then told by the log.
+    """
+    root = root_id(world.run)
     lost = False
-    for loop_id, document in open_.items():
-        missing = _missing(world, document)
-        if missing.calls > 0:
-            world.log.failed(f"{loop_id}/0/lost/0/0/-", "the lines of these calls are missing here", missing)
-            lost = True
+    for loop_id in reversed(list(dict.fromkeys([root, *world.store.unfinished()]))):
+        # children first: what they spent is their parents' too
+        with suppress(DocumentError):  # a broken one is told of later
+            lost |= _charge_missing_of(world, world.store.load(loop_id))
     problems = world.log.problems
     for problem in problems[:TOLD]:
-        _warn(world, root_id(world.run), problem)
+        _warn(world, root, problem)
     if len(problems) > TOLD:
-        more = len(problems) - TOLD
-        _warn(world, root_id(world.run), f"{world.log.path}: {more} more lines were left out")
+        _warn(world, root, f"{world.log.path}: {len(problems) - TOLD} more lines were left out")
     if lost:
         why = f"{world.log.path}: calls that documents know are missing; they stay charged, and what they"
-        _warn(world, root_id(world.run), f"{why} answered is asked again where it is needed")
+        _warn(world, root, f"{why} answered is asked again where it is needed")
 
 
-def _missing(world: World, document: Document) -> Usage:
-    """What the document says that its loop's own calls cost, beyond what the log knows of."""
-    known = world.log.spent(document.meta.id)
-    steps = document.steps.values()
-    below = [step.evidence.get(each, {}) for step in steps for each in ("spent", "earlier")]
+def _charge_missing_of(world: World, document: Document) -> bool:
+    lost = False
+    for step in document.steps.values():
+        if spent := step.evidence.get("spent"):
+            lost |= _charge_missing(world, step.link.removesuffix(".md"), spent)
+    return _charge_missing(world, document.meta.id, document.meta.spent) or lost
 
-    def beyond(name: str, logged: float) -> float:
-        own = document.meta.spent.get(name, 0) - sum(each.get(name, 0) for each in below)
-        return max(0, own - logged)
 
-    return Usage(
-        int(beyond("prompt_tokens", known.prompt_tokens)),
-        int(beyond("completion_tokens", known.completion_tokens)),
-        beyond("usd", known.usd),
-        int(beyond("calls", known.calls)),
+def _charge_missing(world: World, loop_id: str, spent: Mapping[str, Any]) -> bool:
+    """Charge what a document says of a loop and all below it, and the log does not know of."""
+    known = world.log.below(loop_id).as_dict()
+    prompt, completion, usd, calls = (
+        max(0, spent.get(name, 0) - known[name])
+        for name in ("prompt_tokens", "completion_tokens", "usd", "calls")
     )
+    if calls:
+        why = "the lines of these calls are missing here"
+        world.log.failed(f"{loop_id}/0/lost/0/0/-", why, Usage(prompt, completion, usd, calls))
+    return bool(calls)
 
 
 def _warn(world: World, loop_id: str, message: str) -> None:

@@ -13,14 +13,12 @@ from typing import Any
 from kernel import keeping
 from kernel.arguments import arguments
 from kernel.asking import NobodyLeft
-from kernel.budget import NOTHING, Amount
 from kernel.children import (
     child_document,
     child_of,
     ended_child,
     repeatable_below,
     share_of,
-    spent_below,
     traces,
 )
 from kernel.document import STEP_ENDED, Step
@@ -153,8 +151,7 @@ class Doing:
         if problem := tool.problem(args):
             raise OperationFailed(problem)
         self._refuse_third_failure(step.tool, args)
-        evidence = keeping.cost_before(again) | keeping.made_from(held, step.n)
-        filled = replace(step, args=args, evidence={**step.evidence, **evidence})
+        filled = replace(step, args=args, evidence={**step.evidence, **keeping.made_from(held, step.n)})
         if not begun:
             went = keeping.went_before(held, filled, again, tool.repeatable(args))
             if isinstance(went, str):
@@ -210,25 +207,21 @@ class Doing:
         if went:
             self._end(went)
             return None
-        stands = held.world.store.exists(child_id)  # the line was lost, and the child goes on
-        already = NOTHING
-        if again and again.link == step.link:  # its calls count by its id: they are its own, not the step's
-            already = Amount.spending(again.evidence.get("spent", {}))
-            held.ledger.own -= already
-        elif stands:
-            already = Amount.spending(spent_below(held, child_id))
-        evidence = keeping.cost_before(again, step.link) | keeping.made_from(held, step.n)
-        step = replace(step, evidence={**step.evidence, **evidence})
+        stands = held.world.store.exists(
+            child_id
+        )  # the line was lost, and the child goes on with a new share
+        child = held.world.store.load(child_id) if stands else None
+        step = replace(step, evidence={**step.evidence, **keeping.made_from(held, step.n)})
         unshared = [n for n in self.unmet if self._is_child(n) and n not in self.children]
         asks = sum(not self._is_child(n) and self._step(n).args is None for n in self.unmet)
-        step = replace(step, share=share_of(held, step, len(unshared), asks, already))
+        step = replace(step, share=share_of(held, step, len(unshared), asks))
         held.put(step)
         self.children.add(step.n)
+        child = child.having(budget=dict(step.share or {})) if child else child_document(held, step)
         if again:  # a line without its child would tell of one that has been lost
-            held.world.store.commit([Save(child_document(held, step))])
-            stands = True
+            held.world.store.commit([Save(child)])
         # the parent's line first, then the child, then the wake
-        held.flush(*([] if stands else [Save(child_document(held, step))]), wake=(child_id,))
+        held.flush(*([] if again else [Save(child)]), wake=(child_id,))
         held.emit("step_started", step=step.n, tool=step.tool or "subtask", args={"task": step.what})
         return None
 
@@ -254,7 +247,7 @@ class Doing:
                 continue
             if child is not None:
                 ended = ended_child(self.held, step, child)
-                self.held.ledger.settle(step.n, Amount.spending(child.meta.spent))
+                self.held.ledger.settle(step.n, self.held.below(child_id))
                 self._end(ended)
 
     def _end(self, step: Step) -> None:
@@ -291,8 +284,9 @@ class Doing:
 
     def _unknown(self, step: Step, why: str) -> None:
         if step.share is not None:  # what its calls cost is known from the log, whatever its document says
-            spent = spent_below(self.held, step.link.removesuffix(".md"))
-            self.held.ledger.settle(step.n, Amount.spending(spent))
+            child_id = step.link.removesuffix(".md")
+            self.held.ledger.settle(step.n, self.held.below(child_id))
+            spent = self.held.world.log.below(child_id).as_dict()
             step = replace(step, evidence={**step.evidence, "spent": spent})
         self._end(replace(step, state="unknown", result=why, origin="kernel"))
 

@@ -213,8 +213,9 @@ class FileStore:
         for_people = document.meta.status in LEFT or document.meta.phase == "do"
         if for_people and (rev > 1 or not ended):  # an operation's is written once, at its end
             self._refuse_foreign(loop_id, raw)
-            with disk.of_the_state(self.folder):  # first: who dies in it has not ended yet, and comes back
-                disk.put(self._left(loop_id), gzip.compress(raw, 1, mtime=0), mode=0o600, fsync=False)
+            left = self._left(loop_id)
+            with disk.of_the_state(left):  # first: who dies in it comes back
+                disk.put(left, gzip.compress(raw, 1, mtime=0), mode=0o600, fsync=False)
         stat = self._write(self.path(loop_id), raw, lambda: self._refuse_foreign(loop_id, raw))
         self._known[loop_id] = _Known(stat, hashlib.sha256(raw), rev, ended)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kernel.budget import Amount, Bounds, Ledger
+from kernel.budget import Amount, Bounds, Ledger, open_shares
 from kernel.document import Document, Fold, Note, Step
 from kernel.events import Event, Kind, Listener, now, silent
 from kernel.operations import OperationContext
@@ -84,10 +84,7 @@ class Held:
         self.doc = document
         self._written = document
         self._entries: dict[int, Step] = {}
-        own = world.log.spent(document.meta.id)
-        self.ledger = Ledger.of(
-            document, Amount(own.calls, own.prompt_tokens + own.completion_tokens, own.usd)
-        )
+        self.ledger = Ledger.of(document, self.below)
 
     @property
     def id(self) -> str:
@@ -155,25 +152,21 @@ class Held:
         self._entries.clear()
         self._written = self.doc
 
+    def below(self, loop_id: str) -> Amount:
+        """What a loop and all below it have spent."""
+        spent = self.world.log.below(loop_id)
+        return Amount(spent.calls, spent.prompt_tokens + spent.completion_tokens, spent.usd)
+
     def spent(self) -> dict[str, Any]:
         """What this loop and its ended children have cost so far."""
-        own = self.world.log.spent(self.id)
-        total: dict[str, Any] = {
-            "calls": own.calls,
-            "prompt_tokens": own.prompt_tokens,
-            "completion_tokens": own.completion_tokens,
-            "instruction_tokens": sum(int(rung.get("instr", 0)) for rung in self.doc.meta.rungs),
-            "usd": own.usd,
-        }
-        for step in self.doc.steps.values():
-            for each in ("spent", "earlier"):  # a child's; what went into a step before it was done again
-                for key, value in step.evidence.get(each, {}).items():
-                    if key in total:
-                        total[key] += value
-        total["usd"] = round(total["usd"], 9)
-        if own.overrun.prompt_tokens or own.overrun.completion_tokens or own.overrun.usd:
-            total["overrun_tokens"] = own.overrun.prompt_tokens + own.overrun.completion_tokens
-            total["overrun_usd"] = own.overrun.usd or 0.0
+        whole = self.world.log.below(self.id)
+        for step, _ in open_shares(self.doc.steps.values()):
+            whole -= self.world.log.below(step.link.removesuffix(".md"))
+        told = (step.evidence.get("spent", {}) for step in self.doc.steps.values())
+        instructions = sum(int(each.get("instr", 0)) for each in self.doc.meta.rungs)
+        instructions += sum(each.get("instruction_tokens", 0) for each in told)
+        total: dict[str, Any] = {"calls": 0, "prompt_tokens": 0, "completion_tokens": 0}
+        total |= {"instruction_tokens": instructions} | whole.as_dict()
         if self.root:
             total["seconds"] = round(self.world.seconds(), 3)
         return total

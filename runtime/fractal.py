@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from runtime.archive import put_away, undo
 from runtime.crowd import one_of_many
 from runtime.ladder import build, refuse_unknown_price
 from runtime.results import RunResult, RunSummary, result_of
-from runtime.resuming import active_before, assumed, go_back, raised
+from runtime.resuming import active_before, assumed, begin_session, go_back, raised
 
 CONTEXT_CHARS = 12_000
 """Of a context file or of piped data, what stands in §1; the whole is kept in artifacts/."""
@@ -95,7 +96,7 @@ class Fractal:
         refuse_unknown_price(ladder, self.config.usd)
         run = self.workspace.new_run()
         with self.workspace.claimed(run) as folder, run_lock(folder):
-            world, clock = self._world(run, folder, ladder, 0.0)
+            world, clock = self._world(run, folder, ladder)
             pieces = [
                 Note("context", text, "tool:file", source) for source, text in self._shelved(world, context)
             ]
@@ -125,17 +126,19 @@ class Fractal:
         folder = self.workspace.runs / run
         with run_lock(folder):
             root = self._root_document(run)
-            earlier = active_before(folder, root)
-            world, clock = self._world(run, folder, self.ladder, earlier)
+            limits = raised(root, self.config.bounds(), flags=self._flags())
+            earlier, seconds = active_before(folder, root), float(limits["seconds"])
+            world, clock = self._world(run, folder, self.ladder, earlier, seconds)
             world.folder = self._folder_of(root)
             world.store.sweep()
             policy = self.config.policy(assume=assumed(root_id(run), assume), yes=yes)
             world.policy = policy
-            go_back(world, root, raised(root, self.config.bounds(), flags=self._flags()), redo=redo)
+            go_back(world, root, limits, redo=redo)
             root = self._root_document(run)
             if root.ended:
                 return result_of(root, folder / f"{root.meta.id}.md", Waiting("nothing"))
-            refuse_unknown_price(self.ladder, self.config.usd)
+            refuse_unknown_price(self.ladder, limits.get("usd"))
+            begin_session(world, root)
             self._emit_start(root)
             return await self._drive(world, folder, clock, policy)
 
@@ -196,9 +199,12 @@ class Fractal:
             )
             return result
 
-    def _world(self, run: str, folder: Path, ladder: Ladder, earlier: float) -> tuple[World, Clock]:
+    def _world(
+        self, run: str, folder: Path, ladder: Ladder, earlier: float = 0.0, seconds: float | None = None
+    ) -> tuple[World, Clock]:
         clock = Clock(earlier)
         bounds = self.config.bounds()
+        bounds = bounds if seconds is None else replace(bounds, seconds=seconds)
         world = World(
             run,
             self.workspace.folder,
@@ -359,7 +365,7 @@ class Fractal:
         document = self.document(name)
         run = document.meta.run
         folder = self.workspace.runs / run
-        world, _ = self._world(run, folder, self.ladder, 0.0)
+        world, _ = self._world(run, folder, self.ladder)
         world.folder = self._folder_of(document)
         return next_prompt(Held(world, document), step)
 

@@ -13,7 +13,7 @@ from kernel.document import Document, Fold, Step
 _FINDING = re.compile(r"- (pass|FAIL|judge) (\{.*\}) \(before: (pass|FAIL|judge)\) → (.*)")
 _NOW = {"pass": "holds now", "FAIL": "does not hold", "judge": "is left to judgement"}
 _BEFORE = {"pass": "held already", "FAIL": "did not hold", "judge": "was not decided"}
-_ACCOUNTS = ("spent", "earlier", "asked", "approved", "needed", "was", "same as")
+_ACCOUNTS = ("spent", "asked", "approved", "needed", "was", "same as")
 """Evidence that is told in words, or by `fractal cost`."""
 _MEANS = {"ACCEPT": "accepted", "RETRY": "tried again", "ESCALATE": "handed up"}
 

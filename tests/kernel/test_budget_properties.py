@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import shutil
 import tempfile
@@ -14,10 +15,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kernel.budget import Amount, open_shares, settled
+from kernel.budget import Amount
 from kernel.document import Document
 from kernel.events import Event
-from kernel.replies import ReplyLog, Totals
 from kernel.responder import Ask, Ladder, Reply, Usage
 from kernel.store import FileStore
 from kernel.text import to_json
@@ -82,36 +82,61 @@ class Tree:
         return to_json({**plan, "success": [{"judge": "done"}]})
 
 
-def total(totals: Totals) -> Amount:
-    return Amount(totals.calls, totals.prompt_tokens + totals.completion_tokens, totals.usd)
+@dataclass
+class Calls:
+    """What a log says, added up here line by line, without the kernel's help."""
 
+    spent: dict[str, Amount] = field(default_factory=dict)  # by loop; what never came back counts whole
+    overrun: dict[str, Amount] = field(default_factory=dict)
 
-def overrun(totals: Totals) -> Amount:
-    over = totals.overrun
-    return Amount(over.calls, over.prompt_tokens + over.completion_tokens, over.usd or 0.0)
+    @staticmethod
+    def of(run: Path) -> Calls:
+        calls, open_ = Calls(), dict[str, Amount]()
+        path = run / "calls.jsonl"
+        for line in path.read_text("utf-8").splitlines() if path.exists() else []:
+            record = json.loads(line)
+            key, usage = record["key"], record["usage"]
+            tokens = usage["prompt_tokens"] + usage["completion_tokens"]
+            cost = Amount(usage["calls"], tokens, usage["usd"] or 0.0)
+            held = open_.pop(key, cost)
+            if record["kind"] == "asked":
+                if held is not cost:
+                    calls._add(key, held, held)
+                open_[key] = cost
+            else:
+                calls._add(key, cost, held)
+        for key, held in open_.items():
+            calls._add(key, held, held)
+        return calls
+
+    def _add(self, key: str, cost: Amount, held: Amount) -> None:
+        loop = key.partition("/")[0]
+        over = cost - held
+        over = Amount(max(0, over.calls), max(0, over.tokens), max(0.0, over.usd))
+        self.spent[loop] = self.spent.get(loop, Amount()) + cost
+        self.overrun[loop] = self.overrun.get(loop, Amount()) + over
+
+    def below(self, loop_id: str, amounts: dict[str, Amount]) -> Amount:
+        root, place = loop_id.startswith("system-"), loop_id.rpartition("-")[2]
+        numbers = ((loop.rpartition("-")[2], each) for loop, each in amounts.items())
+        return sum((each for n, each in numbers if root or f"{n}.".startswith(f"{place}.")), Amount())
 
 
 def assert_ledger(run: Path) -> None:
-    """On the disk as it is: of each document, own spending and open shares; over the tree, all calls."""
-    log, store = ReplyLog(run / "calls.jsonl"), FileStore(run)
-    documents = {loop_id: store.peek(loop_id) for loop_id in store.list()}
-    for loop_id, document in documents.items():
+    """On the disk as it is: of each document, what it and all below it spent, and its open shares."""
+    calls, store = Calls.of(run), FileStore(run)
+    for loop_id in store.list():
+        document = store.peek(loop_id)
         if not document.meta.budget:
             continue  # an operation's
         limit = Amount.limit(document.meta.budget)
-        held = total(log.spent(loop_id))
+        spent, over = calls.below(loop_id, calls.spent), calls.below(loop_id, calls.overrun)
+        assert (limit + over).covers(spent), f"{loop_id}: {spent} of {limit}, overrun {over}"
         for step in document.steps.values():
-            held += settled(step)
-        held = sum((share for _, share in open_shares(document.steps.values())), held)
-        numbers = loop_id.rpartition("-")[2]
-        mine = [
-            each
-            for each in log.loops()
-            if each == loop_id or each.rpartition("-")[2].startswith(f"{numbers}.")
-        ]
-        mine = list(log.loops()) if not document.meta.parent else mine
-        allowed = sum((overrun(log.spent(each)) for each in mine), limit)
-        assert allowed.covers(held), f"{loop_id}: {held} of {limit}, overrun {allowed - limit}"
+            if step.share is not None and not step.over:
+                child = step.link.removesuffix(".md")
+                spent += Amount.limit(step.share) - calls.below(child, calls.spent)
+        assert (limit + over).covers(spent), f"{loop_id}: with shares {spent} of {limit}, overrun {over}"
 
 
 def play(folder: Path, tree: Tree, limits: dict[str, Any], deaths: list[int]) -> RunResult:
@@ -147,7 +172,8 @@ def play(folder: Path, tree: Tree, limits: dict[str, Any], deaths: list[int]) ->
         work, deaths, moments = images.pop(), deaths[1:], 0
     for run in (work / ".fractal/state/runs").iterdir():
         assert_ledger(run)
-        logged = total(ReplyLog(run / "calls.jsonl").spent())
+        calls = Calls.of(run)
+        logged = sum(calls.spent.values(), Amount())
         assert result and result.spent["calls"] == logged.calls
         assert result.spent["prompt_tokens"] + result.spent["completion_tokens"] == logged.tokens
         assert result.spent["usd"] == pytest.approx(logged.usd)

@@ -10,7 +10,8 @@ from pathlib import Path
 from kernel.budget import Amount, Ledger
 from kernel.document import Document
 from kernel.errors import FractalError
-from kernel.replies import ReplyLog, Totals
+from kernel.replies import ReplyLog
+from kernel.spending import Totals
 from kernel.store import FileStore
 
 _TEMPORARY = re.compile(r".*\.tmp|\..*\.[0-9a-f]{8}\..*")
@@ -80,8 +81,7 @@ def _broken(documents: list[Document], log: ReplyLog) -> list[str]:
     for document in documents:
         if document.meta.level == "operation" and not document.meta.budget:
             continue
-        own = _amount(log.spent(document.meta.id))
-        free = Ledger.of(document, own).free + room
+        free = Ledger.of(document, lambda loop_id: _amount(log.below(loop_id))).free + room
         if not free.covers(Amount()):
             found.append(f"{document.meta.id}: {free}")
     for root in documents:

@@ -192,8 +192,9 @@ class Trial:
         if folder is None:
             return ["run", scenario.TASK]
         root = looking.root_of(folder)
-        if root.ended:
-            return []
+        if root.ended:  # whoever saw it die goes on with it all the same
+            died = self._deaths and self._deaths[-1][0] == self.sessions
+            return ["resume", folder.name] if died else []
         asked = (root.meta.waiting or {}).get("question") == scenario.QUESTION
         if asked and not list((folder / "inbox").glob("[0-9]*.json")):
             return ["answer", folder.name, scenario.ANSWER]

@@ -1,0 +1,269 @@
+"""Where the ledger could be deceived: loops done again, stopped, broken or lost, and odd reports of cost."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playing import ACCEPT, Played, plan
+
+from kernel.budget import Amount
+from kernel.errors import ConfigurationError, ProviderError
+from kernel.replies import ReplyLog
+from kernel.responder import Ask, Reply, Usage
+from runtime.responders.prices import Price
+from runtime.responders.scripted import Scripted, When
+
+Play = Callable[..., Played]
+READ = {"tool": "read", "args": {"path": "a.txt"}, "needs": []}
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    folder.mkdir(exist_ok=True)
+    (folder / "a.txt").write_text("a\n", "utf-8")
+    return folder
+
+
+def parts(*names: str) -> dict[str, Any]:
+    return plan(*({"subtask": name, "needs": []} for name in names))
+
+
+def logged(played: Played) -> Amount:
+    totals = ReplyLog(played.folder / "calls.jsonl").spent()
+    return Amount(totals.calls, totals.prompt_tokens + totals.completion_tokens, totals.usd)
+
+
+def told(played: Played) -> Amount:
+    return Amount.spending(played.root.meta.spent)
+
+
+def reword(played: Played, task: str) -> None:
+    """Change what the root's first step, a part, is to do."""
+    replan(played, rf"\g<1>{task}\n")
+
+
+def replan(played: Played, new: str) -> None:
+    text = played.result.path.read_text("utf-8")
+    changed = re.sub(r"(planned subtask\n  - what:\n    > )[^\n]*\n", new, text, count=1)
+    assert changed != text
+    played.result.path.write_text(changed, "utf-8")
+
+
+def deep(ask: Ask) -> Any:
+    """The root has one part, which has two parts, which read; what is `small` reads at once."""
+    if ask.phase == "check":
+        failed = {**ACCEPT, "validation": "fail", "decision": "ESCALATE", "issues": ["a step failed"]}
+        return failed if ask.evidence["failed_steps"] else ACCEPT
+    task = ask.document.text(1, "task")
+    if not ask.document.meta.parent:
+        return parts("something large")
+    return parts("one half", "other half") if "large" in task else plan(READ)
+
+
+def test_a_part_that_is_done_again_with_other_words_stays_charged_with_its_own_parts(play, work):
+    first = play(deep)
+    before = logged(first)
+    assert told(first) == before
+    reword(first, "something small")
+    again = play(deep, resume=first.result.run)
+    assert again.result.status == "complete"
+    assert logged(again).calls > before.calls, "it was done again"
+    assert told(again) == logged(again)
+
+
+@pytest.mark.parametrize("limit", range(8, 18))
+def test_a_part_that_is_done_again_does_not_get_its_parts_calls_a_second_time(play, work, limit):
+    first = play(deep, settings={"calls": limit})
+    assert first.result.status == "complete"
+    reword(first, "something small")
+    again = play(deep, resume=first.result.run, settings={"calls": limit})
+    assert logged(again).calls <= limit
+    assert told(again) == logged(again)
+
+
+def test_a_part_that_failed_and_is_done_again_is_charged_once(play, work):
+    def answer(ask: Ask) -> Any:
+        if ask.document.meta.parent and "good" not in ask.document.text(1, "task"):
+            return {"task": "t", "cannot": "it is not possible"}
+        return deep(ask) if ask.document.meta.parent or ask.phase == "check" else parts("a bad one")
+
+    first = play(answer)
+    assert first.root.steps[1].state == "failed"
+    reword(first, "a good one")
+    again = play(answer, resume=first.result.run)
+    assert again.root.steps[1].state == "done", again.root.steps[1]
+    assert told(again) == logged(again)
+
+
+def test_a_part_that_becomes_a_call_stays_charged(play, work):
+    first = play(deep)
+    replan(first, 'planned read `{"path": "a.txt"}`\n')
+    again = play(deep, resume=first.result.run)
+    assert again.root.steps[1].tool == "read"
+    assert told(again) == logged(again)
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_a_part_can_be_done_again_and_again_and_with_larger_parts_again(play, work, times):
+    played = play(deep)
+    for _ in range(times):
+        reword(played, "something small")
+        played = play(deep, resume=played.result.run)
+        assert told(played) == logged(played)
+        reword(played, "something large")
+        played = play(deep, resume=played.result.run)
+        assert told(played) == logged(played)
+
+
+def test_what_a_broken_part_cost_is_counted_when_the_run_is_stopped(play, work):
+    class Breaking(Scripted):
+        async def answer(self, ask: Ask) -> Any:
+            if ask.document.meta.parent:
+                folder = next((work / ".fractal/state/runs").iterdir())
+                (folder / f"{ask.loop}.md").write_text("---\nbroken\n")
+                await asyncio.sleep(5)
+            return await super().answer(ask)
+
+    played = play(Breaking(deep), settings={"seconds": 0.5})
+    root = played.fractal.document(played.result.id)
+    assert root.meta.status == "exhausted"
+    assert logged(played).calls == 2
+    assert Amount.spending(root.meta.spent) == logged(played)
+
+
+def test_what_a_part_took_beyond_its_reservation_is_told_by_the_root(play, work):
+    class Greedy(Scripted):
+        async def answer(self, ask: Ask) -> Any:
+            reply = await super().answer(ask)
+            assert isinstance(reply, Reply)
+            more = Usage(50_000, 0) if ask.document.meta.parent else reply.usage
+            return replace(reply, usage=more)
+
+    played = play(Greedy(deep))
+    over = ReplyLog(played.folder / "calls.jsonl").spent().overrun
+    assert over.prompt_tokens > 10_000
+    assert played.root.meta.spent["overrun_tokens"] == over.prompt_tokens + over.completion_tokens
+
+
+def test_a_failed_call_that_says_what_it_cost_is_charged_with_it(play, work):
+    error = ProviderError("the reply was withheld", usage=Usage(700, 30, 0.01))
+    with pytest.raises(ProviderError):
+        play([Scripted([When(phase="fused", error=error)])])
+    (log,) = work.glob(".fractal/state/runs/*/calls.jsonl")
+    spent = ReplyLog(log).spent()
+    assert (spent.calls, spent.prompt_tokens, spent.completion_tokens, spent.usd) == (1, 700, 30, 0.01)
+
+
+@pytest.mark.parametrize("usage", [Usage(-500, -20, -1.0), Usage(10, 10, float("nan"))])
+def test_a_provider_that_reports_nonsense_gives_nothing_back(play, work, usage):
+    class Odd(Scripted):
+        async def answer(self, ask: Ask) -> Any:
+            reply = await super().answer(ask)
+            assert isinstance(reply, Reply)
+            return replace(reply, usage=usage)
+
+    played = play(Odd(lambda ask: ACCEPT if ask.phase == "check" else plan(READ), price=Price(1.0, 1.0)))
+    assert played.result.status == "complete"
+    spent = logged(played)
+    assert spent.calls == 2
+    assert spent.tokens >= 0 and spent.usd >= 0, spent
+
+
+def test_one_call_is_enough_for_a_part_that_is_one_operation(play, work):
+    """At the limit of depth one reply names one operation, and code judges it: no call is kept for CHECK."""
+
+    def answer(ask: Ask) -> Any:
+        if ask.phase == "atomic":
+            return {"tool": "read", "args": {"path": "a.txt"}}
+        return ACCEPT if ask.phase == "check" else parts("read it")
+
+    played = play(answer, settings={"max_depth": 1, "calls": 3})
+    assert played.result.status == "complete", played.result
+    assert played.root.steps[1].state == "done"
+    assert logged(played).calls == 3
+
+
+def test_a_part_whose_line_was_lost_goes_on_within_the_share_that_it_now_gets(play, work):
+    class Stopping(Scripted):
+        async def answer(self, ask: Ask) -> Any:
+            if ask.document.meta.parent and ask.phase == "check":
+                raise ProviderError("away")
+            return await super().answer(ask)
+
+    with pytest.raises(ProviderError):
+        play(Stopping(deep), settings={"calls": 40})
+    run = next((work / ".fractal/state/runs").iterdir())
+    (root,) = run.glob("system-*.md")
+    text = root.read_text()
+    root.write_text(re.sub(r"(- 1\. running.*?)(?=\n## |\n<!-- committed|\Z)", "", text, flags=re.S))
+    again = play(deep, resume=run.name, settings={"calls": 60})
+    assert again.result.status == "complete"
+    assert told(again) == logged(again)
+    step = again.root.steps[1]
+    assert step.share == again.documents[step.link.removesuffix(".md")].meta.budget
+
+
+# ---- limits that change between two sessions -------------------------------------------------------------
+
+
+def unpriced(ask: Ask) -> Any:
+    return (
+        {"task": "t", "question": "which?"}
+        if not ask.document.note(1, "answer")
+        else (ACCEPT if ask.phase == "check" else plan(READ))
+    )
+
+
+def test_a_limit_of_money_that_is_lifted_later_is_lifted_for_a_run_that_has_one(play, work):
+    first = play(Scripted(unpriced, price=Price(1.0, 1.0)))
+    first.fractal.tell(first.result.run, "answer", text="this one")
+    with pytest.raises(ConfigurationError, match="price"):
+        play(Scripted(unpriced, price=None), resume=first.result.run)
+    settings = first.fractal.workspace.root / "fractal.yaml"
+    settings.write_text("usd: null\n", "utf-8")
+    again = play(Scripted(unpriced, price=None), resume=first.result.run)
+    assert again.result.status == "complete"
+    assert "usd" not in again.root.meta.budget, "no limit is told that is not kept"
+
+
+def test_a_run_without_a_limit_of_money_goes_on_without_a_price(play, work):
+    settings = work / ".fractal" / "fractal.yaml"
+    settings.parent.mkdir()
+    (settings.parent / "state").mkdir()
+    settings.write_text("usd: null\n", "utf-8")
+    first = play(Scripted(unpriced, price=None))
+    assert first.result.status == "waiting"
+    first.fractal.tell(first.result.run, "answer", text="this one")
+    settings.unlink()
+    again = play(Scripted(unpriced, price=None), resume=first.result.run)
+    assert again.result.status == "complete"
+
+
+def test_the_seconds_of_a_run_are_its_own_not_those_of_the_settings_of_the_day(play, work):
+    first = play(unpriced, settings={"seconds": 0.5})
+    first.fractal.tell(first.result.run, "answer", text="this one")
+
+    class Slow(Scripted):
+        async def answer(self, ask: Ask) -> Any:
+            await asyncio.sleep(1)
+            return await super().answer(ask)
+
+    again = play(Slow(unpriced), resume=first.result.run)
+    assert again.result.status == "exhausted"
+    assert "time" in again.result.reason
+
+
+@pytest.mark.parametrize("calls", range(2, 8))
+def test_a_larger_limit_reaches_the_parts_that_had_used_theirs_up(play, work, calls):
+    first = play(deep, settings={"calls": calls})
+    assert first.result.status == "exhausted"
+    again = play(deep, resume=first.result.run, settings={"calls": 40})
+    assert told(again) == logged(again)
+    assert again.result.status == "complete", again.result
