@@ -6,7 +6,7 @@ made from. Nothing is guessed from a file's time or form.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -67,12 +67,10 @@ def find(held: Held, redo: bool) -> list[Stale]:
     for phase in ("understand", "plan", "check"):
         if PHASES[phase] > PHASES[held.doc.meta.phase]:
             break
-        if phase == "check" and held.doc.planned:
-            found += _steps(held)
         found += _phase(held, phase, redo)
         if phase != "check" and any(not each.kept for each in found):
             return found  # what follows from this phase is made anew anyway
-    return [*found, *_answered(held), *_restarted(held)]
+    return [*_steps(held), *found, *_answered(held), *_restarted(held)]
 
 
 def _phase(held: Held, phase: str, redo: bool) -> Iterator[Stale]:
@@ -101,6 +99,11 @@ def _steps(held: Held) -> Iterator[Stale]:
         elif step and step.ended and step.state not in ("struck", "unknown"):
             if why := keeping.why_stale(held, n):
                 yield Stale(held.id, "do", why, n)
+        elif step and (step.state == "waiting" or step.share is not None and step.state == "running"):
+            if why := keeping.why_stale(held, n):
+                yield Stale(held.id, "do", why, n)
+        elif step and step.state == "struck" and keeping.may_run(held, n):
+            yield Stale(held.id, "do", "what it needs is done now", n)
         elif step and step.state == "planned" and (checked or step.result is not None):
             yield Stale(held.id, "do", "it was set back to be done again", n)
 
@@ -143,6 +146,7 @@ def survey(world: World, loop_id: str, *, redo: bool = False) -> list[Stale]:
     back = [each for each in found if not each.kept]
     if not any(each.phase in ("understand", "plan") for each in back):
         own = {each.step for each in back}
+        reopened: list[Step] = []
         for step in held.attempted():
             if step.n in own or not _has_child(world, step):
                 continue
@@ -153,7 +157,9 @@ def survey(world: World, loop_id: str, *, redo: bool = False) -> list[Stale]:
                 if _goes_on(world, step):
                     back.append(Stale(loop_id, "do", "its loop goes on", step.n))
                     if held.doc.steps[step.n].ended:
-                        _reopen(held, step)
+                        reopened.append(step)
+        for number, step in enumerate(reopened):
+            _reopen(held, step, {*own, *(each.n for each in reopened[number:])})
     if back:
         _set_back(held, back)
     return found
@@ -177,11 +183,18 @@ def _goes_on(world: World, step: Step) -> bool:
     return step.ended and not world.store.load(_child(step)).ended
 
 
-def _reopen(held: Held, step: Step, **meta: str) -> None:
-    """A child that had ended goes on: its share is open again, with what is left on top of what it spent."""
+def _reopen(held: Held, step: Step, also: Iterable[int] = (), **meta: str) -> None:
+    """A child that had ended goes on: its share is open again, with what is left on top of what it spent.
+
+    What is left is for all that have to be started, `also` for these.
+    """
     evidence = {key: value for key, value in step.evidence.items() if key == "needed"}
     parts = [each for each in held.attempted() if not each.tool or held.world.catalogue.guided(each.tool)]
-    open_ = [each for each in parts if each.state not in GOOD and (each.share is None or each.over)]
+    open_ = [
+        each
+        for each in parts
+        if each.n in also or (each.state not in GOOD and (each.share is None or each.over))
+    ]
     try:
         share = share_of(held, step, len({step.n, *(each.n for each in open_)}))
     except LimitReached:
@@ -250,9 +263,15 @@ def _do_again(held: Held, stale: set[int]) -> None:
     """Mark what may have to be done again; what was struck for want of it gets another chance."""
     for n in keeping.downstream(held, stale):
         step = held.doc.steps.get(n)
-        if step is None or not step.ended:
+        if step is None or (not step.ended and n not in stale):
             continue
-        if step.state == "unknown" and step.share is None:
+        if step.state == "running" and step.share is not None:
+            held.put(keeping.stale(_given_up(held, step)))
+        elif step.state == "waiting":  # what was to be approved is another call now
+            held.put(held.doc.planned[n])
+        elif not step.ended:
+            continue
+        elif step.state == "unknown" and step.share is None:
             # it may have happened: that is looked at first
             held.put(replace(step, state="running", result=None))
         elif step.state in ("struck", "unknown") or (step.state == "failed" and n in stale):

@@ -67,6 +67,12 @@ def why_stale(held: Held, n: int) -> str:
     return changed_below(held, step)
 
 
+def may_run(held: Held, n: int) -> bool:
+    """Whether all that a step needs has ended well."""
+    steps = [held.doc.steps.get(need) for need in needs_of(held.doc.planned[n])]
+    return all(step is not None and step.state in ("done", "skipped") for step in steps)
+
+
 def changed_below(held: Held, step: Step) -> str:
     """Which step that this one was made from came to something else since; "" when none did."""
     for need, seen in step.evidence.get("needed", {}).items():
@@ -159,7 +165,8 @@ def _once_more(held: Held, step: Step, again: Step, repeatable: bool) -> Step | 
             kept = {key: value for key, value in again.evidence.items() if key != "was"}
             kept |= made_from(held, step.n)
             return replace(again, state=again.evidence["was"], args=step.args, what=step.what, evidence=kept)
-        if not taken_back(held, again) and why and assume != "rerun":
+        made = again.link or again.evidence.get("was") != "failed"  # else it failed before it began
+        if not taken_back(held, again) and why and made and assume != "rerun":
             return _question(held, step, f"is done already, and {why}")
     _retire(held, again.link.removesuffix(".md"))
     return None

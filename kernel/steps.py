@@ -97,6 +97,8 @@ class Doing:
                 await asyncio.wait(self.tasks.values(), return_when=asyncio.FIRST_COMPLETED)
                 self._collect()
             elif self.waiting or not self.able or self.children:
+                if not (self.waiting or self.children):
+                    self._strike_circle()
                 self.held.flush()
                 return self.waiting or (Waiting("children") if self.children else None)
 
@@ -278,8 +280,19 @@ class Doing:
                 why = f"not run: step {n} {self._state(n)}"
                 self._end(replace(step, state="struck", result=why, origin="kernel"))
 
+    def _strike_circle(self) -> None:
+        """End what nothing can make able any more: a plan that a person wrote may go round in a circle."""
+        for n in list(self.unmet):
+            why = "not run: what it needs needs it"
+            self._end(replace(self.held.doc.planned[n], state="struck", result=why))
+
     def _fail(self, step: Step, why: str, *, limit: bool = False) -> None:
-        evidence = {**step.evidence, "limit": True} if limit else step.evidence
+        if step.result is not None:  # done before: what failed now is the call as the plan has it
+            known = {key: value for key, value in step.evidence.items() if key not in ("was", "limit")}
+            planned = self.held.doc.planned[step.n]
+            step = replace(planned, link=step.link, share=step.share, evidence=known)
+        evidence = {**step.evidence, **keeping.made_from(self.held, step.n)}
+        evidence |= {"limit": True} if limit else {}
         self._end(replace(step, state="failed", result=why, origin="kernel", evidence=evidence))
 
     def _unknown(self, step: Step, why: str) -> None:
@@ -326,7 +339,10 @@ class Doing:
             return None
         if isinstance(became, str):
             return Waiting("person", became)
-        if became.ended:
+        if keeping.why_stale(self.held, step.n):  # its call was changed meanwhile
+            self.held.put(keeping.stale(became) if became.ended else self.held.doc.planned[step.n])
+            self._sort_in(step.n, keeping.needs_of(self.held.doc.planned[step.n]))
+        elif became.ended:
             self._end(became)
         else:
             self.able.append(step.n)
