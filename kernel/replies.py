@@ -156,8 +156,9 @@ class ReplyLog:
     append from several threads. Each line is on disk when the method returns.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, fsync: bool = True) -> None:
         self.path = path
+        self._fsync = fsync
         self.problems: list[str] = []  # lines that were left out, and why
         self._lock = threading.RLock()
         self._loaded = False
@@ -231,7 +232,7 @@ class ReplyLog:
             with disk.of_the_state(self.path):
                 if self._torn or not self.path.exists():
                     self._begin_on_a_fresh_line()
-                disk.append(self.path, line)
+                disk.append(self.path, line, fsync=self._fsync)
             self._take(kind, key, record)
 
     def _take(self, kind: str, key: str, record: Mapping[str, Any]) -> None:
@@ -278,7 +279,7 @@ class ReplyLog:
     def _begin_on_a_fresh_line(self) -> None:
         """Make the file, or put a torn last line aside in `calls.jsonl.torn`."""
         if not self.path.exists():
-            disk.put(self.path, b"", mode=0o600)
+            disk.put(self.path, b"", mode=0o600, fsync=self._fsync)
             return
         kept, _, tail = self.path.read_bytes().rpartition(b"\n")
         aside = self.path.with_name(self.path.name + ".torn")

@@ -95,6 +95,7 @@ class _Known:
     digest: Any
     rev: int
     ended: Document | None = None
+    read: Document | None = None  # as it was read, while it has not been written since
 
 
 class FileStore:
@@ -151,6 +152,8 @@ class FileStore:
         path = self.path(loop_id)
         if self._changed(loop_id):
             raise ForeignEdit(f"{path}: {CHANGED}, look at it, then `fractal resume {self.folder.name}`")
+        if (known := self._known.get(loop_id)) and known.read:
+            return known.read
         stat = _signature(path)  # before it is read: what is written meanwhile is noticed later
         raw = _read(path)
         body, tail = committed(raw)
@@ -161,7 +164,7 @@ class FileStore:
             with disk.of_the_state(path):
                 stat = disk.cut(path, len(body))
         ended = document if document.ended else None
-        self._known[loop_id] = _Known(stat, hashlib.sha256(body), document.meta.rev, ended)
+        self._known[loop_id] = _Known(stat, hashlib.sha256(body), document.meta.rev, ended, document)
         return document
 
     def ended(self, loop_id: str) -> Document | None:
@@ -234,6 +237,7 @@ class FileStore:
             raise
         known.digest.update(raw)
         known.rev += 1
+        known.read = None
 
     def _write(
         self, path: Path, raw: bytes, guard: Callable[[], None] = lambda: None

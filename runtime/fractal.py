@@ -209,7 +209,7 @@ class Fractal:
             run,
             self.workspace.folder,
             FileStore(folder, fsync=self.config.fsync),
-            ReplyLog(folder / "calls.jsonl"),
+            ReplyLog(folder / "calls.jsonl", fsync=self.config.fsync),
             self.catalogue(),
             ladder,
             Sandbox(self.config.sandbox, self.config.network),
