@@ -38,8 +38,8 @@ async def atomic(held: Held) -> Waiting | None:
         finish(held, "escalated", error=f"blocked: {action.blocked or action.skip}")
         return None
     held.note(2, "approach", "one operation, by the limit of depth or context", answer.origin)
-    step = Step(1, "planned", action.tool, action.args)
-    held.doc = held.doc.with_section(2, replace(held.doc.section(2), steps={1: step}))
+    step = Step(held.doc.meta.base + 1, "planned", action.tool, action.args)
+    held.doc = held.doc.with_section(2, replace(held.doc.section(2), steps={step.n: step}))
     held.meta(phase="do")
     derive(held, "understand", answer.read)
     held.save()
@@ -52,6 +52,7 @@ def judge_atomic(held: Held) -> None:
     """CHECK by code: the operation's own end is the loop's."""
     step = held.doc.steps[max(held.doc.steps)]
     good = step.state in ("done", "skipped")
+    derive(held, "check")
     held.note(4, "decision", "ACCEPT" if good else "ESCALATE")
     if good:
         finish(held, "complete", result=Views(held)[step.n].result)

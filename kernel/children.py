@@ -7,6 +7,7 @@ from typing import Any
 
 from kernel.budget import estimate_tokens
 from kernel.document import Document, Meta, Note, Section, Step
+from kernel.errors import DocumentError
 from kernel.events import now
 from kernel.evidence import cut
 from kernel.workspace import child_id
@@ -99,7 +100,11 @@ def repeatable_below(held: Held, loop_id: str) -> bool:
     if not held.world.store.exists(loop_id):
         return True
     for each in below(held, loop_id):
-        for step in held.world.store.load(each).steps.values():
+        try:
+            steps = held.world.store.load(each).steps
+        except DocumentError:  # what it did cannot be told
+            return False
+        for step in steps.values():
             tool = held.world.catalogue.tools.get(step.tool)
             if step.tool and not (tool and (tool.guided or tool.repeatable(step.args or {}))):
                 return False

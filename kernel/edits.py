@@ -96,16 +96,20 @@ def _steps(held: Held) -> Iterator[Stale]:
         if step is None and (checked or n in used):
             why = "its entry was removed" if n in used else "it was added to the plan"
             yield Stale(held.id, "do", why, n)
-        elif step and step.ended and step.state not in ("struck", "unknown"):
+        elif step and _keeps_its_call(step):
             if why := keeping.why_stale(held, n):
                 yield Stale(held.id, "do", why, n)
-        elif step and (step.state == "waiting" or step.share is not None and step.state == "running"):
-            if why := keeping.why_stale(held, n):
-                yield Stale(held.id, "do", why, n)
-        elif step and step.state == "struck" and keeping.may_run(held, n):
-            yield Stale(held.id, "do", "what it needs is done now", n)
+        elif step and step.state == "struck" and step.result and step.origin == "kernel":
+            if keeping.may_run(held, n):  # and no person struck it
+                yield Stale(held.id, "do", "what it needs is done now", n)
         elif step and step.state == "planned" and (checked or step.result is not None):
             yield Stale(held.id, "do", "it was set back to be done again", n)
+
+
+def _keeps_its_call(step: Step) -> bool:
+    """Whether a step has been carried out, will be when a person approves, or is a child at work."""
+    at_work = step.share is not None and step.state == "running"
+    return at_work or step.state == "waiting" or (step.ended and step.state not in ("struck", "unknown"))
 
 
 def _answered(held: Held) -> Iterator[Stale]:
@@ -265,7 +269,7 @@ def _do_again(held: Held, stale: set[int]) -> None:
         step = held.doc.steps.get(n)
         if step is None or (not step.ended and n not in stale):
             continue
-        if step.state == "running" and step.share is not None:
+        if step.state == "running" and step.share is not None and keeping.why_stale(held, n):
             held.put(keeping.stale(_given_up(held, step)))
         elif step.state == "waiting":  # what was to be approved is another call now
             held.put(held.doc.planned[n])

@@ -244,7 +244,9 @@ def taken_back(held: Held, step: Step) -> bool:
     """Whether what a call did to files could be undone, or was: they stand as they did before it."""
     files = step.evidence.get("touched", [])
     seen = looked_at(held, step)
-    if seen == "half" or (seen == "done" and all("kept" in each or not each["before"] for each in files)):
+    changed = [each for each in files if file_hash(held.world.folder / each["path"]) != each["before"]]
+    kept = [held.world.artifacts.parent / each.get("kept", "") for each in changed if each["before"]]
+    if seen in ("half", "done") and all(path.is_file() for path in kept):
         put_back(held, step)
         return True
     return seen == "not done"
