@@ -12,6 +12,7 @@ import os
 import re
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from types import ModuleType
@@ -20,7 +21,7 @@ from typing import Any
 from kernel.budget import estimate_tokens
 from kernel.document import Document
 from kernel.errors import ConfigurationError, FractalError, ProviderError
-from kernel.responder import Ask, Reply, Tier, Usage, Waits
+from kernel.responder import FREE, Ask, Reply, Tier, Usage, Waits
 from runtime.responders.backoff import brake_of, delay, retry_after
 from runtime.responders.prices import LOCAL_PROVIDERS, Price, known_price, litellm_folder, usage
 
@@ -114,26 +115,36 @@ class LiteLLM:
         return usage(prompt, self._longest(ask), self.price)
 
     async def answer(self, ask: Ask) -> Reply | Waits:
-        """Ask the model; failures that pass are tried again as long as patience and deadline allow."""
+        """Ask the model; failures that pass are tried again as long as patience and deadline allow.
+
+        A try whose answer was no longer waited for may have been carried out: it is charged whole.
+        """
         litellm = await asyncio.to_thread(_litellm)
-        begun, failures = time.monotonic(), 0
+        begun, failures, lost = time.monotonic(), 0, FREE
         end = min(begun + self.patience, self.deadline or float("inf"))
         while True:
-            self._still_time(end, self._brake.until, "it said that it is called too often")
-            await self._brake.wait()
-            request = self._request(ask, litellm)
             try:
-                response = await litellm.acompletion(**request)
-                return self._reply(ask, litellm, response)
-            except FractalError:
+                self._still_time(end, self._brake.until, "it said that it is called too often")
+                await self._brake.wait()
+                request = self._request(ask, litellm)
+                try:
+                    response = await litellm.acompletion(**request)
+                    reply = self._reply(ask, litellm, response)
+                    return replace(reply, usage=_together(reply.usage, lost))
+                except FractalError:
+                    raise
+                except Exception as error:
+                    if "response_format" in request and _refuses_form(error):
+                        self._forms = False
+                        continue
+                    failures += 1
+                    lost = _together(lost, self.estimate(ask)) if _gave_up(error) else lost
+                    pause = self._pause(error, failures, begun)
+                    self._still_time(end, time.monotonic() + pause, _said(error))
+            except ProviderError as error:
+                if error.usage or lost.calls:
+                    error.usage = _together(error.usage or FREE, lost)
                 raise
-            except Exception as error:
-                if "response_format" in request and _refuses_form(error):
-                    self._forms = False
-                    continue
-                failures += 1
-                pause = self._pause(error, failures, begun)
-                self._still_time(end, time.monotonic() + pause, _said(error))
             await asyncio.sleep(pause)
 
     def _request(self, ask: Ask, litellm: ModuleType) -> dict[str, Any]:
@@ -193,20 +204,22 @@ class LiteLLM:
         used = getattr(response, "usage", None)
         prompt = getattr(used, "prompt_tokens", 0) or self.count(ask.system) + self.count(ask.user)
         completion = getattr(used, "completion_tokens", 0) or self.count(text)
+        cost = self._used(litellm, response, prompt, completion)
         if choice.finish_reason == "content_filter":
             raise ProviderError(
-                f"{self.name}: the provider's filter withheld the reply; word the task otherwise"
+                f"{self.name}: the provider's filter withheld the reply; word the task otherwise", cost
             )
         context = self.options.get("num_ctx", OLLAMA_CONTEXT)
         if self.provider.startswith("ollama") and prompt >= context - 1:
             raise ProviderError(
                 f"{self.name}: the prompt did not fit into the context of {context} tokens and was cut; "
-                "set options: {num_ctx: …} or take a smaller --profile"
+                "set options: {num_ctx: …} or take a smaller --profile",
+                cost,
             )
         return Reply(
             text,
             self.name,
-            self._used(litellm, response, prompt, completion),
+            cost,
             choice.finish_reason == "length",
         )
 
@@ -253,6 +266,21 @@ class LiteLLM:
             raise ProviderError(
                 f"{self._at}: no time is left to try again in {seconds:.0f} s ({why})"
             ) from None
+
+
+def _together(one: Usage, other: Usage) -> Usage:
+    """Two costs as one; without a price where one of them has none."""
+    usd = None if one.usd is None or other.usd is None else one.usd + other.usd
+    prompt, completion = (
+        one.prompt_tokens + other.prompt_tokens,
+        one.completion_tokens + other.completion_tokens,
+    )
+    return Usage(prompt, completion, usd, one.calls + other.calls)
+
+
+def _gave_up(error: Exception) -> bool:
+    """Whether the answer was not waited for any longer: an error of the provider costs nothing."""
+    return type(error).__name__ == "Timeout"
 
 
 def _status(error: Exception) -> int:

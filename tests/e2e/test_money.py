@@ -71,6 +71,15 @@ def test_a_provider_that_takes_more_than_was_reserved_is_recorded_as_overrun(tmp
     assert result.spent["overrun_tokens"] > 40_000
 
 
+def test_what_was_reserved_and_not_used_is_free_again(tmp_path, llm_server):
+    """The limit has room for one call at its most, and all three are made, as none of them costs that."""
+    llm_server.always(lambda body: answer(body, prompt_tokens=100, completion_tokens=10))
+    result = play(tmp_path, llm_server, usd=0.075)
+    assert result.status == "complete", result
+    assert llm_server.count == 3
+    assert "overrun_usd" not in result.spent
+
+
 def test_a_provider_that_reports_nothing_is_charged_by_estimate(tmp_path, llm_server):
     llm_server.always(lambda body: answer(body, usage=False))
     result = play(tmp_path, llm_server)

@@ -158,6 +158,34 @@ def test_the_seconds_of_a_session_that_was_killed_are_not_forgotten(tmp_path: Pa
     assert newest(tmp_path).meta.spent["seconds"] >= 1.5
 
 
+def test_the_time_between_two_sessions_is_no_activity(tmp_path: Path) -> None:
+    """Both sessions are killed, and only their steps write: what lies between them must not be counted."""
+    steps = [{"tool": "bash", "args": {"command": f"sleep {seconds}"}} for seconds in (0.2, 0.3, 30)]
+    done = {**PLAN, "steps": steps, "success": [{"judge": "slept"}]}
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps([{"phase": "check", "reply": CHECK}, {"reply": done, "times": 9}]))
+    command = [sys.executable, "-c", "from runtime.cli import main; main()", "-C", str(tmp_path)]
+    options = ["--sandbox", "off", "--model", f"scripted:{script}"]
+
+    def until_killed(*words: str, ended: int) -> None:
+        process = subprocess.Popen(
+            [*command, words[0], *options, *words[1:]], env=environment(), stderr=subprocess.DEVNULL
+        )
+        end = time.monotonic() + 30
+        while not list(tmp_path.glob(f".fractal/state/runs/*/op-bash-*-{ended}.md")):
+            assert time.monotonic() < end and process.poll() is None
+            time.sleep(0.02)
+        process.kill()
+        process.wait()
+
+    until_killed("run", "sleep", ended=1)
+    time.sleep(4)
+    until_killed("resume", "--assume", "rerun", ended=2)
+    root = newest(tmp_path)
+    folder = tmp_path / ".fractal" / "state" / "runs" / root.meta.run
+    assert 0.5 <= active_before(folder, root) < 4
+
+
 def test_ctrl_c_saves_and_names_the_command_that_goes_on(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "from runtime.cli import main; main()", "-C", str(tmp_path)]
     process = subprocess.Popen(

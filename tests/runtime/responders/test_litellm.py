@@ -119,6 +119,28 @@ async def test_a_slow_answer_is_given_up_and_tried_again(llm_server, model, make
     assert (await model(timeout=0.3).answer(make_ask())).text == "in time"
 
 
+async def test_a_try_that_was_given_up_is_charged_whole(llm_server, model, make_ask):
+    llm_server.queue(Answer(delay=2.0), Answer(prompt_tokens=10, completion_tokens=5))
+    responder, ask = model(timeout=0.5, price=Price(10, 30)), make_ask()
+    most = responder.estimate(ask)
+    used = (await responder.answer(ask)).usage
+    assert (used.calls, used.prompt_tokens) == (2, 10 + most.prompt_tokens)
+    assert used.completion_tokens == 5 + most.completion_tokens
+    assert used.usd == pytest.approx(Price(10, 30).of(used.prompt_tokens, used.completion_tokens))
+    llm_server.always(lambda body: Answer(delay=2.0))
+    with pytest.raises(ProviderError) as told:
+        await model(timeout=0.3, retries=1).answer(ask)
+    assert told.value.usage and told.value.usage.calls == 2
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+async def test_an_error_of_the_provider_costs_nothing(llm_server, model, make_ask, status):
+    llm_server.fail(status)
+    llm_server.queue(Answer(prompt_tokens=10, completion_tokens=5))
+    used = (await model(price=Price(10, 30)).answer(make_ask())).usage
+    assert (used.calls, used.prompt_tokens, used.completion_tokens) == (1, 10, 5)
+
+
 async def test_retry_after_is_honoured(llm_server, model, make_ask):
     llm_server.fail(429, retry_after=0.5)
     llm_server.say("{}")
@@ -233,9 +255,24 @@ async def test_usage_is_estimated_when_the_provider_reports_none(llm_server, mod
 
 
 async def test_a_withheld_reply_is_told(llm_server, model, make_ask):
-    llm_server.say(None, finish_reason="content_filter")
-    with pytest.raises(ProviderError, match="filter"):
-        await model().answer(make_ask())
+    llm_server.say(None, finish_reason="content_filter", prompt_tokens=70, completion_tokens=4)
+    with pytest.raises(ProviderError, match="filter") as told:
+        await model(price=Price(10, 10)).answer(make_ask())
+    assert told.value.usage == Usage(70, 4, pytest.approx(74e-5)), "it is paid for"
+
+
+async def test_tokens_that_the_provider_had_cached_cost_what_its_price_list_says(llm_server, model, make_ask):
+    told = {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100}
+    message = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "{}"}}
+    answer = {"id": "1", "object": "chat.completion", "created": 1, "model": "gpt-4o", "choices": [message]}
+
+    async def cost(cached: int) -> float:
+        usage = told | {"prompt_tokens_details": {"cached_tokens": cached}}
+        llm_server.queue(Answer(raw=json.dumps(answer | {"usage": usage}).encode()))
+        return (await model("openai/gpt-4o").answer(make_ask())).usage.usd or 0.0
+
+    assert await cost(0) == pytest.approx(0.0035)
+    assert 0 < await cost(800) < 0.003
 
 
 async def test_ollama_is_served_by_name_for_nothing_with_its_schema(llm_server, make_ask):
