@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 _CONTROLS = {
     **{code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\t\n\r"},
@@ -60,7 +60,17 @@ def redact(text: str, environ: Mapping[str, str]) -> str:
     A secret is the value of an environment variable whose name says so, or a text of a well-known form
     (keys of providers, tokens, private keys, a password in an address).
     """
-    values = {value: name for name, value in environ.items() if _is_secret(name, value) and value in text}
+    return redactor(environ)(text)
+
+
+def redactor(environ: Mapping[str, str]) -> Callable[[str], str]:
+    """`redact` for many texts: the environment is looked through once."""
+    secret = {value: name for name, value in environ.items() if _is_secret(name, value)}
+    return lambda text: _without(text, secret)
+
+
+def _without(text: str, secret: Mapping[str, str]) -> str:
+    values = {value: name for value, name in secret.items() if value in text}
     if values:
         longest_first = sorted(values, key=len, reverse=True)
         known = re.compile("|".join(map(re.escape, longest_first)))

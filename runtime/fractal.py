@@ -19,7 +19,8 @@ from kernel.markdown import parse
 from kernel.prompt import Prompt
 from kernel.replies import ReplyLog
 from kernel.responder import Ladder
-from kernel.sandbox import Sandbox, redact
+from kernel.sandbox import Sandbox
+from kernel.screening import redactor
 from kernel.steps import Waiting
 from kernel.store import FileStore, Save
 from kernel.tools import Catalogue
@@ -218,7 +219,7 @@ class Fractal:
             self.config.policy(),
             self.workspace.protected,
             self._listener,
-            lambda text: redact(text, os.environ),
+            redactor(os.environ),
             clock.seconds,
             clock.patient,
         )
