@@ -209,10 +209,8 @@ class Doing:
         if went:
             self._end(went)
             return None
-        stands = held.world.store.exists(
-            child_id
-        )  # the line was lost, and the child goes on with a new share
-        child = held.world.store.load(child_id) if stands else None
+        # where its line was lost, the child goes on with a new share
+        child = held.world.store.load(child_id) if held.world.store.exists(child_id) else None
         step = replace(step, evidence={**step.evidence, **keeping.made_from(held, step.n)})
         unshared = [n for n in self.unmet if self._is_child(n) and n not in self.children]
         asks = sum(not self._is_child(n) and self._step(n).args is None for n in self.unmet)
