@@ -161,7 +161,8 @@ def test_a_disk_that_gets_full_anywhere_in_a_run_loses_nothing(
             full.append(ran.stderr.partition(": cannot be written")[0].rpartition("/")[2].split("-")[0])
             filler.unlink()
             goes_on(work, model, calm)
-    assert len(full) >= 4 and len(set(full)) >= 3, full  # it was full for several kinds of files
+    # Which files it was full for depends on their sizes, so on the length of this folder's name.
+    assert len(full) == 5 and len(set(full)) >= 2, full
 
 
 def test_a_disk_without_room_for_the_log_of_replies(tmp_path: Path, model: str, calm: dict[str, Any]) -> None:
