@@ -17,7 +17,7 @@ from kernel.budget import Amount
 from kernel.errors import ConfigurationError, Declined, ProviderError, ReplyError
 from kernel.offering import offer_context
 from kernel.phases import Plan, Typed, schema, typed
-from kernel.prompt import assemble
+from kernel.prompt import assemble, form
 from kernel.replies import read_reply
 from kernel.responder import FREE, Ask, Reply, Responder, Usage, Waits
 from kernel.world import Held
@@ -175,7 +175,7 @@ def _request(
             system=system,
             user=user,
             schema=schema(phase),
-            words=held.world.catalogue.text(f"phases/{phase}.reply.md"),
+            words=form(held.doc, phase, held.world.catalogue),
             max_tokens=held.world.bounds.reply_tokens,
             document=held.doc,
             evidence=evidence,

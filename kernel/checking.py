@@ -15,6 +15,7 @@ from kernel.phases import REFERENCE
 from kernel.references import substitute
 from kernel.steps import GOOD
 from kernel.text import to_json
+from kernel.trying import trials
 from kernel.views import Views
 from kernel.world import Held
 
@@ -72,7 +73,10 @@ class Finding:
 async def baseline(held: Held, success: Sequence[Mapping[str, Any]], *, retry: bool) -> list[bool | None]:
     """Whether each criterion holds before step 1; refuses a plan whose criteria could prove nothing."""
     before: list[bool | None] = []
+    bash = held.world.catalogue.tools.get("bash")
     for criterion in success:
+        if bash and "run" in criterion and (dangers := held.world.guard(bash, {"command": criterion["run"]})):
+            raise ReplyError(f"success: {criterion['run']}: {dangers[0]}; a criterion only looks")
         if "run" in criterion and held.world.sandbox.mode == "off":
             before.append(None)  # nothing keeps it from changing something before anybody agreed
         elif "step" in criterion or (REFERENCE.search(str(criterion.get("run", "")))):
@@ -109,6 +113,8 @@ async def gather(held: Held) -> tuple[list[Finding], list[str], str]:
     """After the last step: findings, one line a changed file, and the diffs of changed text."""
     first = _first_snapshot(held)
     findings: list[Finding] = []
+    for trial in await trials(held):
+        findings.append(Finding({"draft": trial.unit}, False, trial.passed, trial.note))
     for criterion, before in _criteria(held):
         after, note = await _after(held, criterion, first)
         findings.append(Finding(criterion, before, after, note))

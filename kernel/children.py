@@ -66,10 +66,22 @@ def _context(held: Held, step: Step) -> list[Note]:
     return notes
 
 
+def tried(held: Held, step: Step) -> dict[str, Any]:
+    """For a parent's line: which drafts of this run a child will work by, as proof that they were tried."""
+    drafts = held.world.drafts
+    if drafts is None or not drafts.units():
+        return {}
+    tool = held.world.catalogue.tools.get(step.tool)
+    by = {"tool": tool.fingerprint()} if tool and tool.draft else {}
+    if phases := drafts.fingerprint("phases/"):
+        by["phases"] = phases
+    return {"drafts": by} if by else {}
+
+
 def ended_child(held: Held, step: Step, child: Document) -> Step:
     """The parent's done entry for a child: its result, error or escalation, and what it spent."""
     meta = child.meta
-    kept = {key: value for key, value in step.evidence.items() if key == "needed"}
+    kept = {key: value for key, value in step.evidence.items() if key in ("needed", "drafts")}
     evidence: dict[str, Any] = {**kept, "status": meta.status, "spent": dict(meta.spent)}
     if meta.unverified:
         evidence["unverified"] = True

@@ -1,4 +1,4 @@
-"""What an action may do that wants an approval first; the rules are data, read by whoever guards the world."""
+"""What an action may do that wants an approval first; the rules are data, read by who guards the world."""
 
 from __future__ import annotations
 

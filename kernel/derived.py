@@ -6,7 +6,7 @@ from typing import Any
 
 from kernel import keeping
 from kernel.document import Document
-from kernel.prompt import instructions
+from kernel.prompt import base, form, instructions
 from kernel.text import fingerprint
 from kernel.world import Held
 
@@ -61,5 +61,5 @@ def _notes(document: Document, *keys: str) -> list[list[str]]:
 
 def _instructions(held: Held, read: str) -> str:
     catalogue = held.world.catalogue
-    texts = [catalogue.text("phases/base.md"), catalogue.text(f"phases/{read}.reply.md")]
+    texts = [base(held.doc, catalogue), form(held.doc, read, catalogue)]
     return fingerprint([instructions(held.doc, read, catalogue), *texts])

@@ -57,7 +57,13 @@ class Enclosure:
 
 @contextmanager
 def enclosed(
-    folder: Path, protected: Sequence[Path], *, read_only: bool, network: bool, environ: Mapping[str, str]
+    folder: Path,
+    protected: Sequence[Path],
+    seen: Sequence[Path] = (),
+    *,
+    read_only: bool,
+    network: bool,
+    environ: Mapping[str, str],
 ) -> Generator[Enclosure]:
     """An enclosure around `folder` (resolved); what it needs on the disk lasts as long as the context.
 
@@ -78,7 +84,7 @@ def enclosed(
             else:
                 stack.enter_context(_watched(path, folder, enclosure.undone))
                 bound += [path.resolve()] if folder in path.resolve().parents and path.exists() else []
-        enclosure.arguments += _seen(folder, read_only, network, environ)
+        enclosure.arguments += _seen(folder, seen, read_only, network, environ)
         for path in _pins(folder, bound):
             enclosure.arguments += ["--bind", str(path), str(path)]
         for path in [*bound, *(_nested_repositories(folder) if not read_only else ())]:
@@ -109,7 +115,9 @@ def clear(folder: Path, protected: Sequence[Path]) -> None:
                 pass  # the last one to leave removes it
 
 
-def _seen(folder: Path, read_only: bool, network: bool, environ: Mapping[str, str]) -> Iterator[str]:
+def _seen(
+    folder: Path, seen: Sequence[Path], read_only: bool, network: bool, environ: Mapping[str, str]
+) -> Iterator[str]:
     """The file system but for the protected paths, in the order in which bubblewrap lays it out."""
     yield from ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
     hidden = _hidden()
@@ -119,6 +127,7 @@ def _seen(folder: Path, read_only: bool, network: bool, environ: Mapping[str, st
     names = Path("/etc/resolv.conf").resolve()
     if network and _under(names, hidden) and names.is_file():
         tools.append(names)
+    tools += [path for path in seen if _under(path, hidden) and not _under(path, [folder, *tools])]
     for path in tools:
         yield from ("--ro-bind", str(path), str(path))
     yield from ("--ro-bind" if read_only else "--bind", str(folder), str(folder))

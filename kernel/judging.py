@@ -14,6 +14,7 @@ from kernel.document import Note, Step
 from kernel.ends import clarify, climb, finish, what_was_done
 from kernel.errors import DocumentError, OperationFailed, ReplyError
 from kernel.operate import adopted, operate
+from kernel.permits import ungranted
 from kernel.phases import Typed, Verdict
 from kernel.references import substitute
 from kernel.responder import Waits
@@ -83,11 +84,10 @@ def _gate_check(held: Held, broken: bool) -> Callable[[Typed], Any]:
                 raise ReplyError(
                     f"{reply.look.tool} does not only look; these do: {', '.join(sorted(lookers))}"
                 )
-            policy = held.world.policy
-            if set(tool.effects) & set(policy.approve) and not policy.yes:
-                raise ReplyError(f"{tool.name} needs a person's approval here; decide without it")
             if problem := tool.problem(reply.look.args):
                 raise ReplyError(problem)
+            if any(ungranted(held.world, tool, reply.look.args)):
+                raise ReplyError(f"{tool.name} needs a person's approval here; decide without it")
         elif reply.decision == "ACCEPT" and broken:
             raise ReplyError("a criterion that the runtime checked failed, so ACCEPT is not open")
         else:

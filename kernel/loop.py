@@ -21,7 +21,7 @@ from kernel.errors import Exit, LimitReached, UsageError
 from kernel.judging import check
 from kernel.offering import offer_context
 from kernel.phases import FusedPlan, Plan, PlanStep, Typed, Understanding, gate_plan, references
-from kernel.prompt import Prompt, assemble
+from kernel.prompt import Prompt, assemble, drafted
 from kernel.responder import Waits
 from kernel.steps import Doing, Waiting
 from kernel.text import to_json
@@ -152,6 +152,7 @@ def _fuses(held: Held, reads_prompt: bool) -> bool:
         or policy == "never"
         or held.doc.meta.attempt > 1
         or held.doc.note(1, "resolved task")
+        or not held.world.catalogue.text("phases/fused.md", drafted=drafted(held.doc))
     ):
         return False
     guided = held.world.catalogue.guided(held.doc.meta.type)

@@ -6,21 +6,21 @@ Its intent is the parent's running entry; its own document is written once, at i
 from __future__ import annotations
 
 import asyncio
-import inspect
 import json
 import os
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from kernel import disk
+from kernel.acting import act
 from kernel.document import Document, Meta, Note, Section, Step
 from kernel.enclosure import clear
-from kernel.errors import FractalError, OperationFailed
+from kernel.errors import FractalError
 from kernel.events import now
 from kernel.evidence import cut
 from kernel.operations import OperationContext, Result, Touch, file_hash
+from kernel.states import moved, standing
 from kernel.store import Save
 from kernel.text import fingerprint, to_json
 from kernel.tools import Tool
@@ -42,7 +42,7 @@ def prepare(held: Held, step: Step, tool: Tool) -> Step:
         return step
     if step.evidence.get("touched") and looked_at(held, step) != "not done":
         return step  # begun before an interruption: what it replaced is kept already
-    touches: tuple[Touch, ...] = name(held.world.context(tool), **(step.args or {}))
+    touches: tuple[Touch, ...] = name(context_of(held, tool), **(step.args or {}))
     files = [_keep(held, step, number, touch) for number, touch in enumerate(touches)]
     return replace(step, evidence={**step.evidence, "touched": files}) if files else step
 
@@ -59,12 +59,20 @@ def _keep(held: Held, step: Step, number: int, touch: Touch) -> dict[str, Any]:
     return entry
 
 
+def context_of(held: Held, tool: Tool) -> OperationContext:
+    """What a call of this loop gets: the world's context, and what its state machine's calls have kept."""
+    context = held.world.context(tool)
+    if tool.states is None:
+        return context
+    return replace(context, kept=standing(tool.states, tool.name, held.doc.steps.values()).kept)
+
+
 async def operate(held: Held, step: Step, tool: Tool) -> Step:
     """DO and CHECK: act, take what came of it, write the operation's document; returns the ended step."""
     began = now()
     try:
         async with asyncio.timeout(tool.timeout or None):
-            result = await _act(held.world.context(tool), tool, dict(step.args or {}))
+            result = await act(context_of(held, tool), tool, dict(step.args or {}), held.world.runners)
     except TimeoutError:
         result = Result(f"{tool.name} took longer than {tool.timeout:g} s and was stopped", ok=False)
     except FractalError as error:
@@ -76,40 +84,6 @@ async def operate(held: Held, step: Step, tool: Tool) -> Step:
     return ended
 
 
-async def _act(context: OperationContext, tool: Tool, args: dict[str, Any]) -> Result:
-    if tool.run.startswith("command:"):
-        return await _command(context, tool, args)
-    function = tool.function
-    if inspect.iscoroutinefunction(function):
-        value = await function(context, **args)
-    else:
-        value = await asyncio.to_thread(function, context, **args)
-    return value if isinstance(value, Result) else Result(str(value))
-
-
-async def _command(context: OperationContext, tool: Tool, args: Mapping[str, Any]) -> Result:
-    """A program beside the tool's markdown: JSON on standard input, text or JSON on standard output."""
-    program = (tool.path.parent / tool.run.removeprefix("command:").strip()).resolve()
-    if tool.path.parent.resolve() not in program.parents or not program.is_file():
-        raise OperationFailed(f"{tool.path}: run: there is no program {program.name} beside it")
-    ran = await context.sandbox.run(
-        [str(program)],
-        folder=context.folder,
-        stdin=json.dumps(dict(args)),
-        timeout=context.timeout,
-        protected=(*context.protected, tool.path.parent.resolve()),
-        read_only="write" not in tool.effects,
-        network="network" in tool.effects and context.network,
-    )
-    evidence = {"exit": ran.exit, "mode": ran.mode, "seconds": round(ran.seconds, 3)}
-    try:
-        value = json.loads(ran.output)
-    except ValueError:
-        value = ran.output
-    text = value if isinstance(value, str) else value.get("result") if isinstance(value, dict) else None  # type: ignore[union-attr]
-    return Result(text if isinstance(text, str) else ran.output, ran.exit == 0, evidence)
-
-
 def _ended(held: Held, step: Step, tool: Tool, result: Result) -> Step:
     text = held.world.redact(result.text)
     evidence: dict[str, Any] = {**step.evidence, **result.evidence}
@@ -117,6 +91,12 @@ def _ended(held: Held, step: Step, tool: Tool, result: Result) -> Step:
         evidence["touched"] = [
             {**each, "after": file_hash(held.world.folder / each["path"])} for each in files
         ]
+    if tool.states and result.ok:
+        now_ = standing(tool.states, tool.name, held.doc.steps.values())
+        then = moved(tool.states, now_, str((step.args or {}).get(tool.states.by)), result.keep)
+        evidence["state"] = {"at": then.at, "calls": then.calls, "kept": dict(then.kept)}
+        possible = ", ".join(tool.states.allowed(then.at)) or "nothing"
+        text = f"{text}\n[state {then.at}; possible now: {possible}]"
     loop_id = operation_id(held, step.n, tool.name)
     limit = held.world.bounds.result_chars
     if len(text) > limit:

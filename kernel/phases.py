@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from kernel.drafts import built_by
 from kernel.errors import ReplyError
 from kernel.text import to_json
 
@@ -159,6 +160,23 @@ def schema(phase: str) -> Mapping[str, Any]:
     return _bare(REPLIES[phase].model_json_schema(by_alias=True))
 
 
+def sketch(node: Mapping[str, Any], known: Mapping[str, Any] | None = None) -> str:
+    """A JSON Schema as a short form in words, such as `{"task": text, "open": [text]}`."""
+    known = cast(Mapping[str, Any], node.get("$defs", {})) if known is None else known
+    if "$ref" in node:
+        return sketch(known[node["$ref"].rpartition("/")[2]], known)
+    if options := node.get("enum"):
+        return json.dumps("|".join(options))
+    if ways := node.get("anyOf"):
+        return sketch(next(way for way in ways if way.get("type") != "null"), known)
+    if properties := node.get("properties"):
+        return "{" + ", ".join(f'"{name}": {sketch(each, known)}' for name, each in properties.items()) + "}"
+    kind = node.get("type", "value")
+    if kind == "array":
+        return f"[{sketch(node.get('items', {}), known)}]"
+    return {"string": "text", "object": "{…}", "integer": "number"}.get(str(kind), str(kind))
+
+
 def _bare(node: Any) -> Any:
     if isinstance(node, list):
         return [_bare(each) for each in cast(list[Any], node)]
@@ -215,19 +233,25 @@ def gate_plan(plan: Plan, tools: Signatures, *, base: int, may_split: bool, retr
         raise ReplyError("steps is empty; give at least one, or a question, or cannot")
     if not plan.success:
         raise ReplyError("success is empty; give at least one criterion")
+    drafted: set[str] = set()  # what earlier steps of this plan write: it can be tried by later ones
     for at, step in enumerate(plan.steps, base + 1):
-        _gate_step(step, at, tools, may_split)
+        _gate_step(step, at, tools, may_split, drafted)
+        drafted |= built_by([each for each in (step.args or {}).values() if isinstance(each, str)])
     for criterion in plan.success:
         _gate_criterion(criterion, base + len(plan.steps))
 
 
-def _gate_step(step: PlanStep, at: int, tools: Signatures, may_split: bool) -> None:
+def _gate_step(step: PlanStep, at: int, tools: Signatures, may_split: bool, drafted: set[str]) -> None:
     child = step.subtask or tools.guided(step.tool)
     if child and not may_split:
         raise ReplyError(
             f"step {at}: no subtasks here, the limit of depth or context is reached; use operations"
         )
-    if step.tool and (problem := tools.problem(step.tool, None if child else step.args)):
+    if (
+        step.tool not in drafted
+        and step.tool
+        and (problem := tools.problem(step.tool, None if child else step.args))
+    ):
         raise ReplyError(f"step {at}: {problem}")
     for n in {*references(step.model_dump()), *(step.needs or ())}:
         if not 1 <= n < at:

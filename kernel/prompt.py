@@ -10,10 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kernel.catalogue import Catalogue
 from kernel.document import Document, Fold, Note, Step
 from kernel.evidence import cut
+from kernel.phases import schema, sketch
 from kernel.text import to_json
-from kernel.tools import Catalogue, section
+from kernel.tools import preamble, section
 
 RECORDED = ("evidence", "changes", "diff", "look")
 """The notes of §4 that the kernel wrote before CHECK is asked."""
@@ -31,6 +33,8 @@ SHORT_CHARS = 200
 """A result that is this short stays in the log of DO, also when no later step needs it."""
 ASKED_CHARS = 600
 """Up to this length the person's own words stand beside the resolved task."""
+
+_SECTIONS = {"fused": ("understand", "plan"), "atomic": ("do",)}
 
 Count = Callable[[str], int]
 
@@ -74,8 +78,8 @@ def assemble(
     may_split: bool = True,
 ) -> Prompt:
     """The prompt of the next ask in `phase`; `refused` holds earlier replies of the wrong form and why."""
-    named = [("base", catalogue.text("phases/base.md")), ("phase", instructions(document, phase, catalogue))]
-    named.append(("form", "Reply: " + catalogue.text(f"phases/{phase}.reply.md")))
+    named = [("base", base(document, catalogue)), ("phase", instructions(document, phase, catalogue))]
+    named.append(("form", f"Reply: {form(document, phase, catalogue)}"))
     if phase in ("plan", "fused", "atomic"):
         index = catalogue.index(document.task, INDEX_TOKENS - count("Tools:\n"), count)
         named.append(("tools", f"Tools:\n{index}"))
@@ -94,6 +98,23 @@ def assemble(
     return Prompt(system, user, tuple(parts))
 
 
+def drafted(document: Document) -> bool:
+    """Whether a loop works by the drafts of its run: those below the top do, by which drafts are tried."""
+    return document.meta.depth > 0
+
+
+def base(document: Document, catalogue: Catalogue) -> str:
+    """What every prompt begins with; before there are phase files, what pattern.md begins with."""
+    text = catalogue.text("phases/base.md", drafted=drafted(document))
+    return text or preamble(catalogue.text("pattern.md", drafted=drafted(document)))
+
+
+def form(document: Document, phase: str, catalogue: Catalogue) -> str:
+    """The form of the reply in words; before there are phase files, as its type has it."""
+    words = catalogue.text(f"phases/{phase}.reply.md", drafted=drafted(document))
+    return words or sketch(schema(phase))
+
+
 def instructions(document: Document, phase: str, catalogue: Catalogue) -> str:
     """The phase's file; in a tool's loop the section of that name in its pattern; else pattern.md's."""
     tool = catalogue.tools.get(document.meta.type)
@@ -101,7 +122,9 @@ def instructions(document: Document, phase: str, catalogue: Catalogue) -> str:
         own = tool.section(phase)
         if own:
             return f"# {phase.upper()} ({tool.name})\n{own}"
-    return catalogue.text(f"phases/{phase}.md") or section(catalogue.text("pattern.md"), phase)
+    text = catalogue.text(f"phases/{phase}.md", drafted=drafted(document))
+    pattern = catalogue.text("pattern.md", drafted=drafted(document))
+    return text or "\n".join(section(pattern, name) for name in _SECTIONS.get(phase, (phase,)))
 
 
 def work(

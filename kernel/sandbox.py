@@ -78,6 +78,7 @@ class Sandbox:
         timeout: float = 60,
         env: Mapping[str, str] | None = None,
         protected: Sequence[Path] = (),
+        seen: Sequence[Path] = (),
         read_only: bool = False,
         network: bool = False,
         memory_mb: int = 2048,
@@ -86,9 +87,9 @@ class Sandbox:
         """Run a program (a list) or a line of bash (a string) in `folder`, for `timeout` seconds at most.
 
         `protected` are absolute paths that stay read-only beside those of kernel.md; `read_only` makes the
-        whole folder so (neither holds in mode `off`). Output above `output_chars` keeps head and tail.
-        Raises `ConfigurationError` where the sandbox does not work, `OperationFailed` for a command that
-        cannot be started. Cancelling stops every process first.
+        whole folder so (neither holds in mode `off`). `seen` are folders elsewhere that it may read.
+        Output above `output_chars` keeps head and tail. Raises `ConfigurationError` where the sandbox does
+        not work, `OperationFailed` for a command that cannot be started. Cancelling stops every process first.
         """
         if why := self.available():
             raise ConfigurationError(why)
@@ -103,7 +104,7 @@ class Sandbox:
             if self.mode != "off":
                 online = network or self.network
                 enclosure = stack.enter_context(
-                    enclosed(folder, protected, read_only=read_only, network=online, environ=os.environ)
+                    enclosed(folder, protected, seen, read_only=read_only, network=online, environ=os.environ)
                 )
                 undone = enclosure.undone
                 words = [shutil.which("bwrap") or "bwrap", *enclosure.arguments, "--", *words]

@@ -6,9 +6,7 @@ Before an effect begins its running entry is on disk; before anything depends on
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from kernel import keeping
 from kernel.arguments import arguments
@@ -20,14 +18,15 @@ from kernel.children import (
     repeatable_below,
     share_of,
     traces,
+    tried,
 )
 from kernel.document import STEP_ENDED, Step
 from kernel.errors import DocumentError, FractalError, LimitReached, OperationFailed
 from kernel.operate import operate, prepare, recovered
+from kernel.permits import approval, refuse
 from kernel.references import substitute
 from kernel.responder import Waits
 from kernel.store import Save
-from kernel.text import to_json
 from kernel.tools import Tool
 from kernel.views import Views
 from kernel.world import Held
@@ -113,8 +112,11 @@ class Doing:
 
     async def _start_able(self) -> Waiting | None:
         """Begin what is able to, as far as there is room; a step that ends at once may make others able."""
-        while self.able and len(self.tasks) + len(self.children) < self.held.world.bounds.side_by_side:
-            step = self._step(self.able.pop(0))
+        while len(self.tasks) + len(self.children) < self.held.world.bounds.side_by_side:
+            if (n := next((n for n in self.able if not self._turn_comes(n)), None)) is None:
+                break
+            self.able.remove(n)
+            step = self._step(n)
             try:
                 if waiting := await self._start(step):
                     return waiting
@@ -125,6 +127,14 @@ class Doing:
                 self._fail(step, str(error))
         return None
 
+    def _turn_comes(self, n: int) -> bool:
+        """Whether a call has to wait for one that runs: those of a state machine are made one by one."""
+        tool = self.held.world.catalogue.tools.get(self._step(n).tool)
+        return tool is not None and bool(tool.states) and tool.name in map(self._tool_of, self.tasks)
+
+    def _tool_of(self, n: int) -> str:
+        return self._step(n).tool
+
     async def _start(self, step: Step) -> Waiting | None:
         if step.state == "stale" and not keeping.why_stale(self.held, step.n):
             self._end(keeping.restored(self.held, step))
@@ -132,10 +142,17 @@ class Doing:
         again = step if step.result is not None else None  # done before: by a person's edit it is done again
         if again:
             step = self.held.doc.planned[step.n]
-        tool = self.held.world.catalogue.get(step.tool) if step.tool else None
+        tool = self._tool(step) if step.tool else None
         if tool is None or tool.guided:
             return self._start_child(step, again)
         return await self._start_operation(step, tool, again)
+
+    def _tool(self, step: Step) -> Tool:
+        """The tool of a step; one that an earlier step has drafted is read as it stands now."""
+        catalogue = self.held.world.catalogue
+        if step.tool not in catalogue.tools or catalogue.tools[step.tool].draft:
+            catalogue.refresh()
+        return catalogue.get(step.tool)
 
     async def _start_operation(self, step: Step, tool: Tool, again: Step | None) -> Waiting | None:
         held = self.held
@@ -150,9 +167,7 @@ class Doing:
             step, tool = asked, held.world.catalogue.get(asked.tool)
         begun = step.state == "running"  # before an interruption: filled in already
         args = dict(step.args or {}) if begun else tool.typed(substitute(step.args, Views(held)))
-        if problem := tool.problem(args):
-            raise OperationFailed(problem)
-        self._refuse_third_failure(step.tool, args)
+        await refuse(held, step, tool, args)
         filled = replace(step, args=args, evidence={**step.evidence, **keeping.made_from(held, step.n)})
         if not begun:
             went = keeping.went_before(held, filled, again, tool.repeatable(args))
@@ -161,8 +176,8 @@ class Doing:
             if went:
                 self._end(went)
                 return None
-        if waiting := self._needs_approval(step, tool, args):
-            return waiting
+        if asks := approval(held, filled, tool, args):
+            return Waiting("approval", asks)
         step = replace(filled, state="running", result=None)
         held.put(prepare(held, step, tool))
         held.flush()  # the intent is on disk, together with results that came before
@@ -180,24 +195,6 @@ class Doing:
             self.held.save()
         return Waiting(waits.reason, waits.question)
 
-    def _refuse_third_failure(self, tool: str, args: Mapping[str, Any]) -> None:
-        same = [
-            step
-            for step in self.held.doc.steps.values()
-            if step.state == "failed" and step.tool == tool and step.args == args
-        ]
-        if len(same) >= self.held.world.bounds.same_failure:
-            raise OperationFailed(f"the same call failed {len(same)} times already and is not tried again")
-
-    def _needs_approval(self, step: Step, tool: Tool, args: Mapping[str, Any]) -> Waiting | None:
-        policy = self.held.world.policy
-        guarded = [effect for effect in tool.effects if effect in policy.approve]
-        if not guarded or policy.yes or step.evidence.get("approved"):
-            return None
-        self.held.put(replace(step, state="waiting", evidence={**step.evidence, "approval": guarded}))
-        call = f"{tool.name} {to_json(dict(args))}"[:300]
-        return Waiting("approval", f"step {step.n} may {' and '.join(guarded)}: {call}")
-
     def _start_child(self, step: Step, again: Step | None) -> Waiting | None:
         held = self.held
         step = replace(step, state="running", what=substitute(step.what, Views(held)))
@@ -211,7 +208,8 @@ class Doing:
             return None
         # where its line was lost, the child goes on with a new share
         child = held.world.store.load(child_id) if held.world.store.exists(child_id) else None
-        step = replace(step, evidence={**step.evidence, **keeping.made_from(held, step.n)})
+        made_from = {**keeping.made_from(held, step.n), **tried(held, step)}
+        step = replace(step, evidence={**step.evidence, **made_from})
         unshared = [n for n in self.unmet if self._is_child(n) and n not in self.children]
         asks = sum(not self._is_child(n) and self._step(n).args is None for n in self.unmet)
         step = replace(step, share=share_of(held, step, len(unshared), asks))

@@ -1,27 +1,29 @@
-"""The catalogue: what the system can do, read from the markdown under `system/`.
-
-A tool is a folder `tools/<name>/` with a `pattern.md` or a `SKILL.md`; an operation is a file
-`operations/<name>.md` or `kernel/<name>.md`. Several system folders overlay each other, path by path.
-"""
+"""A tool or an operation: what it is called with, what runs it, and what its call may do."""
 
 from __future__ import annotations
 
-import difflib
+import hashlib
 import importlib
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
-from kernel.errors import ConfigurationError, OperationFailed
+from kernel.errors import ConfigurationError
 from kernel.phases import references
+from kernel.states import Machine
 
 EFFECTS = ("read", "write", "network", "shell")
 HANDS = ("read", "write", "bash")
 """The kernel's own operations: always in PLAN's index."""
+DESCRIBED = 160
+"""Characters of a guided tool's description in the index: skills may have a thousand."""
+NAMED = 8
+"""Arguments that a signature names: those of other people's servers have many."""
+BESIDE = 40
+"""Files of a skill that its loop is told by name."""
 _SHIPPED = ("kernel.", "runtime.")
 """Where code that runs inside the kernel's process may come from: what ships in the package."""
 
@@ -46,6 +48,8 @@ class Tool:
     body: str = ""
     operation: bool = True
     rank: int = 100  # among tools that suit a task equally, the smaller comes first in the index
+    states: Machine | None = None
+    draft: bool = False  # made by the run that sees it, and not admitted yet
 
     def repeatable(self, args: Mapping[str, Any]) -> bool:
         """Whether a call that may have happened can simply be made again."""
@@ -59,11 +63,23 @@ class Tool:
         return not self.run
 
     @property
+    def scheme(self) -> str:
+        """What runs it: `python`, `command`, `mcp`; "" for a loop guided by its body."""
+        return self.run.partition(":")[0]
+
+    @property
+    def skill(self) -> bool:
+        """Whether it is an Agent Skill, whose files are read when they are needed."""
+        return self.path.name == "SKILL.md"
+
+    @property
     def signature(self) -> str:
-        """One line for PLAN's index, such as `read(path, lines?)`."""
+        """One line for PLAN's index, such as `read(path, lines?)`; of many arguments the needed ones."""
         if self.guided:
-            return f"{self.name}(what): {self.description}"
+            return f"{self.name}(what): {' '.join(self.description.split())[:DESCRIBED]}"
         names = [name if name in self.required else f"{name}?" for name in self.args]
+        if len(names) > NAMED:
+            names = [*self.required[:NAMED], "…"]
         return f"{self.name}({', '.join(names)})"
 
     @property
@@ -77,8 +93,34 @@ class Tool:
 
     @property
     def preface(self) -> str:
-        """The body without the sections of the four phases: work context of its loop."""
-        return _PHASE_SECTION.sub("", self.body).strip()
+        """The body without the sections of the four phases: work context of its loop.
+
+        Of a skill all of it, and which files lie beside it, to be read when they are needed.
+        """
+        if not self.skill:
+            return _PHASE_SECTION.sub("", self.body).strip()
+        beside = [path.relative_to(self.path.parent).as_posix() for path in files_beside(self.path)]
+        named = ", ".join(beside[:BESIDE]) + (f" and {len(beside) - BESIDE} more" if beside[BESIDE:] else "")
+        return f"{self.body.strip()}\n\nFiles in {self.path.parent}: {named}" if beside else self.body.strip()
+
+    def fingerprint(self) -> str:
+        """The hash of its files' names and bytes, by which a change since its test is told."""
+        whole = hashlib.sha256()
+        beside = self.path.parent.name in ("operations", "kernel")
+        program = self.program if self.scheme == "command" else None
+        paths = [self.path, *([program] if program else [])] if beside else files_in(self.path.parent)
+        for path in paths:
+            raw = path.read_bytes() if path.is_file() else b""
+            whole.update(f"{path.name}\0{len(raw)}\0".encode("utf-8", "surrogateescape") + raw)
+        return whole.hexdigest()[:16]
+
+    @property
+    def program(self) -> Path:
+        """The program of `run: "command: ./tool.py"`; raises `ConfigurationError` where there is none."""
+        program = (self.path.parent / self.run.removeprefix("command:").strip()).resolve()
+        if self.path.parent.resolve() not in program.parents or not program.is_file():
+            raise ConfigurationError(f"{self.path}: run: there is no program {program.name} beside it")
+        return program
 
     def problem(self, args: Mapping[str, Any] | None) -> str:
         """What is wrong with the arguments, in words; "" when nothing is."""
@@ -117,109 +159,6 @@ class Tool:
             raise ConfigurationError(f"{self.path}: run: {error}") from None
 
 
-@dataclass(frozen=True)
-class Fault:
-    """A file of the catalogue that was left out, and why."""
-
-    path: Path
-    line: int
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.path}:{self.line}: {self.message}"
-
-
-class Catalogue:
-    """The tools of a list of system folders; the first folder wins where two have the same path."""
-
-    def __init__(self, folders: Sequence[Path]) -> None:
-        self.folders = tuple(folders)
-        self.tools: dict[str, Tool] = {}
-        self.faults: list[Fault] = []
-        self._seen: dict[Path, tuple[int, int]] = {}
-        self.refresh()
-
-    def refresh(self) -> bool:
-        """Read again what changed on disk (by stat); True when anything did."""
-        found = self._find()
-        stats = {path: (stat.st_mtime_ns, stat.st_size) for path in found if (stat := _stat(path))}
-        if stats == self._seen:
-            return False
-        self._seen = stats
-        entries = [_load(path, *stat) for path, stat in stats.items()]
-        self.faults = [entry for entry in entries if isinstance(entry, Fault)]
-        self.tools = {}
-        for entry in entries:
-            if isinstance(entry, Tool) and entry.status == "active":
-                self.tools.setdefault(entry.name, entry)
-        return True
-
-    def _find(self) -> list[Path]:
-        found: dict[str, Path] = {}
-        for folder in self.folders:
-            for kind in ("kernel", "operations"):
-                for name in _names(folder / kind):
-                    if name.endswith(".md"):
-                        found.setdefault(f"{kind}/{name}", folder / kind / name)
-            for name in _names(folder / "tools"):
-                for file in ("pattern.md", "SKILL.md"):
-                    path = folder / "tools" / name / file
-                    if path.is_file():
-                        found.setdefault(f"tools/{name}", path)
-                        break
-        return list(found.values())
-
-    def text(self, relative: str) -> str:
-        """The instruction file `relative` of the first folder that has it; "" when none has."""
-        for folder in self.folders:
-            path = folder / relative
-            if path.is_file():
-                return path.read_text("utf-8").strip()
-        return ""
-
-    def get(self, name: str) -> Tool:
-        """The tool of that name; raises `OperationFailed` that names the nearest ones."""
-        if tool := self.tools.get(name):
-            return tool
-        raise OperationFailed(self.unknown(name))
-
-    def unknown(self, name: str) -> str:
-        """The sentence that says there is no such tool."""
-        near = difflib.get_close_matches(name, self.tools, 3) or sorted(self.tools)[:12]
-        return f"there is no tool {name!r}; there are {', '.join(near)}"
-
-    def problem(self, tool: str, args: Mapping[str, Any] | None) -> str:
-        """What is wrong with such a call; "" when nothing is."""
-        return self.tools[tool].problem(args) if tool in self.tools else self.unknown(tool)
-
-    def guided(self, tool: str) -> bool:
-        """Whether the tool's loop is guided by its pattern."""
-        return tool in self.tools and self.tools[tool].guided
-
-    def index(self, task: str, limit: int, count: Callable[[str], int]) -> str:
-        """The signatures for PLAN within `limit` tokens: the hands, then whatever suits the task best."""
-        words = set(_words(task))
-        hands = [self.tools[name] for name in HANDS if name in self.tools]
-        rest = [tool for tool in self.tools.values() if tool.name not in HANDS]
-        rest.sort(
-            key=lambda tool: (
-                -len(words & set(_words(f"{tool.name} {tool.description}"))),
-                tool.rank,
-                tool.name,
-            )
-        )
-        lines: list[str] = []
-        used = 0
-        for tool in [*hands, *rest]:
-            line = tool.signature
-            cost = count(line) + 1
-            if used + cost > limit:
-                break
-            used += cost
-            lines.append(line)
-        return "\n".join(lines)
-
-
 _PHASE_SECTION = re.compile(r"(?ims)^#+[ \t]+(?:understand|plan|do|check)\b[^\n]*\n.*?(?=^#+[ \t]|\Z)")
 
 
@@ -229,75 +168,21 @@ def section(text: str, name: str) -> str:
     return hit[1].strip() if hit else ""
 
 
-def _names(folder: Path) -> list[str]:
-    return sorted(each.name for each in folder.iterdir()) if folder.is_dir() else []
+def preamble(text: str) -> str:
+    """The text between the title and the first heading below it."""
+    hit = re.search(r"(?ms)^#[ \t]+[^\n]*\n(.*?)(?=^#+[ \t]|\Z)", text)
+    return hit[1].strip() if hit else ""
 
 
-def _stat(path: Path) -> os.stat_result | None:
-    try:
-        return path.stat()
-    except OSError:
-        return None
+def files_in(folder: Path) -> list[Path]:
+    """The files of a tool's folder in a steady order, without what interpreters leave there."""
+    found = (path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return sorted(found)
 
 
-def _words(text: str) -> list[str]:
-    return [word.rstrip("s") for word in re.findall(r"[a-z]{3,}", text.lower())]
-
-
-@lru_cache(maxsize=4096)
-def _load(path: Path, mtime_ns: int, size: int) -> Tool | Fault:
-    """Read a file once for each of its versions, also when a thousand runs of one process need it."""
-    import frontmatter  # python-frontmatter
-
-    try:
-        post = frontmatter.loads(path.read_text("utf-8"))
-        return _tool(path, cast(dict[str, Any], post.metadata), post.content)
-    except UnicodeDecodeError:
-        return Fault(path, 1, "not UTF-8 text; save the file as UTF-8")
-    except OSError as error:
-        return Fault(path, 1, f"cannot be read: {error.strerror}")
-    except ValueError as error:
-        return Fault(path, 1, str(error))
-    except Exception as error:  # YAML raises its own family; its mark tells the line
-        mark = getattr(error, "problem_mark", None)
-        return Fault(
-            path, mark.line + 1 if mark else 1, f"the frontmatter is not YAML: {str(error).splitlines()[0]}"
-        )
-
-
-def _tool(path: Path, meta: dict[str, Any], body: str) -> Tool:
-    operation = path.parent.name in ("operations", "kernel")
-    name = meta.get("name") or (path.stem if operation else path.parent.name)
-    if not isinstance(name, str) or not re.fullmatch(r"[a-z][a-z0-9-]{0,63}", name):
-        raise ValueError(f"name: {name!r} is not a name of a-z, 0-9 and -, at most 64 long")
-    if not isinstance(meta.get("description"), str):
-        raise ValueError("description is missing: one line for the index of tools")
-    args = cast(dict[str, Any], meta.get("args") or {})
-    required = tuple(meta.get("required") or ())
-    if not all(isinstance(each, dict) for each in args.values()):
-        raise ValueError("args: a mapping of names to JSON Schemas is needed")
-    if stray := [each for each in required if each not in args]:
-        raise ValueError(f"required: {', '.join(stray)} is not among args")
-    effects = tuple(meta.get("effects") or ())
-    if wrong := [each for each in effects if each not in EFFECTS]:
-        raise ValueError(f"effects: {', '.join(map(str, wrong))} is none of {', '.join(EFFECTS)}")
-    known = {"returns", "run", "status", "origin"}
-    texts = {key: str(meta[key]) for key in known if meta.get(key) is not None}
-    return Tool(
-        name,
-        path,
-        meta["description"],
-        args,
-        required,
-        effects=effects,
-        idempotent=meta.get("idempotent") or False,
-        timeout=float(meta.get("timeout", 60)),
-        sample=meta.get("sample") or {},
-        body=body,
-        operation=operation,
-        rank=int(meta.get("rank", 100)),
-        **texts,
-    )
+def files_beside(pattern: Path) -> list[Path]:
+    """The files of a tool's folder but for the pattern itself."""
+    return [path for path in files_in(pattern.parent) if path != pattern]
 
 
 def _check(name: str, schema: Mapping[str, Any]) -> Callable[[Any], str]:

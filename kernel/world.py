@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from kernel.acting import Runner
 from kernel.budget import Amount, Bounds, Ledger, open_shares
+from kernel.catalogue import Catalogue
+from kernel.danger import Guard, unguarded
 from kernel.document import Document, Fold, Note, Step
+from kernel.drafts import Drafts
 from kernel.events import Event, Kind, Listener, now, silent
 from kernel.operations import OperationContext
 from kernel.replies import ReplyLog
 from kernel.responder import Ladder
 from kernel.sandbox import Sandbox
 from kernel.store import Append, Change, Save, Store
-from kernel.tools import Catalogue, Tool
+from kernel.tools import Tool
+
+Admitted = Callable[[Tool], Awaitable[str]]
+"""Whether a tool may be used: why not, "" when it may. A program is tested again when it has changed."""
+
+
+async def admit_all(tool: Tool) -> str:
+    """Where nobody keeps a record of tests every tool may be used."""
+    return ""
 
 
 @dataclass(frozen=True)
@@ -52,6 +64,10 @@ class World:
     bounds: Bounds = field(default_factory=Bounds)
     policy: Policy = field(default_factory=Policy)
     protected: tuple[Path, ...] = ()
+    drafts: Drafts | None = None  # what this run writes below system/
+    guard: Guard = unguarded
+    runners: Mapping[str, Runner] = field(default_factory=dict[str, Runner])  # by the scheme of `run:`
+    admitted: Admitted = admit_all
     listener: Listener = silent
     redact: Callable[[str], str] = lambda text: text
     seconds: Callable[[], float] = lambda: 0.0  # of activity in this session
@@ -73,6 +89,8 @@ class World:
             self.protected,
             tool.effects,
             self.policy.network,
+            self.catalogue.places(),
+            self.drafts,
         )
 
 

@@ -112,6 +112,10 @@ class Config(BaseModel):
     )
     same_failure: int = Field(_DEFAULTS.same_failure, ge=1, description="times that the same call may fail")
     fsync: bool = Field(True, description="whether every write reaches the disk before the run goes on")
+    shipped: bool = Field(
+        True, description="whether the shipped instructions stand behind the workspace's own `system/`"
+    )
+    skills: tuple[str, ...] = Field((), description="folders of Agent Skills beside `system/tools`")
     operations: dict[str, dict[str, Any]] = Field(
         default_factory=dict,
         description="settings of operations, by name, such as `fetch: {allow_private: true}`",

@@ -9,7 +9,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from kernel.catalogue import Catalogue
 from kernel.document import ENDED, Document, Meta, Note, Section
+from kernel.drafts import Drafts
 from kernel.engine import Clock, Engine
 from kernel.errors import DocumentError, FractalError, UsageError
 from kernel.events import Event, Listener, now, silent
@@ -23,7 +25,6 @@ from kernel.sandbox import Sandbox
 from kernel.screening import redactor
 from kernel.steps import Waiting
 from kernel.store import FileStore, Save
-from kernel.tools import Catalogue
 from kernel.workspace import Workspace, drop, is_locked, root_id, run_lock
 from kernel.world import Held, Policy, World
 from runtime import config as settings_of
@@ -70,12 +71,18 @@ class Fractal:
     def ladder(self) -> Ladder:
         """The rungs, cheapest first."""
         if self._ladder is None:
-            self._ladder = build(self.config, self.workspace.systems, self.workspace.state)
+            self._ladder = build(self.config, self.systems, self.workspace.state)
         return self._ladder
 
-    def catalogue(self) -> Catalogue:
-        """The tools and operations that the system has."""
-        return Catalogue(self.workspace.systems)
+    @property
+    def systems(self) -> tuple[Path, ...]:
+        """The folders of instructions, the nearest first; a bare workspace has its own alone."""
+        return self.workspace.systems if self.config.shipped else self.workspace.systems[:1]
+
+    def catalogue(self, drafts: Path | None = None) -> Catalogue:
+        """The tools and operations that the system has; `drafts`: of a run that is building some."""
+        skills = [(self.workspace.root / name).expanduser() for name in self.config.skills]
+        return Catalogue(self.systems, drafts=drafts, skills=skills)
 
     # ---- doing ----
 
@@ -211,17 +218,18 @@ class Fractal:
             self.workspace.folder,
             FileStore(folder, fsync=self.config.fsync),
             ReplyLog(folder / "calls.jsonl", fsync=self.config.fsync),
-            self.catalogue(),
+            self.catalogue(folder / "drafts"),
             ladder,
             Sandbox(self.config.sandbox, self.config.network),
             folder / "artifacts",
             bounds,
             self.config.policy(),
             self.workspace.protected,
-            self._listener,
-            redactor(os.environ),
-            clock.seconds,
-            clock.patient,
+            Drafts(folder / "drafts", self.systems),
+            listener=self._listener,
+            redact=redactor(os.environ),
+            seconds=clock.seconds,
+            patient=clock.patient,
         )
         left = bounds.seconds - earlier
         world.deadline = (datetime.now(UTC) + timedelta(seconds=max(left, 0))).isoformat(timespec="seconds")

@@ -99,7 +99,7 @@ def events() -> str:
 
 def operations() -> str:
     """The shipped operations: signature, what each does, its effects."""
-    from kernel.tools import Catalogue
+    from kernel.catalogue import Catalogue
 
     tools = [each for each in Catalogue([ROOT / "system"]).tools.values() if each.operation]
     return table(

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel.tools import Catalogue
+from kernel.catalogue import Catalogue
 
 ROOT = Path(__file__).resolve().parent.parent
 LIMITS = {"kernel": 350, "runtime": 400}

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from kernel.drafts import ALIAS, Drafts
 from kernel.enclosure import PROTECTED
 from kernel.errors import OperationFailed
 from kernel.sandbox import Sandbox
@@ -32,6 +33,7 @@ class Result:
     text: str
     ok: bool = True
     evidence: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    keep: Mapping[str, Any] | None = None  # what a state machine gives its next calls; None: as before
 
 
 @dataclass(frozen=True)
@@ -45,13 +47,27 @@ class OperationContext:
     protected: tuple[Path, ...] = ()  # absolute paths beside PROTECTED: the workspace's own
     effects: tuple[str, ...] = ()
     network: bool = False  # whether commands in the sandbox may use the network
+    places: tuple[Path, ...] = ()  # folders elsewhere that may be read: those of skills
+    drafts: Drafts | None = None  # where changes of the system go
+    kept: Mapping[str, Any] = field(default_factory=dict[str, Any])  # what a state machine's calls have kept
 
     def readable(self, path: str) -> Path:
-        """The absolute path of `path` inside the folder; raises `OperationFailed` when it leads outside."""
+        """The absolute path of `path` inside the folder, a skill or the system as the run sees it.
+
+        Raises `OperationFailed` when it leads outside.
+        """
+        target = self._resolved(path)
+        if self.drafts and (name := self.drafts.relative(target, self.folder.resolve())):
+            return self.drafts.readable(name)
+        if any(place in target.parents for place in self.places):
+            return target
         return self._inside(path)
 
     def writable(self, path: str) -> Path:
-        """Like `readable`, and refuses the protected paths, through links too."""
+        """Like `readable`, and refuses protected paths, through links too; of the system it is a draft."""
+        target = self._resolved(path)
+        if self.drafts and (name := self.drafts.relative(target, self.folder.resolve())):
+            return self.drafts.writable(name)
         target = self._inside(path)
         parts = target.relative_to(self.folder.resolve()).parts
         if ".git" in parts or (parts and parts[0] in PROTECTED):
@@ -65,19 +81,24 @@ class OperationContext:
 
     def shown(self, path: Path) -> str:
         """A path as results show it: relative to the folder, with forward slashes."""
+        if self.drafts and (name := self.drafts.relative(path, self.folder.resolve())):
+            return "/".join((*ALIAS, name))
         try:
             return path.resolve().relative_to(self.folder.resolve()).as_posix()
         except ValueError:
             return str(path)
 
-    def _inside(self, path: str) -> Path:
+    def _resolved(self, path: str) -> Path:
         if "\0" in path:
             raise OperationFailed("a path cannot contain the character NUL")
-        root = self.folder.resolve()
         try:
-            target = (root / Path(path)).resolve()
+            return (self.folder.resolve() / Path(path)).resolve()
         except (OSError, RuntimeError, ValueError) as error:
             raise OperationFailed(f"{path}: {error}") from None
+
+    def _inside(self, path: str) -> Path:
+        root = self.folder.resolve()
+        target = self._resolved(path)
         if target != root and root not in target.parents:
             raise OperationFailed(f"{path}: outside the folder {root}; only paths inside it can be used")
         return target

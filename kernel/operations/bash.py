@@ -19,6 +19,7 @@ async def bash(ctx: OperationContext, command: str, stdin: str | None = None) ->
         stdin=stdin,
         timeout=seconds,
         protected=ctx.protected,
+        seen=ctx.places,
         network=ctx.network,
     )
     text = neutralise(ran.output).removesuffix("\n")

@@ -17,10 +17,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from kernel.catalogue import Catalogue
 from kernel.events import Event, Listener, silent
 from kernel.prompt import INDEX_TOKENS
 from kernel.responder import Ask, Ladder
-from kernel.tools import Catalogue
 from runtime.bench.job import SHAPES, TASK, answers, files, written
 from runtime.bench.tokens import counter
 from runtime.fractal import Fractal, RunResult, shipped_system

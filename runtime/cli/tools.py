@@ -11,7 +11,8 @@ from runtime.cli.session import json_option, opened, put, tell
 from runtime.cli.words import elide, line, safe, table
 
 if TYPE_CHECKING:
-    from kernel.tools import Catalogue, Tool
+    from kernel.catalogue import Catalogue
+    from kernel.tools import Tool
 
 
 @click.group()

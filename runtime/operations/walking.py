@@ -36,7 +36,7 @@ class Entry:
 
 def relative(ctx: OperationContext, path: Path) -> str:
     """A path relative to the folder, `.` for the folder itself; control characters are escaped."""
-    return shown_name(path.relative_to(ctx.folder.resolve()).as_posix())
+    return shown_name(ctx.shown(path))
 
 
 def shown_name(name: str) -> str:

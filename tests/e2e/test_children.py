@@ -13,6 +13,7 @@ import pytest
 from playing import ACCEPT, plan
 from processes import came_to, run_folder, script, stopped_in_child, undisturbed
 
+from kernel.catalogue import Catalogue
 from kernel.document import Document, Meta, Note, Section
 from kernel.engine import Clock, Engine
 from kernel.loop import Outcome
@@ -20,7 +21,6 @@ from kernel.replies import ReplyLog
 from kernel.responder import Ask, Ladder
 from kernel.sandbox import Sandbox
 from kernel.store import FileStore, Save
-from kernel.tools import Catalogue
 from kernel.world import World
 from runtime.fractal import Fractal, shipped_system
 from runtime.responders.scripted import Scripted

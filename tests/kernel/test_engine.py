@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from playing import ACCEPT, Played, plan, player
 
+from kernel.catalogue import Catalogue
 from kernel.document import Document, Meta, Note, Section
 from kernel.engine import Clock, Engine
 from kernel.errors import Exit, ForeignEdit, RunLocked, UsageError
@@ -22,7 +23,6 @@ from kernel.replies import ReplyLog
 from kernel.responder import Ask, Ladder, Usage
 from kernel.sandbox import Sandbox
 from kernel.store import Change, FileStore, Save
-from kernel.tools import Catalogue
 from kernel.workspace import run_lock
 from kernel.world import World
 from runtime.fractal import Fractal, shipped_system

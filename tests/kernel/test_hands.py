@@ -15,13 +15,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kernel.catalogue import Catalogue
 from kernel.errors import OperationFailed
 from kernel.operations import OperationContext, file_hash
 from kernel.operations.bash import bash
 from kernel.operations.read import read
 from kernel.operations.write import write
 from kernel.sandbox import Sandbox
-from kernel.tools import Catalogue
 
 BOXED = Sandbox("auto")
 WHY = BOXED.available()

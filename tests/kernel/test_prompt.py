@@ -9,10 +9,10 @@ import pytest
 from playing import ACCEPT, Played, plan
 
 from kernel.budget import estimate_tokens
+from kernel.catalogue import Catalogue
 from kernel.document import Document, Meta, Note, Section, Step
 from kernel.prompt import Piece, assemble, fit
 from kernel.responder import Ask
-from kernel.tools import Catalogue
 from runtime.bench.tokens import counter
 from runtime.fractal import shipped_system
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from kernel.catalogue import Catalogue
 from kernel.errors import ConfigurationError, OperationFailed
-from kernel.tools import Catalogue
 from runtime.fractal import shipped_system
 
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from kernel.tools import Fault
+from kernel.pattern import Fault
 from runtime.responders.reflexes.kinds import READERS
 from runtime.responders.reflexes.phrasing import Phrasing, PhrasingError, choices, needed, phrase_words
 from runtime.responders.reflexes.slots import Language, Reader, choice_of, those_like

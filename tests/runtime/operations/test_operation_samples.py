@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kernel.tools import Catalogue, Tool
+from kernel.catalogue import Catalogue
+from kernel.tools import Tool
 
 ROOT = Path(__file__).resolve().parents[3]
 SYSTEM = ROOT / "system"

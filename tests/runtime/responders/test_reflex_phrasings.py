@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from kernel.catalogue import Catalogue
 from kernel.phases import Plan, gate_plan
-from kernel.tools import Catalogue
 from runtime.responders.reflexes.matching import Match, earlier, match
 from runtime.responders.reflexes.planning import draft
 from runtime.responders.reflexes.procedure import LANGUAGE, Reflexes

@@ -1,0 +1,193 @@
+"""The catalogue: what the system can do, read from the markdown under `system/`.
+
+A tool is a folder `tools/<name>/` with a `pattern.md` or a `SKILL.md`; an operation is a file
+`operations/<name>.md` or `kernel/<name>.md`. Several system folders overlay each other, path by path.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import log
+from pathlib import Path
+from typing import Any
+
+from kernel.errors import OperationFailed
+from kernel.pattern import Fault, load
+from kernel.tools import HANDS, Tool
+
+LEAST_LINE = 8
+"""Tokens that the shortest signatures weigh; with less left no further one is looked for."""
+
+Source = Callable[[], Sequence[Tool]]
+"""Where more tools come from than the system's folders: servers, say."""
+
+
+class Catalogue:
+    """The tools of a list of system folders; the first folder wins where two have the same path.
+
+    `drafts` is a run's own folder of drafts, before all others; `skills` are folders of Agent Skills, or
+    skills themselves; `sources` give more tools, which stand back where a name is taken.
+    """
+
+    def __init__(
+        self,
+        folders: Sequence[Path],
+        *,
+        drafts: Path | None = None,
+        skills: Sequence[Path] = (),
+        sources: Sequence[Source] = (),
+    ) -> None:
+        self.folders = tuple(folders)
+        self.drafts = drafts
+        self.skills = tuple(skills)
+        self.sources = tuple(sources)
+        self.tools: dict[str, Tool] = {}
+        self.idle: dict[str, Tool] = {}
+        """Those that are read and not in use: drafts, quarantined, retired."""
+        self.faults: list[Fault] = []
+        self._seen: dict[Path, tuple[int, int]] | None = None
+        self._more: list[Tool] = []
+        self._words: dict[str, Counter[str]] = {}
+        self.refresh()
+
+    def refresh(self) -> bool:
+        """Read again what changed on disk (by stat); True when anything did."""
+        found = self._find()
+        stats = {path: (stat.st_mtime_ns, stat.st_size) for path in found if (stat := _stat(path))}
+        more = [tool for source in self.sources for tool in source()]
+        if stats == self._seen and more == self._more:
+            return False
+        self._seen, self._more = stats, more
+        entries = [self._entry(path, *stat) for path, stat in stats.items()]
+        self.faults = [entry for entry in entries if isinstance(entry, Fault)]
+        self.tools, self.idle = {}, {}
+        for entry in (*entries, *more):
+            if isinstance(entry, Tool):
+                usable = entry.status == "active" or (entry.draft and entry.status == "draft")
+                (self.tools if usable else self.idle).setdefault(entry.name, entry)
+        self._words = {name: _weighed(tool) for name, tool in self.tools.items()}
+        return True
+
+    def _entry(self, path: Path, mtime_ns: int, size: int) -> Tool | Fault:
+        entry = load(path, mtime_ns, size)
+        if isinstance(entry, Fault) or not self.drafts or self.drafts not in path.parents:
+            return entry
+        if entry.scheme not in ("", "command"):
+            return Fault(path, 1, f"run: a draft is guidance or command:, never {entry.scheme}:")
+        return replace(entry, draft=True, origin="designed")
+
+    def _find(self) -> list[Path]:
+        found: dict[str, Path] = {}
+        for folder in (*([self.drafts] if self.drafts else []), *self.folders):
+            for kind in ("kernel", "operations"):
+                for name in _names(folder / kind):
+                    if name.endswith(".md"):
+                        found.setdefault(f"{kind}/{name}", folder / kind / name)
+            _find_tools(folder / "tools", found)
+        for folder in self.skills:
+            if (folder / "SKILL.md").is_file():
+                found.setdefault(f"tools/{folder.name}", folder / "SKILL.md")
+            else:
+                _find_tools(folder, found)
+        return list(found.values())
+
+    def places(self) -> tuple[Path, ...]:
+        """The folders of skills: what lies there is read when it is needed."""
+        return tuple(tool.path.parent.resolve() for tool in self.tools.values() if tool.skill)
+
+    def text(self, relative: str, *, drafted: bool = False) -> str:
+        """The instruction file `relative` of the first folder that has it; "" when none has.
+
+        `drafted`: also of the run's own drafts. The loop at the top, which may have written them, keeps to
+        those that are admitted.
+        """
+        for folder in (*([self.drafts] if drafted and self.drafts else []), *self.folders):
+            path = folder / relative
+            if path.is_file():
+                return path.read_text("utf-8").strip()
+        return ""
+
+    def get(self, name: str) -> Tool:
+        """The tool of that name; raises `OperationFailed` that names the nearest ones."""
+        if tool := self.tools.get(name):
+            return tool
+        raise OperationFailed(self.unknown(name))
+
+    def unknown(self, name: str) -> str:
+        """The sentence that says there is no such tool."""
+        near = difflib.get_close_matches(name, self.tools, 3) or sorted(self.tools)[:12]
+        return f"there is no tool {name!r}; there are {', '.join(near)}"
+
+    def problem(self, tool: str, args: Mapping[str, Any] | None) -> str:
+        """What is wrong with such a call; "" when nothing is."""
+        return self.tools[tool].problem(args) if tool in self.tools else self.unknown(tool)
+
+    def guided(self, tool: str) -> bool:
+        """Whether the tool's loop is guided by its pattern."""
+        return tool in self.tools and self.tools[tool].guided
+
+    def index(self, task: str, limit: int, count: Callable[[str], int]) -> str:
+        """The signatures for PLAN within `limit` tokens: the hands, then whatever suits the task best.
+
+        What suits is told by the words that task and tool share, a rare word counting more than one that
+        many tools have, and one of the name twice: with 500 tools the index costs what it costs with 10.
+        """
+        asked = set(_words(task))
+        hands = [self.tools[name] for name in HANDS if name in self.tools]
+        rest = [tool for tool in self.tools.values() if tool.name not in HANDS]
+        common = Counter(word for words in self._words.values() for word in words)
+
+        def suits(tool: Tool) -> float:
+            shared = asked & self._words[tool.name].keys()
+            rare = (log(1 + len(self.tools) / common[word]) * self._words[tool.name][word] for word in shared)
+            return sum(rare)
+
+        rest.sort(key=lambda tool: (-round(suits(tool), 6), tool.rank, tool.name))
+        lines: list[str] = []
+        used = 0
+        for tool in [*hands, *rest]:
+            line = tool.signature
+            cost = count(line) + 1
+            if used + cost > limit:
+                if limit - used < LEAST_LINE:
+                    break
+                continue
+            used += cost
+            lines.append(line)
+        return "\n".join(lines)
+
+
+def _find_tools(folder: Path, found: dict[str, Path]) -> None:
+    for name in _names(folder):
+        for file in ("pattern.md", "SKILL.md"):
+            path = folder / name / file
+            if path.is_file():
+                found.setdefault(f"tools/{name}", path)
+                break
+
+
+def _weighed(tool: Tool) -> Counter[str]:
+    """The words of a tool, those of its name twice."""
+    names = _words(tool.name.replace("-", " "))
+    told = set(_words(f"{tool.description} {' '.join(tool.args)}"))
+    return Counter([*names, *names, *told])
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(each.name for each in folder.iterdir()) if folder.is_dir() else []
+
+
+def _stat(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except OSError:
+        return None
+
+
+def _words(text: str) -> list[str]:
+    return [word.rstrip("s") for word in re.findall(r"[a-z]{3,}", text.lower())]

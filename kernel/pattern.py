@@ -1,0 +1,90 @@
+"""Reads the markdown of one tool: `pattern.md`, a skill's `SKILL.md`, or an operation's file."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, cast
+
+from kernel.states import machine
+from kernel.tools import EFFECTS, Tool
+
+_EFFECTS_OF_SKILLS = ("read", "write", "shell")
+"""What a skill may do is for its steps to say; its own keys are others than ours."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A file of the catalogue that was left out, and why."""
+
+    path: Path
+    line: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.message}"
+
+
+@lru_cache(maxsize=4096)
+def load(path: Path, mtime_ns: int, size: int) -> Tool | Fault:
+    """Read a file once for each of its versions, also when a thousand runs of one process need it."""
+    import frontmatter  # python-frontmatter
+
+    try:
+        post = frontmatter.loads(path.read_text("utf-8"))
+        return _tool(path, cast(dict[str, Any], post.metadata), post.content)
+    except UnicodeDecodeError:
+        return Fault(path, 1, "not UTF-8 text; save the file as UTF-8")
+    except OSError as error:
+        return Fault(path, 1, f"cannot be read: {error.strerror}")
+    except ValueError as error:
+        return Fault(path, 1, str(error))
+    except Exception as error:  # YAML raises its own family; its mark tells the line
+        mark = getattr(error, "problem_mark", None)
+        return Fault(
+            path, mark.line + 1 if mark else 1, f"the frontmatter is not YAML: {str(error).splitlines()[0]}"
+        )
+
+
+def _tool(path: Path, meta: dict[str, Any], body: str) -> Tool:
+    operation = path.parent.name in ("operations", "kernel")
+    name = meta.get("name") or (path.stem if operation else path.parent.name)
+    if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,63}", name):
+        raise ValueError(f"name: {name!r} is not a name of a-z, 0-9 and -, at most 64 long")
+    if not isinstance(meta.get("description"), str):
+        raise ValueError("description is missing: one line for the index of tools")
+    if path.name == "SKILL.md":
+        return Tool(name, path, meta["description"], effects=_EFFECTS_OF_SKILLS, origin="skill", body=body)
+    args = cast(dict[str, Any], meta.get("args") or {})
+    required = tuple(meta.get("required") or ())
+    if not all(isinstance(each, dict) for each in args.values()):
+        raise ValueError("args: a mapping of names to JSON Schemas is needed")
+    if stray := [each for each in required if each not in args]:
+        raise ValueError(f"required: {', '.join(stray)} is not among args")
+    effects = tuple(meta.get("effects") or ())
+    if wrong := [each for each in effects if each not in EFFECTS]:
+        raise ValueError(f"effects: {', '.join(map(str, wrong))} is none of {', '.join(EFFECTS)}")
+    sample = meta.get("sample") or {}
+    if not isinstance(sample, dict):
+        raise ValueError("sample: a mapping of task, files, args and shows is needed")
+    return Tool(
+        name,
+        path,
+        meta["description"],
+        args,
+        required,
+        effects=effects,
+        idempotent=meta.get("idempotent") or False,
+        timeout=float(meta.get("timeout", 60)),
+        sample=cast(dict[str, Any], sample),
+        body=body,
+        operation=operation,
+        rank=int(meta.get("rank", 100)),
+        states=machine(meta["states"], args) if meta.get("states") else None,
+        status=str(meta.get("status") or "active"),
+        origin=str(meta.get("origin") or "shipped"),
+        returns=str(meta.get("returns") or ""),
+        run=str(meta.get("run") or ""),
+    )

@@ -1,0 +1,195 @@
+"""A tool is admitted by its own sample, which the kernel runs: here is how, and what is told of it in §4."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+from kernel.acting import Runner, act
+from kernel.children import below
+from kernel.document import Document, Step
+from kernel.drafts import Drafts
+from kernel.errors import DocumentError, FractalError, OperationFailed
+from kernel.evidence import search
+from kernel.operations import OperationContext, Result
+from kernel.text import to_json
+from kernel.tools import Tool
+from kernel.world import Held
+
+NOTE_CHARS = 400
+"""Of what a sample printed, what stands beside its finding."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How a draft did: `passed` is None where only a person or a comparison can tell."""
+
+    unit: str
+    passed: bool | None
+    note: str
+
+
+async def trials(held: Held) -> list[Trial]:
+    """A trial of each draft: of the whole run at the root, below it of what this loop has written."""
+    drafts = held.world.drafts
+    if drafts is None:
+        return []
+    held.world.catalogue.refresh()
+    found: list[Trial] = []
+    for unit in drafts.units():
+        if held.root or _wrote(held, unit):
+            kind = unit.partition("/")[0]
+            if kind in ("tools", "operations", "kernel"):
+                found.append(await _tool_trial(held, unit))
+            elif kind == "phases":
+                found.append(_phase_trial(held, drafts, unit))
+            else:
+                found.append(Trial(unit, None, "a proposal: it is compared before it is adopted"))
+    return found
+
+
+def _wrote(held: Held, unit: str) -> bool:
+    places = [each["path"] for step in held.doc.steps.values() for each in step.evidence.get("touched", [])]
+    return any(f"/drafts/{unit}" in f"/{place}" for place in places)
+
+
+async def _tool_trial(held: Held, unit: str) -> Trial:
+    drafts = held.world.drafts
+    assert drafts
+    place = drafts.folder / unit
+    catalogue = held.world.catalogue
+    for fault in catalogue.faults:
+        if fault.path == place or place in fault.path.parents:
+            name = fault.path.relative_to(drafts.folder).as_posix()
+            return Trial(unit, False, f"{name}:{fault.line}: {fault.message}")
+    tools = [tool for tool in catalogue.tools.values() if tool.path == place or place in tool.path.parents]
+    if not tools:
+        return Trial(unit, False, f"{unit}: there is no pattern.md in use with this name")
+    tool = tools[0]
+    if why := sample_missing(tool):
+        return Trial(unit, False, why)
+    if tool.guided:
+        return await _guided_trial(held, unit, tool)
+    context = held.world.context(tool)
+    passed, note = await try_sample(tool, context, held.world.runners)
+    return Trial(unit, passed, held.world.redact(note))
+
+
+def sample_missing(tool: Tool) -> str:
+    """What a tool's sample lacks to be a test; "" for nothing."""
+    sample = tool.sample
+    if not isinstance(sample.get("task"), str) or not isinstance(sample.get("shows"), str):
+        return f"{tool.name}: sample: a task and shows (a pattern of what the result must have) are needed"
+    if not tool.guided and not isinstance(sample.get("args"), dict):
+        return f"{tool.name}: sample: args: the arguments of the call are needed"
+    return ""
+
+
+async def try_sample(
+    tool: Tool, context: OperationContext, runners: Mapping[str, Runner]
+) -> tuple[bool, str]:
+    """Run the sample of a tool that is no guided loop, in a folder of its own: whether it passed, a note."""
+    sample = tool.sample
+    args = cast(dict[str, Any], sample.get("args") or {})
+    calls = [
+        *cast(list[dict[str, Any]], sample.get("before") or []),
+        args,
+    ]  # of a state machine: its way there
+    with tempfile.TemporaryDirectory(prefix="fractal-sample-") as name:
+        folder = Path(name)
+        for path, text in cast(dict[str, str], sample.get("files") or {}).items():
+            target = (folder / path).resolve()
+            if folder.resolve() not in target.parents:
+                return False, f"sample: files: {path}: leads outside the sample's folder"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(str(text), "utf-8")
+        there = replace(context, folder=folder, protected=(), drafts=None)
+        result = Result("")
+        for call in calls:
+            if problem := tool.problem(call):
+                return False, f"sample: {problem}"
+            result = await _call(tool, replace(there, kept=result.keep or there.kept), call, runners)
+            if not result.ok:
+                return False, f"its sample failed: {_short(result.text)}"
+        leaves = cast(list[str], sample.get("leaves") or [])
+        missing = [path for path in leaves if not (folder / path).is_file()]
+    if missing:
+        return False, f"its sample left no {', '.join(missing)}: {_short(result.text)}"
+    return await shows(tool, result.text)
+
+
+async def _call(
+    tool: Tool, context: OperationContext, args: Mapping[str, Any], runners: Mapping[str, Runner]
+) -> Result:
+    try:
+        async with asyncio.timeout(tool.timeout or None):
+            return await act(context, tool, args, runners)
+    except TimeoutError:
+        return Result(f"{tool.name} took longer than {tool.timeout:g} s and was stopped", ok=False)
+    except FractalError as error:
+        return Result(str(error), ok=False)
+
+
+async def shows(tool: Tool, text: str) -> tuple[bool, str]:
+    """Whether a result has what the sample says that it shows."""
+    pattern = str(tool.sample.get("shows", ""))
+    try:
+        found = await search(pattern, text)
+    except OperationFailed as error:
+        return False, f"sample: shows: {error}"
+    if found is None:
+        return False, f"its sample's result does not show {pattern!r}: {_short(text)}"
+    return True, f"its sample passed: {_short(text)}"
+
+
+async def _guided_trial(held: Held, unit: str, tool: Tool) -> Trial:
+    """A guided draft is tried by a step of this run, as a child; its document is the evidence."""
+    now = tool.fingerprint()
+    step_ = to_json({"tool": tool.name, "what": tool.sample["task"]})
+    last = f"no step has tried it as it stands; give one: {step_}"
+    for document, step in _steps(held):
+        by = step.evidence.get("drafts", {})
+        if step.tool != tool.name or by.get("tool") != now:
+            continue
+        if step.state != "done":
+            last = f"its sample failed: {_short(step.result or step.state)}"
+            continue
+        whole = step.evidence.get("whole")
+        text = held.world.store.unshelve(whole) if whole else step.result or ""
+        passed, note = await shows(tool, text)
+        if passed:
+            return Trial(unit, True, f"{note} ({document.meta.id}, step {step.n})")
+        last = note
+    return Trial(unit, False, last)
+
+
+def _phase_trial(held: Held, drafts: Drafts, unit: str) -> Trial:
+    """Phase files are tried by a child that works by them and ends well."""
+    now = drafts.fingerprint("phases/")
+    for document, step in _steps(held):
+        if step.evidence.get("drafts", {}).get("phases") == now and step.state == "done":
+            where = f"{document.meta.id}, step {step.n}"
+            return Trial(unit, True, f"a loop went through it and was accepted ({where})")
+    return Trial(unit, False, "no subtask has gone through it as it stands: give a small task as a subtask")
+
+
+def _steps(held: Held) -> list[tuple[Document, Step]]:
+    found: list[tuple[Document, Step]] = [(held.doc, step) for step in held.doc.steps.values()]
+    for loop_id in below(held, held.id) if not held.root else held.world.store.list():
+        if loop_id == held.id:
+            continue
+        try:
+            document = held.world.store.load(loop_id)
+        except DocumentError:
+            continue
+        found += [(document, step) for step in document.steps.values()]
+    return found
+
+
+def _short(text: str) -> str:
+    line = " ⏎ ".join(text.strip().splitlines())
+    return line if len(line) <= NOTE_CHARS else f"{line[: NOTE_CHARS // 3]} … {line[-NOTE_CHARS * 2 // 3 :]}"
