@@ -66,7 +66,7 @@ def _tool(path: Path, meta: dict[str, Any], body: str) -> Tool:
     effects = tuple(meta.get("effects") or ())
     if wrong := [each for each in effects if each not in EFFECTS]:
         raise ValueError(f"effects: {', '.join(map(str, wrong))} is none of {', '.join(EFFECTS)}")
-    sample = meta.get("sample") or {}
+    sample: Any = meta.get("sample") or {}
     if not isinstance(sample, dict):
         raise ValueError("sample: a mapping of task, files, args and shows is needed")
     return Tool(

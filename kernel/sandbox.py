@@ -89,7 +89,8 @@ class Sandbox:
         `protected` are absolute paths that stay read-only beside those of kernel.md; `read_only` makes the
         whole folder so (neither holds in mode `off`). `seen` are folders elsewhere that it may read.
         Output above `output_chars` keeps head and tail. Raises `ConfigurationError` where the sandbox does
-        not work, `OperationFailed` for a command that cannot be started. Cancelling stops every process first.
+        not work, `OperationFailed` for a command that cannot be started. Cancelling stops
+        every process first.
         """
         if why := self.available():
             raise ConfigurationError(why)
