@@ -26,6 +26,10 @@ LINGER = 0.5
 """Seconds that output is awaited from what a process left in the background."""
 
 
+_LIVE: set[int] = set()
+"""The process groups of commands that run now."""
+
+
 @dataclass(frozen=True)
 class Ended:
     """How it went; `started` is False when bubblewrap could not start the command."""
@@ -71,6 +75,8 @@ async def supervise(
         except (OSError, ValueError) as error:  # too long, or a NUL in it
             hint = "; give long data by standard input or a file" if isinstance(error, OSError) else ""
             raise OperationFailed(f"the command cannot be started: {error}{hint}") from None
+        stack.callback(_LIVE.discard, process.pid)
+        _LIVE.add(process.pid)
         output.handed_over()
         if status:
             status.handed_over()
@@ -81,6 +87,13 @@ async def supervise(
         )
         text, cut = output.text()
         return Ended(code if code >= 0 else 128 - code, text, timed_out, cut, started)
+
+
+def end_all() -> None:
+    """Kill the group of every command that runs, for a process that ends at once and waits for nothing."""
+    for group in list(_LIVE):
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(group, signal.SIGKILL)
 
 
 async def _until_end(

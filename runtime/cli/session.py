@@ -193,7 +193,10 @@ async def _line_of_terminal() -> str:
 
 
 def _end_at_once() -> NoReturn:
-    """No more waiting for anything: what is on disk is enough to go on from."""
+    """No more waiting for anything: what is on disk is enough to go on from, and commands end as well."""
+    from kernel.process import end_all
+
+    end_all()
     if sys.stderr.isatty():
         os.write(2, b"\x1b[?25h\n")  # the cursor that the live tree hid
     os._exit(130)

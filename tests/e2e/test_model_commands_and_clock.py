@@ -144,7 +144,10 @@ def test_a_command_that_will_not_end_is_ended_at_its_time(
 
 
 @pytest.mark.parametrize("sandbox", _sandboxes())
-@pytest.mark.parametrize("why", ["Ctrl-C", "Ctrl-C twice", "its time is up", "cancelled", "killed"])
+@pytest.mark.parametrize(
+    "why",
+    ["Ctrl-C", "Ctrl-C twice", "Ctrl-C at once with a hang-up", "its time is up", "cancelled", "killed"],
+)
 def test_a_command_that_will_not_end_ends_with_its_run(
     tmp_path: Path, sandbox: str, stubborn: Callable[[], list[str]], why: str
 ) -> None:
@@ -155,10 +158,13 @@ def test_a_command_that_will_not_end_ends_with_its_run(
     more = {"FRACTAL_SANDBOX": sandbox} | ({"FRACTAL_SECONDS": "1"} if why == "its time is up" else {})
     with running(work, "run", "--model", _stubborn_script(tmp_path), TASK, **more) as process:
         until(lambda: (work / "begun").exists() and len(stubborn()) >= 3)
-        if why.startswith("Ctrl-C"):
+        if why in ("Ctrl-C", "Ctrl-C twice"):
             process.send_signal(signal.SIGINT)
         if why == "Ctrl-C twice":
             process.send_signal(signal.SIGINT)
+        if "at once" in why:  # the second is there before the first is heeded
+            for each in (signal.SIGSTOP, signal.SIGINT, signal.SIGHUP, signal.SIGCONT):
+                process.send_signal(each)
         if why == "killed":
             process.kill()
         if why == "cancelled":
