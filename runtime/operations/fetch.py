@@ -24,9 +24,18 @@ MOST_HTML = 3_000_000
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 AGENT = "fractal-runtime/0.1 (a file-based agent runtime)"
 _OURS = ("host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "accept-encoding")
-_SECRETS = ("authorization", "cookie", "proxy-authorization", "x-api-key", "api-key", "x-auth-token")
+_SECRETS = (
+    "authorization",
+    "cookie",
+    "proxy-authorization",
+    "x-api-key",
+    "api-key",
+    "x-auth-token",
+    "x-subscription-token",
+)
 _REDIRECTS = (301, 302, 303, 307, 308)
 _SHOWN_OF_ERROR = 2_000
+_PART = re.compile(r"text|links|table(?: [1-9]\d?)?")
 
 
 @dataclass(frozen=True)
@@ -40,7 +49,7 @@ class _Request:
 
 
 @dataclass(frozen=True)
-class _Page:
+class Page:
     """What came back at last."""
 
     address: str
@@ -63,6 +72,7 @@ def _prepare(
     method: str = "GET",
     headers: Mapping[str, Any] | None = None,
     body: str = "",
+    part: str = "",
 ) -> tuple[Touch, ...]:
     return (Touch(ctx.writable(to)),) if to else ()
 
@@ -75,10 +85,15 @@ def fetch(
     method: str = "GET",
     headers: Mapping[str, Any] | None = None,
     body: str = "",
+    part: str = "",
 ) -> Result:
-    """The text of a web page (HTML made readable), or its bytes into the file `to`."""
+    """The text of a web page (HTML made readable), its links, a table; or its bytes or that into `to`."""
     target = ctx.writable(to) if to else None
-    page = _data(url) if url.startswith("data:") else _fetched(ctx, url, method, headers or {}, body)
+    if part and not _PART.fullmatch(part):
+        raise OperationFailed(f"part: {part!r} is none of text, links, table, table 2 and so on")
+    settings = ctx.settings.get("fetch", {})
+    inline = url.startswith("data:")
+    page = _data(url) if inline else _fetched(ctx, url, method, headers or {}, body, settings)
     evidence: dict[str, Any] = {
         "url": page.address,
         "status": page.status,
@@ -90,22 +105,52 @@ def fetch(
     if not 200 <= page.status < 300:
         return Result(_error_text(page), ok=False, evidence=evidence)
     if target is not None:
-        save(target, page.body, to)
+        data = encoded(f"{_part(page, part)}\n", "the page") if part else page.body
+        save(target, data, to)
         name = relative(ctx, target)
-        return Result(f"wrote {len(page.body)} bytes from {page.address[:200]} to {name}", evidence=evidence)
+        what = f"{part} ({len(data)} bytes)" if part else f"{len(data)} bytes"
+        return Result(f"wrote {what} from {page.address[:200]} to {name}", evidence=evidence)
     if method.upper() == "HEAD":
         return Result(
             "\n".join(f"{name}: {value}" for name, value in page.headers.items()), evidence=evidence
         )
-    return Result(_text(page), evidence=evidence)
+    return Result(_part(page, part or "text"), evidence=evidence)
+
+
+def _part(page: Page, part: str) -> str:
+    """The readable text, the links, or a table as CSV."""
+    if part == "text":
+        return _text(page)
+    if not _is_html(page):
+        raise OperationFailed(
+            f"{page.address[:200]}: {page.kind or 'no HTML'}, so it has no {part}; leave part out"
+        )
+    from runtime.operations.extracts import links, table_as_csv
+
+    html = _decoded(page, html=True)
+    if len(html) > MOST_HTML:
+        raise OperationFailed(f"{page.address}: a page of {len(html):,} characters; give `to`, without part")
+    if part == "links":
+        found = links(html, page.address)
+        return "\n".join(f"{words or '(no words)'} — {address}" for words, address in found) or "no links"
+    return table_as_csv(html, int(part.partition(" ")[2] or 0), page.address[:200])
+
+
+def got(ctx: OperationContext, address: str, headers: Mapping[str, str], settings: Mapping[str, Any]) -> Page:
+    """What an address answers to a GET of another operation, whose settings say what is allowed."""
+    return _fetched(ctx, address, "GET", headers, "", settings)
 
 
 def _fetched(
-    ctx: OperationContext, address: str, method: str, headers: Mapping[str, Any], body: str
-) -> _Page:
+    ctx: OperationContext,
+    address: str,
+    method: str,
+    headers: Mapping[str, Any],
+    body: str,
+    settings: Mapping[str, Any],
+) -> Page:
     from runtime.operations.http_request import ask
 
-    settings = ctx.settings.get("fetch", {})
     most, allowed = int(settings.get("max_bytes", MOST_BYTES)), settings.get("allow_private", False)
     deadline = Deadline(ctx.timeout * 0.95)  # so that its own message comes before the kernel's
     request = _request(address, method, headers, body)
@@ -118,7 +163,7 @@ def _fetched(
         location = answer.headers.get("location", "")
         if answer.status not in _REDIRECTS or not location:
             where = request.where.text
-            return _Page(where, answer.status, answer.reason, answer.headers, answer.body, tuple(seen))
+            return Page(where, answer.status, answer.reason, answer.headers, answer.body, tuple(seen))
         seen.append(request.where.text)
         if len(seen) > MOST_REDIRECTS:
             raise OperationFailed(
@@ -171,7 +216,7 @@ def _redirected(request: _Request, status: int, location: str) -> _Request:
     return replace(request, where=where, headers=headers)
 
 
-def _data(address: str) -> _Page:
+def _data(address: str) -> Page:
     """The page that a data: address holds in itself (RFC 2397)."""
     kind, comma, content = address.removeprefix("data:").partition(",")
     if not comma or len(content) > MOST_BYTES:
@@ -183,10 +228,10 @@ def _data(address: str) -> _Page:
             body = base64.b64decode(body, validate=True)
         except (binascii.Error, ValueError):
             raise OperationFailed("data: the address is not proper base64") from None
-    return _Page(f"data:{kind}", 200, "OK", {"content-type": kind or "text/plain;charset=us-ascii"}, body)
+    return Page(f"data:{kind}", 200, "OK", {"content-type": kind or "text/plain;charset=us-ascii"}, body)
 
 
-def _error_text(page: _Page) -> str:
+def _error_text(page: Page) -> str:
     said = f"{page.status} {page.reason}".strip()
     try:
         text = _text(page)[:_SHOWN_OF_ERROR].strip()
@@ -195,11 +240,14 @@ def _error_text(page: _Page) -> str:
     return f"{page.address} answered {said}" + (f"\n\n{text}" if text else "")
 
 
-def _text(page: _Page) -> str:
-    html = page.kind in ("text/html", "application/xhtml+xml") or (
-        not page.kind and re.match(rb"\s*<(?:!doctype html|html)", page.body[:200], re.IGNORECASE)
-    )
-    text = _decoded(page, bool(html))
+def _is_html(page: Page) -> bool:
+    begins = not page.kind and re.match(rb"\s*<(?:!doctype html|html)", page.body[:200], re.IGNORECASE)
+    return page.kind in ("text/html", "application/xhtml+xml") or bool(begins)
+
+
+def _text(page: Page) -> str:
+    html = _is_html(page)
+    text = _decoded(page, html)
     if not html:
         return text
     if len(text) > MOST_HTML:
@@ -211,7 +259,7 @@ def _text(page: _Page) -> str:
     return readable(text, page.address)
 
 
-def _decoded(page: _Page, html: bool) -> str:
+def _decoded(page: Page, html: bool) -> str:
     said = re.search(r"charset\s*=\s*[\"']?([\w.:-]+)", page.headers.get("content-type", ""), re.IGNORECASE)
     name = said[1] if said else ""
     if (

@@ -58,7 +58,7 @@ _LONGEST_TAG = 20_000
 def readable(page: str, address: str = "") -> str:
     """The readable text of a page; links become [text](address), made absolute with the page's address."""
     writer = _Writer(address)
-    for kind, name, value in _pieces(page):
+    for kind, name, value in pieces(page):
         if kind == "text":
             writer.text(html.unescape(value))
         elif kind == "open":
@@ -68,7 +68,7 @@ def readable(page: str, address: str = "") -> str:
     return writer.done()
 
 
-def _pieces(page: str) -> Iterator[tuple[str, str, str]]:
+def pieces(page: str) -> Iterator[tuple[str, str, str]]:
     """Text, opening tags with their attributes and closing tags, in order."""
     at, end = 0, len(page)
     ends: dict[str, int] = {}  # where the search for the end of a raw element last failed
@@ -175,7 +175,7 @@ class _Writer:
             if self._line or text != " ":
                 self._line.append(text)
 
-    def open(self, name: str, attributes: str) -> None:
+    def open(self, name: str, tag: str) -> None:
         if self._hidden == ["head"] and name not in _IN_HEAD:
             self._hidden.clear()  # its end was left out
         if name == "title" and not self._titled:
@@ -183,7 +183,7 @@ class _Writer:
         elif name == "body":
             self._hidden.clear()
         elif name in _HIDDEN:
-            if not attributes.endswith("/") and name not in ("script", "style", "noscript", "iframe"):
+            if not tag.endswith("/") and name not in ("script", "style", "noscript", "iframe"):
                 self._hidden[50:] = [name]
         elif self._hidden:
             return
@@ -204,9 +204,9 @@ class _Writer:
             if self._line:
                 self._line.append(" | ")
         elif name == "a":
-            self._open_link(attributes)
+            self._open_link(tag)
         elif name == "img":
-            self._image(attributes)
+            self._image(tag)
         elif name in ("p", "hr", "table", "blockquote"):
             self._paragraph()
         elif name in _BLOCKS:
@@ -256,9 +256,9 @@ class _Writer:
             mark = f"{self._lists[-1]}."
         self._line.append(f"{indent}{mark} ")
 
-    def _open_link(self, attributes: str) -> None:
+    def _open_link(self, tag: str) -> None:
         self._close_link()
-        target = _attributes(attributes).get("href", "").strip()
+        target = attributes(tag).get("href", "").strip()
         if target and not target.startswith(("#", "javascript:", "data:")):
             try:
                 self._link = urljoin(self._address, target)
@@ -278,8 +278,8 @@ class _Writer:
             self._line.append(f"{lead}{words if words == self._link else f'[{words}]({self._link})'}{trail}")
         self._link = ""
 
-    def _image(self, attributes: str) -> None:
-        if words := _attributes(attributes).get("alt", "").strip():
+    def _image(self, tag: str) -> None:
+        if words := attributes(tag).get("alt", "").strip():
             self._line.append(f"[image: {words}]")
 
     def _break(self, keep: bool = False) -> None:
@@ -298,7 +298,8 @@ class _Writer:
         self._lines.append("")
 
 
-def _attributes(text: str) -> dict[str, str]:
+def attributes(text: str) -> dict[str, str]:
+    """The attributes of an opening tag, names in lower case."""
     return {
         hit[1].lower(): html.unescape(hit[2] or hit[3] or hit[4] or "")
         for hit in _ATTRIBUTE.finditer(text[:_LONGEST_TAG])
