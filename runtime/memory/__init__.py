@@ -1,0 +1,1 @@
+"""What is remembered: how things are done, what is known, what happened."""

@@ -1,0 +1,1 @@
+"""Procedural memory: a task that was solved once is recalled, bound to the new task's values, and run."""
