@@ -1,12 +1,13 @@
 """A task's token states as a tree: the running mean of the states turns where the thought turns.
 
-Source: the fractal brain's trajectory segmentation, seed 000_39bad3da279292ba, "Trajectory Segmentation Algorithm".
+Source: seed 000_39bad3da279292ba, "Trajectory Segmentation Algorithm".
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ def _segment(states: Array, offset: int, sigma: float, least: int, deepest: int)
     if not cuts:
         return Segment(offset, end)
     edges = [0, *cuts, len(states)]
-    parts = zip(edges, edges[1:], strict=False)
+    parts = pairwise(edges)
     children = (_segment(states[a:b], offset + a, sigma, least, deepest - 1) for a, b in parts)
     return Segment(offset, end, tuple(children))
 
