@@ -112,12 +112,22 @@ def _value(pieces: list[tuple[str, str, int]], at: int) -> tuple[Fraction | None
 
 
 def without_courtesies(found: list[Token], words: Words) -> list[Token]:
-    """The tokens but for sentences at either end that ask for nothing: `Quick question.`, `Thanks!`"""
+    """The tokens but for what asks for nothing: `Quick question.`, `Thanks!`, `could you please`, a last mark."""
     while (end := _sentence(found)) and end < len(found) and _polite(found[:end], words):
         found = found[end:]
     while (begin := _last_sentence(found)) and _polite(found[begin:], words):
         found = found[:begin]
+    while len(found) > 1 and (took := _order(found, words)) and took < len(found):
+        found = found[took:]
+    while len(found) > 1 and found[-1].kind == "mark" and found[-1].text in _ENDS:
+        found = found[:-1]
     return found
+
+
+def _order(found: list[Token], words: Words) -> int:
+    """How many of the first tokens only introduce an order."""
+    lows = tuple(token.low for token in found[:3])
+    return next((took for took in (3, 2, 1) if lows[:took] in words.orders), 0)
 
 
 def _sentence(found: list[Token]) -> int:

@@ -32,6 +32,7 @@ class Words:
     fixed: set[str] = field(default_factory=set[str])
     markers: set[str] = field(default_factory=set[str])
     courtesies: set[str] = field(default_factory=set[str])
+    orders: set[Phrase] = field(default_factory=set[Phrase])
     longest: int = 1
     _groups: int = 0
 
@@ -59,6 +60,8 @@ class Words:
             self.markers |= set(line.split())
         elif title == "asks for nothing":
             self.courtesies |= set(line.split())
+        elif title == "before an order":
+            self.orders |= {tuple(part.split()) for part in line.split("|")}
         elif "|" in line:
             parts = [part.strip() for part in line.split("|")]
             for group in {"verbs": _verbs, "nouns": _nouns}.get(title, _literal)(parts):
