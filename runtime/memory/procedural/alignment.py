@@ -16,6 +16,7 @@ from runtime.memory.procedural.words import Words, stem
 ADJECTIVES = 3
 """How many words before a noun its number, article or possessive is looked for."""
 _OBJECTS = frozenset({"a", "an", "the", "his", "her", "their", "its", "my", "our", "your", "some", "all"})
+_CONJUNCTIONS = frozenset({"and", "or", "with", "of", "in", "on", "for", "by", "like", "as"})
 _NOT_NOUNS = ("ed", "ly", "est")
 
 
@@ -110,7 +111,7 @@ class _Search:
             found.append(_Pair(at, to, 1, 1, "same"))
         found += self._phrases(at, to)
         if x.kind == y.kind == "word" and x.low != y.low and x.low.endswith("'s") == y.low.endswith("'s"):
-            if self._is_name(x) and self._named(y):
+            if self._is_name(at) and self._named(y):
                 found.append(_Pair(at, to, 1, 1, "name"))
             elif self._exchangeable(x) and self._exchangeable(y):
                 found.append(_Pair(at, to, 1, 1, "noun"))
@@ -132,8 +133,17 @@ class _Search:
         low = token.low.removesuffix("'s")
         return token.kind == "word" and token.text[0].isupper() and low not in self.words.fixed
 
-    def _is_name(self, token: Token) -> bool:
-        return self._named(token) and (token.first or token.low.removesuffix("'s") in self.names)
+    def _is_name(self, at: int) -> bool:
+        """Whether a stored word is a name: one that begins a sentence, and never an order as `Square 5` does."""
+        token = self.old[at]
+        if not self._named(token):
+            return False
+        low = token.low.removesuffix("'s")
+        if low in self.names or not token.first:
+            return low in self.names
+        behind = self.old[at + 1] if at + 1 < len(self.old) else token
+        tells = behind.kind == "word" and behind.low not in self.words.markers - _CONJUNCTIONS
+        return token.low.endswith("'s") or (tells and (low,) not in self.words.same)
 
     def _exchangeable(self, token: Token) -> bool:
         low = token.low.removesuffix("'s")

@@ -112,7 +112,7 @@ def _value(pieces: list[tuple[str, str, int]], at: int) -> tuple[Fraction | None
 
 
 def without_courtesies(found: list[Token], words: Words) -> list[Token]:
-    """The tokens but for what asks for nothing: `Quick question.`, `Thanks!`, `could you please`, a last mark."""
+    """The tokens but for what asks for nothing: `Quick question.`, `Thanks!`, `please`, a last mark."""
     while (end := _sentence(found)) and end < len(found) and _polite(found[:end], words):
         found = found[end:]
     while (begin := _last_sentence(found)) and _polite(found[begin:], words):
