@@ -1,0 +1,47 @@
+"""Which embedder the settings mean: `auto`, the default, is minilm where it works, else lexical."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from kernel.errors import ConfigurationError
+from runtime.embedding.weights import find
+
+if TYPE_CHECKING:
+    from runtime.embedding.embedder import Embedder
+
+
+def choose(setting: str = "auto", folder: str | None = None) -> Embedder:
+    """The embedder of the settings `embedder` and `embedder_folder`."""
+    chosen, _ = told(setting, folder)
+    if chosen == "lexical":
+        from runtime.embedding.lexical import Lexical
+
+        return Lexical()
+    if chosen == "minilm":
+        from runtime.embedding.minilm import MiniLM
+
+        found = find(folder)
+        if found is None:
+            raise ConfigurationError(
+                "embedder minilm: its weights are not here; get them: fractal doctor --fetch"
+            )
+        return MiniLM(found.folder)
+    from runtime.embedding.sentence import Sentence
+
+    return Sentence(chosen.partition(":")[2])
+
+
+def told(setting: str = "auto", folder: str | None = None) -> tuple[str, str]:
+    """The embedder that is chosen, by name, and why; nothing is loaded."""
+    if setting in ("lexical", "minilm") or (setting.startswith("sentence:") and setting != "sentence:"):
+        return setting, "set"
+    if setting != "auto":
+        raise ConfigurationError(f"embedder: {setting!r} is not auto, lexical, minilm or sentence:MODEL")
+    found = find(folder)
+    if found is None:
+        return "lexical", "the weights of minilm are not here"
+    if find_spec("tokenizers") is None:
+        return "lexical", "the package tokenizers is not installed"
+    return "minilm", f"its weights are in {found.source}"

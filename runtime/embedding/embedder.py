@@ -1,0 +1,53 @@
+"""What an embedder is: rows of unit length for texts, and a state for each token of one text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, np.dtype[np.float32]]
+else:
+    Array = Any  # numpy takes a tenth of a second to import, and naming an embedder needs none of it
+
+SIZE = 384
+"""Dimensions of `lexical` and `minilm`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tokens:
+    """The tokens of a text in their order: where each stands in it, and its state, a row each."""
+
+    spans: tuple[tuple[int, int], ...]
+    states: Array
+
+    def __len__(self) -> int:
+        return len(self.spans)
+
+    def __iter__(self) -> Iterator[tuple[tuple[int, int], Array]]:
+        return zip(self.spans, self.states, strict=True)
+
+
+class Embedder(Protocol):
+    """Makes vectors of texts. Vectors of embedders with different names are never compared."""
+
+    @property
+    def name(self) -> str:
+        """What made the vectors: another algorithm or other weights have another name."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Dimensions of a vector."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> Array:
+        """One row of unit length for each text, float32."""
+        ...
+
+    def embed_tokens(self, text: str) -> Tokens:
+        """The tokens of a text, each with its span of characters and its state in this context."""
+        ...
