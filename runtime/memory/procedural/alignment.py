@@ -134,7 +134,7 @@ class _Search:
         return token.kind == "word" and token.text[0].isupper() and low not in self.words.fixed
 
     def _is_name(self, at: int) -> bool:
-        """Whether a stored word is a name: one that begins a sentence, and never an order as `Square 5` does."""
+        """Whether a stored word is a name; one that begins a sentence may be an order: `Square 5`."""
         token = self.old[at]
         if not self._named(token):
             return False

@@ -19,8 +19,10 @@ _NUMBER = re.compile(r"(?<![\w.])(?:\d*\.\d+|\d+)(?![\w.])")
 Steps = Sequence[Mapping[str, Any]]
 
 
-def bind(steps: Steps, alignment: Alignment) -> list[dict[str, Any]] | Refusal:
+def bind(steps: Steps, alignment: Alignment, *, used: Steps | None = None) -> list[dict[str, Any]] | Refusal:
     """The steps with what differs put in its place, or why that cannot be told.
+
+    `used` are steps that the values have gone into already: then these need not use them.
 
     A stored value that stands for two new ones is ambiguous. A value that differs and is used nowhere may
     have gone into a step in another form, so it is refused as well.
@@ -30,6 +32,8 @@ def bind(steps: Steps, alignment: Alignment) -> list[dict[str, Any]] | Refusal:
         bound = [{key: binder.bound(value, key) for key, value in step.items()} for step in steps]
     except _Ambiguous as error:
         return Refusal(str(error))
+    if used is not None:
+        return bound
     for old, new in alignment.leaves:
         if (old.value, old.unit) != (new.value, new.unit) and old.value not in binder.used:
             return Refusal(f"{old.text!r} differs, and no step uses it as it stands")
