@@ -115,6 +115,18 @@ class Config(BaseModel):
     shipped: bool = Field(
         True, description="whether the shipped instructions stand behind the workspace's own `system/`"
     )
+    store: Literal["sqlite", "files", "memory"] = Field(
+        "sqlite",
+        description="where memory is kept: `state/memory/brain.sqlite3`, JSON files in "
+        "`state/memory/brain/`, or nowhere beyond the process",
+    )
+    embedder: str = Field(
+        "auto",
+        pattern=r"^(auto|lexical|minilm|sentence:.+)$",
+        description="what makes vectors of texts: `auto` (minilm where its weights are, else lexical), "
+        "`lexical`, `minilm` or `sentence:MODEL`",
+    )
+    embedder_folder: str | None = Field(None, description="the folder with the weights of minilm")
     skills: tuple[str, ...] = Field((), description="folders of Agent Skills beside `system/tools`")
     operations: dict[str, dict[str, Any]] = Field(
         default_factory=dict,

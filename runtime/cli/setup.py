@@ -203,6 +203,18 @@ def many(as_json: bool, runs: str) -> int:
     return int(_bench("many").main(as_json, sizes))
 
 
+@bench.command("store")
+@json_option("Print the figures as an object.")
+@click.option("--full", is_flag=True, help="With a million records as well; it takes half an hour and 8 GB.")
+@click.option("--records", default="1000,10000,100000", show_default=True, metavar="N,…", help="How many.")
+def store(as_json: bool, full: bool, records: str) -> int:
+    """Milliseconds to put, get, find the nearest and search, and memory, by the number of records."""
+    sizes = [int(each) for each in records.split(",") if each.isdecimal() and int(each)]
+    if len(sizes) != records.count(",") + 1:
+        raise click.UsageError(f"--records {records}: whole numbers from 1, with commas between them")
+    return int(_bench("store").main(as_json, [*sizes, *([1_000_000] if full else [])]))
+
+
 def _bench(name: str) -> Any:
     from importlib import import_module
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
-from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ import numpy as np
 
 from kernel.errors import ConfigurationError
 from runtime.embedding.embedder import Array, Tokens
+from runtime.embedding.threads import one_thread
 
 LONGEST = 256
 """Tokens of a text that count, the two marks around it among them, as sentence-transformers has it."""
@@ -86,7 +85,7 @@ class MiniLM:
         """For texts of equal length together: which they are, and their states (texts, tokens, size)."""
         order = sorted(range(len(texts)), key=lambda at: len(texts[at]))
         found: list[tuple[Any, Array]] = []
-        with _one_thread():
+        with one_thread():
             while order:
                 length, count = len(texts[order[0]]) + 2, 0
                 most = max(1, AT_ONCE // length)
@@ -202,18 +201,3 @@ def _tensors(path: Path) -> tuple[dict[str, Array], str]:
             digest.update(part[:256].tobytes())
             tensors[name.removeprefix("bert.")] = np.asarray(part).view(np.float32).reshape(told["shape"])
     return tensors, digest.hexdigest()
-
-
-@cache
-def _controller() -> Any:
-    try:
-        from threadpoolctl import ThreadpoolController
-    except ImportError:
-        return None
-    return ThreadpoolController()
-
-
-def _one_thread() -> AbstractContextManager[Any]:
-    """One thread for matrices: for short texts a second costs more than it brings."""
-    controller = _controller()
-    return controller.limit(limits=1, user_api="blas") if controller else nullcontext()

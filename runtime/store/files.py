@@ -1,0 +1,331 @@
+"""The shelf as JSON files, one folder a kind, one file a record: to read, to compare, to keep in git.
+
+All rows are in memory as well, and a file is read again when its time or size changed. One process writes
+at a time. A transaction of several files is written whole to `.staged/` first; one more file then decides,
+and whoever comes next finishes what it says. A file that cannot be read is left out and told by name;
+`rebuild` moves it into `quarantine/`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from hashlib import blake2b
+from pathlib import Path
+
+from kernel import disk
+from kernel.errors import ConfigurationError, StorageError
+from runtime.store.memory import MemoryKeeper
+from runtime.store.record import FORMAT, KINDS, Row, Where, from_json, to_json
+from runtime.store.shelf import Fault, Hit
+
+_PLAIN = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
+ABOUT = "shelf.json"
+STAGED, PENDING = ".staged", "pending.json"
+QUARANTINE = "quarantine"
+BUSY = 20.0
+"""Seconds that another process is waited for."""
+
+
+class FilesKeeper:
+    """A folder of folders of files."""
+
+    def __init__(self, folder: Path, *, fsync: bool = True) -> None:
+        self.folder = folder
+        self.place = str(folder)
+        self._fsync = fsync
+        self._rows = MemoryKeeper()
+        self._seen: dict[Path, tuple[tuple[int, int, int], tuple[str, str] | None]] = {}
+        self._broken: dict[Path, str] = {}
+        self._writing: int | None = None
+        with disk.of_the_state(folder):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._lock_file = folder / ".lock"
+            self._lock_file.touch(0o600)
+        with self._locked(fcntl.LOCK_EX) as _:
+            self._version()
+            disk.sweep(folder)
+            shutil.rmtree(folder / STAGED, ignore_errors=True)
+            for kind in self._folders():
+                disk.sweep(folder / kind)
+
+    def _version(self) -> None:
+        about = self.folder / ABOUT
+        if not about.exists():
+            with disk.of_the_state(about):
+                disk.put(about, json.dumps({"format": FORMAT}).encode() + b"\n", mode=0o600)
+            return
+        try:
+            number = json.loads(about.read_bytes())["format"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise StorageError(
+                f"{about}: cannot be read: {error}; it should hold {{'format': {FORMAT}}}"
+            ) from None
+        if number != FORMAT:
+            raise ConfigurationError(
+                f"{about}: its format is {number}, and this Fractal reads {FORMAT}; export it with the "
+                "Fractal that wrote it (fractal brain export), and import that"
+            )
+
+    @contextmanager
+    def _locked(self, how: int) -> Generator[None]:
+        """Readers together or one writer, and nothing half-written."""
+        handle = self._lock(how)
+        try:
+            if how == fcntl.LOCK_SH and (self.folder / PENDING).exists():
+                os.close(handle)
+                handle = self._lock(fcntl.LOCK_EX)
+            self._finish()
+            yield
+        finally:
+            os.close(handle)
+
+    def _lock(self, how: int) -> int:
+        with disk.of_the_state(self._lock_file):
+            handle = os.open(self._lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        until = time.monotonic() + BUSY
+        while True:
+            try:
+                fcntl.flock(handle, how | fcntl.LOCK_NB)
+                return handle
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    os.close(handle)
+                    raise StorageError(
+                        f"{self.folder}: another process holds it; try again when that is done"
+                    ) from None
+                time.sleep(0.002)
+
+    def _finish(self) -> None:
+        """Do what a transaction had decided when its process died."""
+        pending = self.folder / PENDING
+        if pending.exists():
+            with disk.of_the_state(pending):
+                self._apply(json.loads(pending.read_bytes()))
+
+    def _stage(self, changes: Mapping[str, str | None]) -> dict[str, str | None]:
+        """Write everything, so that what is left to do takes no room; returns what is to be moved where."""
+        staged: dict[str, str | None] = {}
+        for number, (name, text) in enumerate(changes.items()):
+            staged[name] = None if text is None else f"{STAGED}/{number}"
+            if text is not None:
+                disk.put(self.folder / STAGED / str(number), text.encode(), mode=0o600, fsync=self._fsync)
+        disk.put(self.folder / PENDING, json.dumps(staged).encode(), mode=0o600, fsync=self._fsync)
+        return staged
+
+    def _apply(self, staged: Mapping[str, str | None]) -> None:
+        """Each file in its place, and then nothing is pending; what was moved before is not there."""
+        for name, source in staged.items():
+            if source is None:
+                (self.folder / name).unlink(missing_ok=True)
+            elif (self.folder / source).exists():
+                os.replace(self.folder / source, self.folder / name)  # noqa: PTH105
+        for kind in {name.partition("/")[0] for name in staged}:
+            if (self.folder / kind).is_dir():
+                disk.settle(self.folder / kind)
+        _remove(self.folder / PENDING)
+        with suppress(OSError):
+            (self.folder / STAGED).rmdir()
+
+    def _make(self, kind: str) -> None:
+        if not (self.folder / kind).is_dir():
+            (self.folder / kind).mkdir(mode=0o700)
+            disk.settle(self.folder)
+
+    # ---- what the folder holds ---------------------------------------------------------------------------
+
+    def _folders(self) -> list[str]:
+        with os.scandir(self.folder) as entries:
+            return sorted(
+                each.name for each in entries if each.is_dir() and each.name not in (QUARANTINE, STAGED)
+            )
+
+    def _refresh(self, kind: str) -> None:
+        """Read what is new or changed, forget what is gone."""
+        folder = self.folder / kind
+        found: set[Path] = set()
+        with suppress(FileNotFoundError), os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.endswith(".json") and not entry.name.startswith("."):
+                    path = folder / entry.name
+                    found.add(path)
+                    info = entry.stat()
+                    signature = (info.st_mtime_ns, info.st_size, info.st_ino)
+                    if path not in self._seen or self._seen[path][0] != signature:
+                        self._take(path, kind, signature)
+        for path in [path for path in self._seen if path.parent == folder and path not in found]:
+            self._forget(path)
+
+    def _take(self, path: Path, kind: str, signature: tuple[int, int, int]) -> None:
+        self._forget(path)
+        self._seen[path] = (signature, None)
+        try:
+            row = from_json(path.read_bytes())
+            if row.kind != kind:
+                raise ValueError(f"its kind is {row.kind}, and it lies in {kind}/")
+            if path.name != name_of(row.id):
+                raise ValueError(f"the file of {row.id!r} has the name {name_of(row.id)}")
+        except FileNotFoundError:
+            del self._seen[path]
+        except (OSError, ValueError) as error:
+            self._broken[path] = str(error)
+        else:
+            self._seen[path] = (signature, (kind, row.id))
+            self._rows.write([row])
+
+    def _forget(self, path: Path) -> None:
+        self._broken.pop(path, None)
+        _, known = self._seen.pop(path, (None, None))
+        if known:
+            self._rows.erase(known[0], [known[1]])
+
+    @contextmanager
+    def _reading(self, kind: str) -> Generator[MemoryKeeper]:
+        if self._writing is not None:  # in a transaction nobody else can have written
+            yield self._rows
+            return
+        with self._locked(fcntl.LOCK_SH):
+            self._refresh(kind)
+            yield self._rows
+
+    def read(self, kind: str, ids: Sequence[str]) -> Mapping[str, Row]:
+        """The rows that there are."""
+        with self._reading(kind) as rows:
+            return rows.read(kind, ids)
+
+    def page(self, kind: str, where: Where, after: str | None, most: int) -> tuple[list[Row], str | None]:
+        """Rows by id."""
+        with self._reading(kind) as rows:
+            return rows.page(kind, where, after, most)
+
+    def nearest(self, kind: str, embedder: str, vector: bytes, most: int) -> list[Hit]:
+        """Exact."""
+        with self._reading(kind) as rows:
+            return rows.nearest(kind, embedder, vector, most)
+
+    def search(self, kind: str, text: str, most: int) -> list[Hit]:
+        """By BM25."""
+        with self._reading(kind) as rows:
+            return rows.search(kind, text, most)
+
+    def kinds(self) -> Mapping[str, int]:
+        """How many rows of each kind there are."""
+        if self._writing is None:
+            with self._locked(fcntl.LOCK_SH):
+                for kind in self._folders():
+                    self._refresh(kind)
+        return self._rows.kinds()
+
+    # ---- writing -----------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Nobody else reads or writes until the end of it."""
+        self._writing = self._lock(fcntl.LOCK_EX)
+        try:
+            self._finish()
+            for kind in self._folders():
+                self._refresh(kind)
+        except BaseException:
+            self._release()
+            raise
+        self._rows.begin()
+
+    def write(self, rows: Sequence[Row]) -> None:
+        """Into memory, until `commit`."""
+        self._rows.write(rows)
+
+    def erase(self, kind: str, ids: Sequence[str]) -> int:
+        """Out of memory, until `commit`."""
+        return self._rows.erase(kind, ids)
+
+    def commit(self) -> None:
+        """One file in its place; or all changes in one file, which decides, and then each in its place."""
+        touched = self._rows.touched()
+        changes = {
+            f"{kind}/{name_of(id)}": None if row is None else to_json(row, indent=1) + "\n"
+            for (kind, id), row in touched.items()
+        }
+        with disk.of_the_state(self.folder):
+            for kind in {kind for (kind, _), row in touched.items() if row}:
+                self._make(kind)
+            if len(changes) > 1:
+                self._apply(self._stage(changes))
+            else:
+                for name, text in changes.items():
+                    if text is not None:
+                        disk.put(self.folder / name, text.encode(), mode=0o600, fsync=self._fsync)
+                    elif (self.folder / name).exists():
+                        _remove(self.folder / name)
+        self._rows.commit()
+        for (kind, id), row in touched.items():
+            self._note(self.folder / kind / name_of(id), kind, id, row)
+        self._release()
+
+    def _note(self, path: Path, kind: str, id: str, row: Row | None) -> None:
+        """What was just written need not be read again."""
+        self._broken.pop(path, None)
+        self._seen.pop(path, None)
+        with suppress(FileNotFoundError):
+            if row is not None:
+                self._seen[path] = (disk.signature(path), (kind, id))
+
+    def rollback(self) -> None:
+        """As it was; unless it was decided already, then whoever comes next finishes it."""
+        self._rows.rollback()
+        if not (self.folder / PENDING).exists():
+            shutil.rmtree(self.folder / STAGED, ignore_errors=True)
+        self._release()
+
+    def _release(self) -> None:
+        if self._writing is not None:
+            os.close(self._writing)
+            self._writing = None
+
+    # ---- care --------------------------------------------------------------------------------------------
+
+    def faults(self) -> list[Fault]:
+        """Every file that cannot be read; every folder that is no kind's."""
+        self._seen.clear()
+        self._broken.clear()
+        self._rows = MemoryKeeper()
+        self.kinds()
+        strange = [name for name in self._folders() if not KINDS.fullmatch(name)]
+        return [
+            *(Fault(str(path), what) for path, what in sorted(self._broken.items())),
+            *(Fault(str(self.folder / name), "a folder that is no kind's") for name in strange),
+        ]
+
+    def rebuild(self) -> list[Fault]:
+        """There is no index on the disk; files that cannot be read are put aside."""
+        faults = self.faults()
+        moved: list[Fault] = []
+        with self._locked(fcntl.LOCK_EX), disk.of_the_state(self.folder):
+            for path in sorted(self._broken):
+                aside = self.folder / QUARANTINE / path.parent.name / path.name
+                disk.move(path, aside)
+                moved.append(Fault(str(path), f"{self._broken[path]}; it is in {QUARANTINE}/ now"))
+        return moved + [fault for fault in faults if fault.where not in {each.where for each in moved}]
+
+    def close(self) -> None:
+        """Nothing is held between two calls."""
+        self._release()
+
+
+def name_of(id: str) -> str:
+    """The file of an id: its name where that is a plain one, else what is plain of it and a digest."""
+    if _PLAIN.fullmatch(id):
+        return f"{id}.json"
+    digest = blake2b(id.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    plain = re.sub(r"[^a-z0-9]+", "-", id.lower()).strip("-")[:60]
+    return f"{plain or 'record'}~{digest}.json"
+
+
+def _remove(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    disk.settle(path.parent)

@@ -1,0 +1,97 @@
+"""The shelf in SQLite keeps the contract, and mends itself."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+from contract import OnDisk
+from shelves import Note, note, unit
+
+from kernel.errors import ConfigurationError, StorageError
+
+
+class TestSqlite(OnDisk):
+    STORE = "sqlite"
+
+    def test_another_format_is_refused(self, tmp_path: Path) -> None:
+        self.open(tmp_path).close()
+        base = sqlite3.connect(tmp_path / "brain.sqlite3")
+        base.execute("PRAGMA user_version = 2")
+        base.close()
+        with pytest.raises(
+            ConfigurationError, match=r"brain\.sqlite3: its format is 2, and this Fractal reads 1"
+        ):
+            self.open(tmp_path)
+
+    def test_a_file_that_is_no_database_is_named(self, tmp_path: Path) -> None:
+        (tmp_path / "brain.sqlite3").write_bytes(b"not a database, by any means" * 100)
+        with pytest.raises(
+            StorageError, match=r"brain\.sqlite3: file is not a database; .* fractal brain rebuild"
+        ):
+            self.open(tmp_path)
+
+    def test_a_broken_row_is_told_and_the_rest_goes_on(self, tmp_path: Path) -> None:
+        with self.closing(tmp_path) as shelf:
+            shelf.put(*(note(name, 1, 1, text="same", uses=1) for name in "abcd"))
+        base = sqlite3.connect(tmp_path / "brain.sqlite3")
+        base.execute("UPDATE records SET body = '{\"id\": ' WHERE id = CAST('b' AS BLOB)")
+        base.execute("UPDATE records SET body = CAST(X'7BFF7D' AS TEXT) WHERE id = CAST('c' AS BLOB)")
+        base.execute('UPDATE records SET body = \'{"id": "d", "uses": "x"}\' WHERE id = CAST(\'d\' AS BLOB)')
+        base.commit()
+        base.close()
+        with self.closing(tmp_path) as shelf:
+            assert [each.id for each in shelf.scan(Note)] == ["a"]
+            assert [each.id for each in shelf.scan(Note, {"uses": 1})] == ["a"]
+            assert shelf.get(Note, "b") is None
+            assert [hit.id for hit in shelf.nearest(Note, "lexical-1", unit(1, 1), where={"uses": 1})] == [
+                "a"
+            ]
+            assert sorted(where[-6:] for where in shelf.faults) == ["note b", "note c", "note d"]
+            assert sorted(fault.where[-6:] for fault in shelf.check()) == ["note b", "note c", "note d"]
+            lost = shelf.rebuild()
+            assert sorted(fault.where[-6:] for fault in lost) == ["note b", "note c"]
+            assert shelf.check() == []
+            assert (tmp_path / "brain.sqlite3.quarantine").read_text().count("\n") == 2
+
+    def test_an_index_that_lost_words_is_told_and_made_anew(self, tmp_path: Path) -> None:
+        with self.closing(tmp_path) as shelf:
+            shelf.put(*(note(name, text=f"word {name}") for name in "abc"))
+            base = sqlite3.connect(tmp_path / "brain.sqlite3")
+            base.execute("DELETE FROM words_note WHERE rowid = 2")
+            base.commit()
+            base.close()
+            assert [fault.what for fault in shelf.check()] == ["its words are not in the index"]
+            assert shelf.rebuild() == []
+            assert shelf.check() == []
+            assert len(shelf.search(Note, "word")) == 3
+
+    def test_what_can_be_read_of_a_damaged_file_is_saved(self, tmp_path: Path) -> None:
+        path = tmp_path / "brain.sqlite3"
+        with self.closing(tmp_path) as shelf:
+            shelf.put(*(note(f"{n:04}", 1, n, text=f"word{n} " * 50) for n in range(2000)))
+        raw = bytearray(path.read_bytes())
+        middle = len(raw) // 4096 // 2 * 4096
+        raw[middle : middle + 8192] = os.urandom(8192)
+        path.write_bytes(raw)
+        with self.closing(tmp_path) as shelf:
+            assert shelf.check() != []
+            (lost, *_) = shelf.rebuild()
+            assert "records were saved from it" in lost.what
+            assert shelf.count(Note) > 500
+            assert shelf.check() == []
+            assert len(shelf.search(Note, "word7", 5000)) <= 1
+        assert len(list(tmp_path.glob("brain.sqlite3.broken-*"))) == 1
+
+    def test_a_child_after_a_fork_has_a_connection_of_its_own(self, tmp_path: Path) -> None:
+        with self.closing(tmp_path) as shelf:
+            shelf.put(note("a"))
+            child = os.fork()
+            if child == 0:
+                shelf.put(note("b"))
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+            shelf.put(note("c"))
+            assert [each.id for each in shelf.scan(Note)] == ["a", "b", "c"]
