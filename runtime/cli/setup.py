@@ -205,7 +205,7 @@ def many(as_json: bool, runs: str) -> int:
 
 @bench.command("store")
 @json_option("Print the figures as an object.")
-@click.option("--full", is_flag=True, help="With a million records as well; it takes half an hour and 8 GB.")
+@click.option("--full", is_flag=True, help="With a million records as well; it takes long.")
 @click.option("--records", default="1000,10000,100000", show_default=True, metavar="N,…", help="How many.")
 def store(as_json: bool, full: bool, records: str) -> int:
     """Milliseconds to put, get, find the nearest and search, and memory, by the number of records."""

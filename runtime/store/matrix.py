@@ -19,6 +19,18 @@ class Matrix:
         self._numbers = np.zeros(0, np.int64)
         self._at: dict[int, int] = {}
 
+    @staticmethod
+    def of(numbers: Any, rows: Vector) -> Matrix:
+        """A matrix of what is there already; it grows into memory of its own when something is added."""
+        matrix = Matrix()
+        matrix._rows, matrix._numbers = rows, np.array(numbers)
+        matrix._at = dict(zip(matrix._numbers.tolist(), range(len(rows)), strict=True))
+        return matrix
+
+    def content(self) -> tuple[Any, Vector]:
+        """The numbers, and the row of each."""
+        return self._numbers[: len(self._at)], self._rows[: len(self._at)]
+
     def __len__(self) -> int:
         return len(self._at)
 
@@ -29,6 +41,9 @@ class Matrix:
 
     def put(self, number: int, raw: bytes) -> bool:
         """Take a row in, or in the place of the one with this number; False when its size is another."""
+        if not raw or len(raw) % 4:  # damaged: `check` tells it
+            self.drop(number)
+            return False
         row = np.frombuffer(raw, "<f4")
         if not self._at and self.size != len(row):
             self._rows = np.zeros((16, len(row)), np.float32)

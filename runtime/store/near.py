@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from kernel import disk
+from runtime.store import snapshot
 from runtime.store.matrix import Matrix
 from runtime.store.record import Vector
 
@@ -44,8 +45,9 @@ class _Held:
 class Near:
     """All matrices of one file."""
 
-    def __init__(self, base: sqlite3.Connection, path: Path) -> None:
+    def __init__(self, base: sqlite3.Connection, path: Path, many: int = MANY) -> None:
         self._base = base
+        self._many = many
         self._path = path
         self._held: dict[tuple[str, str], _Held] = {}
 
@@ -82,6 +84,8 @@ class Near:
         if held is None or held.epoch != epoch:
             held = self._held[kind, embedder] = _Held(epoch=epoch)
             self._open_index(kind, embedder, held)
+            if held.index is None and (kept := snapshot.load(self._files(kind, embedder)[2], epoch)):
+                held.matrix, held.change = kept.matrix, kept.change
         self._take_news(kind, embedder, held)
         return held
 
@@ -98,9 +102,9 @@ class Near:
             "ORDER BY change",
             (kind, embedder, held.change),
         )
-        change = held.change
+        change, read = held.change, 0
         while rows := news.fetchmany(AT_ONCE):
-            change = rows[-1][2]
+            change, read = rows[-1][2], read + len(rows)
             if held.index is not None:
                 held.newer.update(number for number, _, _ in rows)
             for number, raw, _ in rows:
@@ -109,19 +113,23 @@ class Near:
             there = [(number, raw) for number, raw, _ in rows if raw is not None]
             held.matrix.fill([number for number, _ in there], [raw for _, raw in there])
         held.change = change  # only now: who is interrupted reads it all again
+        worth = max(snapshot.LEAST, len(held.matrix)) * snapshot.SHARE
+        if len(held.matrix) >= snapshot.LEAST and read > worth and not self._base.in_transaction:
+            snapshot.save(self._files(kind, embedder)[2], held.matrix, held.epoch, change)
 
     # ---- the index -----------------------------------------------------------------------------------------
 
-    def _files(self, kind: str, embedder: str) -> tuple[Path, Path]:
+    def _files(self, kind: str, embedder: str) -> tuple[Path, Path, Path]:
         plain = "".join(
             sign if sign.isalnum() and sign.isascii() else f"_{ord(sign):x}_" for sign in embedder
         )
         stem = f"{self._path.stem}.{kind}.{plain}"
-        return self._path.with_name(f"{stem}.usearch"), self._path.with_name(f"{stem}.usearch.json")
+        index, about, matrix = (f"{stem}.{ending}" for ending in ("usearch", "usearch.json", "matrix"))
+        return self._path.with_name(index), self._path.with_name(about), self._path.with_name(matrix)
 
     def _open_index(self, kind: str, embedder: str, held: _Held) -> None:
         """Map the index that fits, if there is one and who reads it."""
-        path, about = self._files(kind, embedder)
+        path, about, _ = self._files(kind, embedder)
         if not about.is_file() or find_spec("usearch") is None:
             return
         try:
@@ -136,16 +144,15 @@ class Near:
 
     def build(self) -> list[str]:
         """Make an index for each kind and embedder that has very many vectors; returns which."""
-        if find_spec("usearch") is None:
-            return []
         (epoch,) = self._base.execute("SELECT value FROM counters WHERE name = 'epoch'").fetchone()
         query = "SELECT kind, embedder, count(*) FROM vectors WHERE vector NOTNULL GROUP BY kind, embedder"
         made: list[str] = []
         for kind, embedder, count in self._base.execute(query).fetchall():
-            path, about = self._files(kind, embedder)
+            path, about, matrix = self._files(kind, embedder)
+            matrix.unlink(missing_ok=True)
             about.unlink(missing_ok=True)
             path.unlink(missing_ok=True)
-            if count > MANY:
+            if count > self._many and find_spec("usearch"):
                 change = self._build(kind, embedder, path)
                 told = {"epoch": epoch, "change": change, "size": path.stat().st_size}
                 disk.put(about, json.dumps(told).encode(), mode=0o600)

@@ -9,14 +9,16 @@ import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernel.errors import ConfigurationError, StorageError
 from runtime.store.narrowing import narrowed
-from runtime.store.near import Near
 from runtime.store.record import FORMAT, Row, Where
 from runtime.store.shelf import Fault, Hit
 from runtime.store.words import Words, plain
+
+if TYPE_CHECKING:
+    from runtime.store.near import Near
 
 BUSY = 20.0
 """Seconds that a write waits for another process's."""
@@ -31,6 +33,7 @@ CREATE INDEX changes ON vectors (kind, embedder, change);
 CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
 INSERT INTO counters VALUES ('change', 0), ('epoch', 0);
 """
+_DAMAGED = "SELECT number FROM vectors WHERE length(vector) % 4 != 0 OR length(vector) = 0 LIMIT 20"
 # A vector that is gone stays as a row without one, so that other processes hear of it; `rebuild` clears them
 # away and raises the epoch. Ids are UTF-8 as blobs: ordered by code points, whatever they hold.
 
@@ -38,10 +41,11 @@ INSERT INTO counters VALUES ('change', 0), ('epoch', 0);
 class SqliteKeeper:
     """Rows in SQLite (WAL). A connection belongs to one process: after a fork it is opened anew."""
 
-    def __init__(self, path: Path, *, fsync: bool = True) -> None:
+    def __init__(self, path: Path, *, fsync: bool = True, many: int | None = None) -> None:
         self.path = path
         self.place = str(path)
         self._fsync = fsync
+        self._many = many
         self._forked: list[sqlite3.Connection] = []
         self._process = 0
         self._open()
@@ -52,7 +56,7 @@ class SqliteKeeper:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._base = connect(self.path, self._fsync)
             self._words = Words(self._base)
-            self._near = Near(self._base, self.path)
+            self._near: Near | None = None
             self._version()
 
     def _version(self) -> None:
@@ -71,6 +75,13 @@ class SqliteKeeper:
                 f"{self.path}: its format is {version}, and this Fractal reads {FORMAT}; export it with the "
                 "Fractal that wrote it (fractal brain export), and import that"
             )
+
+    def _nearness(self) -> Near:
+        if self._near is None:
+            from runtime.store.near import MANY, Near  # numpy comes with it, and only who asks waits for it
+
+            self._near = Near(self._base, self.path, self._many or MANY)
+        return self._near
 
     @contextmanager
     def _told(self) -> Generator[None]:
@@ -112,7 +123,7 @@ class SqliteKeeper:
             if self._base.in_transaction:
                 self._base.execute("ROLLBACK")
         self._words.unsure()
-        self._near.forget()
+        self._near = None
 
     def write(self, rows: Sequence[Row]) -> None:
         """The rows, their words and their vectors."""
@@ -216,7 +227,7 @@ class SqliteKeeper:
     def nearest(self, kind: str, embedder: str, vector: bytes, most: int) -> list[Hit]:
         """Exact, or where there are very many and an index was made, nearly."""
         with self._told():
-            return self._hits(self._near.find(kind, embedder, vector, most), most, 6)
+            return self._hits(self._nearness().find(kind, embedder, vector, most), most, 6)
 
     def search(self, kind: str, text: str, most: int) -> list[Hit]:
         """By FTS5."""
@@ -244,17 +255,27 @@ class SqliteKeeper:
     def faults(self) -> list[Fault]:
         """The pages of the file, each row, and each index against the rows."""
         try:
-            said = [line for (line,) in self._base.execute("PRAGMA integrity_check(20)")]
-            faults = [Fault(self.place, line) for line in said if line != "ok"]
+            faults = [Fault(self.place, line) for line in self._damages()]
             for kind in self.kinds():
                 faults += self._faults_of(kind)
             stray = self._base.execute(
                 "SELECT count(*) FROM vectors "
                 "WHERE vector NOTNULL AND number NOT IN (SELECT number FROM records)"
             ).fetchone()[0]
+            damaged = [f"record {number}" for (number,) in self._base.execute(_DAMAGED)]
         except (sqlite3.DatabaseError, StorageError) as error:
             return [Fault(self.place, str(error))]
-        return faults + ([Fault(self.place, f"{stray} vectors belong to no record")] if stray else [])
+        if stray:
+            faults.append(Fault(self.place, f"{stray} vectors belong to no record"))
+        return faults + [Fault(self.place, f"a damaged vector of {name}") for name in damaged]
+
+    def _damages(self) -> list[str]:
+        """What SQLite says of the file itself; nothing when it is whole."""
+        try:
+            said = [line for (line,) in self._base.execute("PRAGMA integrity_check(20)")]
+        except sqlite3.DatabaseError as error:
+            return [str(error)]
+        return [line for line in said if line != "ok"]
 
     def _faults_of(self, kind: str) -> list[Fault]:
         faults: list[Fault] = []
@@ -275,9 +296,8 @@ class SqliteKeeper:
         """Words and vectors anew; a file that is broken is put aside, and what can be read of it is saved."""
         from runtime.store.salvage import salvage
 
-        broken = [fault for fault in self.faults() if fault.where == self.place]
         lost: list[Fault] = []
-        if any("words" not in fault.what and "vectors" not in fault.what for fault in broken):
+        if self._damages():
             self._base.close()
             lost = salvage(self.path)
             self._open()
@@ -291,15 +311,15 @@ class SqliteKeeper:
                 ).fetchall():
                     self._words.put(kind, number, _text(body))
             self._base.execute(
-                "DELETE FROM vectors WHERE vector IS NULL OR number NOT IN (SELECT number FROM records)"
+                "DELETE FROM vectors WHERE vector IS NULL OR length(vector) % 4 != 0 OR length(vector) = 0 "
+                "OR number NOT IN (SELECT number FROM records)"
             )
             self._base.execute("UPDATE counters SET value = value + 1 WHERE name = 'epoch'")
             self.commit()
         except BaseException:
             self.rollback()
             raise
-        self._near.forget()
-        self._near.build()
+        self._nearness().build()
         with self._told():
             self._base.execute("VACUUM")
             self._base.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -56,6 +56,19 @@ class TestSqlite(OnDisk):
             assert shelf.check() == []
             assert (tmp_path / "brain.sqlite3.quarantine").read_text().count("\n") == 2
 
+    def test_a_damaged_vector_hides_no_other(self, tmp_path: Path) -> None:
+        with self.closing(tmp_path) as shelf:
+            shelf.put(note("a", 1, 1), note("b", 1, 1), note("c", 1, 1))
+        base = sqlite3.connect(tmp_path / "brain.sqlite3")
+        base.execute("UPDATE vectors SET vector = X'000102' WHERE number = 1")
+        base.commit()
+        base.close()
+        with self.closing(tmp_path) as shelf:
+            assert [hit.id for hit in shelf.nearest(Note, "lexical-1", unit(1, 1))] == ["b", "c"]
+            assert [fault.what for fault in shelf.check()] == ["a damaged vector of record 1"]
+            assert shelf.rebuild() == []
+            assert shelf.check() == []
+
     def test_an_index_that_lost_words_is_told_and_made_anew(self, tmp_path: Path) -> None:
         with self.closing(tmp_path) as shelf:
             shelf.put(*(note(name, text=f"word {name}") for name in "abc"))
