@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernel.errors import ConfigurationError, StorageError
+from runtime.store.cells import key, text_of, unkey, wrong_with
 from runtime.store.narrowing import narrowed
 from runtime.store.record import FORMAT, Row, Where
 from runtime.store.shelf import Fault, Hit
@@ -221,7 +222,7 @@ class SqliteKeeper:
             ):
                 vectors.setdefault(number, {})[embedder] = raw
         return [
-            Row(kind, unkey(id), body, _text(body), vectors.get(number, {})) for number, id, body in found
+            Row(kind, unkey(id), body, text_of(body), vectors.get(number, {})) for number, id, body in found
         ]
 
     def nearest(self, kind: str, embedder: str, vector: bytes, most: int) -> list[Hit]:
@@ -286,9 +287,9 @@ class SqliteKeeper:
         for number, id, body in self._base.execute(query, (kind,)):
             where = f"{self.place}: {kind} {unkey(id)}"
             words = indexed.pop(number, "")
-            if wrong := _wrong(id, body):
+            if wrong := wrong_with(id, body):
                 faults.append(Fault(where, wrong))
-            elif words != plain(_text(body)):
+            elif words != plain(text_of(body)):
                 faults.append(Fault(where, "its words are not in the index"))
         return faults + [Fault(self.place, f"words of a {kind} that is not there") for _ in indexed]
 
@@ -309,7 +310,7 @@ class SqliteKeeper:
                 for number, body in self._base.execute(
                     "SELECT number, body FROM records WHERE kind = ?", (kind,)
                 ).fetchall():
-                    self._words.put(kind, number, _text(body))
+                    self._words.put(kind, number, text_of(body))
             self._base.execute(
                 "DELETE FROM vectors WHERE vector IS NULL OR length(vector) % 4 != 0 OR length(vector) = 0 "
                 "OR number NOT IN (SELECT number FROM records)"
@@ -331,7 +332,7 @@ class SqliteKeeper:
         for number, kind, id, body in self._base.execute(
             "SELECT number, kind, id, body FROM records"
         ).fetchall():
-            if wrong := _wrong(id, body):
+            if wrong := wrong_with(id, body):
                 aside = self.path.with_name(f"{self.path.name}.quarantine")
                 with aside.open("a", encoding="utf-8", errors="backslashreplace") as file:
                     file.write(json.dumps({"kind": kind, "id": repr(id), "body": repr(body)}) + "\n")
@@ -376,35 +377,3 @@ def _immediate(base: sqlite3.Connection) -> Generator[None]:
             base.execute("ROLLBACK")
         raise
     base.execute("COMMIT")
-
-
-def key(id: str) -> bytes:
-    """An id as SQLite keeps it."""
-    return id.encode("utf-8", "surrogatepass")
-
-
-def unkey(raw: Any) -> str:
-    """The id of a key."""
-    return raw.decode("utf-8", "surrogatepass") if isinstance(raw, bytes) else str(raw)
-
-
-def _text(body: str) -> str:
-    """The text of a row; nothing for one that is broken, which is told elsewhere."""
-    try:
-        told = json.loads(body)
-    except ValueError:
-        return ""
-    text = told.get("text", "") if isinstance(told, dict) else ""
-    return text if isinstance(text, str) else ""
-
-
-def _wrong(id: Any, body: Any) -> str:
-    """What is wrong with a row, or nothing."""
-    try:
-        body.encode("utf-8")
-        told = json.loads(body)
-        if not isinstance(told, dict) or told.get("id") != unkey(id):
-            return "its body is of another record"
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        return f"its body is no JSON: {error}"
-    return ""
