@@ -23,6 +23,8 @@ from kernel.tools import HANDS, Tool
 LEAST_LINE = 8
 """Tokens that the shortest signatures weigh; with less left no further one is looked for."""
 
+_NAMED = re.compile(r"`([a-z0-9-]+)`")
+
 Source = Callable[[], Sequence[Tool]]
 """Where more tools come from than the system's folders: servers, say."""
 
@@ -131,8 +133,10 @@ class Catalogue:
         """Whether the tool's loop is guided by its pattern."""
         return tool in self.tools and self.tools[tool].guided
 
-    def index(self, task: str, limit: int, count: Callable[[str], int]) -> str:
+    def index(self, task: str, limit: int, count: Callable[[str], int], pattern: str = "") -> str:
         """The signatures for PLAN within `limit` tokens: the hands, then whatever suits the task best.
+
+        What the loop's own pattern names in backticks comes first: `search`, say.
 
         What suits is told by the words that task and tool share, a rare word counting more than one that
         many tools have, and one of the name twice: with 500 tools the index costs what it costs with 10.
@@ -147,7 +151,8 @@ class Catalogue:
             rare = (log(1 + len(self.tools) / common[word]) * self._words[tool.name][word] for word in shared)
             return sum(rare)
 
-        rest.sort(key=lambda tool: (-round(suits(tool), 6), tool.rank, tool.name))
+        named = set(_NAMED.findall(pattern))
+        rest.sort(key=lambda tool: (tool.name not in named, -round(suits(tool), 6), tool.rank, tool.name))
         lines: list[str] = []
         used = 0
         for tool in [*hands, *rest]:

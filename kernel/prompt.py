@@ -81,7 +81,9 @@ def assemble(
     named = [("base", base(document, catalogue)), ("phase", instructions(document, phase, catalogue))]
     named.append(("form", f"Reply: {form(document, phase, catalogue)}"))
     if phase in ("plan", "fused", "atomic"):
-        index = catalogue.index(document.task, INDEX_TOKENS - count("Tools:\n"), count)
+        own = catalogue.tools.get(document.meta.type)
+        pattern = own.body if own and own.guided else ""
+        index = catalogue.index(document.task, INDEX_TOKENS - count("Tools:\n"), count, pattern)
         named.append(("tools", f"Tools:\n{index}"))
     system = "\n\n".join(text for _, text in named)
     pieces = work(document, phase, catalogue, step=step, may_split=may_split)

@@ -65,6 +65,19 @@ def test_the_index_names_arguments_and_always_holds_the_hands() -> None:
     assert "csv(" in index
 
 
+def test_what_a_pattern_names_in_backticks_is_in_the_index_of_its_loop() -> None:
+    task = "find the cheapest laptop and compare it with the files here"
+    plain = CATALOGUE.index(task, 150, estimate_tokens)
+    own = CATALOGUE.index(task, 150, estimate_tokens, "first `sqlite`, then `web-search`; no `such-tool`")
+    assert "sqlite(" not in plain
+    assert [line.partition("(")[0] for line in own.splitlines()[3:5]] == ["sqlite", "web-search"]
+    for tool in CATALOGUE.tools.values():
+        if tool.guided and tool.origin == "shipped":
+            prompt = assemble(document(tool.name, "tool"), "plan", CATALOGUE, estimate_tokens)
+            named = [name for name in CATALOGUE.tools if f"`{name}`" in tool.section("plan")]
+            assert [name for name in named if f"\n{name}(" not in prompt.system] == [], tool.name
+
+
 def test_a_piece_that_does_not_fit_is_cut_visibly_and_the_task_last() -> None:
     pieces = [Piece("Task", "say it", fixed=True), Piece("A", "a " * 4000, "a.txt"), Piece("B", "b", "b.txt")]
     cut = fit(pieces, 600, estimate_tokens)

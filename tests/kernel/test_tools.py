@@ -126,9 +126,9 @@ def test_a_skill_folder_is_a_guided_tool(tmp_path: Path) -> None:
 
 def test_sections_of_a_pattern_are_read_by_phase_and_the_rest_is_work(tmp_path: Path) -> None:
     tool = Catalogue([shipped_system()]).get("research")
-    assert tool.section("plan").startswith("Fetch each named address")
+    assert tool.section("plan").startswith("- Files: `search`")
     assert tool.preface.startswith("# Research")
-    assert "Fetch each" not in tool.preface
+    assert "`search`" not in tool.preface
 
 
 def test_everything_that_ships_is_well_formed() -> None:
