@@ -23,7 +23,7 @@ from kernel.tools import HANDS, Tool
 LEAST_LINE = 8
 """Tokens that the shortest signatures weigh; with less left no further one is looked for."""
 
-_NAMED = re.compile(r"`([a-z0-9-]+)`")
+_NAMED = re.compile(r"""`([a-z0-9-]+)`|"tool": "([a-z0-9-]+)\"""")
 
 Source = Callable[[], Sequence[Tool]]
 """Where more tools come from than the system's folders: servers, say."""
@@ -133,17 +133,17 @@ class Catalogue:
         """Whether the tool's loop is guided by its pattern."""
         return tool in self.tools and self.tools[tool].guided
 
-    def index(self, task: str, limit: int, count: Callable[[str], int], pattern: str = "") -> str:
+    def index(self, task: str, limit: int, count: Callable[[str], int], own: Tool | None = None) -> str:
         """The signatures for PLAN within `limit` tokens: the hands, then whatever suits the task best.
 
-        What the loop's own pattern names in backticks comes first: `search`, say.
+        In the loop of a guided tool, `own`, what its pattern names comes first, and it itself is left out.
 
         What suits is told by the words that task and tool share, a rare word counting more than one that
         many tools have, and one of the name twice: with 500 tools the index costs what it costs with 10.
         """
         asked = set(_words(task))
         hands = [self.tools[name] for name in HANDS if name in self.tools]
-        rest = [tool for tool in self.tools.values() if tool.name not in HANDS]
+        rest = [tool for tool in self.tools.values() if tool.name not in HANDS and tool is not own]
         common = Counter(word for words in self._words.values() for word in words)
 
         def suits(tool: Tool) -> float:
@@ -151,7 +151,7 @@ class Catalogue:
             rare = (log(1 + len(self.tools) / common[word]) * self._words[tool.name][word] for word in shared)
             return sum(rare)
 
-        named = set(_NAMED.findall(pattern))
+        named = {first or second for first, second in _NAMED.findall(own.body if own else "")}
         rest.sort(key=lambda tool: (tool.name not in named, -round(suits(tool), 6), tool.rank, tool.name))
         lines: list[str] = []
         used = 0

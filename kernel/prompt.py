@@ -82,8 +82,8 @@ def assemble(
     named.append(("form", f"Reply: {form(document, phase, catalogue)}"))
     if phase in ("plan", "fused", "atomic"):
         own = catalogue.tools.get(document.meta.type)
-        pattern = own.body if own and own.guided else ""
-        index = catalogue.index(document.task, INDEX_TOKENS - count("Tools:\n"), count, pattern)
+        room = INDEX_TOKENS - count("Tools:\n")
+        index = catalogue.index(document.task, room, count, own if own and own.guided else None)
         named.append(("tools", f"Tools:\n{index}"))
     system = "\n\n".join(text for _, text in named)
     pieces = work(document, phase, catalogue, step=step, may_split=may_split)

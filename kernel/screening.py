@@ -18,7 +18,7 @@ _SECRET_NAME = re.compile(
     r"(?i)(?:^|_)(?:api|access|secret|private|auth)?_?"
     r"(?:keys?|tokens?|secrets?|passw(?:or)?d|passphrase|pass|pwd|credentials?)(?:_|\d*$)"
 )
-_NOT_SECRET = re.compile(r"(?i)_(?:path|file|dir|sock|name|home)$|^(?:KEYBOARD|KEYMAP)")
+_NOT_SECRET = re.compile(r"(?i)_(?:path|file|dir|sock|name|home)$|^(?:KEYBOARD|KEYMAP|PWD$)")
 _SHAPES: tuple[tuple[str, str, re.Pattern[str]], ...] = (
     ("sk-", "API key", re.compile(r"(?<![\w-])sk-(?=[\w-]{0,200}\d)[\w-]{20,}")),
     ("gh", "GitHub token", re.compile(r"(?<![A-Za-z0-9])gh[oprsu]_[A-Za-z0-9]{30,}")),

@@ -65,17 +65,17 @@ def test_the_index_names_arguments_and_always_holds_the_hands() -> None:
     assert "csv(" in index
 
 
-def test_what_a_pattern_names_in_backticks_is_in_the_index_of_its_loop() -> None:
-    task = "find the cheapest laptop and compare it with the files here"
-    plain = CATALOGUE.index(task, 150, estimate_tokens)
-    own = CATALOGUE.index(task, 150, estimate_tokens, "first `sqlite`, then `web-search`; no `such-tool`")
-    assert "sqlite(" not in plain
-    assert [line.partition("(")[0] for line in own.splitlines()[3:5]] == ["sqlite", "web-search"]
-    for tool in CATALOGUE.tools.values():
-        if tool.guided and tool.origin == "shipped":
-            prompt = assemble(document(tool.name, "tool"), "plan", CATALOGUE, estimate_tokens)
-            named = [name for name in CATALOGUE.tools if f"`{name}`" in tool.section("plan")]
-            assert [name for name in named if f"\n{name}(" not in prompt.system] == [], tool.name
+@pytest.mark.parametrize("kind", [kind for kind in GUIDED if kind != "task"])
+def test_the_index_of_a_tools_loop_begins_with_what_its_pattern_names_and_leaves_itself_out(
+    kind: str,
+) -> None:
+    prompt = assemble(document(kind, "tool"), "plan", CATALOGUE, estimate_tokens)
+    index = [line.partition("(")[0] for line in prompt.system.partition("Tools:\n")[2].splitlines()]
+    pattern = CATALOGUE.tools[kind].body
+    named = {name for name in CATALOGUE.tools if f"`{name}`" in pattern or f'"tool": "{name}"' in pattern}
+    hands = {"read", "write", "bash"}
+    assert set(index[3 : 3 + len(named - hands)]) == named - hands
+    assert kind not in index
 
 
 def test_a_piece_that_does_not_fit_is_cut_visibly_and_the_task_last() -> None:

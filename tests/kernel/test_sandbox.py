@@ -599,16 +599,18 @@ ENVIRON = {
     "HOME": "/srv/somebody",
     "SSH_KEY_PATH": "/srv/somebody/key",
     "MONKEY": "bananabanana",
+    "PWD": "/srv/somebody/work",
+    "DB_PWD": "letmein-letmein",
 }
 
 
 def test_values_of_variables_that_look_secret_are_redacted() -> None:
-    text = "key=abcdefgh12345678 pass hunter2hunter2 abcdefgh wJalrXUtnFEMI/K7MDENG"
+    text = "key=abcdefgh12345678 pass hunter2hunter2 abcdefgh wJalrXUtnFEMI/K7MDENG letmein-letmein"
     assert redact(text, ENVIRON) == (
         "key=[redacted OPENAI_API_KEY] pass [redacted DB_PASSWORD] [redacted GITHUB_TOKEN] "
-        "[redacted AWS_SECRET_ACCESS_KEY]"
+        "[redacted AWS_SECRET_ACCESS_KEY] [redacted DB_PWD]"
     )
-    plain = "1234567 /srv/somebody /srv/somebody/key bananabanana"
+    plain = "1234567 /srv/somebody /srv/somebody/key bananabanana /srv/somebody/work/a.py"
     assert redact(plain, ENVIRON) == plain
 
 
