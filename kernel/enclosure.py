@@ -17,7 +17,7 @@ from pathlib import Path
 
 from kernel.errors import OperationFailed
 
-PROTECTED = (".git", ".fractal", "fractal.yaml")
+PROTECTED = (".git", ".fractal", "fractal.yaml", ".mcp.json")
 """Names at the top of the folder (and `.git` at any depth) that no operation may write. Source: kernel.md."""
 HIDDEN = ("/root", "/home", "/run", "/var/run", "/tmp", "/var/tmp")
 """Where people and programs keep what is theirs: an empty folder in memory stands there instead."""
@@ -219,7 +219,8 @@ def _stands(path: Path) -> bool:
 
 
 def _hideable(path: Path) -> bool:
-    return path.name.startswith(".") and not path.is_symlink()
+    # others read `.mcp.json` as well: it must not be a folder for a while
+    return path.name.startswith(".") and not path.suffix and not path.is_symlink()
 
 
 @contextmanager

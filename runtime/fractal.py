@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from kernel.catalogue import Catalogue
+from kernel.catalogue import Catalogue, Source
 from kernel.document import ENDED, Document, Meta, Note, Section
 from kernel.drafts import Drafts
 from kernel.engine import Clock, Engine
@@ -31,7 +31,8 @@ from runtime import config as settings_of
 from runtime.archive import put_away, undo
 from runtime.crowd import one_of_many
 from runtime.ladder import build, refuse_unknown_price
-from runtime.results import RunResult, RunSummary, result_of
+from runtime.mcp.servers import Servers
+from runtime.results import RunResult, RunSummary, result_of, told
 from runtime.resuming import active_before, assumed, begin_session, go_back, raised
 
 CONTEXT_CHARS = 12_000
@@ -79,10 +80,14 @@ class Fractal:
         """The folders of instructions, the nearest first; a bare workspace has its own alone."""
         return self.workspace.systems if self.config.shipped else self.workspace.systems[:1]
 
-    def catalogue(self, drafts: Path | None = None) -> Catalogue:
-        """The tools and operations that the system has; `drafts`: of a run that is building some."""
+    def catalogue(self, drafts: Path | None = None, source: Source | None = None) -> Catalogue:
+        """The tools and operations that the system has; `drafts`: of a run that is building some.
+
+        `source` gives the tools of MCP servers, else what is known of them without asking.
+        """
         skills = [(self.workspace.root / name).expanduser() for name in self.config.skills]
-        return Catalogue(self.systems, drafts=drafts, skills=skills)
+        sources = [source or Servers(self.workspace).tools]
+        return Catalogue(self.systems, drafts=drafts, skills=skills, sources=sources)
 
     # ---- doing ----
 
@@ -104,7 +109,7 @@ class Fractal:
         refuse_unknown_price(ladder, self.config.usd)
         run = self.workspace.new_run()
         with self.workspace.claimed(run) as folder, run_lock(folder):
-            world, clock = self._world(run, folder, ladder)
+            world, clock, servers = self._world(run, folder, ladder)
             pieces = [
                 Note("context", text, "tool:file", source) for source, text in self._shelved(world, context)
             ]
@@ -113,7 +118,8 @@ class Fractal:
                 document = document.having(extra={"plan_only": True})
             world.store.commit([Save(document)])
             self._emit_start(document)
-            return await self._drive(world, folder, clock, self.config.policy(plan_only=plan_only, yes=yes))
+            policy = self.config.policy(plan_only=plan_only, yes=yes)
+            return await self._drive(world, folder, clock, servers, policy)
 
     @one_of_many
     async def resume(
@@ -136,7 +142,7 @@ class Fractal:
             root = self._root_document(run)
             limits = raised(root, self.config.bounds(), flags=self._flags())
             earlier, seconds = active_before(folder, root), float(limits["seconds"])
-            world, clock = self._world(run, folder, self.ladder, earlier, seconds)
+            world, clock, servers = self._world(run, folder, self.ladder, earlier, seconds)
             world.folder = self._folder_of(root)
             world.store.sweep()
             policy = self.config.policy(assume=assumed(root_id(run), assume), yes=yes)
@@ -148,7 +154,7 @@ class Fractal:
             refuse_unknown_price(self.ladder, limits.get("usd"))
             begin_session(world, root)
             self._emit_start(root)
-            return await self._drive(world, folder, clock, policy)
+            return await self._drive(world, folder, clock, servers, policy)
 
     def _folder_of(self, root: Document) -> Path:
         """Where the run's tools act; a run that was copied here from elsewhere goes on in this folder."""
@@ -156,8 +162,7 @@ class Fractal:
         if folder.is_dir():
             return folder
         here = self.workspace.folder
-        message = f"the run's folder {folder} is not on this machine; it goes on in {here}"
-        self._listener(Event("warning", root.meta.run, root.meta.id, data={"message": message}))
+        self._warn(root.meta.run, f"the run's folder {folder} is not on this machine; it goes on in {here}")
         return here
 
     async def replay(self, run: str, model: str | None = None) -> RunResult:
@@ -173,8 +178,16 @@ class Fractal:
         )
         return await again.run(root.text(1, "task"), context=given)
 
-    async def _drive(self, world: World, folder: Path, clock: Clock, policy: Policy) -> RunResult:
+    async def _drive(
+        self, world: World, folder: Path, clock: Clock, servers: Servers, policy: Policy
+    ) -> RunResult:
         world.policy = policy
+        async with servers:
+            result = await self._driven(world, folder, clock)
+        self._listener(Event("run_finished", world.run, result.id, data=told(result)))
+        return result
+
+    async def _driven(self, world: World, folder: Path, clock: Clock) -> RunResult:
         while True:
             engine = Engine(world, folder, clock)
             world.store = FileStore(folder, engine.wake, fsync=self.config.fsync)
@@ -189,28 +202,13 @@ class Fractal:
                 if text.strip():
                     drop(folder, "answer", text=text)
                     continue
-            self._listener(
-                Event(
-                    "run_finished",
-                    world.run,
-                    root.meta.id,
-                    data={
-                        "status": result.status,
-                        "exit": int(result.exit),
-                        "output": result.output,
-                        "reason": result.reason,
-                        "question": result.question,
-                        "spent": dict(result.spent),
-                        "path": str(result.path),
-                    },
-                )
-            )
             return result
 
     def _world(
         self, run: str, folder: Path, ladder: Ladder, earlier: float = 0.0, seconds: float | None = None
-    ) -> tuple[World, Clock]:
+    ) -> tuple[World, Clock, Servers]:
         clock = Clock(earlier)
+        servers = Servers(self.workspace, lambda message: self._warn(run, message))
         bounds = self.config.bounds()
         bounds = bounds if seconds is None else replace(bounds, seconds=seconds)
         world = World(
@@ -218,7 +216,7 @@ class Fractal:
             self.workspace.folder,
             FileStore(folder, fsync=self.config.fsync),
             ReplyLog(folder / "calls.jsonl", fsync=self.config.fsync),
-            self.catalogue(folder / "drafts"),
+            self.catalogue(folder / "drafts", servers.tools),
             ladder,
             Sandbox(self.config.sandbox, self.config.network),
             folder / "artifacts",
@@ -226,6 +224,7 @@ class Fractal:
             self.config.policy(),
             self.workspace.protected,
             Drafts(folder / "drafts", self.systems),
+            runners={"mcp": servers.run},
             listener=self._listener,
             redact=redactor(os.environ),
             seconds=clock.seconds,
@@ -233,7 +232,10 @@ class Fractal:
         )
         left = bounds.seconds - earlier
         world.deadline = (datetime.now(UTC) + timedelta(seconds=max(left, 0))).isoformat(timespec="seconds")
-        return world, clock
+        return world, clock, servers
+
+    def _warn(self, run: str, message: str) -> None:
+        self._listener(Event("warning", run, root_id(run), data={"message": message}))
 
     def _root(self, run: str, task: str, context: Sequence[Note]) -> Document:
         bounds = self.config.bounds()
@@ -374,7 +376,7 @@ class Fractal:
         document = self.document(name)
         run = document.meta.run
         folder = self.workspace.runs / run
-        world, _ = self._world(run, folder, self.ladder)
+        world, _, _ = self._world(run, folder, self.ladder)
         world.folder = self._folder_of(document)
         return next_prompt(Held(world, document), step)
 
