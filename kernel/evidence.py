@@ -27,6 +27,7 @@ __all__ = [
     "check_criterion",
     "cut",
     "describe",
+    "reason",
     "search",
 ]
 
@@ -47,6 +48,8 @@ QUICK = 4_000
 _REPEATS = re.compile(r"[*+{]")
 _PLAIN = re.compile(r"[^\\.^$*+?{}\[\]|()]+")
 _NAMED = 5
+_MARK = re.compile(r"\[(?:exit \d+|stopped after [^\]]*)\]")
+"""What ends the result of a command that failed."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,16 @@ async def check_criterion(
     if "judge" in criterion:
         return Verdict(None, "yours to judge")
     return Verdict(False, f"none of run, file, step, same, judge: {describe(criterion)}")
+
+
+def reason(result: str) -> str:
+    """The line of a failed step's result that says most: a command's last words, else the first line."""
+    lines = [line.strip() for line in result.splitlines() if line.strip()]
+    marks = [line for line in lines[1:] if _MARK.fullmatch(line)]
+    words = [line for line in lines if line not in marks]
+    if not words:
+        return " ".join(lines)
+    return " ".join([words[-1], *marks]) if marks else words[0]
 
 
 def describe(criterion: Mapping[str, Any]) -> str:

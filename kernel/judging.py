@@ -13,6 +13,7 @@ from kernel.derived import derive
 from kernel.document import Note, Step
 from kernel.ends import clarify, climb, finish, what_was_done
 from kernel.errors import DocumentError, OperationFailed, ReplyError
+from kernel.evidence import reason
 from kernel.operate import adopted, operate
 from kernel.permits import ungranted
 from kernel.phases import Typed, Verdict
@@ -59,7 +60,7 @@ async def _write_evidence(held: Held) -> None:
     findings, changed, diffs = await checking.gather(held)
     lines = [finding.line() for finding in findings]
     lines += [
-        f"- step {step.n} {step.state}: {(step.result or '').partition(chr(10))[0][:200]}"
+        f"- step {step.n} {step.state}: {reason(step.result or '')[:200]}"
         for step in held.attempted()
         if step.state != "done"
     ]

@@ -16,7 +16,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel.errors import OperationFailed
-from kernel.evidence import Change, Entry, Snapshot, Verdict, changes, check_criterion, describe, search
+from kernel.evidence import (
+    Change,
+    Entry,
+    Snapshot,
+    Verdict,
+    changes,
+    check_criterion,
+    describe,
+    reason,
+    search,
+)
 from kernel.operations import OperationContext
 from kernel.sandbox import Sandbox
 
@@ -378,3 +388,20 @@ def test_a_long_criterion_is_described_within_two_hundred_characters() -> None:
     line = describe({"run": "x" * 5_000})
     assert len(line) <= 200
     assert line.startswith("run xxx")
+
+
+@pytest.mark.parametrize(
+    ("result", "says"),
+    [
+        ("a.txt: there is no such file\nuse list", "a.txt: there is no such file"),
+        (
+            "Traceback (most recent call last):\n  File \"x.py\"\nKeyError: 'date'\n[exit 1]",
+            "KeyError: 'date' [exit 1]",
+        ),
+        ("1 passed\n1 failed\n\n[stopped after 5 s]\n[exit 143]", "1 failed [stopped after 5 s] [exit 143]"),
+        ("[exit 1]", "[exit 1]"),
+        ("", ""),
+    ],
+)
+def test_the_reason_of_a_failed_step_is_a_line_that_tells_something(result: str, says: str) -> None:
+    assert reason(result) == says
