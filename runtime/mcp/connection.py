@@ -52,9 +52,9 @@ class Connection:
         if lists:  # what a server offers may be new since the list was kept
             self._changed.set()
         self._keeper = asyncio.create_task(self._keep())
-        self._redact = redactor(
-            {**entry.env, **{f"{key}_TOKEN": each for key, each in entry.headers.items()}}
-        )
+        # what a header holds is a secret, with the word before it or without
+        secrets = {f"{key}_token": each.rpartition(" ")[2] for key, each in entry.headers.items()}
+        self._redact = redactor({**entry.env, **secrets})
 
     @property
     def broken(self) -> bool:
@@ -151,19 +151,24 @@ class Connection:
 
     async def _tend(self, client: Client) -> None:
         """Until the end: ask for the tools whenever they may have changed."""
-        ends = (self._closing, self._session.gone)
-        while not any(each.is_set() for each in ends):
-            waits = [asyncio.create_task(each.wait()) for each in (self._changed, *ends)]
-            try:
-                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for each in waits:
-                    each.cancel()
-            if self._changed.is_set() and not any(each.is_set() for each in ends):
-                self._changed.clear()
-                with suppress(Exception):  # its next call tells what is wrong
-                    async with asyncio.timeout(LIST_SECONDS):
-                        await self._list(client)
+        ends = [asyncio.create_task(each.wait()) for each in (self._closing, self._session.gone)]
+        asking: asyncio.Task[None] | None = None
+        try:
+            while not any(each.done() for each in ends):
+                asking = asyncio.create_task(self._ask_anew(client))
+                await asyncio.wait([*ends, asking], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waits = [*ends, *([asking] if asking else [])]
+            for each in waits:
+                each.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
+
+    async def _ask_anew(self, client: Client) -> None:
+        await self._changed.wait()
+        self._changed.clear()
+        with suppress(Exception):  # its next call tells what is wrong
+            async with asyncio.timeout(LIST_SECONDS):
+                await self._list(client)
 
     async def _heed(self, client: Client) -> None:
         """Newer servers tell of changes only to those who listen."""

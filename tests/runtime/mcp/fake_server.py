@@ -43,6 +43,7 @@ PLAIN = [
     tool("flood", "Answer with very much.", {"type": "object", "properties": {"mb": {"type": "integer"}}}),
     tool("endless", "Print without ever ending the line."),
     tool("noise", "Print what is no message, then answer."),
+    tool("order", "Say what the environment says."),
     tool("child", "Start a process that would stay."),
 ]
 
@@ -77,10 +78,13 @@ class Server:
 
     def call(self, name: str, args: dict) -> dict | None:
         self.calls += 1
+        note(f"call {name}")
         if name == "echo":
             return text(args["text"])
         if name == "where":
             return text({"cwd": str(Path.cwd()), "env": dict(os.environ), "pid": os.getpid()})
+        if name == "order":
+            return text(os.environ["ORDER"])
         if name == "count":
             return text(str(self.calls))
         if name == "refuse":
@@ -206,11 +210,19 @@ def many(number: int) -> list[dict]:
     return found + [tool(name, line, TEXT) for name, line in filler(number - len(found))]
 
 
+def note(line: str) -> None:
+    """For whoever looks from outside what this process does."""
+    if pids := os.environ.get("PIDS"):
+        with Path(pids).open("a") as log:
+            log.write(f"{line}\n")
+
+
 def main() -> None:
     kind = sys.argv[1] if len(sys.argv) > 1 else "plain"
     if starts := os.environ.get("STARTS"):
         with Path(starts).open("a") as log:
             log.write(f"{kind}\n")
+    note(f"{os.getpid()}")
     if kind == "exits":
         sys.stderr.write("Error: cannot find module 'left-pad'\n")
         raise SystemExit(1)

@@ -208,7 +208,7 @@ def test_what_a_server_writes_to_standard_error_is_kept_for_a_person(place, capf
             "it ended with exit code 1; its last words: \"Error: cannot find module 'left-pad'\"",
         ),
         (fake("babble"), "it printed more than 1 MB that is no message"),
-        (fake("malformed"), "answered what tools it has in a form that is none: tools.14.inputSchema"),
+        (fake("malformed"), "answered what tools it has in a form that is none: tools.15.inputSchema"),
         (
             {"command": "no-such-program"},
             "there is no program no-such-program; install it, or mend command in",
