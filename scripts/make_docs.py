@@ -111,6 +111,20 @@ def operations() -> str:
     )
 
 
+def tools() -> str:
+    """The shipped tools: what each does, its effects."""
+    from kernel.catalogue import Catalogue
+
+    guided = [each for each in Catalogue([ROOT / "system"]).tools.values() if each.guided]
+    return table(
+        ("tool", "does", "effects"),
+        (
+            (f"`{each.name}`", each.description, ", ".join(each.effects) or "none")
+            for each in sorted(guided, key=lambda each: each.name)
+        ),
+    )
+
+
 # ---- the command line ----
 
 
@@ -223,6 +237,7 @@ PLACES: Mapping[str, Callable[[], str]] = {
     "rung": rung,
     "events": events,
     "operations": operations,
+    "tools": tools,
     "commands": commands,
     "document": document,
 }
