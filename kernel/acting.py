@@ -59,6 +59,7 @@ async def _command(context: OperationContext, tool: Tool, args: Mapping[str, Any
         env={"PYTHONDONTWRITEBYTECODE": "1"},
         protected=(*context.protected, folder),
         seen=(folder, *context.places),
+        private=context.private,
         read_only="write" not in tool.effects,
         network="network" in tool.effects and context.network,
     )

@@ -179,8 +179,10 @@ async def _after(held: Held, criterion: dict[str, Any], first: Snapshot | None) 
 
 
 def _context(held: Held) -> OperationContext:
+    world = held.world
+    settings = world.policy.settings
     return OperationContext(
-        held.world.folder, held.world.sandbox, held.world.policy.settings, 60.0, held.world.protected
+        world.folder, world.sandbox, settings, 60.0, world.protected, private=world.private
     )
 
 

@@ -84,6 +84,12 @@ class Workspace:
         )
         return tuple(path.resolve() for path in paths)
 
+    @property
+    def private(self) -> tuple[Path, ...]:
+        """What operations and commands do not even read: runs, replies, messages, what is remembered."""
+        kept = ("runs", "archive", "mailbox", "mcp", "memory")
+        return tuple((self.state / name).resolve() for name in kept)
+
     def make(self) -> None:
         """Create what is missing; `state/` is readable by its owner only."""
         try:

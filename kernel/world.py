@@ -64,6 +64,7 @@ class World:
     bounds: Bounds = field(default_factory=Bounds)
     policy: Policy = field(default_factory=Policy)
     protected: tuple[Path, ...] = ()
+    private: tuple[Path, ...] = ()
     drafts: Drafts | None = None  # what this run writes below system/
     guard: Guard = unguarded
     runners: Mapping[str, Runner] = field(default_factory=dict[str, Runner])  # by the scheme of `run:`
@@ -91,6 +92,7 @@ class World:
             self.policy.network,
             self.catalogue.places(),
             self.drafts,
+            self.private,
         )
 
 

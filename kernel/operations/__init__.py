@@ -49,6 +49,7 @@ class OperationContext:
     network: bool = False  # whether commands in the sandbox may use the network
     places: tuple[Path, ...] = ()  # folders elsewhere that may be read: those of skills
     drafts: Drafts | None = None  # where changes of the system go
+    private: tuple[Path, ...] = ()  # absolute paths that no operation and no command may read
     kept: Mapping[str, Any] = field(default_factory=dict[str, Any])  # what a state machine's calls have kept
 
     def readable(self, path: str) -> Path:
@@ -61,7 +62,10 @@ class OperationContext:
             return self.drafts.readable(name)
         if any(place in target.parents for place in self.places):
             return target
-        return self._inside(path)
+        target = self._inside(path)
+        if any(place == target or place in target.parents for place in self.private):
+            raise OperationFailed(f"{path}: this is the record of runs; operations may not read it")
+        return target
 
     def writable(self, path: str) -> Path:
         """Like `readable`, and refuses protected paths, through links too; of the system it is a draft."""

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from kernel.enclosure import PROTECTED, enclosed
 from kernel.errors import ConfigurationError, OperationFailed
-from kernel.sandbox import Ran, Sandbox, neutralise, redact
+from kernel.sandbox import Limits, Ran, Sandbox, neutralise, redact
 from kernel.screening import cut
 
 BOXED = Sandbox("auto")
@@ -230,8 +230,8 @@ async def test_a_flood_of_output_is_stopped(sandbox: Sandbox, folder: Path) -> N
 @both
 async def test_memory_and_file_size_are_limited(sandbox: Sandbox, folder: Path) -> None:
     eat = [sys.executable, "-c", "x = bytearray(300_000_000)"]
-    assert (await sandbox.run(eat, folder=folder, memory_mb=4_096)).exit == 0
-    ran = await sandbox.run(eat, folder=folder, memory_mb=128)
+    assert (await sandbox.run(eat, folder=folder)).exit == 0
+    ran = await Sandbox(sandbox.mode, limits=Limits(process_mb=128)).run(eat, folder=folder)
     assert ran.exit == 1
     assert "MemoryError" in ran.output
     grow = [sys.executable, "-c", "import os; os.truncate(os.open('big', 66, 0o600), 1 << 31)"]
