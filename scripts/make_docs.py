@@ -112,15 +112,15 @@ def operations() -> str:
 
 
 def tools() -> str:
-    """The shipped tools: what each does, its effects."""
+    """The folders of `system/tools/`: what each does, its effects."""
     from kernel.catalogue import Catalogue
 
-    guided = [each for each in Catalogue([ROOT / "system"]).tools.values() if each.guided]
+    shipped = [each for each in Catalogue([ROOT / "system"]).tools.values() if not each.operation]
     return table(
         ("tool", "does", "effects"),
         (
             (f"`{each.name}`", each.description, ", ".join(each.effects) or "none")
-            for each in sorted(guided, key=lambda each: each.name)
+            for each in sorted(shipped, key=lambda each: each.name)
         ),
     )
 
