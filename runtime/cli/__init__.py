@@ -33,6 +33,9 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "cancel": ("person:cancel", "Cancel a run that is at work or waits."),
         "undo": ("person:undo", "Put back the files that a run, or one step of it, replaced."),
     },
+    "Services": {
+        "mcp": ("mcp:mcp", "Serve runs, documents and tools to MCP clients."),
+    },
     "System": {
         "tools": ("tools:tools", "List, show and check the tools and operations."),
         "init": ("setup:init", "Make a workspace: system/, state/ and fractal.yaml."),

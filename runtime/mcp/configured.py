@@ -108,6 +108,8 @@ def _entry(name: str, raw: Any, path: Path, folder: Path, environ: Mapping[str, 
         return None
     if not re.search(r"[A-Za-z0-9]", name) or not name.isprintable() or len(name) > 64:
         raise ValueError(": a name has letters or digits, and at most 64 characters")
+    if _ourselves(given):
+        return None
     reader = _Reader(given, environ)
     written = json.dumps([str(path), given], sort_keys=True, ensure_ascii=False)
     digest = hashlib.sha256(written.encode("utf-8", "surrogatepass")).hexdigest()[:16]
@@ -131,6 +133,14 @@ def _entry(name: str, raw: Any, path: Path, folder: Path, environ: Mapping[str, 
         raise ValueError(f".url: {given['url'][:80]!r} is no address that begins with http:// or https://")
     shown = str(given["url"]).partition("?")[0][:120]
     return Entry(name, path, transport, digest, shown, url=url, headers=reader.pairs("headers"))
+
+
+def _ourselves(given: Mapping[str, Any]) -> bool:
+    """Whether the entry is this workspace, as other clients have it registered: it is no tool of its own."""
+    args = given.get("args")
+    words = [str(each) for each in cast(list[Any], args)] if isinstance(args, list) else []
+    elsewhere = {"-C", "--folder"} & set(words) or given.get("cwd")
+    return Path(str(given.get("command", ""))).name == "fractal" and "mcp" in words and not elsewhere
 
 
 class _Reader:
