@@ -13,6 +13,7 @@ from runtime.cli.words import elide, line, safe, table
 if TYPE_CHECKING:
     from kernel.catalogue import Catalogue
     from kernel.tools import Tool
+    from runtime.fractal import Fractal
 
 
 @click.group()
@@ -24,7 +25,9 @@ def tools() -> None:
 @json_option("Print a list of objects.")
 def ls(as_json: bool) -> None:
     """List what there is: signature, effects, origin, description."""
-    catalogue = opened().catalogue()
+    fractal = opened()
+    troubles = _ask_servers(fractal)
+    catalogue = fractal.catalogue()
     found = sorted(catalogue.tools.values(), key=lambda tool: (tool.operation, tool.name))
     if as_json:
         put(json.dumps([_about(tool) for tool in found], indent=2))
@@ -38,8 +41,24 @@ def ls(as_json: bool) -> None:
         click.echo(click.style(lines[0], dim=True))
         for text in lines[1:]:
             click.echo(text)
-    for fault in catalogue.faults:
+    for fault in (*catalogue.faults, *troubles):
         tell(f"left out: {fault}", "yellow")
+
+
+def _ask_servers(fractal: Fractal) -> list[str]:
+    """Have MCP servers asked for their tools, where they are not known; what is wrong with any, in words."""
+    import asyncio
+
+    from runtime.mcp.servers import Servers
+
+    troubles: list[str] = []
+
+    async def ask() -> None:
+        async with Servers(fractal.workspace, troubles.append):
+            pass
+
+    asyncio.run(ask())
+    return troubles
 
 
 def _about(tool: Tool) -> dict[str, Any]:
@@ -70,6 +89,9 @@ def show(name: str) -> None:
         raise UsageError(f"left out: {broken[0]}" if broken else catalogue.unknown(name))
     tool = catalogue.tools[name]
     tell(f"{tool.path}")
+    if tool.origin == "mcp":  # its file is no tool's alone, and may hold secrets
+        put(json.dumps(_about(tool), indent=2, ensure_ascii=False))
+        return
     put(tool.path.read_text("utf-8", errors="replace"))
 
 

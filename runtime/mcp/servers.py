@@ -57,6 +57,7 @@ class Seen:
     tools: int = 0
     version: str = ""
     error: str = ""
+    mend: str = ""
 
 
 class Servers:
@@ -87,6 +88,12 @@ class Servers:
         known = (self._known(entry) for entry in self._configured.entries.values())
         failed = [each.error for each in known if each and each.error]
         return (*self._configured.troubles, *failed, *self._left_out)
+
+    @property
+    def wrong(self) -> tuple[str, ...]:
+        """What is wrong with the files that name servers, in words."""
+        self._reload()
+        return self._configured.troubles
 
     async def discover(self) -> None:
         """Ask those servers for their tools of which none are known, side by side; warn of what is wrong."""
@@ -191,7 +198,12 @@ class Servers:
             found = await connection.tools()
         except FractalError as error:
             self._write(entry, Known(time.time(), error=str(error)))
-            return Seen(entry.name, entry.transport, error=str(error))
+            mend = (
+                f"try it by hand: {entry.shown}"
+                if entry.command
+                else f"mend url or headers in {entry.source}"
+            )
+            return Seen(entry.name, entry.transport, error=str(error), mend=mend)
         return Seen(entry.name, entry.transport, len(found), connection.version)
 
     # ---- what is known ----
