@@ -53,7 +53,7 @@ class Ran:
 class Sandbox:
     """Where commands run. `auto` is bubblewrap and fails closed; `off` must be asked for.
 
-    `network` allows every command the network; without it a call of `run` may still allow its own.
+    `network` allows commands the network, where a call of `run` says nothing else of its own.
     """
 
     def __init__(self, mode: str = "auto", network: bool = False, limits: Limits | None = None) -> None:
@@ -82,7 +82,7 @@ class Sandbox:
         seen: Sequence[Path] = (),
         private: Sequence[Path] = (),
         read_only: bool = False,
-        network: bool = False,
+        network: bool | None = None,
         output_chars: int = 1_000_000,
     ) -> Ran:
         """Run a program (a list) or a line of bash (a string) in `folder`, for `timeout` seconds at most.
@@ -112,7 +112,7 @@ class Sandbox:
                         protected,
                         seen,
                         read_only=read_only,
-                        network=network or self.network,
+                        network=self.network if network is None else network,
                         environ=os.environ,
                         private=private,
                         scratch_mb=self.limits.scratch_mb if _sizes(bwrap) else 0,

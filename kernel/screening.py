@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 _CONTROLS = {
     **{code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\t\n\r"},
@@ -61,6 +62,16 @@ def redact(text: str, environ: Mapping[str, str]) -> str:
     (keys of providers, tokens, private keys, a password in an address).
     """
     return redactor(environ)(text)
+
+
+def redacted(value: Any, redact: Callable[[str], str]) -> Any:
+    """A JSON value with each text in it redacted."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, dict):
+        pairs = cast(dict[str, Any], value).items()
+        return {redact(key): redacted(each, redact) for key, each in pairs}
+    return [redacted(each, redact) for each in cast(list[Any], value)] if isinstance(value, list) else value
 
 
 def redactor(environ: Mapping[str, str]) -> Callable[[str], str]:

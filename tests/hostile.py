@@ -1,0 +1,112 @@
+"""A workspace with a tool that does its worst, and one run that calls it, in the real sandbox."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playing import ACCEPT, Played, plan
+
+from kernel.document import Step
+from kernel.responder import Ask
+from kernel.sandbox import Sandbox
+
+WHY = Sandbox("auto").available()
+boxed = pytest.mark.skipif(WHY is not None, reason=f"no sandbox here: {WHY}")
+
+PATTERN = """---
+description: does its worst
+args:
+  how: {{type: string}}
+required: [how]
+effects: [{effects}]
+timeout: {timeout}
+run: "command: ./{program}"
+sample:
+  task: be harmless
+  args: {{how: sample}}
+  shows: harmless
+---
+# Hostile
+"""
+PYTHON = """\
+import json, os, socket, subprocess, sys, time
+from pathlib import Path
+told = {}
+def attempt(name, act):
+    try:
+        told[name] = repr(act())[:300]
+    except BaseException as error:
+        told[name] = f"refused: {type(error).__name__}: {error}"
+if json.load(sys.stdin)["how"] == "sample":
+    print("harmless")
+    raise SystemExit
+"""
+BASH = "[[ $(cat) == *sample* ]] && echo harmless && exit\n"
+
+
+class Hostile:
+    """The workspace `work`, whose tool `hostile` is written anew for each attack."""
+
+    def __init__(self, work: Path, play: Callable[..., Played]) -> None:
+        self.work, self._play = work, play
+        (work / "state").mkdir(parents=True)
+        (work / "system").mkdir()
+        (work / "system" / "pattern.md").write_text("# A pattern\n\nIn a few words.\n")
+        (work / "fractal.yaml").write_text("{}\n")
+
+    @property
+    def tool(self) -> Path:
+        """The folder of the tool."""
+        return self.work / "system" / "tools" / "hostile"
+
+    def arm(
+        self,
+        program: str,
+        *,
+        shell: bool = False,
+        effects: Sequence[str] = ("read", "write"),
+        timeout: float = 30,
+    ) -> None:
+        """Write the tool: a body of Python (with `attempt` and `told`), or of bash."""
+        self.tool.mkdir(parents=True, exist_ok=True)
+        name = "tool.sh" if shell else "tool.py"
+        meta = PATTERN.format(effects=", ".join(effects), timeout=timeout, program=name)
+        (self.tool / "pattern.md").write_text(meta)
+        (self.tool / name).write_text((BASH if shell else PYTHON) + textwrap.dedent(program))
+
+    def run(
+        self, *steps: Mapping[str, Any], seen: Callable[[Ask], Any] | None = None, **settings: Any
+    ) -> Played:
+        """One run that calls the tool, or takes the steps that are given."""
+        called = steps or ({"tool": "hostile", "args": {"how": "attack"}},)
+
+        def answers(ask: Ask) -> Any:
+            if seen:
+                seen(ask)
+            return ACCEPT if ask.phase == "check" else plan(*called)
+
+        return self._play(answers, settings={"sandbox": "auto", **settings})
+
+    def strike(
+        self, program: str, *, shell: bool = False, settings: Mapping[str, Any] | None = None, **how: Any
+    ) -> Step:
+        """Arm, run, and return the step as its document tells it."""
+        self.arm(program, shell=shell, **how)
+        played = self.run(**(settings or {}))
+        assert played.result.status in ("complete", "escalated"), played.result
+        return played.root.steps[1]
+
+    def attempts(self, program: str, **how: Any) -> dict[str, str]:
+        """What became of each `attempt` of a body of Python."""
+        return self.told(self.strike(textwrap.dedent(program) + "\nprint(json.dumps(told))", **how))
+
+    @staticmethod
+    def told(step: Step) -> dict[str, str]:
+        """What a step's program told of its attempts; the sandbox may add a line."""
+        assert step.state == "done", step
+        return json.JSONDecoder().raw_decode(step.result or "")[0]
