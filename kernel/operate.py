@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,8 @@ from kernel.errors import FractalError
 from kernel.events import now
 from kernel.evidence import cut
 from kernel.operations import OperationContext, Result, Touch, file_hash
-from kernel.states import moved, standing
+from kernel.screening import redacted
+from kernel.states import moved, standing, told
 from kernel.store import Save
 from kernel.text import fingerprint, to_json
 from kernel.tools import Tool
@@ -67,6 +69,17 @@ def context_of(held: Held, tool: Tool) -> OperationContext:
     return replace(context, kept=standing(tool.states, tool.name, held.doc.steps.values()).kept)
 
 
+def with_state(held: Held, step: Step, kept: Mapping[str, Any] | None = None) -> Step:
+    """A step that counts as done without a call in this session: the machine of its tool moves on."""
+    tool = held.world.catalogue.tools.get(step.tool)
+    if tool is None or tool.states is None:
+        return step
+    others = [each for each in held.doc.steps.values() if each.n != step.n]
+    now_ = standing(tool.states, tool.name, others)
+    then = moved(tool.states, now_, str((step.args or {}).get(tool.states.by)), kept)
+    return replace(step, evidence={**step.evidence, "state": then.evidence})
+
+
 async def operate(held: Held, step: Step, tool: Tool) -> Step:
     """DO and CHECK: act, take what came of it, write the operation's document; returns the ended step."""
     began = now()
@@ -94,9 +107,8 @@ def _ended(held: Held, step: Step, tool: Tool, result: Result) -> Step:
     if tool.states and result.ok:
         now_ = standing(tool.states, tool.name, held.doc.steps.values())
         then = moved(tool.states, now_, str((step.args or {}).get(tool.states.by)), result.keep)
-        evidence["state"] = {"at": then.at, "calls": then.calls, "kept": dict(then.kept)}
-        possible = ", ".join(tool.states.allowed(then.at)) or "nothing"
-        text = f"{text}\n[state {then.at}; possible now: {possible}]"
+        evidence["state"] = redacted(then.evidence, held.world.redact)
+        text = f"{text}\n[{told(tool.states, then)}]"
     loop_id = operation_id(held, step.n, tool.name)
     limit = held.world.bounds.result_chars
     if len(text) > limit:
@@ -188,7 +200,8 @@ def recovered(held: Held, step: Step) -> Step | str:
         return step
     if seen == "done" or assume == "done":
         how = "its files are as it leaves them" if seen else "as the person said"
-        return replace(step, state="done", result=f"done before the interruption: {how}", origin="kernel")
+        done = replace(step, state="done", result=f"done before the interruption: {how}", origin="kernel")
+        return with_state(held, done)
     how = how_to_say(held, step)
     return f"step {step.n} ({tool.name}) was interrupted and may have happened. Look, then {how}"
 

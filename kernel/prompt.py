@@ -14,6 +14,7 @@ from kernel.catalogue import Catalogue
 from kernel.document import Document, Fold, Note, Step
 from kernel.evidence import cut
 from kernel.phases import schema, sketch
+from kernel.states import standing, told
 from kernel.text import to_json
 from kernel.tools import preamble, section
 
@@ -148,6 +149,7 @@ def work(
     if phase in ("plan", "fused"):
         if document.meta.base:
             pieces.append(Piece("", f"Your steps are numbered from {document.meta.base + 1}.", fixed=True))
+        pieces += _machines(document, catalogue)
         if not may_split:
             pieces.append(Piece("", "The limit of depth is reached: no subtasks.", fixed=True))
     if phase in ("do", "check"):
@@ -196,6 +198,17 @@ def _context(note: Note) -> Piece:
     title = f"Context from {note.source}" if note.source else "Context"
     tame = "\n" not in note.text and not note.origin.startswith("tool")
     return Piece(title, note.text if tame else _fence(note.text), note.source)
+
+
+def _machines(document: Document, catalogue: Catalogue) -> list[Piece]:
+    """Where the state machines stand that earlier attempts have used: the next one goes on from there."""
+    used = (catalogue.tools.get(name) for name in dict.fromkeys(s.tool for s in document.steps.values()))
+    standings = [
+        (tool.name, tool.states, standing(tool.states, tool.name, document.steps.values()))
+        for tool in used
+        if tool and tool.states
+    ]
+    return [Piece("", f"{name} is in the {told(each, now)}.", fixed=True) for name, each, now in standings]
 
 
 def _data(note: Note) -> str:

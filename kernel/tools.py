@@ -78,6 +78,9 @@ class Tool:
         if self.guided:
             return f"{self.name}(what): {' '.join(self.description.split())[:DESCRIBED]}"
         names = [name if name in self.required else f"{name}?" for name in self.args]
+        if self.states:  # without its actions nobody could plan with it
+            actions = "|".join(self.states.actions)
+            names = [f"{self.states.by}={actions}" if name == self.states.by else name for name in names]
         if len(names) > NAMED:
             names = [*self.required[:NAMED], "…"]
         return f"{self.name}({', '.join(names)})"
