@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import inspect
 import itertools
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
@@ -134,6 +135,13 @@ def make(runs: Runs) -> MCPServer:
     reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
     acts = ToolAnnotations(read_only_hint=False, destructive_hint=True)
 
+    def tool(annotations: ToolAnnotations) -> Callable[[Any], Any]:
+        def add(function: Any) -> Any:
+            about = inspect.cleandoc(function.__doc__ or "")
+            return server.tool(description=about, annotations=annotations)(function)
+
+        return add
+
     async def settled(run: str, wait: float, ctx: Any) -> State:
         """Wait, with a note of progress for each thing that happens, and say how the run stands."""
         told: asyncio.Queue[str] = asyncio.Queue()
@@ -153,7 +161,7 @@ def make(runs: Runs) -> MCPServer:
             passing.cancel()
             await asyncio.gather(passing, return_exceptions=True)
 
-    @server.tool(annotations=acts)
+    @tool(acts)
     async def run(
         task: str, ctx: Context, wait: float = WAIT, model: str | None = None, after: str | None = None
     ) -> State:
@@ -164,50 +172,50 @@ def make(runs: Runs) -> MCPServer:
         with _plainly():
             return await settled(await runs.start(task, model=model, after=after), wait, ctx)
 
-    @server.tool(annotations=reads)
+    @tool(reads)
     async def status(run: str, ctx: Context, wait: float = 0) -> State:
         """How a run stands; with `wait`, after so many seconds or as soon as it stops."""
         with _plainly():
             return await settled(runs.reading.find(run), wait, ctx)
 
-    @server.tool(annotations=acts)
+    @tool(acts)
     async def answer(run: str, text: str, ctx: Context, wait: float = WAIT) -> State:
         """Answer the question that a run waits for; it goes on."""
         with _plainly():
             return await settled(await runs.tell(run, "answer", text=_said(text)), wait, ctx)
 
-    @server.tool(annotations=acts)
+    @tool(acts)
     async def approve(run: str, ctx: Context, wait: float = WAIT) -> State:
         """Approve the plan or the step that a run waits for; ask a person before you do."""
         with _plainly():
             return await settled(await runs.tell(run, "approve"), wait, ctx)
 
-    @server.tool(annotations=acts)
+    @tool(acts)
     async def reject(run: str, ctx: Context, why: str = "", wait: float = WAIT) -> State:
         """Reject what a run waits for: with a reason it plans anew, without one a rejected plan ends it."""
         with _plainly():
             return await settled(await runs.tell(run, "reject", why=why), wait, ctx)
 
-    @server.tool(annotations=acts)
+    @tool(acts)
     async def cancel(run: str, ctx: Context) -> State:
         """Cancel a run that is at work or waits."""
         with _plainly():
             return await settled(await runs.tell(run, "cancel"), 10, ctx)
 
-    @server.tool(annotations=acts)
+    @tool(acts)
     async def resume(run: str, ctx: Context, wait: float = WAIT) -> State:
         """Go on with a run that was interrupted, or whose documents a person has edited."""
         with _plainly():
             return await settled(await runs.resume(run), wait, ctx)
 
-    @server.tool(annotations=reads)
+    @tool(reads)
     def read_document(name: str) -> Page:
         """A document, by its id or path; by a run's id the one at its root."""
         with _plainly():
             path = runs.reading.path(name)
             return Page(id=path.stem, path=str(path), markdown=path.read_text("utf-8", errors="replace"))
 
-    @server.tool(annotations=reads)
+    @tool(reads)
     def list_runs(limit: int = 20) -> RunList:
         """The newest runs."""
         with _plainly():
@@ -215,7 +223,7 @@ def make(runs: Runs) -> MCPServer:
             names = ("run", "status", "task", "created", "updated")
             return RunList(runs=[Listed(**{name: getattr(each, name) for name in names}) for each in found])
 
-    @server.tool(annotations=reads)
+    @tool(reads)
     async def list_tools(words: str = "") -> ToolList:
         """The tools and operations of the catalogue; with `words`, those in whose line all of them stand."""
         with _plainly():
@@ -224,7 +232,7 @@ def make(runs: Runs) -> MCPServer:
             fits = [tool for tool in found if all(word in tool.line.lower() for word in wanted)]
             return ToolList(tools=[_entry(tool) for tool in fits])
 
-    @server.tool(annotations=acts)
+    @tool(acts)
     async def call_tool(
         tool: str, ctx: Context, args: dict[str, Any] | None = None, wait: float = WAIT
     ) -> State:
