@@ -259,3 +259,15 @@ def test_no_command_may_name_one_either(place):
     place.write({})
     asyncio.run(Sandbox().run("echo changed > .mcp.json; rm -f .mcp.json", folder=place.folder, timeout=20))
     assert (place.folder / ".mcp.json").read_text() == '{"mcpServers": {}}'
+
+
+@pytest.mark.slow
+def test_a_server_that_never_says_anything_is_given_up(place):
+    place.write({"mute": fake("silent"), "good": fake()})
+    began = time.monotonic()
+    assert "good-echo" in place.lists()
+    assert time.monotonic() - began < 40
+    assert [each for each in place.warnings if "did not answer the greeting within 30 s" in each]
+    began = time.monotonic()
+    place.lists()
+    assert time.monotonic() - began < 5, "it is not asked again at once"
