@@ -109,6 +109,26 @@ def move(path: Path, target: Path) -> None:
     settle(path.parent)
 
 
+def remove(path: Path) -> None:
+    """Remove a file, durably; one that is not there is left so."""
+    path.unlink(missing_ok=True)
+    if path.parent.is_dir():
+        settle(path.parent)
+
+
+def allow(path: Path, executable: bool) -> None:
+    """Make a file one that can be started by whoever may read it, or by nobody; durably."""
+    mode = stat.S_IMODE(path.stat().st_mode)
+    wanted = mode | (mode & 0o444) >> 2 if executable else mode & ~0o111
+    if wanted != mode:
+        os.chmod(path, wanted)  # noqa: PTH101
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
 def cut(path: Path, size: int) -> tuple[int, int, int]:
     """Cut a file to its first `size` bytes, durably; returns its new `signature`."""
     handle = os.open(path, os.O_WRONLY)

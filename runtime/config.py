@@ -136,6 +136,15 @@ class Config(BaseModel):
     shipped: bool = Field(
         True, description="whether the shipped instructions stand behind the workspace's own `system/`"
     )
+    admit: Literal["auto", "ask"] = Field(
+        "auto", description="whether what a run has built and tested is active at once, or a proposal"
+    )
+    quarantine_after: int = Field(
+        3, ge=1, description="failures in a row after which a tool that was built here is quarantined"
+    )
+    build: Literal["ask", "auto", "never"] = Field(
+        "ask", description="whether a need that no tool covers leads to a proposal, to a tool, or to nothing"
+    )
     skills: tuple[str, ...] = Field((), description="folders of Agent Skills beside `system/tools`")
     operations: dict[str, dict[str, Any]] = Field(
         default_factory=dict,

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from kernel.catalogue import Catalogue, Source
-from kernel.document import ENDED, Document, Meta, Note, Section
+from kernel.document import ENDED, Document
 from kernel.drafts import Drafts
 from kernel.engine import Clock, Engine
 from kernel.errors import DocumentError, FractalError, UsageError
 from kernel.events import Event, Listener, now, silent
-from kernel.evidence import cut
 from kernel.loop import next_prompt
 from kernel.markdown import parse
 from kernel.prompt import Prompt
@@ -29,14 +28,13 @@ from kernel.workspace import Workspace, drop, is_locked, root_id, run_lock
 from kernel.world import Held, Policy, World
 from runtime import config as settings_of
 from runtime.archive import put_away, undo
+from runtime.building.workshop import Workshop
 from runtime.crowd import one_of_many
 from runtime.ladder import build, refuse_unknown_price
 from runtime.mcp.servers import Servers
 from runtime.results import RunResult, RunSummary, result_of, told
 from runtime.resuming import active_before, assumed, begin_session, go_back, raised
-
-CONTEXT_CHARS = 12_000
-"""Of a context file or of piped data, what stands in §1; the whole is kept in artifacts/."""
+from runtime.starting import first_document, prior, shelved
 
 Asker = Callable[[str], Awaitable[str]]
 
@@ -64,7 +62,8 @@ class Fractal:
     ) -> None:
         self.workspace = Workspace.find(Path(folder), shipped_system())
         self.config, self.sources = settings_of.load(self.workspace.root, settings or {})
-        self._ladder = ladder
+        self.workshop = Workshop(self.workspace, self.config, on_event)
+        self._given = self._ladder = ladder
         self._listener = on_event
         self._person = person
 
@@ -74,6 +73,11 @@ class Fractal:
         if self._ladder is None:
             self._ladder = build(self.config, self.systems, self.workspace.state)
         return self._ladder
+
+    @property
+    def modelled(self) -> bool:
+        """Whether a model is on the ladder, beside code and a person."""
+        return any(rung.tier in ("worker", "oversight") for rung in self.ladder)
 
     @property
     def systems(self) -> tuple[Path, ...]:
@@ -100,20 +104,25 @@ class Fractal:
         after: str | None = None,
         plan_only: bool = False,
         yes: bool = False,
+        tool: str = "",
     ) -> RunResult:
-        """Start a run. `context` holds pairs of source and text; `after` an earlier run to follow up."""
+        """Start a run. `context` holds pairs of source and text; `after` an earlier run to follow up.
+
+        With `tool`, a guided one, its text guides the loop at the top.
+        """
         if not task.strip():
             raise UsageError('the task is empty; say what is to be done: fractal run "…"')
-        earlier = self._prior(after) if after else []
+        earlier = prior(self._root_document(self.find(after))) if after else []
         ladder = self.ladder  # a wrong setting is told before anything is written
         refuse_unknown_price(ladder, self.config.usd)
         run = self.workspace.new_run()
         with self.workspace.claimed(run) as folder, run_lock(folder):
             world, clock, servers = self._world(run, folder, ladder)
-            pieces = [
-                Note("context", text, "tool:file", source) for source, text in self._shelved(world, context)
-            ]
-            document = self._root(run, task, [*earlier, *pieces])
+            if tool and not world.catalogue.guided(tool):
+                known = tool in world.catalogue.tools
+                raise UsageError(f"{tool} guides no loop" if known else world.catalogue.unknown(tool))
+            pieces = [*earlier, *shelved(world.store, context)]
+            document = first_document(run, task, pieces, self.workspace.folder, self.config.bounds(), tool)
             if plan_only:
                 document = document.having(extra={"plan_only": True})
             world.store.commit([Save(document)])
@@ -178,10 +187,19 @@ class Fractal:
         )
         return await again.run(root.text(1, "task"), context=given)
 
+    async def play(self, folder: Path, task: str, tool: str = "") -> RunResult:
+        """Do a task in a folder that is a workspace of its own, as here, with nobody to ask."""
+        values = {name: getattr(self.config, name) for name, at in self.sources.items() if at != "default"}
+        skills = [str((self.workspace.root / name).expanduser()) for name in self.config.skills]
+        there = Fractal(folder, settings=values | {"skills": skills, "build": "never", "fsync": False})
+        there._ladder = self._given or build(self.config, there.systems, self.workspace.state)
+        return await there.run(task, tool=tool)
+
     async def _drive(
         self, world: World, folder: Path, clock: Clock, servers: Servers, policy: Policy
     ) -> RunResult:
         world.policy = policy
+        self.workshop.begin(world)
         async with servers:
             result = await self._driven(world, folder, clock)
         self._listener(Event("run_finished", world.run, result.id, data=told(result)))
@@ -237,31 +255,6 @@ class Fractal:
 
     def _warn(self, run: str, message: str) -> None:
         self._listener(Event("warning", run, root_id(run), data={"message": message}))
-
-    def _root(self, run: str, task: str, context: Sequence[Note]) -> Document:
-        bounds = self.config.bounds()
-        budget: dict[str, Any] = {"calls": bounds.calls, "tokens": bounds.tokens}
-        if bounds.usd is not None:
-            budget["usd"] = bounds.usd
-        budget |= {"seconds": bounds.seconds, "context": bounds.context(0), "max_depth": bounds.max_depth}
-        meta = Meta(
-            root_id(run), run, created=now(), updated=now(), folder=str(self.workspace.folder), budget=budget
-        )
-        return Document(meta, {1: Section(notes=(Note("task", task, "person"), *context))})
-
-    def _shelved(self, world: World, context: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-        given: list[tuple[str, str]] = []
-        for number, (source, text) in enumerate(context, 1):
-            if len(text) > CONTEXT_CHARS:
-                whole = world.store.shelve(f"context-{number}.txt", text)
-                text = cut(text, CONTEXT_CHARS, whole)
-            given.append((source, text))
-        return given
-
-    def _prior(self, after: str) -> list[Note]:
-        root = self._root_document(self.find(after))
-        said = f"Task: {root.text(1, 'task')}\nOutput: {root.text(5, 'result') or root.meta.status}"
-        return [Note("context", said, "kernel", f"run {root.meta.run}")]
 
     def _emit_start(self, root: Document) -> None:
         data = {

@@ -37,7 +37,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "mcp": ("mcp:mcp", "Serve runs, documents and tools to MCP clients."),
     },
     "System": {
-        "tools": ("tools:tools", "List, show and check the tools and operations."),
+        "tools": ("tools:tools", "List, show, check, make, test and retire tools."),
         "init": ("setup:init", "Make a workspace: system/, state/ and fractal.yaml."),
         "doctor": ("doctor:doctor", "Say what works here, and what to do about what does not."),
         "config": ("setup:config", "Show the settings in effect, and where each comes from."),

@@ -1,4 +1,4 @@
-"""`fractal tools ls`, `show` and `check`: the catalogue as it is read from system/."""
+"""`fractal tools`: the catalogue as it is read from system/; what changes it is in `testing`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runtime.cli.session import json_option, opened, put, tell
+from runtime.cli.testing import add, new, retire, test
 from runtime.cli.words import elide, line, safe, table
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from kernel.catalogue import Catalogue
     from kernel.tools import Tool
     from runtime.fractal import Fractal
@@ -18,23 +21,36 @@ if TYPE_CHECKING:
 
 @click.group()
 def tools() -> None:
-    """List, show and check the tools and operations that plans can use."""
+    """List, show, check, make, test and retire the tools and operations that plans can use."""
+
+
+for _command in (new, add, test, retire):
+    tools.add_command(_command)
 
 
 @tools.command("ls")
+@click.option("--all", "everything", is_flag=True, help="Also drafts, and what is quarantined or retired.")
 @json_option("Print a list of objects.")
-def ls(as_json: bool) -> None:
+def ls(everything: bool, as_json: bool) -> None:
     """List what there is: signature, effects, origin, description."""
     fractal = opened()
     troubles = _ask_servers(fractal)
     catalogue = fractal.catalogue()
-    found = sorted(catalogue.tools.values(), key=lambda tool: (tool.operation, tool.name))
+    chosen = [*catalogue.tools.values(), *(catalogue.idle.values() if everything else ())]
+    found = sorted(chosen, key=lambda tool: (tool.operation, tool.name))
+    births = _births(fractal)
     if as_json:
-        put(json.dumps([_about(tool) for tool in found], indent=2))
+        put(json.dumps([_about(tool) | {"birth": births.get(tool.path)} for tool in found], indent=2))
     else:
-        head = ["TOOL", "EFFECTS", "DESCRIPTION"]
+        head = ["TOOL", "EFFECTS", *(["STATUS"] if everything else []), "ORIGIN", "DESCRIPTION"]
         rows = [
-            [safe(tool.signature), ",".join(tool.effects) or "none", elide(tool.description, 70)]
+            [
+                safe(tool.signature),
+                ",".join(tool.effects) or "none",
+                *([safe(tool.status)] if everything else []),
+                safe(_origin(tool, births.get(tool.path))),
+                elide(tool.description, 60),
+            ]
             for tool in found
         ]
         lines = table([head, *rows])
@@ -59,6 +75,23 @@ def _ask_servers(fractal: Fractal) -> list[str]:
 
     asyncio.run(ask())
     return troubles
+
+
+def _births(fractal: Fractal) -> dict[Path, dict[str, Any]]:
+    """By whom the tools of the workspace's own system were made, from its journal."""
+    births: dict[Path, dict[str, Any]] = {}
+    system = fractal.workspace.root / "system"
+    for entry in fractal.workshop.journal.entries():
+        if entry.kind in ("admitted", "adopted", "added"):
+            told = {name: getattr(entry, name) for name in ("id", "time", "author", "run", "step", "model")}
+            for change in entry.files:
+                if not change.before:
+                    births[system / change.path] = told
+    return births
+
+
+def _origin(tool: Tool, birth: dict[str, Any] | None) -> str:
+    return f"{tool.origin}, {birth['author']}" if birth else tool.origin
 
 
 def _about(tool: Tool) -> dict[str, Any]:
