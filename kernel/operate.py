@@ -191,6 +191,8 @@ def recovered(held: Held, step: Step) -> Step | str:
     if ended := adopted(held, step):
         return ended
     sweep_after(held, step)
+    if tool.scheme == "python" and (settle := getattr(tool.function, "settle", None)):
+        settle(context_of(held, tool), **(step.args or {}))
     seen = looked_at(held, step)
     if seen == "half":
         put_back(held, step)

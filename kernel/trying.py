@@ -16,6 +16,7 @@ from kernel.drafts import Drafts
 from kernel.errors import DocumentError, FractalError, OperationFailed
 from kernel.evidence import search
 from kernel.operations import OperationContext, Result
+from kernel.states import Standing, moved, refusal
 from kernel.text import to_json
 from kernel.tools import Tool
 from kernel.world import Held
@@ -108,13 +109,20 @@ async def try_sample(
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(str(text), "utf-8")
         there = replace(context, folder=folder, protected=(), drafts=None)
-        result = Result("")
+        result, now = Result(""), Standing("")
+        if tool.states:
+            now = Standing(tool.states.start)
         for call in calls:
             if problem := tool.problem(call):
                 return False, f"sample: {problem}"
-            result = await _call(tool, replace(there, kept=result.keep or there.kept), call, runners)
+            action = str(call.get(tool.states.by)) if tool.states else ""
+            if tool.states and (why := refusal(tool.states, now, action)):
+                return False, f"sample: {why}; before: names the calls that lead there"
+            result = await _call(tool, replace(there, kept=now.kept), call, runners)
             if not result.ok:
                 return False, f"its sample failed: {_short(result.text)}"
+            if tool.states:
+                now = moved(tool.states, now, action, result.keep)
         leaves = cast(list[str], sample.get("leaves") or [])
         missing = [path for path in leaves if not (folder / path).is_file()]
     if missing:

@@ -112,15 +112,19 @@ Prepare = Callable[..., tuple[Touch, ...]]
 Act = TypeVar("Act", bound=Callable[..., Any])
 
 
-def operation(prepare: Prepare | None = None) -> Callable[[Act], Act]:
+def operation(
+    prepare: Prepare | None = None, settle: Callable[..., None] | None = None
+) -> Callable[[Act], Act]:
     """Mark a function as an operation; `prepare(ctx, **arguments)` names the files it is about to change.
 
     The kernel keeps those files (for `fractal undo`) and records their hashes before the effect begins, so
-    that a resumed run can look whether the step happened instead of asking.
+    that a resumed run can look whether the step happened instead of asking. `settle(ctx, **arguments)` is
+    called before that look: what a crash left half-done is put in order as only the operation can.
     """
 
     def mark(act: Act) -> Act:
         act.prepare = prepare  # type: ignore[attr-defined]
+        act.settle = settle  # type: ignore[attr-defined]
         return act
 
     return mark
