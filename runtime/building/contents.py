@@ -65,6 +65,11 @@ def mark_of(path: Path) -> str:
         return ""
 
 
+def bare(mark: str) -> str:
+    """The content alone of a mark, whether it can be started or not."""
+    return mark.removesuffix(STARTABLE)
+
+
 def look(folder: Path, known: Mapping[str, Seen]) -> dict[str, Seen]:
     """Every file below the folder; only those that changed since they were `known` are read."""
     now = time.time_ns()
@@ -133,4 +138,4 @@ class Blobs:
         return File(raw, mark.endswith(STARTABLE))
 
     def _path(self, mark: str) -> Path:
-        return self.folder / mark.removesuffix(STARTABLE)
+        return self.folder / bare(mark)

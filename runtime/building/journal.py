@@ -22,7 +22,7 @@ from kernel.drafts import unit_of
 from kernel.errors import RunLocked
 from kernel.events import now
 from kernel.workspace import Workspace
-from runtime.building.contents import KEPT_BYTES, Blobs, File, Seen, look, mark_of, read
+from runtime.building.contents import KEPT_BYTES, STARTABLE, Blobs, File, Seen, bare, look, mark_of, read
 
 PATIENCE = 20.0
 """Seconds that another process is waited for: a change of the system takes milliseconds."""
@@ -203,6 +203,9 @@ class Journal:
 
             disk.sweep(path.parent, path.name)
             with suppress(disk.Changed), disk.of_the_state(path):
+                if bare(mark_of(path)) == bare(change.after) != "":  # written, and not yet made startable
+                    disk.allow(path, change.after.endswith(STARTABLE))
+                    continue
                 refuse()
                 self._put(path, self.blobs.file(change.after), refuse)
 
@@ -228,6 +231,8 @@ class Journal:
 
     def _known(self) -> _Known:
         """What was seen last; from the journal where that was lost. A torn last line is cut off."""
+        disk.sweep(self.folder)
+        disk.sweep(self.blobs.folder)
         size = _whole(self.path)
         known = self._stored()
         if known and known.size == size:
@@ -242,8 +247,6 @@ class Journal:
             if entry.id > known.upto:  # its process died before it had made the change, or was done with it
                 self._apply(entry)
                 self._made(known, entry)
-        disk.sweep(self.folder)
-        disk.sweep(self.blobs.folder)
         known.upto, known.size = last, size
         return known
 

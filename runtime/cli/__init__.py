@@ -38,6 +38,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     },
     "System": {
         "tools": ("tools:tools", "List, show, check, make, test and retire tools."),
+        "system": ("system:system", "Show, take back and adopt changes of system/."),
         "init": ("setup:init", "Make a workspace: system/, state/ and fractal.yaml."),
         "doctor": ("doctor:doctor", "Say what works here, and what to do about what does not."),
         "config": ("setup:config", "Show the settings in effect, and where each comes from."),

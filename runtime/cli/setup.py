@@ -24,6 +24,7 @@ def init(directory: str | None) -> None:
     system/ is a copy of the shipped instructions to change at will; what is there already is kept.
     """
     from kernel.workspace import Workspace
+    from runtime.building.journal import Journal
     from runtime.fractal import shipped_system
 
     place = Path(directory or folder())
@@ -40,6 +41,7 @@ def init(directory: str | None) -> None:
     _ignore(place / ".gitignore")
     workspace = Workspace.find(place, shipped)
     workspace.make()
+    Journal(workspace).notice()  # how the system is found: what changes from now on is told
     tell(f"{workspace.root} is a workspace: {copied} files of instructions, settings in {settings.name}")
     if (place / ".fractal" / "state" / "runs").is_dir():
         tell(
