@@ -20,6 +20,8 @@ from kernel.tools import preamble, section
 
 RECORDED = ("evidence", "changes", "diff", "look")
 """The notes of §4 that the kernel wrote before CHECK is asked."""
+THEN = ("steps then", "passed then", "files then")
+"""The notes of an earlier attempt that tell what tools and files said."""
 INDEX_TOKENS = 150
 """What PLAN's index of tools may weigh. Source: kernel.md, "Prompt"."""
 DO_RESULT_CHARS = 2400
@@ -164,7 +166,7 @@ def work(
     if phase == "check":
         pieces += [Piece("Learned before", _learned(fold).text, path) for fold in document.section(2).folds]
         evidence = [note for note in document.section(4).notes if note.key in RECORDED]
-        pieces += [Piece(f"{note.key.capitalize()} (runtime)", _data(note), path) for note in evidence]
+        pieces += [Piece(f"{note.key.capitalize()} (runtime)", _fence(note.text), path) for note in evidence]
     return [piece for piece in pieces if piece.text]
 
 
@@ -196,8 +198,7 @@ def _contexts(document: Document, phase: str) -> list[Piece]:
 
 def _context(note: Note) -> Piece:
     title = f"Context from {note.source}" if note.source else "Context"
-    tame = "\n" not in note.text and not note.origin.startswith("tool")
-    return Piece(title, note.text if tame else _fence(note.text), note.source)
+    return Piece(title, _fence(note.text), note.source)
 
 
 def _machines(document: Document, catalogue: Catalogue) -> list[Piece]:
@@ -211,12 +212,11 @@ def _machines(document: Document, catalogue: Catalogue) -> list[Piece]:
     return [Piece("", f"{name} is in the {told(each, now)}.", fixed=True) for name, each, now in standings]
 
 
-def _data(note: Note) -> str:
-    return _fence(note.text) if note.origin.startswith("tool") else note.text
-
-
 def _learned(fold: Fold) -> Piece:
-    lines = [f"{note.key}: {note.text}" for note in fold.notes]
+    lines = [
+        f"{note.key}:\n{_fence(note.text)}" if note.key in THEN else f"{note.key}: {note.text}"
+        for note in fold.notes
+    ]
     return Piece(f"Attempt {fold.attempt} ({fold.decision})", "\n".join(lines))
 
 
@@ -253,7 +253,8 @@ def _log(document: Document, limit: int, now: int) -> str:
         if n == now:
             lines.append(f"- NOW {n}. {planned.tool}: {planned.what}")
             continue
-        lines.append(f"- {n}. {_call(step)}" + (f" → {step.state}" if n in before else ""))
+        called = step if planned.args is None else planned  # not what results have put into it
+        lines.append(f"- {n}. {_call(called)}" + (f" → {step.state}" if n in before else ""))
         near = not now or n in document.planned[now].needs
         if step.result and (near or len(step.result) <= SHORT_CHARS):
             lines.append(_fence(cut(step.result, limit, step.evidence.get("whole", step.link))))

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, cast
+
+from kernel.text import BIDI, TAGS
 
 _CONTROLS = {
     **{code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\t\n\r"},
     0x7F: "\u2421",
     **{code: f"\\x{code:02x}" for code in range(0x80, 0xA0)},
 }
+_UNSEEN = re.compile(f"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff{BIDI}{TAGS}]")
 _LONE_RETURN = re.compile(r"\r(?!\n)")
 
 LEAST = 8
@@ -53,6 +57,17 @@ def neutralise(text: str) -> str:
     """
     shown = text if text.isprintable() else text.translate(_CONTROLS)
     return _LONE_RETURN.sub("\u240d", shown) if "\r" in shown else shown
+
+
+def shown_name(name: str) -> str:
+    """A file's name that stays on its line, shows what it holds, and is text, whatever the disk has."""
+    name = os.fsencode(name).decode("utf-8", "backslashreplace")
+    return _UNSEEN.sub(_seen, name)
+
+
+def _seen(hit: re.Match[str]) -> str:
+    code = ord(hit[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def redact(text: str, environ: Mapping[str, str]) -> str:

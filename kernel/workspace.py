@@ -82,6 +82,8 @@ class Workspace:
             if self.root.name == ".fractal"
             else [self.root / name for name in ("state", "system", "fractal.yaml")]
         )
+        if self.root != self.folder:  # or it would be taken for a workspace itself
+            paths.append(self.folder / "system" / "pattern.md")
         return tuple(path.resolve() for path in paths)
 
     @property

@@ -25,6 +25,8 @@ def play(tmp_path: Path) -> Callable[..., Played]:
 
 
 @pytest.fixture
-def hostile(tmp_path: Path, play: Callable[..., Played]) -> Hostile:
+def hostile(tmp_path: Path, play: Callable[..., Played]) -> Iterator[Hostile]:
     """A workspace whose tool does its worst; see tests/hostile.py."""
-    return Hostile(tmp_path / "work", play)
+    made = Hostile(tmp_path / "work", play)
+    yield made
+    made.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -58,6 +59,13 @@ class Hostile:
         (work / "system").mkdir()
         (work / "system" / "pattern.md").write_text("# A pattern\n\nIn a few words.\n")
         (work / "fractal.yaml").write_text("{}\n")
+
+    def clear(self) -> None:
+        """Remove what Python could not: a folder thousands of levels deep, or one without permissions."""
+        subprocess.run(["rm", "-rf", str(self.work)], check=False)
+        if self.work.exists():
+            subprocess.run(["chmod", "-R", "u+rwX", str(self.work)], check=False)
+            subprocess.run(["rm", "-rf", str(self.work)], check=True)
 
     @property
     def tool(self) -> Path:
