@@ -9,6 +9,7 @@ import click
 
 from runtime.cli.session import json_option, opened, put, tell
 from runtime.cli.testing import add, new, retire, test
+from runtime.cli.trust import trust
 from runtime.cli.words import elide, line, safe, table
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def tools() -> None:
     """List, show, check, make, test and retire the tools and operations that plans can use."""
 
 
-for _command in (new, add, test, retire):
+for _command in (new, add, test, retire, trust):
     tools.add_command(_command)
 
 

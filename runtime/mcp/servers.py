@@ -26,6 +26,8 @@ from kernel.workspace import Workspace
 from runtime.mcp.configured import Configured, Entry, places, read
 from runtime.mcp.connection import Broken, Connection
 from runtime.mcp.listing import Raw, kept, tools_of
+from runtime.mcp.trust import divided
+from runtime.mcp.trust import place as trust_place
 
 FRESH = 86_400.0
 """Seconds that a list of tools is good for."""
@@ -69,6 +71,7 @@ class Servers:
         self._warned: set[str] = set()
         self._stats: object = None
         self._configured = Configured({})
+        self._untrusted: tuple[Entry, ...] = ()
         self._tools: list[Tool] = []
         self._left_out: tuple[str, ...] = ()
         self._connections: dict[str, Connection] = {}
@@ -88,6 +91,18 @@ class Servers:
         known = (self._known(entry) for entry in self._configured.entries.values())
         failed = [each.error for each in known if each and each.error]
         return (*self._configured.troubles, *failed, *self._left_out)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The servers that may be used."""
+        self._reload()
+        return tuple(self._configured.entries)
+
+    @property
+    def untrusted(self) -> tuple[Entry, ...]:
+        """The servers that a file names and this user has not allowed yet."""
+        self._reload()
+        return self._untrusted
 
     @property
     def wrong(self) -> tuple[str, ...]:
@@ -219,13 +234,14 @@ class Servers:
     def _reload(self) -> None:
         paths = places(self._workspace.folder, self._workspace.root)
         stats = {path: _stat(path) for path in paths}
-        if not any(stats.values()):
+        stats[trust_place()] = _stat(trust_place())
+        if not any(stats[path] for path in paths):
             self._stats, self._configured, self._tools = None, Configured({}), []
             return
         lists = {name: _stat(self._place(each, ".json")) for name, each in self._configured.entries.items()}
         if (stats, lists) == self._stats:
             return
-        self._configured = read(paths, self._workspace.folder)
+        self._configured, self._untrusted = divided(read(paths, self._workspace.folder))
         self._tools = []
         left_out: list[str] = []
         for entry in self._configured.entries.values():

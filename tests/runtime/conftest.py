@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -15,6 +16,8 @@ PACKAGES = (
     "@modelcontextprotocol/server-memory@2026.8.31",
     "@modelcontextprotocol/inspector@2.12.0",
 )
+
+os.environ["FRACTAL_TRUST_MCP"] = "1"  # the files that name servers are the tests' own
 
 
 @pytest.fixture(scope="session")
