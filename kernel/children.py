@@ -44,9 +44,21 @@ def child_document(held: Held, step: Step) -> Document:
         created=now(),
         folder=parent.folder,
         budget=dict(step.share or {}),
+        extra={"skills": skills} if (skills := _skills_below(held, step)) else {},
     )
     task = Note("task", step.what, "kernel", f"{parent.id}.md, step {step.n}")
     return Document(meta, {1: Section(notes=(task, *_context(held, step)))})
+
+
+def skills_of(document: Document) -> list[str]:
+    """The skills that a loop works by: its own, and those of the loops above it."""
+    return [*document.meta.extra.get("skills", ()), document.meta.type]
+
+
+def _skills_below(held: Held, step: Step) -> list[str]:
+    tools = held.world.catalogue.tools
+    known = [*skills_of(held.doc), step.tool]
+    return list(dict.fromkeys(name for name in known if name in tools and tools[name].skill))
 
 
 def _context(held: Held, step: Step) -> list[Note]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from kernel import disk
 from kernel.acting import act
+from kernel.children import skills_of
 from kernel.document import Document, Meta, Note, Section, Step
 from kernel.enclosure import clear
 from kernel.errors import FractalError
@@ -63,7 +64,7 @@ def _keep(held: Held, step: Step, number: int, touch: Touch) -> dict[str, Any]:
 
 def context_of(held: Held, tool: Tool) -> OperationContext:
     """What a call of this loop gets: the world's context, and what its state machine's calls have kept."""
-    context = held.world.context(tool)
+    context = held.world.context(tool, skills_of(held.doc))
     if tool.states is None:
         return context
     return replace(context, kept=standing(tool.states, tool.name, held.doc.steps.values()).kept)

@@ -50,6 +50,7 @@ class Piece:
     text: str
     whole: str = ""
     fixed: bool = False
+    head: float = 1 / 3  # of what is left of a cut text, what its beginning gets
 
     def render(self) -> str:
         """The piece as it stands in the prompt."""
@@ -225,7 +226,12 @@ def _guide(document: Document, catalogue: Catalogue) -> list[Piece]:
     tool = catalogue.tools.get(document.meta.type)
     if not tool or not tool.guided:
         return []
-    return [Piece(f"About {tool.name}", tool.preface, f"tools/{tool.path.parent.name}/{tool.path.name}")]
+    if not tool.skill:
+        return [Piece(f"About {tool.name}", tool.preface, f"tools/{tool.path.parent.name}/{tool.path.name}")]
+    text = Piece(
+        f"Guidance from the skill {tool.name}", _fence(tool.preface), str(tool.path.absolute()), head=0.7
+    )
+    return [Piece("", tool.beside), text]
 
 
 def _check_chars(document: Document) -> int:
@@ -332,4 +338,4 @@ def _shorten(piece: Piece, weight: int, tokens: int) -> Piece:
         return piece
     mark = 25  # tokens that the mark and the heading weigh
     chars = max(int(len(piece.text) * max(tokens - mark, 0) / max(weight, 1)), 0)
-    return replace(piece, text=cut(piece.text, chars, piece.whole or "the document"))
+    return replace(piece, text=cut(piece.text, chars, piece.whole or "the document", head=piece.head))

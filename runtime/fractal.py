@@ -84,14 +84,18 @@ class Fractal:
         """The folders of instructions, the nearest first; a bare workspace has its own alone."""
         return self.workspace.systems if self.config.shipped else self.workspace.systems[:1]
 
+    @property
+    def skills(self) -> list[Path]:
+        """The configured folders of skills; a relative one lies beside the settings."""
+        return [self.workspace.root / Path(name).expanduser() for name in self.config.skills]
+
     def catalogue(self, drafts: Path | None = None, source: Source | None = None) -> Catalogue:
         """The tools and operations that the system has; `drafts`: of a run that is building some.
 
         `source` gives the tools of MCP servers, else what is known of them without asking.
         """
-        skills = [(self.workspace.root / name).expanduser() for name in self.config.skills]
         sources = [source or Servers(self.workspace).tools]
-        return Catalogue(self.systems, drafts=drafts, skills=skills, sources=sources)
+        return Catalogue(self.systems, drafts=drafts, skills=self.skills, sources=sources)
 
     # ---- doing ----
 
@@ -190,7 +194,7 @@ class Fractal:
     async def play(self, folder: Path, task: str, tool: str = "") -> RunResult:
         """Do a task in a folder that is a workspace of its own, as here, with nobody to ask."""
         values = {name: getattr(self.config, name) for name, at in self.sources.items() if at != "default"}
-        skills = [str((self.workspace.root / name).expanduser()) for name in self.config.skills]
+        skills = [str(place) for place in self.skills]
         there = Fractal(folder, settings=values | {"skills": skills, "build": "never", "fsync": False})
         there._ladder = self._given or build(self.config, there.systems, self.workspace.state)
         return await there.run(task, tool=tool)
