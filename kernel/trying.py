@@ -13,7 +13,7 @@ from kernel.acting import Runner, act
 from kernel.children import below
 from kernel.document import Document, Step
 from kernel.drafts import Drafts
-from kernel.errors import DocumentError, FractalError, OperationFailed
+from kernel.errors import ConfigurationError, DocumentError, FractalError, OperationFailed
 from kernel.evidence import search
 from kernel.operations import OperationContext, Result
 from kernel.states import Standing, moved, refusal
@@ -68,6 +68,8 @@ async def _tool_trial(held: Held, unit: str) -> Trial:
             name = fault.path.relative_to(drafts.folder).as_posix()
             return Trial(unit, False, f"{name}:{fault.line}: {fault.message}")
     tools = [tool for tool in catalogue.tools.values() if tool.path == place or place in tool.path.parents]
+    if place.suffix != ".md" and place.is_file():
+        tools = [tool for tool in catalogue.tools.values() if _runs(tool, place)]
     if not tools:
         return Trial(unit, False, f"{unit}: there is no pattern.md in use with this name")
     tool = tools[0]
@@ -78,6 +80,14 @@ async def _tool_trial(held: Held, unit: str) -> Trial:
     context = held.world.context(tool)
     passed, note = await try_sample(tool, context, held.world.runners)
     return Trial(unit, passed, held.world.redact(note))
+
+
+def _runs(tool: Tool, place: Path) -> bool:
+    """Whether that is the program of an operation, beside its markdown."""
+    try:
+        return tool.scheme == "command" and tool.program == place.resolve()
+    except ConfigurationError:
+        return False
 
 
 def sample_missing(tool: Tool) -> str:

@@ -206,6 +206,7 @@ class Fractal:
         self.workshop.begin(world)
         async with servers:
             result = await self._driven(world, folder, clock)
+        self.workshop.end(world, result)
         self._listener(Event("run_finished", world.run, result.id, data=told(result)))
         return result
 

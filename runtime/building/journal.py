@@ -116,7 +116,7 @@ class Journal:
 
         Where there is neither a system of the workspace's own nor a history of one, nothing is made.
         """
-        if not self.system.is_dir() and not self.path.exists():
+        if not self.system.is_dir() and not self.folder.exists():
             return []
         with self.held():
             return self._caught_up(self._known())[1]
@@ -183,6 +183,7 @@ class Journal:
         line = json.dumps(entry.as_dict()).encode() + b"\n"
         with disk.of_the_state(self.path):
             if not self.path.exists():
+                self._save(known)  # by this it is told whether what the first line says was done
                 disk.put(self.path, b"", mode=0o600, fsync=self._fsync)
             known.size = disk.append(self.path, line, fsync=self._fsync)[1]
         known.upto = entry.id

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from kernel.catalogue import Catalogue
+from kernel import disk
+from kernel.drafts import Drafts
+from kernel.errors import DocumentError, FractalError, RunLocked, UsageError
 from kernel.events import Event, Listener, silent
 from kernel.operations import OperationContext
 from kernel.sandbox import Sandbox
+from kernel.store import FileStore
 from kernel.tools import Tool
-from kernel.workspace import Workspace, root_id
+from kernel.workspace import Workspace, root_id, run_lock
 from kernel.world import World
 from runtime.building.journal import MACHINE, PERSON, Entry, Journal
+from runtime.building.proposals import Proposals
+from runtime.building.registering import register
 from runtime.building.standing import Standing
 from runtime.config import Config
+from runtime.results import RunResult
 
 
 class Workshop:
@@ -26,16 +33,83 @@ class Workshop:
         self._listener = listener
         self._run = ""
         self.journal = Journal(workspace, fsync=config.fsync, told=self._tell)
+        self.proposals = Proposals(self.journal)
         self.standing = Standing(self.journal, quarantine_after=config.quarantine_after)
 
-    def begin(self, world: World) -> None:
-        """Before a run does anything: what a person has changed is noticed, and programs must be admitted."""
-        self._run = world.run
+    def open(self, but: str = "") -> None:
+        """Before the system is looked at: what a person has changed is noticed, half done work is ended."""
         self.journal.notice()
-        world.admitted = partial(self.standing.admitted, world)
-        world.listener = self.standing.watching(world, world.listener)
+        if not self._building.is_dir():
+            return
+        for marker in sorted(self._building.iterdir()):
+            folder = self.workspace.runs / marker.name
+            if marker.name == but:
+                continue
+            try:
+                with run_lock(folder):
+                    self._register(folder)
+            except RunLocked:
+                continue  # its own process does it
+            except (UsageError, DocumentError):  # there is no such run any more, or none that can be read
+                disk.remove(marker)
 
-    def context(self, tool: Tool, catalogue: Catalogue) -> OperationContext:
+    def begin(self, world: World) -> None:
+        """Before a run does anything: programs must be admitted from now on, and failures are counted."""
+        self._run = world.run
+        self.open(but=world.run)
+        world.admitted = partial(self.standing.admitted, world)
+        world.listener = self._marking(world, self.standing.watching(world, world.listener))
+
+    def end(self, world: World, result: RunResult) -> None:
+        """After a run: what it has built becomes part of the system; its own result is never in danger."""
+        folder = self.workspace.runs / world.run
+        try:
+            self._register(folder)
+        except (FractalError, OSError) as error:
+            self._warn(world.run, f"what it built is not part of the system yet: {error}")
+
+    @property
+    def _building(self) -> Path:
+        return self.journal.folder / "building"
+
+    def _drafts(self, folder: Path) -> Drafts:
+        systems = self.workspace.systems if self.config.shipped else self.workspace.systems[:1]
+        return Drafts(folder / "drafts", systems)
+
+    def _marking(self, world: World, listener: Listener) -> Listener:
+        """A listener that marks a run as one that builds, before its root can be accepted."""
+        folder, marked = self.workspace.runs / world.run, False
+
+        def hear(event: Event) -> None:
+            nonlocal marked
+            listener(event)
+            if (
+                not marked
+                and event.kind in ("step_finished", "loop_started")
+                and (folder / "drafts").is_dir()
+            ):
+                with suppress(OSError):  # at the run's end its drafts are looked for, mark or not
+                    disk.put(self._building / world.run, b"", mode=0o600, fsync=self.config.fsync)
+                marked = True
+
+        return hear
+
+    def _register(self, folder: Path) -> None:
+        """Register what a run has built, if its root was accepted; one that goes on keeps its mark."""
+        if not (folder / "drafts").is_dir():
+            return
+        root = FileStore(folder).peek(root_id(folder.name))
+        if not root.ended:
+            return
+        ask = self.config.admit == "ask"
+        for text in register(self.journal, self.proposals, self._drafts(folder), folder, ask=ask):
+            self._warn(folder.name, text)
+        disk.remove(self._building / folder.name)
+
+    def _warn(self, run: str, message: str) -> None:
+        self._listener(Event("warning", run, root_id(run), data={"message": message}))
+
+    def context(self, tool: Tool) -> OperationContext:
         """What a tool gets whose sample is run."""
         config = self.config
         return OperationContext(
@@ -46,7 +120,7 @@ class Workshop:
             self.workspace.protected,
             tool.effects,
             config.network,
-            catalogue.places(),
+            private=self.workspace.private,
         )
 
     def _tell(self, entry: Entry) -> None:

@@ -23,7 +23,7 @@ def system() -> None:
 def _opened() -> Fractal:
     """A Fractal whose journal knows what a person has changed."""
     fractal = opened()
-    fractal.workshop.journal.notice()
+    fractal.workshop.open()
     return fractal
 
 

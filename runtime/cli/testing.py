@@ -15,7 +15,6 @@ from runtime.cli.session import command, json_option, opened, put, tell
 from runtime.cli.words import line, money, safe, seconds
 
 if TYPE_CHECKING:
-    from kernel.catalogue import Catalogue
     from kernel.tools import Tool
     from runtime.building.samples import Tested
     from runtime.fractal import Fractal
@@ -35,7 +34,7 @@ def new(name: str, kind: str) -> None:
     from runtime.building import bringing
 
     fractal = opened()
-    fractal.workshop.journal.notice()
+    fractal.workshop.open()
     bringing.new(fractal.workshop.journal, fractal.catalogue(), name, kind)
     put(str(fractal.workspace.root / "system" / "tools" / name / "pattern.md"))
     tell(f"edit it, then: {command('tools', 'test', name)}")
@@ -54,7 +53,7 @@ def add(path: Path, force: bool) -> int:
 
     fractal = opened()
     workshop = fractal.workshop
-    workshop.journal.notice()
+    workshop.open()
     failed = False
     for brought in bringing.found(path):
         try:
@@ -65,7 +64,7 @@ def add(path: Path, force: bool) -> int:
             continue
         tell(f"{'added' if entry else 'there already:'} {brought.unit}")
         if entry and brought.tool.scheme == "command":
-            tested = asyncio.run(_test(fractal, fractal.catalogue(), [_named(fractal, brought.tool.name)]))[0]
+            tested = asyncio.run(_test(fractal, [_named(fractal, brought.tool.name)]))[0]
             _say(tested)
             if tested.passed is False:
                 tool = _named(fractal, brought.tool.name)
@@ -97,7 +96,7 @@ def test(names: tuple[str, ...], everything: bool, model: str | None, as_json: b
     if bool(names) == everything:
         raise click.UsageError("name the tools to test, or give --all")
     fractal = opened(**({"model": model} if model else {}))
-    fractal.workshop.journal.notice()
+    fractal.workshop.open()
     catalogue = fractal.catalogue()
     if everything:
         chosen = [*catalogue.tools.values(), *(t for t in catalogue.idle.values() if t.status != "retired")]
@@ -107,7 +106,7 @@ def test(names: tuple[str, ...], everything: bool, model: str | None, as_json: b
     guided = [tool for tool in chosen if tool.guided and tool.sample]
     if guided and fractal.modelled and not as_json:
         tell(f"{_runs(len(guided))} of at most {_budget(fractal)} each")
-    found = asyncio.run(_test(fractal, catalogue, chosen, quiet=as_json))
+    found = asyncio.run(_test(fractal, chosen, quiet=as_json))
     if as_json:
         put(json.dumps([asdict(each) for each in found], indent=2, ensure_ascii=False))
     bad = [each for each in found if each.passed is False or (each.passed is None and not everything)]
@@ -124,16 +123,14 @@ def _budget(fractal: Fractal) -> str:
     return f"{bounds.calls} calls{usd}"
 
 
-async def _test(
-    fractal: Fractal, catalogue: Catalogue, tools: list[Tool], *, quiet: bool = False
-) -> list[Tested]:
+async def _test(fractal: Fractal, tools: list[Tool], *, quiet: bool = False) -> list[Tested]:
     from runtime.building.samples import test as test_one
 
     workshop = fractal.workshop
     found: list[Tested] = []
     for tool in tools:
         play = fractal.play if tool.guided and fractal.modelled else None
-        context = workshop.context(tool, catalogue)
+        context = workshop.context(tool)
         found.append(await test_one(tool, workshop.workspace, context, workshop.standing, play))
         if not quiet:
             _say(found[-1])
@@ -159,7 +156,7 @@ def retire(names: tuple[str, ...]) -> None:
 
     fractal = opened()
     workshop = fractal.workshop
-    workshop.journal.notice()
+    workshop.open()
     for name in names:
         entry = bringing.retire(workshop.journal, workshop.standing, _named(fractal, name))
         after = f"; back: {command('system', 'rollback', str(entry.id))}" if entry else ""

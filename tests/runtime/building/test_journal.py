@@ -191,6 +191,21 @@ def test_a_death_while_an_edit_is_noticed_loses_nothing(tmp_path: Path, where: s
     assert at > 8
 
 
+@pytest.mark.parametrize("where", ["before", "after"])
+def test_a_death_during_the_very_first_change_too(tmp_path: Path, where: str):
+    for at in range(1, 200):
+        place = Place(tmp_path / f"{where}-{at}")
+        (place.folder / ".fractal" / "state").mkdir(parents=True)
+        code = die(place, at, where, change)
+        journal(place).notice()
+        assert place.files() in ({}, AFTER)
+        assert place.kinds() in ([], [("admitted", "tools/a")])
+        consistent(place)
+        if code == 0:
+            break
+    assert place.files() == AFTER
+
+
 def test_a_death_during_a_rollback_is_finished_by_the_next_start(tmp_path: Path):
     for at in range(1, 200):
         place = Place(tmp_path / str(at))
