@@ -50,6 +50,21 @@ if json.load(sys.stdin)["how"] == "sample":
 BASH = "[[ $(cat) == *sample* ]] && echo harmless && exit\n"
 
 
+def outside(text: str) -> str:
+    """A prompt without what stands between fences."""
+    kept: list[str] = []
+    fence = ""
+    for line in text.split("\n"):
+        if not fence and line.startswith("```"):
+            fence = line
+        elif line == fence:
+            fence = ""
+        elif not fence:
+            kept.append(line)
+    assert not fence
+    return "\n".join(kept)
+
+
 class Hostile:
     """The workspace `work`, whose tool `hostile` is written anew for each attack."""
 
@@ -87,6 +102,10 @@ class Hostile:
         (self.tool / "pattern.md").write_text(meta)
         (self.tool / name).write_text((BASH if shell else PYTHON) + textwrap.dedent(program))
 
+    def play(self, answers: Callable[[Ask], Any], **settings: Any) -> Played:
+        """One run with the model that is given."""
+        return self._play(answers, settings={"sandbox": "auto", **settings})
+
     def run(
         self, *steps: Mapping[str, Any], seen: Callable[[Ask], Any] | None = None, **settings: Any
     ) -> Played:
@@ -98,7 +117,7 @@ class Hostile:
                 seen(ask)
             return ACCEPT if ask.phase == "check" else plan(*called)
 
-        return self._play(answers, settings={"sandbox": "auto", **settings})
+        return self.play(answers, **settings)
 
     def strike(
         self, program: str, *, shell: bool = False, settings: Mapping[str, Any] | None = None, **how: Any

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hostile import Hostile, boxed
+from hostile import Hostile, boxed, outside
 from playing import ACCEPT, plan
 
 from kernel.errors import OperationFailed
@@ -79,21 +79,6 @@ def test_many_files_are_looked_at_in_bounded_time(hostile: Hostile) -> None:
 
 
 # ---- words that names carry -------------------------------------------------------------------------------
-
-
-def outside(text: str) -> str:
-    """A prompt without what stands between fences."""
-    kept: list[str] = []
-    fence = ""
-    for line in text.split("\n"):
-        if not fence and line.startswith("```"):
-            fence = line
-        elif line == fence:
-            fence = ""
-        elif not fence:
-            kept.append(line)
-    assert not fence
-    return "\n".join(kept)
 
 
 def test_a_files_name_is_data_in_every_prompt(hostile: Hostile) -> None:
