@@ -107,7 +107,8 @@ def _folder(fractal: Fractal) -> Check:
     except OSError as error:
         return Check("workspace", BAD, f"{there}: {error.strerror}", "choose another folder with -C")
     made = "" if fractal.workspace.state.exists() else " (will be made by the first run)"
-    return Check("workspace", GOOD, f"{root}{made}")
+    bare = "" if fractal.config.shipped else "; bare: only what lies in its system/"
+    return Check("workspace", GOOD, f"{root}{made}{bare}")
 
 
 def _sandbox(fractal: Fractal) -> Check:

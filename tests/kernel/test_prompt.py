@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +14,7 @@ from playing import ACCEPT, Played, plan
 from kernel.budget import estimate_tokens
 from kernel.catalogue import Catalogue
 from kernel.document import Document, Meta, Note, Section, Step
-from kernel.prompt import Piece, assemble, fit
+from kernel.prompt import DO_RESULT_CHARS, Piece, assemble, base, fit
 from kernel.responder import Ask
 from runtime.bench.tokens import counter
 from runtime.fractal import shipped_system
@@ -23,6 +26,13 @@ needs_tokenizer = pytest.mark.skipif(
 )
 CATALOGUE = Catalogue([shipped_system()])
 GUIDED = ["task", *(tool.name for tool in CATALOGUE.tools.values() if tool.guided)]
+
+
+def bare(folder: Path) -> Catalogue:
+    """What a bare workspace has: the pattern and the three hands."""
+    shutil.copytree(shipped_system() / "kernel", folder / "system" / "kernel")
+    shutil.copyfile(shipped_system() / "pattern.md", folder / "system" / "pattern.md")
+    return Catalogue([folder / "system"])
 
 
 def document(kind: str = "task", level: str = "system") -> Document:
@@ -46,6 +56,27 @@ def test_instructions_stay_within_their_budget(phase: str, kind: str, level: str
     assert parts.get("tools", 0) <= 150
     assert parts["base"] + parts["phase"] + parts["form"] <= 250
     assert count(prompt.system) <= 400
+
+
+@needs_tokenizer
+@pytest.mark.parametrize("phase", ["understand", "plan", "do", "check"])
+def test_the_pattern_alone_instructs_within_the_same_budget(phase: str, tmp_path: Path) -> None:
+    prompt = assemble(document(), phase, bare(tmp_path), count, step=1)
+    parts = dict(prompt.parts)
+    assert 0 < parts["base"] <= 50
+    assert 0 < parts["phase"] <= 100
+    assert 0 < parts["form"] <= 100
+    assert count(prompt.system) <= 400
+
+
+def test_every_prompt_of_a_bare_system_says_where_building_is_explained(tmp_path: Path) -> None:
+    told = base(document(), bare(tmp_path))
+    hit = re.search(r"`\.fractal/system/(\S+)`, lines (\d+)-", told)
+    assert hit
+    lines = (shipped_system() / hit[1]).read_text("utf-8").splitlines()
+    assert lines[int(hit[2]) - 1] == "## BUILD"
+    told = "\n".join(lines[int(hit[2]) - 1 :])
+    assert len(told) <= DO_RESULT_CHARS  # whole where a step is filled in from it
 
 
 def test_a_model_sees_only_the_phase_that_it_fills() -> None:
