@@ -191,11 +191,12 @@ class Fractal:
         )
         return await again.run(root.text(1, "task"), context=given)
 
-    async def play(self, folder: Path, task: str, tool: str = "") -> RunResult:
+    async def play(self, folder: Path, task: str, tool: str = "", usd: float | None = None) -> RunResult:
         """Do a task in a folder that is a workspace of its own, as here, with nobody to ask."""
         values = {name: getattr(self.config, name) for name, at in self.sources.items() if at != "default"}
         skills = [str(place) for place in self.skills]
-        there = Fractal(folder, settings=values | {"skills": skills, "build": "never", "fsync": False})
+        values |= {"skills": skills, "build": "never", "fsync": False}
+        there = Fractal(folder, settings=values | ({} if usd is None else {"usd": usd}))
         there._ladder = self._given or build(self.config, there.systems, self.workspace.state)
         return await there.run(task, tool=tool)
 

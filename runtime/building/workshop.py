@@ -16,9 +16,10 @@ from kernel.store import FileStore
 from kernel.tools import Tool
 from kernel.workspace import Workspace, root_id, run_lock
 from kernel.world import World
+from runtime.building.contents import File
 from runtime.building.journal import MACHINE, PERSON, Entry, Journal
-from runtime.building.proposals import Proposals
-from runtime.building.registering import register
+from runtime.building.proposals import Proposal, Proposals
+from runtime.building.registering import drafted_files, register, salvage
 from runtime.building.standing import Standing
 from runtime.config import Config
 from runtime.results import RunResult
@@ -105,6 +106,22 @@ class Workshop:
         for text in register(self.journal, self.proposals, self._drafts(folder), folder, ask=ask):
             self._warn(folder.name, text)
         disk.remove(self._building / folder.name)
+
+    def salvaged(self, run: str) -> list[Proposal]:
+        """The open proposals of a run, and what it drafted that was never accepted, as proposals."""
+        folder = self.workspace.runs / run
+        with run_lock(folder):
+            return salvage(self.journal, self.proposals, self._drafts(folder), folder)
+
+    def drafted(self) -> list[tuple[str, str, dict[str, File | None]]]:
+        """What runs that did not end well, or have not ended, have drafted: run, unit, files."""
+        known = {(entry.run, entry.unit) for entry in self.journal.entries()}
+        found: list[tuple[str, str, dict[str, File | None]]] = []
+        for run in self.workspace.run_ids():
+            drafts = self._drafts(self.workspace.runs / run)
+            units = [unit for unit in drafts.units() if (run, unit) not in known]
+            found += [(run, unit, drafted_files(drafts, unit)) for unit in units]
+        return found
 
     def _warn(self, run: str, message: str) -> None:
         self._listener(Event("warning", run, root_id(run), data={"message": message}))
