@@ -227,6 +227,17 @@ def many(as_json: bool, runs: str) -> int:
     return int(_bench("many").main(as_json, sizes))
 
 
+@bench.command("tools")
+@json_option("Print the figures as an object.")
+@click.option("--tools", "counts", default="10,100,500", show_default=True, metavar="N,…", help="How many.")
+def tools(as_json: bool, counts: str) -> int:
+    """Choose among many tools: tokens and time of a plan's index, and how often it has the best one."""
+    sizes = [int(each) for each in counts.split(",") if each.isdecimal() and 0 < int(each) <= 500]
+    if len(sizes) != counts.count(",") + 1:
+        raise click.UsageError(f"--tools {counts}: whole numbers from 1 to 500, with commas between them")
+    return int(_bench("tools").main(as_json, sizes))
+
+
 def _bench(name: str) -> Any:
     from importlib import import_module
 
