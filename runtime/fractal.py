@@ -87,7 +87,8 @@ class Fractal:
     @property
     def skills(self) -> list[Path]:
         """The configured folders of skills; a relative one lies beside the settings."""
-        return [self.workspace.root / Path(name).expanduser() for name in self.config.skills]
+        named = (self.workspace.root / Path(name).expanduser() for name in self.config.skills)
+        return [Path(os.path.normpath(place)) for place in named]
 
     def catalogue(self, drafts: Path | None = None, source: Source | None = None) -> Catalogue:
         """The tools and operations that the system has; `drafts`: of a run that is building some.
@@ -129,6 +130,9 @@ class Fractal:
             document = first_document(run, task, pieces, self.workspace.folder, self.config.bounds(), tool)
             if plan_only:
                 document = document.having(extra={"plan_only": True})
+            if self.sources["skills"] == "flag":  # so that it is resumed with them
+                named = [str(place) for place in self.skills]
+                document = document.having(extra={**document.meta.extra, "with_skills": named})
             world.store.commit([Save(document)])
             self._emit_start(document)
             policy = self.config.policy(plan_only=plan_only, yes=yes)
@@ -153,6 +157,8 @@ class Fractal:
         folder = self.workspace.runs / run
         with run_lock(folder):
             root = self._root_document(run)
+            skills = (*self.config.skills, *root.meta.extra.get("with_skills", ()))
+            self.config = self.config.model_copy(update={"skills": tuple(dict.fromkeys(skills))})
             limits = raised(root, self.config.bounds(), flags=self._flags())
             earlier, seconds = active_before(folder, root), float(limits["seconds"])
             world, clock, servers = self._world(run, folder, self.ladder, earlier, seconds)

@@ -46,7 +46,7 @@ def ls(everything: bool, as_json: bool) -> None:
         head = ["TOOL", "EFFECTS", *(["STATUS"] if everything else []), "ORIGIN", "DESCRIPTION"]
         rows = [
             [
-                safe(tool.signature),
+                safe(f"{tool.name}(what)" if tool.guided else tool.signature),
                 ",".join(tool.effects) or "none",
                 *([safe(tool.status)] if everything else []),
                 safe(_origin(tool, births.get(tool.path))),
@@ -138,6 +138,9 @@ def check(names: tuple[str, ...]) -> int:
     catalogue = opened().catalogue()
     if unknown := [name for name in names if name not in catalogue.tools]:
         raise UsageError(catalogue.unknown(unknown[0]))
+    for tool in (catalogue.tools[name] for name in names or sorted(catalogue.tools)):
+        for text in _departures(tool):
+            tell(f"{tool.path}: {text}", "yellow")
     problems = [] if names else [str(fault) for fault in (*catalogue.faults, *_reflex_faults(catalogue))]
     chosen = [catalogue.tools[name] for name in names or sorted(catalogue.tools)]
     problems += [f"{tool.path}: {text}" for tool in chosen if (text := _problem(tool))]
@@ -154,6 +157,13 @@ def _reflex_faults(catalogue: Catalogue) -> list[object]:
     from runtime.responders.reflex import Reflex
 
     return list(Reflex(catalogue.folders).faults)
+
+
+def _departures(tool: Tool) -> tuple[str, ...]:
+    """In what a skill departs from the specification; it is in use all the same."""
+    from kernel.skills import read_skill
+
+    return read_skill(tool.path).departures if tool.skill else ()
 
 
 def _problem(tool: Tool) -> str:
