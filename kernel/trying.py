@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
+from kernel import disk
 from kernel.acting import Runner, act
 from kernel.children import below
 from kernel.document import Document, Step
@@ -100,6 +102,17 @@ def sample_missing(tool: Tool) -> str:
     return ""
 
 
+@contextmanager
+def _place() -> Generator[Path]:
+    """An empty folder, which is gone afterwards, whatever a program leaves in it."""
+    folder = Path(tempfile.mkdtemp(prefix="fractal-sample-"))
+    try:
+        yield folder
+    finally:
+        with suppress(OSError):
+            disk.remove_all(folder)
+
+
 async def try_sample(
     tool: Tool, context: OperationContext, runners: Mapping[str, Runner]
 ) -> tuple[bool, str]:
@@ -110,8 +123,7 @@ async def try_sample(
         *cast(list[dict[str, Any]], sample.get("before") or []),
         args,
     ]  # of a state machine: its way there
-    with tempfile.TemporaryDirectory(prefix="fractal-sample-") as name:
-        folder = Path(name)
+    with _place() as folder:
         for path, text in cast(dict[str, str], sample.get("files") or {}).items():
             target = (folder / path).resolve()
             if folder.resolve() not in target.parents:
