@@ -30,6 +30,7 @@ from runtime import config as settings_of
 from runtime.archive import put_away, undo
 from runtime.building.workshop import Workshop
 from runtime.crowd import one_of_many
+from runtime.growing import growing
 from runtime.ladder import build, refuse_unknown_price
 from runtime.mcp.servers import Servers
 from runtime.results import RunResult, RunSummary, result_of, told
@@ -63,7 +64,7 @@ class Fractal:
         self.workspace = Workspace.find(Path(folder), shipped_system())
         self.config, self.sources = settings_of.load(self.workspace.root, settings or {})
         self.workshop = Workshop(self.workspace, self.config, on_event)
-        self._given = self._ladder = ladder
+        self.given = self._ladder = ladder
         self._listener = on_event
         self._person = person
 
@@ -73,11 +74,6 @@ class Fractal:
         if self._ladder is None:
             self._ladder = build(self.config, self.systems, self.workspace.state)
         return self._ladder
-
-    @property
-    def modelled(self) -> bool:
-        """Whether a model is on the ladder, beside code and a person."""
-        return any(rung.tier in ("worker", "oversight") for rung in self.ladder)
 
     @property
     def systems(self) -> tuple[Path, ...]:
@@ -100,6 +96,7 @@ class Fractal:
 
     # ---- doing ----
 
+    @growing
     @one_of_many
     async def run(
         self,
@@ -138,6 +135,7 @@ class Fractal:
             policy = self.config.policy(plan_only=plan_only, yes=yes)
             return await self._drive(world, folder, clock, servers, policy)
 
+    @growing
     @one_of_many
     async def resume(
         self,
@@ -197,14 +195,11 @@ class Fractal:
         )
         return await again.run(root.text(1, "task"), context=given)
 
-    async def play(self, folder: Path, task: str, tool: str = "", usd: float | None = None) -> RunResult:
-        """Do a task in a folder that is a workspace of its own, as here, with nobody to ask."""
-        values = {name: getattr(self.config, name) for name, at in self.sources.items() if at != "default"}
-        skills = [str(place) for place in self.skills]
-        values |= {"skills": skills, "build": "never", "fsync": False}
-        there = Fractal(folder, settings=values | ({} if usd is None else {"usd": usd}))
-        there._ladder = self._given or build(self.config, there.systems, self.workspace.state)
-        return await there.run(task, tool=tool)
+    def anew(self, **settings: Any) -> Fractal:
+        """Another one for this folder, with these settings beside the flags of this one."""
+        values = {**self._flags(), **settings}
+        more = {"on_event": self._listener, "person": self._person}
+        return Fractal(self.workspace.folder, settings=values, ladder=self.given, **more)
 
     async def _drive(
         self, world: World, folder: Path, clock: Clock, servers: Servers, policy: Policy

@@ -68,7 +68,7 @@ def register(journal: Journal, proposals: Proposals, drafts: Drafts, run: Path, 
 def salvage(journal: Journal, proposals: Proposals, drafts: Drafts, run: Path) -> list[Proposal]:
     """Proposals of what a run has drafted, whatever became of it; none is made twice."""
     store = FileStore(run)
-    documents = _documents(store)
+    documents = documents_of(store)
     units = drafts.units()
     covering = {drafts.folder / unit for unit in units if unit.startswith("operations/")}
     for unit in units:
@@ -112,7 +112,7 @@ def _built(drafts: Drafts, root: Document, store: FileStore) -> list[Built]:
     for line in root.text(4, "evidence").splitlines():
         if (found := Finding.read(line)) and "draft" in found.criterion:
             findings[str(found.criterion["draft"])] = found
-    documents = _documents(store)
+    documents = documents_of(store)
     built: list[Built] = []
     covering = {drafts.folder / unit for unit in findings if unit.startswith("operations/")}
     for unit in findings:
@@ -169,7 +169,8 @@ def _program(path: Path) -> Path | None:
         return None
 
 
-def _documents(store: FileStore) -> list[Document]:
+def documents_of(store: FileStore) -> list[Document]:
+    """The documents of a run that can be read, parents before children."""
     found: list[Document] = []
     for loop_id in store.list():
         try:

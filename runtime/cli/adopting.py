@@ -146,6 +146,7 @@ def _adopt(fractal: Fractal, proposal: Proposal, force: bool, as_json: bool) -> 
 
 def _adoption(fractal: Fractal, proposal: Proposal, quiet: bool) -> Adoption:
     from runtime.building.adopting import Adoption, Purse
+    from runtime.growing import modelled, player
 
     workshop = fractal.workshop
 
@@ -162,8 +163,8 @@ def _adoption(fractal: Fractal, proposal: Proposal, quiet: bool) -> Adoption:
         proposal,
         fractal.catalogue(),
         workshop.context,
-        fractal.play,
-        fractal.modelled,
+        player(fractal),
+        modelled(fractal),
         Purse(fractal.config.usd),
         say,
     )
@@ -171,14 +172,9 @@ def _adoption(fractal: Fractal, proposal: Proposal, quiet: bool) -> Adoption:
 
 def _build(session: Session, fractal: Fractal, proposal: Proposal) -> int:
     """Start the run that builds what a proposal asks for; it is closed once the run is accepted."""
-    tool = "build" if fractal.catalogue().guided("build") else ""
-    result = session.drive(fractal.run(proposal.task, tool=tool))
-    code = session.conclude(fractal, result)
-    if result.status == "complete":
-        fractal.workshop.journal.change(
-            "adopted", proposal.unit, {}, "person", f"built by run {result.run}", proposal=proposal.id
-        )
-    return code
+    from runtime.growing import build
+
+    return session.conclude(fractal, session.drive(build(fractal, proposal)))
 
 
 @click.command()

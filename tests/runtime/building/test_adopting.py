@@ -19,6 +19,7 @@ from kernel.responder import Ask, Ladder
 from runtime.building.adopting import Adoption, Purse, Verdict
 from runtime.building.proposing import propose
 from runtime.fractal import Fractal
+from runtime.growing import player
 from runtime.responders.scripted import Scripted
 
 SAMPLE = {"task": "when was it?", "files": {"bridge.txt": "1931\n"}, "shows": "1931"}
@@ -62,7 +63,7 @@ def adoption(place: Place, name: str, responder: Scripted | None, usd: float | N
     fractal = Fractal(place.folder, settings=settings, ladder=ladder, on_event=place.events.append)
     shop = fractal.workshop
     proposal = shop.proposals.get(name)
-    rest = (fractal.catalogue(), shop.context, fractal.play, responder is not None, Purse(usd))
+    rest = (fractal.catalogue(), shop.context, player(fractal), responder is not None, Purse(usd))
     return Adoption(shop.workspace, shop.journal, shop.proposals, proposal, *rest)
 
 
