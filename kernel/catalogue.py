@@ -76,7 +76,7 @@ class Catalogue:
 
     def _add(self, entry: Tool) -> str:
         """Put a tool among those in use, or the idle ones; says why it is neither."""
-        if entry.name in HANDS and entry.path.parent.name != "kernel":
+        if entry.name in HANDS and (entry.draft or entry.path.parent.name != "kernel"):
             return f"name: {entry.name!r} is one of the kernel's own; give it another name"
         if not (entry.status == "active" or (entry.draft and entry.status == "draft")):
             self.idle.setdefault(entry.name, entry)
