@@ -61,7 +61,11 @@ def system_files(folders: Sequence[Path]) -> Iterator[str]:
                     seen.add(f"{kind}/{name}")
                     yield f"{folder}/{kind}/{name}"
         for name in entries_of(f"{folder}/tools"):
-            if f"tools/{name}" not in seen and (file := _pattern(f"{folder}/tools/{name}")):
+            if (
+                name[0] != "."
+                and f"tools/{name}" not in seen
+                and (file := _pattern(f"{folder}/tools/{name}"))
+            ):
                 seen.add(f"tools/{name}")
                 yield file
 
