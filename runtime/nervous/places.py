@@ -13,7 +13,8 @@ from pathlib import Path
 UNKNOWN = "\ufffc"
 """Stands for what cannot be told before the command runs."""
 SCRATCH = ("/tmp", "/var/tmp", "/dev/shm")
-HARMLESS = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty", "/dev/fd")
+HARMLESS = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty", "/dev/fd", "/dev/zero")
+HARMLESS += ("/dev/urandom", "/dev/random")
 _DEVICE = re.compile(r"/dev/(?:sd|hd|vd|xvd|nvme|mmcblk|disk|loop|mapper|dm-|md|mem|kmem|port|ram)[\w/.-]*")
 _TOP = re.compile(r"/[\w.-]+/?\*?")
 
@@ -26,6 +27,7 @@ class Places:
     home: str = field(default_factory=lambda: os.path.expanduser("~"))
     credentials: Sequence[str] = ()
     critical: Sequence[str] = ()
+    startup: Sequence[str] = ()
     protected: Sequence[str] = ()
 
     def absolute(self, path: str, cwd: str) -> str:
@@ -35,6 +37,8 @@ class Places:
         elif path.startswith("~") and not path.startswith(f"~{UNKNOWN}"):
             path = f"/home/{path[1:]}"
         if not path.startswith(("/", UNKNOWN)):
+            if cwd.startswith("~"):
+                cwd = self.home + cwd[1:]
             path = f"{cwd}/{path}"
         return posixpath.normpath(path) if not path.startswith(UNKNOWN) else path
 
@@ -54,8 +58,12 @@ class Places:
             found.add("credential")
         if self._matches(full, self.critical):
             found.add("critical")
+        if self._matches(full, self.startup):
+            found.add("startup")
         if self._matches(full, self.protected):
             found.add("protected")
+        if full == "/proc/sysrq-trigger":
+            found.add("sysrq")
         return found | self._where(full)
 
     def _where(self, full: str) -> set[str]:
@@ -84,7 +92,14 @@ class Places:
         for pattern in patterns:
             wanted = self.home + pattern[1:] if pattern.startswith("~") else pattern
             if wanted.startswith("/"):
-                if full == wanted.rstrip("/") or fnmatch(full, wanted) or full.startswith(wanted.rstrip("*/") + "/"):
+                if (
+                    full == wanted.rstrip("/")
+                    or fnmatch(full, wanted)
+                    or full.startswith(wanted.rstrip("*/") + "/")
+                ):
+                    return True
+            elif "/" in wanted:
+                if f"/{wanted}/" in f"{full}/":
                     return True
             elif any(fnmatch(part, wanted) for part in full.split("/")):
                 return True

@@ -1,0 +1,128 @@
+"""The danger rules, read from `dangers.md`: data that a person can read, add to, and switch off."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from kernel.danger import Severity
+from kernel.errors import ConfigurationError
+
+KEYS = frozenset(
+    ["call", "any", "all", "none", "argument", "more", "path", "last", "option", "writes", "reads", "finding"]
+    + ["text", "sql", "assigns", "cwd", "address", "expands", "fed", "secret", "hidden"]
+)
+_HEADING = re.compile(r"## ([a-z][a-z0-9-]*) \((danger|serious|off)\)\s*")
+_PATTERNS = ("argument", "text", "sql", "assigns", "address")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule: what matches, and what is told of it."""
+
+    name: str
+    severity: Severity
+    why: str
+    matchers: tuple[Mapping[str, Any], ...]
+
+
+@dataclass
+class Rules:
+    """The rules of some system folders, and what paths they speak of."""
+
+    rules: dict[str, Rule] = field(default_factory=dict[str, Rule])
+    paths: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+
+
+def rules_of(systems: Sequence[Path]) -> Rules:
+    """The rules of these folders; of two with one name the nearer folder's counts, `(off)` removes one.
+
+    Raises `ConfigurationError` with file and line: a rule that cannot be read must not be passed over.
+    """
+    found = Rules()
+    for folder in reversed(systems):
+        path = folder / "dangers.md"
+        if path.is_file():
+            _read(path, found)
+    return found
+
+
+def _read(path: Path, found: Rules) -> None:
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error}") from None
+    for start, heading, body in _sections(lines):
+        where = f"{path}:{start}"
+        if heading.strip() == "## Paths":
+            for name, patterns in _yaml(body, where, start, dict).items():
+                found.paths.setdefault(str(name), []).extend(map(str, patterns or ()))
+            continue
+        hit = _HEADING.fullmatch(heading)
+        if hit is None:
+            raise ConfigurationError(f"{where}: {heading!r} is no `## name (danger|serious|off)`")
+        if hit[2] == "off":
+            found.rules.pop(hit[1], None)
+            continue
+        why = next((line.strip() for line in body if line.strip() and not line.startswith("```")), "")
+        matchers = tuple(_matcher(each, where) for each in _yaml(body, where, start, list))
+        if not why or not matchers:
+            raise ConfigurationError(
+                f"{where}: {hit[1]} needs a sentence that says why, and a list of what matches"
+            )
+        found.rules[hit[1]] = Rule(hit[1], cast(Severity, hit[2]), why.rstrip("."), matchers)
+
+
+def _sections(lines: Sequence[str]) -> list[tuple[int, str, list[str]]]:
+    found: list[tuple[int, str, list[str]]] = []
+    for number, line in enumerate(lines, 1):
+        if line.startswith("## "):
+            found.append((number, line, []))
+        elif found:
+            found[-1][2].append(line)
+    return found
+
+
+def _yaml(body: Sequence[str], where: str, start: int, kind: type) -> Any:
+    import yaml
+
+    fences = [n for n, line in enumerate(body) if line.startswith("```")]
+    if len(fences) < 2:
+        return kind()
+    try:
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where it was built
+        data = yaml.load("\n".join(body[fences[0] + 1 : fences[1]]), loader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = start + fences[0] + 2 + (mark.line if mark else 0)
+        problem = getattr(error, "problem", None) or "cannot be read"
+        raise ConfigurationError(f"{where.rpartition(':')[0]}:{line}: not YAML: {problem}") from None
+    if data is None:
+        return kind()
+    if not isinstance(data, kind):
+        raise ConfigurationError(f"{where}: a {'list' if kind is list else 'mapping'} is needed here")
+    return data
+
+
+def _matcher(data: Any, where: str) -> Mapping[str, Any]:
+    if not isinstance(data, dict) or not data:
+        raise ConfigurationError(f"{where}: {data!r} is no mapping of what matches")
+    matcher = cast(dict[str, Any], data)
+    if unknown := set(matcher) - KEYS:
+        raise ConfigurationError(
+            f"{where}: {', '.join(sorted(unknown))} is none of {', '.join(sorted(KEYS))}"
+        )
+    for key in _PATTERNS:
+        if key in matcher:
+            try:
+                matcher[key] = re.compile(str(matcher[key]))
+            except re.error as error:
+                raise ConfigurationError(f"{where}: {key}: {matcher[key]!r}: {error}") from None
+    for key in ("call", "path", "last", "cwd", "writes", "reads", "finding", "any", "all", "none"):
+        if key in matcher:
+            values: Any = matcher[key]
+            matcher[key] = tuple(str(each) for each in (values if isinstance(values, list) else [values]))  # type: ignore[union-attr]
+    return matcher
