@@ -64,6 +64,7 @@ _HIDING = frozenset(
         "awk",
     ]
 )
+"""Programs whose output cannot be told: what they print may be anything."""
 
 
 def _echo(args: Sequence[str], stdin: Flow) -> Flow:

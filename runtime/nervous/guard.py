@@ -11,8 +11,9 @@ from kernel.danger import Danger
 from kernel.tools import Tool
 from runtime.nervous.matching import Matchers
 from runtime.nervous.places import Places, real
+from runtime.nervous.reading import Access, Call, Reading
 from runtime.nervous.rules import Rule, rules_of
-from runtime.nervous.shell import Access, Call, Reading, read
+from runtime.nervous.unwrapping import read
 
 _COMMANDS = re.compile(r"^(?:command|cmd|script|shell|code|bash|line)s?$", re.I)
 _PATHS = re.compile(

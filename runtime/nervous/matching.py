@@ -8,8 +8,8 @@ from fnmatch import fnmatch
 from typing import Any
 
 from runtime.nervous.places import UNKNOWN, Places
+from runtime.nervous.reading import Call, Reading
 from runtime.nervous.rules import Rule
-from runtime.nervous.shell import Call, Reading
 
 DATABASES = frozenset(
     [
@@ -23,9 +23,19 @@ DATABASES = frozenset(
         "duckdb",
         "cqlsh",
         "clickhouse-client",
+        "clickhouse",
+        "cockroach",
+        "usql",
+        "pgcli",
+        "mycli",
+        "litecli",
+        "bq",
+        "snowsql",
+        "influx",
+        "redis-cli",
     ]
-    + ["clickhouse", "cockroach", "usql", "pgcli", "mycli", "litecli", "bq", "snowsql", "influx", "redis-cli"]
 )
+"""Programs whose words are looked at as SQL."""
 _LITERAL = re.compile(r"'[^']*'")
 _EXECUTES = re.compile(r"\b(?:execute|executescript|executemany|query|raw|exec_driver_sql)\(")
 _SUBCOMMANDS = 3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import posixpath
 import re
 from collections.abc import Sequence
@@ -24,7 +23,7 @@ class Places:
     """The folder that commands run in, and which paths are credentials or critical, as patterns."""
 
     folder: str
-    home: str = field(default_factory=lambda: os.path.expanduser("~"))
+    home: str = field(default_factory=lambda: str(Path.home()))
     credentials: Sequence[str] = ()
     critical: Sequence[str] = ()
     startup: Sequence[str] = ()

@@ -12,9 +12,31 @@ from kernel.danger import Severity
 from kernel.errors import ConfigurationError
 
 KEYS = frozenset(
-    ["call", "any", "all", "none", "argument", "more", "path", "last", "option", "writes", "reads", "finding"]
-    + ["text", "sql", "assigns", "cwd", "address", "expands", "fed", "secret", "hidden"]
+    [
+        "call",
+        "any",
+        "all",
+        "none",
+        "argument",
+        "more",
+        "path",
+        "last",
+        "option",
+        "writes",
+        "reads",
+        "finding",
+        "text",
+        "sql",
+        "assigns",
+        "cwd",
+        "address",
+        "expands",
+        "fed",
+        "secret",
+        "hidden",
+    ]
 )
+"""What a matcher may ask for."""
 _HEADING = re.compile(r"## ([a-z][a-z0-9-]*) \((danger|serious|off)\)\s*")
 _PATTERNS = ("argument", "text", "sql", "assigns", "address")
 
@@ -123,6 +145,7 @@ def _matcher(data: Any, where: str) -> Mapping[str, Any]:
                 raise ConfigurationError(f"{where}: {key}: {matcher[key]!r}: {error}") from None
     for key in ("call", "path", "last", "cwd", "writes", "reads", "finding", "any", "all", "none"):
         if key in matcher:
-            values: Any = matcher[key]
-            matcher[key] = tuple(str(each) for each in (values if isinstance(values, list) else [values]))  # type: ignore[union-attr]
+            values = matcher[key]
+            listed = cast(list[Any], values) if isinstance(values, list) else [values]
+            matcher[key] = tuple(map(str, listed))
     return matcher

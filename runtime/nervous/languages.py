@@ -5,52 +5,82 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from runtime.nervous.decoding import NOTHING
 from runtime.nervous.places import UNKNOWN
-
-if TYPE_CHECKING:
-    from runtime.nervous.shell import Call
-    from runtime.nervous.shell import _Walk as Walk
+from runtime.nervous.reading import Call
+from runtime.nervous.shell import Walk
 
 _SHELLING = re.compile(
-    r"""(?:\b(?:system|popen|exec\w*|shell_exec|passthru|proc_open|spawn\w*|check_output|check_call|Popen|getoutput|run
-        |execSync|spawnSync|qx|os\.execute|io\.popen|Open3\.\w+)\s*\(?\s*|`)(?P<q>["'`]|q[qx]?\{|\[\s*["'])(?P<command>[^"'`}\]]*)""",
+    r"""(?:\b(?:system|popen|exec\w*|shell_exec|passthru|proc_open|spawn\w*|check_output|check_call|Popen
+            |getoutput|run|execSync|spawnSync|qx|os\.execute|io\.popen|Open3\.\w+)\s*\(?\s*|`)
+        (?P<q>["'`]|q[qx]?\{|\[\s*["'])(?P<command>[^"'`}\]]*)""",
     re.VERBOSE,
 )
 _BACKTICK = re.compile(r"`([^`]+)`|%x[({\[]([^)}\]]+)")
 _DELETING = re.compile(
-    r"""\b(?P<what>rmtree|remove_tree|rm_rf|rm_r|unlink(?:Sync)?|rm(?:Sync|dirSync)?|delete|remove|rmdir|removedirs|emptyDir(?:Sync)?|File\.delete)
+    r"""\b(?P<what>rmtree|remove_tree|rm_rf|rm_r|unlink(?:Sync)?|rm(?:Sync|dirSync)?|delete|remove|rmdir
+            |removedirs|emptyDir(?:Sync)?|File\.delete)
         \s*\(?\s*(?:glob\s*\(?\s*)?["'](?P<path>[^"']*)["']""",
     re.VERBOSE,
 )
 _WRITING = re.compile(r"""\bopen\s*\(\s*["'](?P<path>[^"']+)["']\s*,\s*["'](?P<mode>[wax+>][^"']*)["']""")
 _PERL_WRITING = re.compile(r"""\bopen\b[^;]*?["']\s*(?:>>?)\s*["']?\s*,?\s*["']?(?P<path>/[^"']+)""")
 _READING = re.compile(
-    r"""\b(?:open|read|read_text|readFileSync|file_get_contents|File\.read|slurp|Path)\s*\(?\s*["'](?P<path>[~/][^"']*)["']"""
+    r"""\b(?:open|read|read_text|readFileSync|file_get_contents|File\.read|slurp|Path)
+        \s*\(?\s*["'](?P<path>[~/][^"']*)["']""",
+    re.VERBOSE,
 )
 _DECODING = re.compile(
     r"b64decode|base64|unhexlify|fromhex|decode64|atob|marshal\.loads|pack\(|zlib|rot13|Buffer\.from|chr\("
 )
 _RUNNING = re.compile(r"\b(?:exec|eval|compile|Function|system|popen|assert)\b\s*\(?")
+_RUNNING_TEXT = re.compile(r"\b(?:exec|eval|Function|assert|system|popen)\b")
 _SOCKET = re.compile(
-    r"/inet/tcp|\b(?:socket|TCPSocket|IO::Socket|net[\"']?\)?\.(?:connect|Socket|createConnection)|fsockopen)\b"
+    r"""/inet/tcp
+        |\b(?:socket|TCPSocket|IO::Socket|net["']?\)?\.(?:connect|Socket|createConnection)|fsockopen)\b""",
+    re.VERBOSE,
 )
 _TO_SHELL = re.compile(
-    r"dup2|fdopen|system\s*\$|spawn\(|pty\.spawn|/bin/(?:ba)?sh|exec\s*[\"']?/bin|sh -i|subprocess|child_process"
+    r"dup2|fdopen|system\s*\$|spawn\(|pty\.spawn|/bin/(?:ba)?sh|exec\s*[\"']?/bin|sh -i"
+    r"|subprocess|child_process"
 )
 _FETCHING = re.compile(
-    r"urlopen|urllib|requests\.get|httpx|https?[\"']?\)?\.get|fetch\(|LWP|open-uri|URI\.open|file_get_contents\([\"']http"
+    r"""urlopen|urllib|requests\.get|httpx|https?["']?\)?\.get|fetch\(|LWP|open-uri|URI\.open
+        |file_get_contents\(["']http""",
+    re.VERBOSE,
 )
 _ENVIRONMENT = re.compile(
-    r"os\.environ(?!\s*(?:\[|\.get))|process\.env(?!\s*[\[.])|ENV\.(?:to_h|each|inspect)|%ENV(?!\s*\{)|getenv\(\)"
+    r"""os\.environ(?!\s*(?:\[|\.get))|process\.env(?!\s*[\[.])|ENV\.(?:to_h|each|inspect)|%ENV(?!\s*\{)
+        |getenv\(\)""",
+    re.VERBOSE,
 )
 _SENDING = re.compile(r"requests\.post|urlopen\([^)]*data|http\.request|\.post\(|sendall|\.send\(")
+_READS = re.compile(r"\bopen\(|readFile|read_bytes")
+_DELETES = re.compile(r"\b(?:remove|unlink|rmtree|rmdir|rmSync|unlinkSync)\s*\(?\s*[\w.$@\[]")
+_EVERYTHING = re.compile(
+    r"""\*\*|os\.walk|rglob\(["']\*|listdir\(\)|listdir\(["']\.|glob\(["']\*["']|readdirSync\(["']\.""",
+    re.VERBOSE,
+)
+_HOMES = re.compile(
+    r"""(?:expanduser\(\s*["']~(?P<a>[^"']*)
+        |(?:homedir\(\)|process\.env\.HOME|ENV\[?["'{]?HOME["'}]?\]?|\$ENV\{HOME\}|Path\.home\(\))
+         (?:\s*[+,./]\s*["'](?P<b>[^"']*))?
+        |["'](?P<c>~/[^"']+)["'])""",
+    re.VERBOSE,
+)
+_STARTS = re.compile(
+    r"""(?:os|subprocess|pty|commands|sp|s|asyncio)\.
+          (?:system|popen|run|call|check_\w+|Popen|getoutput|getstatusoutput|exec\w+|spawn\w*
+            |create_subprocess_\w+)
+        |(?:system|popen|Popen|check_output|check_call|getoutput)""",
+    re.VERBOSE,
+)
+"""Functions of Python that start a command."""
 
 
 def look_into(code: str, language: str, walk: Walk, call: Call) -> None:
-    """Follow what a program's text does: its shells become calls, what it deletes or writes becomes a call too."""
+    """Follow what a program's text does: what it starts, deletes or writes becomes a call too."""
     if language == "sed":
         _sed(code, walk, call)
         return
@@ -61,12 +91,10 @@ def look_into(code: str, language: str, walk: Walk, call: Call) -> None:
     runs = bool(_RUNNING.search(code)) and language != "awk"
     if runs and _FETCHING.search(around):
         walk.reading.find("downloaded", shown)
-    elif (
-        runs and _DECODING.search(code) and re.search(r"\b(?:exec|eval|Function|assert|system|popen)\b", code)
-    ):
+    elif runs and _DECODING.search(code) and _RUNNING_TEXT.search(code):
         walk.reading.find("hidden", shown)
     sends = _SENDING.search(code)
-    if sends and (_ENVIRONMENT.search(code) or re.search(r"\bopen\(|readFile|read_bytes", code)):
+    if sends and (_ENVIRONMENT.search(code) or _READS.search(code)):
         walk.reading.find("secret-sent", shown)
     elif _ENVIRONMENT.search(code):
         walk.reading.find("secret-sent" if _FETCHING.search(code) else "secrets-listed", shown)
@@ -75,9 +103,7 @@ def look_into(code: str, language: str, walk: Walk, call: Call) -> None:
         if command.strip():
             walk.reader.line(command, walk.scope.inner(), NOTHING, walk.depth + 1)
     _at_home(code, walk)
-    if re.search(
-        r"\b(?:remove|unlink|rmtree|rmdir|rmSync|unlinkSync)\s*\(?\s*[\w.$@\[]", code
-    ) and _EVERYTHING.search(code):
+    if _DELETES.search(code) and _EVERYTHING.search(code):
         walk.run(["rm", "-r", "."], NOTHING)
     for hit in _DELETING.finditer(code):
         recursive = ["-rf"] if re.search(r"tree|rm_r|rf|emptyDir|recursive", hit["what"] + code) else []
@@ -87,16 +113,6 @@ def look_into(code: str, language: str, walk: Walk, call: Call) -> None:
             walk.run(["tee", hit["path"]], NOTHING)
     for hit in _READING.finditer(code):
         walk.run(["cat", hit["path"]], NOTHING)
-
-
-_EVERYTHING = re.compile(
-    r"\*\*|os\.walk|rglob\([\"']\*|listdir\(\)|listdir\([\"']\.|glob\([\"']\*[\"']|readdirSync\([\"']\."
-)
-_HOMES = re.compile(
-    r"""(?:expanduser\(\s*["']~(?P<a>[^"']*)|(?:homedir\(\)|process\.env\.HOME|ENV\[?["'{]?HOME["'}]?\]?|\$ENV\{HOME\}|Path\.home\(\))
-        (?:\s*[+,./]\s*["'](?P<b>[^"']*))?|["'](?P<c>~/[^"']+)["'])""",
-    re.VERBOSE,
-)
 
 
 def _at_home(code: str, walk: Walk) -> None:
@@ -129,12 +145,7 @@ def _python(code: str, shown: str, walk: Walk) -> Iterator[str]:
         if not isinstance(node, ast.Call):
             continue
         name = _name(node.func)
-        starts = re.fullmatch(
-            r"(?:os|subprocess|pty|commands|sp|s|asyncio)\.(?:system|popen|run|call|check_\w+|Popen|getoutput|getstatusoutput|"
-            r"exec\w+|spawn\w*|create_subprocess_\w+)|(?:system|popen|Popen|check_output|check_call|getoutput)",
-            name,
-        )
-        if starts and node.args:
+        if _STARTS.fullmatch(name) and node.args:
             command = _text(node.args[0])
             if command is None and not isinstance(node.args[0], ast.Name):
                 walk.reading.find("hidden", shown)
