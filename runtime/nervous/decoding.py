@@ -31,6 +31,7 @@ class Flow:
         return None if self.text is None or UNKNOWN in self.text else self.text
 
 
+_ALPHABET = 256
 NOTHING = Flow("")
 SOMETHING = Flow(None)
 
@@ -129,15 +130,24 @@ def _tr(args: Sequence[str], stdin: Flow) -> Flow:
         return _decoded(stdin, lambda text: text.translate(dict.fromkeys(map(ord, _set(args[1])))))
     if len(args) != 2 or args[0].startswith("-"):
         return Flow(None, stdin.tags | {"hidden"})
-    old, new = _set(args[0]), _set(args[1])
+    try:
+        old, new = _set(args[0]), _set(args[1])
+    except ValueError:
+        return Flow(None, stdin.tags | {"hidden"})
     new += new[-1:] * (len(old) - len(new))
     return _decoded(stdin, lambda text: text.translate(dict(zip(map(ord, old), new, strict=False))))
 
 
 def _set(text: str) -> str:
-    return re.sub(
-        r"(.)-(.)", lambda hit: "".join(map(chr, range(ord(hit[1]), ord(hit[2]) + 1))), unescape(text)
-    )
+    """The characters of a set such as `a-z`; raises `ValueError` for more than an alphabet has."""
+
+    def between(hit: re.Match[str]) -> str:
+        first, last = ord(hit[1]), ord(hit[2])
+        if last - first > _ALPHABET:
+            raise ValueError(text)
+        return "".join(map(chr, range(first, last + 1)))
+
+    return re.sub(r"(.)-(.)", between, unescape(text))
 
 
 def _openssl(args: Sequence[str], stdin: Flow) -> Flow:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import warnings
 from collections.abc import Iterator
 
 from runtime.nervous.decoding import NOTHING
@@ -25,7 +26,7 @@ _DELETING = re.compile(
     re.VERBOSE,
 )
 _WRITING = re.compile(r"""\bopen\s*\(\s*["'](?P<path>[^"']+)["']\s*,\s*["'](?P<mode>[wax+>][^"']*)["']""")
-_PERL_WRITING = re.compile(r"""\bopen\b[^;]*?["']\s*(?:>>?)\s*["']?\s*,?\s*["']?(?P<path>/[^"']+)""")
+_PERL_WRITING = re.compile(r"""\bopen\b[^;]{0,80}?["']\s*(?:>>?)\s*["']?\s*,?\s*["']?(?P<path>/[^"']+)""")
 _READING = re.compile(
     r"""\b(?:open|read|read_text|readFileSync|file_get_contents|File\.read|slurp|Path)
         \s*\(?\s*["'](?P<path>[~/][^"']*)["']""",
@@ -137,7 +138,9 @@ def _commands(code: str) -> Iterator[str]:
 def _python(code: str, shown: str, walk: Walk) -> Iterator[str]:
     """The commands that Python code starts; by its syntax tree where it has one."""
     try:
-        tree = ast.parse(code.replace(UNKNOWN, "_"))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(code.replace(UNKNOWN, "_"))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         yield from _commands(code)
         return

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatch
 from typing import Any
 
-from runtime.nervous.places import UNKNOWN, Places
+from runtime.nervous.places import UNKNOWN, Places, bare
 from runtime.nervous.reading import Call, Reading
 from runtime.nervous.rules import Rule
 
@@ -132,12 +132,9 @@ def _is(matcher: Mapping[str, Any], call: Call, places: Places, line: str) -> bo
 def _places(matcher: Mapping[str, Any], call: Call, rest: Sequence[str], places: Places) -> bool:
     """Whether the arguments lead where the matcher says."""
     plain = [word for word in rest if not word.startswith("-")]
-    if "path" in matcher:
-        wanted = set(matcher["path"])
-        values = plain + [word.partition("=")[2] for word in rest if word.startswith("--") and "=" in word]
-        if not any(places.kinds(_bare(word), call.cwd) & wanted for word in values):
-            return False
-    if "last" in matcher and not (plain and places.kinds(_bare(plain[-1]), call.cwd) & set(matcher["last"])):
+    if "path" in matcher and not places.among(tuple(rest), call.cwd) & set(matcher["path"]):
+        return False
+    if "last" in matcher and not (plain and places.kinds(bare(plain[-1]), call.cwd) & set(matcher["last"])):
         return False
     for option, kinds in matcher.get("option", {}).items():
         for at, word in enumerate(rest):
@@ -147,11 +144,6 @@ def _places(matcher: Mapping[str, Any], call: Call, rest: Sequence[str], places:
             if word == option and rest[at + 1 :] and places.kinds(rest[at + 1], call.cwd) & set(kinds):
                 return True
     return "option" not in matcher
-
-
-def _bare(word: str) -> str:
-    """The path in a word such as `@file` or `of=file`."""
-    return re.sub(r"^(?:@|\w+=@?|file://)", "", word)
 
 
 def _called(name: str, call: Call) -> Sequence[str] | None:

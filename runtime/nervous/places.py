@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from fnmatch import fnmatch
+from collections.abc import Callable, Sequence
+from fnmatch import translate
 from pathlib import Path
+from typing import TypeVar
 
 UNKNOWN = "\ufffc"
 """Stands for what cannot be told before the command runs."""
@@ -15,19 +15,33 @@ SCRATCH = ("/tmp", "/var/tmp", "/dev/shm")
 HARMLESS = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty", "/dev/fd", "/dev/zero")
 HARMLESS += ("/dev/urandom", "/dev/random")
 _DEVICE = re.compile(r"/dev/(?:sd|hd|vd|xvd|nvme|mmcblk|disk|loop|mapper|dm-|md|mem|kmem|port|ram)[\w/.-]*")
+_REMEMBERED = 4096
+_Key = TypeVar("_Key")
 _TOP = re.compile(r"/[\w.-]+/?\*?")
 
 
-@dataclass(frozen=True)
 class Places:
     """The folder that commands run in, and which paths are credentials or critical, as patterns."""
 
-    folder: str
-    home: str = field(default_factory=lambda: str(Path.home()))
-    credentials: Sequence[str] = ()
-    critical: Sequence[str] = ()
-    startup: Sequence[str] = ()
-    protected: Sequence[str] = ()
+    def __init__(
+        self,
+        folder: str,
+        *,
+        home: str = "",
+        credentials: Sequence[str] = (),
+        critical: Sequence[str] = (),
+        startup: Sequence[str] = (),
+        protected: Sequence[str] = (),
+    ) -> None:
+        self.folder, self.home = folder, home or str(Path.home())
+        self._patterns = {
+            "credential": self._pattern(credentials),
+            "critical": self._pattern(critical),
+            "startup": self._pattern(startup),
+            "protected": self._pattern(protected),
+        }
+        self._known: dict[tuple[str, str], frozenset[str]] = {}
+        self._together: dict[tuple[tuple[str, ...], str], frozenset[str]] = {}
 
     def absolute(self, path: str, cwd: str) -> str:
         """The path from the root; UNKNOWN in it stays."""
@@ -41,8 +55,21 @@ class Places:
             path = f"{cwd}/{path}"
         return posixpath.normpath(path) if not path.startswith(UNKNOWN) else path
 
-    def kinds(self, path: str, cwd: str) -> set[str]:
+    def kinds(self, path: str, cwd: str) -> frozenset[str]:
         """All names under which rules know this path: outside, root, home, whole, device, credential, …"""
+        return _remembered(self._known, (path, cwd), lambda: frozenset(self._kinds(path, cwd)))
+
+    def among(self, words: tuple[str, ...], cwd: str) -> frozenset[str]:
+        """The kinds of all paths among a call's words."""
+
+        def found() -> frozenset[str]:
+            paths = {bare(word) for word in words if not word.startswith("-")}
+            paths |= {word.partition("=")[2] for word in words if word.startswith("--") and "=" in word}
+            return frozenset[str]().union(*(self.kinds(bare(path), cwd) for path in paths))
+
+        return _remembered(self._together, (words, cwd), found)
+
+    def _kinds(self, path: str, cwd: str) -> set[str]:
         if not path or path.startswith("-"):
             return set()
         full = self.absolute(path, cwd)
@@ -50,17 +77,9 @@ class Places:
             return {"unknown"}
         if full in HARMLESS or full.startswith("/dev/fd/"):
             return {"harmless"}
-        found = set[str]()
+        found = {name for name, pattern in self._patterns.items() if pattern.match(full)}
         if _DEVICE.match(full):
             found.add("device")
-        if self._matches(full, self.credentials):
-            found.add("credential")
-        if self._matches(full, self.critical):
-            found.add("critical")
-        if self._matches(full, self.startup):
-            found.add("startup")
-        if self._matches(full, self.protected):
-            found.add("protected")
         if full == "/proc/sysrq-trigger":
             found.add("sysrq")
         return found | self._where(full)
@@ -87,22 +106,40 @@ class Places:
         home = bare == self.home or bare in ("/root", "/home") or re.fullmatch(r"/(?:home|Users)/[^/]+", bare)
         return bool(home)
 
-    def _matches(self, full: str, patterns: Sequence[str]) -> bool:
+    def _pattern(self, patterns: Sequence[str]) -> re.Pattern[str]:
+        """One expression for all: a path from the root or the home, one that ends a path, or a name in it."""
+        forms: list[str] = []
         for pattern in patterns:
             wanted = self.home + pattern[1:] if pattern.startswith("~") else pattern
             if wanted.startswith("/"):
-                if (
-                    full == wanted.rstrip("/")
-                    or fnmatch(full, wanted)
-                    or full.startswith(wanted.rstrip("*/") + "/")
-                ):
-                    return True
+                forms += [f"(?s:{translate(wanted)})", re.escape(wanted.rstrip("/")) + r"\Z"]
+                forms.append(re.escape(wanted.rstrip("*/") + "/"))
             elif "/" in wanted:
-                if f"/{wanted}/" in f"{full}/":
-                    return True
-            elif any(fnmatch(part, wanted) for part in full.split("/")):
-                return True
-        return False
+                forms.append(f"(?s:.*/{re.escape(wanted)}(?:/|\\Z))")
+            else:
+                forms.append(f"(?s:(?:.*/)?){_segment(wanted)}")
+        return re.compile("|".join(forms) or r"(?!)")
+
+
+def _segment(pattern: str) -> str:
+    """A pattern for one name within a path."""
+    return translate(pattern).removesuffix(r"\Z").replace(".*", "[^/]*") + r"(?:/|\Z)"
+
+
+def _remembered(
+    known: dict[_Key, frozenset[str]], key: _Key, make: Callable[[], frozenset[str]]
+) -> frozenset[str]:
+    """A value made once; what was made is forgotten when it grows too much."""
+    if key not in known:
+        if len(known) >= _REMEMBERED:
+            known.clear()
+        known[key] = make()
+    return known[key]
+
+
+def bare(word: str) -> str:
+    """The path in a word such as `@file` or `of=file`."""
+    return re.sub(r"^(?:@|\w+=@?|file://)", "", word)
 
 
 def real(path: Path) -> str:

@@ -9,17 +9,26 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
+from time import thread_time
 from typing import Any
 
 from runtime.nervous.decoding import NOTHING, SOMETHING, Flow, printed
 from runtime.nervous.places import UNKNOWN
 from runtime.nervous.reading import Access, Call, Reading, Scope, assignment
-from runtime.nervous.words import Words, joined
+from runtime.nervous.words import CHARS, Words, joined
 
 DEEPEST = 12
 """How deep shells within shells, functions and substitutions are followed."""
 MOST_CALLS = 400
 """Calls of one line that are looked at; a line with more hides what it does."""
+MOST_WORK = 5000
+"""What reading one line may cost, in words; loops in loops and values that double would cost without end."""
+_LINE, _STATEMENT = 30, 3
+"""What a line within a line costs, and a statement."""
+_SHORT = 500
+"""Bytes that are parsed at once however wrong they are."""
+_PARSING = 0.03
+"""Seconds of CPU that a longer text may take: what is no shell at all takes the grammar long."""
 _BRACED = re.compile(r"(^|[;&|(]\s*)\{([^\s{};]*,[^\s{};]*)\}")
 
 Handler = Callable[[Call, "Walk"], Flow | None]
@@ -34,27 +43,55 @@ def _parser() -> Any:
     return Parser(Language(tree_sitter_bash.language()))
 
 
+def _tree(source: bytes) -> Any:
+    """The root of the syntax tree; None where the grammar makes nothing of the text within its time."""
+    if len(source) < _SHORT:
+        return _parser().parse(source).root_node
+    end = thread_time() + _PARSING
+
+    def late(offset: int, has_error: bool) -> bool:
+        return thread_time() > end
+
+    try:
+        return _parser().parse(lambda at, _: source[at:], progress_callback=late).root_node
+    except ValueError:
+        _parser().reset()
+        return None
+
+
+class TooMuch(Exception):
+    """A line is not read to its end: it is too deep, too long, or repeats itself too often."""
+
+
 class Reader:
     """Walks the syntax tree of a line, and of every line inside it."""
 
     def __init__(self, reading: Reading, inside: Handler) -> None:
         self.reading, self.inside = reading, inside
+        self._left = MOST_WORK
+
+    def spend(self, work: int) -> None:
+        """Account for work; raises `TooMuch` when it was more than a line may cost."""
+        self._left -= work
+        if self._left < 0:
+            raise TooMuch
 
     def line(self, text: str, scope: Scope, stdin: Flow, depth: int) -> Flow:
         """Read a line of shell; returns what it prints."""
-        if depth > DEEPEST or len(self.reading.calls) > MOST_CALLS:
-            self.reading.find("hidden", "shells within shells, too deep to follow")
-            return SOMETHING
+        if depth > DEEPEST:
+            raise TooMuch
+        self.spend(_LINE + len(text) // CHARS)
         text = text.replace("$IFS", "${IFS}")  # the grammar takes `$IFS-x` for a name and a `$`
         source = text.encode("utf-8", "surrogatepass")
-        root = _parser().parse(source).root_node
-        if root.has_error:
+        root = _tree(source)
+        if root is None or root.has_error:
             plain = _BRACED.sub(lambda hit: hit[1] + " ".join(hit[2].split(",")), text)
-            source = plain.encode("utf-8", "surrogatepass")
-            root = _parser().parse(source).root_node
-        if root.has_error:
+            if plain != text:
+                source = plain.encode("utf-8", "surrogatepass")
+                root = _tree(source)
+        if root is None or root.has_error:
             self.reading.find("unreadable", text)
-        return Walk(self, source, scope, depth).block(root, stdin)
+        return Walk(self, source, scope, depth).block(root, stdin) if root is not None else SOMETHING
 
 
 class Walk(Words):
@@ -64,6 +101,10 @@ class Walk(Words):
         super().__init__(source, scope)
         self.reader, self.depth = reader, depth
         self.reading = reader.reading
+
+    def spend(self, work: int) -> None:
+        """Account for work with the reader of the whole line."""
+        self.reader.spend(work)
 
     # ---- statements ----
 
@@ -77,6 +118,7 @@ class Walk(Words):
 
     def statement(self, node: Any, stdin: Flow) -> Flow:
         """Read a statement, or what stands in its place; returns what it prints."""
+        self.spend(_STATEMENT)
         kind = node.type
         if kind == "command":
             return self._command(node, stdin)
@@ -191,6 +233,7 @@ class Walk(Words):
             self.scope.variables[name] = " ".join(words)
         else:
             self.scope.variables[name] = "".join(joined(self.text(each, quoted=True)) for each in value)
+        self.spend(len(self.scope.variables[name]) // CHARS)
         self.reading.assigned.append(f"{name}={self.scope.variables[name]}")
         return [*found, name]
 
@@ -226,9 +269,9 @@ class Walk(Words):
         """Take note of a call, and look into what it will run in its turn."""
         if not words:
             return NOTHING
-        if self.depth > DEEPEST or len(self.reading.calls) > MOST_CALLS:
-            self.reading.find("hidden", " ".join(words))
-            return SOMETHING
+        if self.depth > DEEPEST or len(self.reading.calls) >= MOST_CALLS:
+            raise TooMuch
+        self.spend(len(words))
         call = Call(tuple(map(self.scope.led, words)), self.scope.cwd, stdin)
         if call.words[0] in self.scope.aliases:
             text = " ".join([self.scope.aliases[call.words[0]], *call.words[1:]])
@@ -248,5 +291,5 @@ class Walk(Words):
         scope.variables |= dict.fromkeys(("@", "*"), " ".join(call.words[1:]))
         inner = Walk(self.reader, walk.source, scope, self.depth + 1)
         if inner.depth > DEEPEST:
-            return SOMETHING
+            return SOMETHING  # a function that calls itself: each round does the same
         return inner.block(body, call.stdin)

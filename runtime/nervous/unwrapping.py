@@ -9,7 +9,7 @@ from runtime.nervous.decoding import DOWNLOADERS, NOTHING, Flow
 from runtime.nervous.interpreters import LANGUAGES, SHELLS, run_language, run_shell
 from runtime.nervous.places import UNKNOWN
 from runtime.nervous.reading import Call, Reading, Scope
-from runtime.nervous.shell import Reader, Walk
+from runtime.nervous.shell import Reader, TooMuch, Walk
 
 LONGEST = 60_000
 """Characters of a command that are read."""
@@ -22,7 +22,10 @@ def read(command: str, folder: str) -> Reading:
     if len(command) > LONGEST:
         reading.find("hidden", f"{len(command)} characters are too many to read")
         command = command[:LONGEST]
-    Reader(reading, inside).line(command, Scope(folder), NOTHING, 0)
+    try:
+        Reader(reading, inside).line(command, Scope(folder), NOTHING, 0)
+    except (TooMuch, RecursionError):
+        reading.find("hidden", "it is nested too deeply, or does too much, to be read to its end")
     return reading
 
 

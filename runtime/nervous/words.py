@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from runtime.nervous.decoding import NOTHING, Flow, unescape
@@ -12,6 +11,11 @@ from runtime.nervous.reading import Scope
 
 _SPLIT = "\x01"
 """Stands in an expanded text where the shell splits it into words."""
+
+CHARS = 50
+"""As many characters cost as much as a word."""
+_MOST_BRACED = 64
+"""Words that braces become, of which more are not looked at."""
 
 
 class Words:
@@ -22,6 +26,10 @@ class Words:
 
     def statement(self, node: Any, stdin: Flow) -> Flow:
         """Read a statement that stands inside a word; returns what it prints."""
+        raise NotImplementedError
+
+    def spend(self, work: int) -> None:
+        """Account for work; raises when a line costs too much."""
         raise NotImplementedError
 
     def raw(self, node: Any) -> str:
@@ -103,6 +111,7 @@ class Words:
             value = _modified(value, body[len(name[0]) :])
             for child in node.named_children[1:]:
                 self.text(child, quoted=True)
+        self.spend(len(value) // CHARS)
         return value if quoted else self._split(value)
 
     def _split(self, value: str) -> str:
@@ -153,9 +162,10 @@ def _braces(word: str) -> list[str]:
     hit = re.search(r"\{([^{}\s]*,[^{}\s]*)\}", word)
     if not hit or "${" in word:
         return [word]
-    return list(_expanded(word, hit))[:64]
-
-
-def _expanded(word: str, hit: re.Match[str]) -> Iterator[str]:
-    for part in hit[1].split(","):
-        yield from _braces(word[: hit.start()] + part + word[hit.end() :])
+    parts = hit[1].split(",")[:_MOST_BRACED]
+    found: list[str] = []
+    for rest in _braces(word[hit.end() :]):
+        found += [f"{word[: hit.start()]}{part}{rest}" for part in parts]
+        if len(found) >= _MOST_BRACED:
+            break
+    return found[:_MOST_BRACED]
