@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import codecs
+import posixpath
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +21,9 @@ DOWNLOADERS = frozenset(
 class Flow:
     """What runs through a pipe: its text where that can be told, and what is known of where it came from.
 
-    `tags`: downloaded, hidden (decoded, or computed by a program that is not looked into), secret.
+    `tags`: downloaded, remote (what somebody elsewhere types), shell (what a shell says that is fed by nobody
+    knows whom), hidden (decoded, or computed by a program that is not looked into), secret, processes (a list
+    of all that run).
     """
 
     text: str | None = None
@@ -62,7 +65,6 @@ _HIDING = frozenset(
         "uudecode",
         "perl",
         "ruby",
-        "awk",
     ]
 )
 """Programs whose output cannot be told: what they print may be anything."""
@@ -151,6 +153,8 @@ def _set(text: str) -> str:
 
 
 def _openssl(args: Sequence[str], stdin: Flow) -> Flow:
+    if "s_client" in args:
+        return Flow(None, frozenset({"downloaded", "remote"}))
     return (
         _base64(args, stdin) if "base64" in args or "-base64" in args else Flow(None, frozenset({"hidden"}))
     )
@@ -168,6 +172,35 @@ def _decoded(stdin: Flow, decode: Callable[[str], str]) -> Flow:
 
 def _fixed(text: str) -> Callable[[Sequence[str], Flow], Flow]:
     return lambda args, stdin: Flow(text)
+
+
+def _ps(args: Sequence[str], stdin: Flow) -> Flow:
+    """A list of processes: of all of them, unless some are chosen."""
+    chosen = any(re.match(r"-?-(?:C|p|pid|ppid|t|g|sid)\b|-?p\d|\d+$", each) for each in args)
+    return Flow(None, frozenset() if chosen else frozenset({"processes"}))
+
+
+def _sifting(args: Sequence[str], stdin: Flow) -> Flow:
+    """What picks some lines out of many."""
+    return Flow(None, stdin.tags - {"processes"})
+
+
+def _awk(args: Sequence[str], stdin: Flow) -> Flow:
+    picks = any(re.search(r"/.*/|~|[=<>]", each) for each in args)
+    return Flow(None, (stdin.tags - {"processes"} if picks else stdin.tags) | {"hidden"})
+
+
+def _paths(of: Callable[[str], str]) -> Callable[[Sequence[str], Flow], Flow]:
+    """A program that works out paths from its words alone."""
+
+    def put(args: Sequence[str], stdin: Flow) -> Flow:
+        return Flow("\n".join(of(each) for each in args if not each.startswith("-")))
+
+    return put
+
+
+def _parent(path: str) -> str:
+    return f"{path}/.." if path in (".", "..", "~") else posixpath.dirname(path) or "."
 
 
 def _which(args: Sequence[str], stdin: Flow) -> Flow:
@@ -192,6 +225,12 @@ _PRINTERS: Mapping[str, Callable[[Sequence[str], Flow], Flow]] = {
     ":": _fixed(""),
     "nproc": _fixed("2"),
     "date": _fixed("2026"),
+    "dirname": _paths(_parent),
+    "basename": _paths(lambda path: UNKNOWN if path in (".", "..", "~") else posixpath.basename(path)),
+    "telnet": lambda args, stdin: Flow(None, frozenset({"downloaded", "remote"})),
+    "ps": _ps,
+    **dict.fromkeys(("grep", "egrep", "rg", "ag", "head", "tail"), _sifting),
+    **dict.fromkeys(("awk", "gawk", "mawk"), _awk),
     "printenv": lambda args, stdin: Flow(None, frozenset({"secret"})),
     "ls": lambda args, stdin: Flow("*" if not args else None),
     "git": lambda args, stdin: Flow(".") if args[:1] == ("ls-files",) else Flow(None),

@@ -99,10 +99,28 @@ def _netcat(call: Call, walk: Walk) -> Flow | None:
     )
     if runs or any(re.search(r"(?i)^(?:exec|system):", word) for word in words):
         walk.reading.find("remote-shell", " ".join(call.words))
-    return Flow(None, frozenset({"downloaded"}))
+    _shell_sent(call, walk)
+    return Flow(None, frozenset({"downloaded", "remote"}))
+
+
+def _shell_sent(call: Call, walk: Walk) -> None:
+    if "shell" in call.stdin.tags:
+        walk.reading.find("remote-shell", f"… | {' '.join(call.words)}")
+
+
+def _telnet(call: Call, walk: Walk) -> Flow | None:
+    _shell_sent(call, walk)
+    return None
+
+
+def _openssl(call: Call, walk: Walk) -> Flow | None:
+    if "s_client" in call.words:
+        _shell_sent(call, walk)
+    return None
 
 
 def _socat(call: Call, walk: Walk) -> Flow | None:
+    _shell_sent(call, walk)
     if any(re.search(r"(?i)(?:exec|system|shell):", word) for word in call.words[1:]):
         walk.reading.find("remote-shell", " ".join(call.words))
     return None
@@ -116,5 +134,7 @@ HANDLERS: Mapping[str, Handler] = {
     **dict.fromkeys(("awk", "gawk", "mawk", "sed"), _text_tool),
     **dict.fromkeys(("nc", "ncat", "netcat"), _netcat),
     "socat": _socat,
+    "telnet": _telnet,
+    "openssl": _openssl,
 }
 """Who looks into a call, by the program's name."""

@@ -30,10 +30,10 @@ class Guard:
     """The danger rules of some system folders, for calls that are made in one folder."""
 
     def __init__(self, systems: Sequence[Path], folder: Path, protected: Sequence[Path] = ()) -> None:
-        self._systems = [each for each in systems if (each / "dangers.md").is_file()]
+        self._systems = tuple(systems)
         self._folder = real(folder)
         self._protected = [real(each) for each in protected]
-        self._stamp: tuple[int, ...] = ()
+        self._stamp: tuple[int, ...] | None = None
         self._matchers, self._places = Matchers(()), Places(self._folder)
         self._known: dict[str, tuple[Danger, ...]] = {}
 
@@ -52,7 +52,7 @@ class Guard:
         return self._judged(line, None)
 
     def _refresh(self) -> None:
-        stamp = tuple((each / "dangers.md").stat().st_mtime_ns for each in self._systems)
+        stamp = tuple(_stamp(each / "dangers.md") for each in self._systems)
         if stamp == self._stamp:
             return
         rules = rules_of(self._systems)
@@ -79,6 +79,13 @@ class Guard:
                 self._known.clear()
             self._known[key] = found
         return found
+
+
+def _stamp(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
 
 
 def _danger(rule: Rule, hit: str) -> Danger:

@@ -70,6 +70,8 @@ def run_fed(call: Call, walk: Walk, language: str = "") -> Flow:
     """An interpreter that runs what comes by its standard input."""
     flow = call.stdin
     shown = " ".join(call.words)
+    if "remote" in flow.tags:
+        walk.reading.find("remote-shell", f"… | {shown}")
     if "downloaded" in flow.tags or "downloaded" in (flow.text or "").split(UNKNOWN)[1:2]:
         walk.reading.find("downloaded", f"… | {shown}")
     elif flow.text is None:
@@ -78,7 +80,7 @@ def run_fed(call: Call, walk: Walk, language: str = "") -> Flow:
         look_into(flow.text, language, walk, call)
     elif flow.text:
         return run_code(flow.text, Call(call.words, call.cwd), walk)
-    return SOMETHING
+    return Flow(None, frozenset({"shell"})) if flow.text is None else SOMETHING
 
 
 def run_language(call: Call, walk: Walk, language: str) -> Flow:

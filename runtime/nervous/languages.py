@@ -44,7 +44,7 @@ _SOCKET = re.compile(
 )
 _TO_SHELL = re.compile(
     r"dup2|fdopen|system\s*\$|spawn\(|pty\.spawn|/bin/(?:ba)?sh|exec\s*[\"']?/bin|sh -i"
-    r"|subprocess|child_process"
+    r"|subprocess|child_process|\b(?:popen|system|exec\w*|spawn\w*|eval)\s*\(?\s*[\w$@]"
 )
 _FETCHING = re.compile(
     r"""urlopen|urllib|requests\.get|httpx|https?["']?\)?\.get|fetch\(|LWP|open-uri|URI\.open
@@ -54,6 +54,13 @@ _FETCHING = re.compile(
 _ENVIRONMENT = re.compile(
     r"""os\.environ(?!\s*(?:\[|\.get))|process\.env(?!\s*[\[.])|ENV\.(?:to_h|each|inspect)|%ENV(?!\s*\{)
         |getenv\(\)""",
+    re.VERBOSE,
+)
+_FORKING = re.compile(
+    r"""\bfork\b[\s()]*\b(?:while|until)\b
+        |\b(?:while|until|loop|for\s*\(\s*;\s*;)[^;]{0,40}\bfork\b
+        |\bfork\b.{0,20}\bfor\b.{0,20}\b(?:iter|count|cycle|repeat)\b
+        |\bfor\b.{0,20}\b(?:iter|count|cycle|repeat)\b.{0,20}\bfork\b""",
     re.VERBOSE,
 )
 _SENDING = re.compile(r"requests\.post|urlopen\([^)]*data|http\.request|\.post\(|sendall|\.send\(")
@@ -89,6 +96,8 @@ def look_into(code: str, language: str, walk: Walk, call: Call) -> None:
     around = " ".join(call.words)
     if _SOCKET.search(code) and (_TO_SHELL.search(code) or language == "awk"):
         walk.reading.find("remote-shell", shown)
+    if _FORKING.search(code):
+        walk.reading.find("fork-bomb", shown)
     runs = bool(_RUNNING.search(code)) and language != "awk"
     if runs and _FETCHING.search(around):
         walk.reading.find("downloaded", shown)

@@ -15,6 +15,28 @@ SCRATCH = ("/tmp", "/var/tmp", "/dev/shm")
 HARMLESS = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty", "/dev/fd", "/dev/zero")
 HARMLESS += ("/dev/urandom", "/dev/random")
 _DEVICE = re.compile(r"/dev/(?:sd|hd|vd|xvd|nvme|mmcblk|disk|loop|mapper|dm-|md|mem|kmem|port|ram)[\w/.-]*")
+KINDS = frozenset(
+    [
+        "inside",
+        "outside",
+        "above",
+        "parent",
+        "root",
+        "home",
+        "whole",
+        "star",
+        "scratch",
+        "device",
+        "credential",
+        "critical",
+        "startup",
+        "protected",
+        "sysrq",
+        "unknown",
+        "harmless",
+    ]
+)
+"""All names that rules may use for where a path leads."""
 _REMEMBERED = 4096
 _Key = TypeVar("_Key")
 _TOP = re.compile(r"/[\w.-]+/?\*?")

@@ -11,6 +11,20 @@ from runtime.nervous.places import UNKNOWN
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=(.*)", re.DOTALL)
 
+FINDINGS = frozenset(
+    [
+        "downloaded",
+        "hidden",
+        "unreadable",
+        "remote-shell",
+        "fork-bomb",
+        "kills-all",
+        "secrets-listed",
+        "secret-sent",
+    ]
+)
+"""What reading a line can find, beside calls and files."""
+
 
 @dataclass(frozen=True)
 class Call:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
 from kernel.danger import Severity
 from kernel.errors import ConfigurationError
+from runtime.nervous.places import KINDS
+from runtime.nervous.reading import FINDINGS
 
 KEYS = frozenset(
     [
@@ -38,6 +40,7 @@ KEYS = frozenset(
 )
 """What a matcher may ask for."""
 _HEADING = re.compile(r"## ([a-z][a-z0-9-]*) \((danger|serious|off)\)\s*")
+_LISTS = ("call", "path", "last", "cwd", "writes", "reads", "finding", "any", "all", "none")
 _PATTERNS = ("argument", "text", "sql", "assigns", "address")
 
 
@@ -129,23 +132,33 @@ def _yaml(body: Sequence[str], where: str, start: int, kind: type) -> Any:
     return data
 
 
+def _known(values: Iterable[str], known: frozenset[str], where: str) -> None:
+    """Raise `ConfigurationError` for a word that would never match."""
+    if unknown := set(values) - known:
+        raise ConfigurationError(
+            f"{where}: {', '.join(sorted(unknown))} is none of {', '.join(sorted(known))}"
+        )
+
+
 def _matcher(data: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(data, dict) or not data:
         raise ConfigurationError(f"{where}: {data!r} is no mapping of what matches")
     matcher = cast(dict[str, Any], data)
-    if unknown := set(matcher) - KEYS:
-        raise ConfigurationError(
-            f"{where}: {', '.join(sorted(unknown))} is none of {', '.join(sorted(KEYS))}"
-        )
+    _known(matcher, KEYS, where)
     for key in _PATTERNS:
         if key in matcher:
             try:
                 matcher[key] = re.compile(str(matcher[key]))
             except re.error as error:
                 raise ConfigurationError(f"{where}: {key}: {matcher[key]!r}: {error}") from None
-    for key in ("call", "path", "last", "cwd", "writes", "reads", "finding", "any", "all", "none"):
+    for key in _LISTS:
         if key in matcher:
             values = matcher[key]
             listed = cast(list[Any], values) if isinstance(values, list) else [values]
             matcher[key] = tuple(map(str, listed))
+    for key in ("path", "last", "cwd", "writes", "reads"):
+        _known(matcher.get(key, ()), KINDS, f"{where}: {key}")
+    for option, kinds in matcher.get("option", {}).items():
+        _known(kinds, KINDS, f"{where}: option {option}")
+    _known(matcher.get("finding", ()), FINDINGS, f"{where}: finding")
     return matcher

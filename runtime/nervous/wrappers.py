@@ -120,6 +120,8 @@ def _xargs(call: Call, walk: Walk) -> Flow:
     inner = behind_options(call.words[1:], set("InPdLsaE"))
     if not inner:
         return SOMETHING
+    if "processes" in call.stdin.tags and inner[0].rpartition("/")[2] == "kill":
+        walk.reading.find("kills-all", f"ps | {' '.join(call.words)}")
     text = None if {"-a", "--arg-file"} & set(call.words) else call.stdin.known()
     feeding = Flow(None, call.stdin.tags)
     fed = text.split() if text is not None else [UNKNOWN]
