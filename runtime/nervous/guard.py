@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from kernel.danger import Danger
 from kernel.tools import Tool
+from runtime.nervous.calls import Line, lines_of, read_line, touched
 from runtime.nervous.matching import Matchers
 from runtime.nervous.places import Places, real
-from runtime.nervous.reading import Access, Call, Reading
+from runtime.nervous.reading import Reading
 from runtime.nervous.rules import Rule, rules_of
-from runtime.nervous.unwrapping import read
 
-_COMMANDS = re.compile(r"^(?:command|cmd|script|shell|code|bash|line)s?$", re.I)
-_PATHS = re.compile(
-    r"(?:^|_)(?:path|paths|file|files|filename|folder|directory|dir|source|destination|target|to|from)$", re.I
-)
-_STATEMENTS = re.compile(r"^(?:sql|query|statement|statements)$", re.I)
-_DELETES = re.compile(
-    r"(?:^|[-_])(?:delete|remove|destroy|drop|purge|wipe|erase|truncate|unlink|rm)(?:[-_]|$)"
-)
 _REMEMBERED = 512
 
 
@@ -35,23 +26,41 @@ class Guard:
         self._protected = [real(each) for each in protected]
         self._stamp: tuple[int, ...] | None = None
         self._matchers, self._places = Matchers(()), Places(self._folder)
-        self._known: dict[str, tuple[Danger, ...]] = {}
+        self._known: dict[tuple[Line, bool], tuple[Danger, ...]] = {}
 
     def __call__(self, tool: Tool, args: Mapping[str, Any]) -> Sequence[Danger]:
         """The dangers of a call, none for a harmless one; raises `ConfigurationError` for broken rules."""
+        self._refresh()
         found: dict[str, Danger] = {}
-        for line, reading in _readings(tool, args, self._folder):
-            self._refresh()
-            for danger in self._judged(line, reading):
-                found.setdefault(danger.rule, danger)
+        shell = "shell" in tool.effects
+        for line in lines_of(tool, args):
+            found = {danger.rule: danger for danger in self._line(line, shell)} | found
+        reading, text = touched(tool, args, self._folder)
+        found = {danger.rule: danger for danger in self._judged(reading, text)} | found
         return tuple(found.values())
 
-    def command(self, line: str) -> Sequence[Danger]:
-        """The dangers of a line of shell."""
+    def command(self, line: str, stdin: str = "") -> Sequence[Danger]:
+        """The dangers of a line of shell, run by itself."""
         self._refresh()
-        return self._judged(line, None)
+        return self._line(Line(line, stdin), True)
+
+    def _line(self, line: Line, shell: bool) -> tuple[Danger, ...]:
+        key = (line, shell)
+        if key not in self._known:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            reading = read_line(line, self._folder, shell=shell)
+            self._known[key] = self._judged(
+                reading, f"{line.text}\n{line.stdin}" if line.stdin else line.text
+            )
+        return self._known[key]
+
+    def _judged(self, reading: Reading, text: str) -> tuple[Danger, ...]:
+        hits = self._matchers.hits(reading, self._places, text)
+        return tuple(_danger(rule, hit) for rule, hit in hits.values())
 
     def _refresh(self) -> None:
+        """Read the rules when a file of them has changed."""
         stamp = tuple(_stamp(each / "dangers.md") for each in self._systems)
         if stamp == self._stamp:
             return
@@ -67,19 +76,6 @@ class Guard:
         self._known.clear()
         self._stamp = stamp
 
-    def _judged(self, line: str, reading: Reading | None) -> tuple[Danger, ...]:
-        key = line if reading is None else ""
-        if key and key in self._known:
-            return self._known[key]
-        reading = reading or read(line, self._folder)
-        hits = self._matchers.hits(reading, self._places, line)
-        found = tuple(_danger(rule, hit) for rule, hit in hits.values())
-        if key:
-            if len(self._known) >= _REMEMBERED:
-                self._known.clear()
-            self._known[key] = found
-        return found
-
 
 def _stamp(path: Path) -> int:
     try:
@@ -91,36 +87,3 @@ def _stamp(path: Path) -> int:
 def _danger(rule: Rule, hit: str) -> Danger:
     shown = " ".join(hit.split())
     return Danger(rule.name, rule.severity, f"{rule.why} ({shown})" if shown else rule.why)
-
-
-def _readings(tool: Tool, args: Mapping[str, Any], folder: str) -> Iterator[tuple[str, Reading | None]]:
-    """What a call does, as the rules see it: a line of shell, or the files and texts that it names."""
-    seen = Reading()
-    texts: list[str] = []
-    for name, value in _flat(args):
-        if _COMMANDS.match(name) and ("shell" in tool.effects or tool.scheme not in ("python", "")):
-            yield value, None
-        elif _STATEMENTS.match(name):
-            seen.calls.append(Call(("sqlite3", value), folder))
-        elif "://" in value:
-            texts.append(value)
-        elif _PATHS.search(name):
-            writes = "write" in tool.effects and name not in ("from", "source")
-            seen.files.append(Access(value, folder, writes=writes))
-            if _DELETES.search(tool.name):
-                seen.calls.append(Call(("rm", "-r", value), folder))
-    if seen.calls or seen.files or texts:
-        seen.addresses += texts
-        yield "\n".join(texts), seen
-
-
-def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """The texts in arguments, however deep, with the names that they have."""
-    if isinstance(value, str):
-        yield name, value
-    elif isinstance(value, Mapping):
-        for key, each in cast(Mapping[str, Any], value).items():
-            yield from _flat(each, str(key))
-    elif isinstance(value, list | tuple):
-        for each in cast(Sequence[Any], value):
-            yield from _flat(each, name)

@@ -19,9 +19,9 @@ from runtime.nervous.words import CHARS, Words, joined
 
 DEEPEST = 12
 """How deep shells within shells, functions and substitutions are followed."""
-MOST_CALLS = 400
+MOST_CALLS = 300
 """Calls of one line that are looked at; a line with more hides what it does."""
-MOST_WORK = 5000
+MOST_WORK = 4000
 """What reading one line may cost, in words; loops in loops and values that double would cost without end."""
 _LINE, _STATEMENT = 30, 3
 """What a line within a line costs, and a statement."""

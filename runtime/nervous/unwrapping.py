@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from runtime.nervous import embedded, fetching, wrappers
-from runtime.nervous.decoding import DOWNLOADERS, NOTHING, Flow
+from runtime.nervous.decoding import DOWNLOADERS, Flow
 from runtime.nervous.interpreters import LANGUAGES, SHELLS, run_language, run_shell
 from runtime.nervous.places import UNKNOWN
 from runtime.nervous.reading import Call, Reading, Scope
@@ -16,14 +16,14 @@ LONGEST = 60_000
 _HANDLERS = {**wrappers.HANDLERS, **embedded.HANDLERS, **fetching.HANDLERS}
 
 
-def read(command: str, folder: str) -> Reading:
-    """What a command does when it is run in `folder`."""
+def read(command: str, folder: str, stdin: str = "") -> Reading:
+    """What a command does when it is run in `folder` and fed with `stdin`."""
     reading = Reading()
     if len(command) > LONGEST:
         reading.find("hidden", f"{len(command)} characters are too many to read")
         command = command[:LONGEST]
     try:
-        Reader(reading, inside).line(command, Scope(folder), NOTHING, 0)
+        Reader(reading, inside).line(command, Scope(folder), Flow(stdin), 0)
     except (TooMuch, RecursionError):
         reading.find("hidden", "it is nested too deeply, or does too much, to be read to its end")
     return reading
