@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 from kernel.tools import Tool
@@ -68,30 +70,41 @@ def touched(tool: Tool, args: Mapping[str, Any], folder: str) -> tuple[Reading, 
 
 
 def read_line(line: Line, folder: str, *, shell: bool) -> Reading:
-    """What a line does; of a tool that need not mean a shell, what is no shell may be Python."""
-    found = read(line.text, folder, line.stdin)
-    if shell or "unreadable" not in found.findings:
-        return found
-    other = read(shlex.join(["python3", "-c", line.text.replace("\0", "")]), folder)
-    return replace(other, addresses=found.addresses)
+    """What a line does; of a tool that need not mean a shell, it may be Python."""
+    if not shell and _is_python(line.text):
+        return read(shlex.join(["python3", "-c", line.text]), folder, line.stdin)
+    return read(line.text, folder, line.stdin)
+
+
+def _is_python(text: str) -> bool:
+    """Whether a text is Python, and no single word, which is a program as well."""
+    if not re.search(r"\w\(|^\s*(?:import|from)\s", text):
+        return False
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
 
 
 def _commands(value: Any, name: str = "") -> Iterator[str]:
     """The values of arguments that are named as commands are, with the words of an `args` beside them."""
     if isinstance(value, str):
-        if _COMMANDS & {*_named(name)[-1:]}:
+        if _is_command(name):
             yield value
     elif isinstance(value, Mapping):
         given = cast(Mapping[str, Any], value)
         for key, each in given.items():
             more = _strings(given.get("args") or given.get("arguments") or given.get("argv"))
-            if isinstance(each, str) and more and _COMMANDS & {*_named(str(key))[-1:]}:
+            if isinstance(each, str) and more and _is_command(str(key)):
                 yield f"{each} {shlex.join(more)}"
             else:
                 yield from _commands(each, str(key))
     elif isinstance(value, list | tuple):
         words = _strings(cast(Sequence[Any], value))
-        if words and _COMMANDS & {*_named(name)[-1:]}:
+        if words and _is_command(name):
             yield shlex.join(words)
             yield from (word for word in words if " " in word)  # or each is a line of its own
         else:
@@ -110,6 +123,11 @@ def _strings(value: Any) -> list[str]:
 def _named(name: str) -> list[str]:
     """The words in a name: `oldFilePath` is old, file, path."""
     return [word.lower() for word in _WORDS.split(name) if word]
+
+
+def _is_command(name: str) -> bool:
+    words = _named(name)
+    return bool(_COMMANDS & {*words[-1:], "".join(words[-2:])})
 
 
 def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:

@@ -24,6 +24,12 @@ _GIT_RUNS = (
 
 
 def _git(call: Call, walk: Walk) -> Flow | None:
+    if call.words[1:2] == ("-C",) and call.words[3:]:  # as if it stood in that folder
+        walk.scope, outer = walk.scope.inner(), walk.scope
+        walk.scope.go(call.words[2])
+        flow = run_words(["git", *call.words[3:]], walk, call.stdin)
+        walk.scope = outer
+        return flow
     for at, word in enumerate(call.words[:-1]):
         hit = re.fullmatch(
             r"[\w.-]*(?:alias\.\w+|pager|editor|sshcommand|fsmonitor|hookspath)=(.*)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from dataclasses import dataclass, field
 from typing import Any
@@ -81,6 +82,15 @@ class Scope:
         return Scope(
             self.cwd, dict(self.variables), self.functions, dict(self.aliases), self.fetched, self.links
         )
+
+    def go(self, folder: str) -> None:
+        """Change the folder, as `cd` does."""
+        if UNKNOWN in folder or folder == "-":
+            self.cwd = UNKNOWN
+        elif folder.startswith(("/", "~")):
+            self.cwd = folder
+        else:
+            self.cwd = posixpath.normpath(f"{self.cwd}/{folder}")
 
     def led(self, word: str) -> str:
         """A path behind a link that this line made, as the place that it leads to."""

@@ -40,6 +40,10 @@ KEYS = frozenset(
 )
 """What a matcher may ask for."""
 _HEADING = re.compile(r"## ([a-z][a-z0-9-]*) \((danger|serious|off)\)\s*")
+SUBJECTS = frozenset(["call", "writes", "reads", "finding", "text", "sql", "assigns", "address"])
+"""What a matcher is of: one of these, and what else it asks for narrows it."""
+PATHS = frozenset(["credentials", "critical", "startup"])
+"""The lists of paths that rules speak of."""
 _LISTS = ("call", "path", "last", "cwd", "writes", "reads", "finding", "any", "all", "none")
 _PATTERNS = ("argument", "text", "sql", "assigns", "address")
 
@@ -84,7 +88,10 @@ def _read(path: Path, found: Rules) -> None:
         where = f"{path}:{start}"
         if heading.strip() == "## Paths":
             for name, patterns in _yaml(body, where, start, dict).items():
-                found.paths.setdefault(str(name), []).extend(map(str, patterns or ()))
+                _known([str(name)], PATHS, f"{where}: Paths")
+                if not isinstance(patterns, list):
+                    raise ConfigurationError(f"{where}: {name}: a list of patterns is needed here")
+                found.paths.setdefault(str(name), []).extend(map(str, cast(list[Any], patterns)))
             continue
         hit = _HEADING.fullmatch(heading)
         if hit is None:
@@ -92,9 +99,9 @@ def _read(path: Path, found: Rules) -> None:
         if hit[2] == "off":
             found.rules.pop(hit[1], None)
             continue
-        why = next((line.strip() for line in body if line.strip() and not line.startswith("```")), "")
+        why = next((line.strip() for line in body if line.strip()), "")
         matchers = tuple(_matcher(each, where) for each in _yaml(body, where, start, list))
-        if not why or not matchers:
+        if not why or why.startswith("```") or not matchers:
             raise ConfigurationError(
                 f"{where}: {hit[1]} needs a sentence that says why, and a list of what matches"
             )
@@ -145,6 +152,15 @@ def _matcher(data: Any, where: str) -> Mapping[str, Any]:
         raise ConfigurationError(f"{where}: {data!r} is no mapping of what matches")
     matcher = cast(dict[str, Any], data)
     _known(matcher, KEYS, where)
+    subjects = SUBJECTS & set(matcher)
+    if len(subjects) != 1:
+        raise ConfigurationError(
+            f"{where}: {', '.join(matcher)} would match nothing: give one of {', '.join(sorted(SUBJECTS))}"
+        )
+    if subjects != {"call"} and len(matcher) > 1:
+        raise ConfigurationError(f"{where}: {', '.join(matcher)}: only a call is narrowed by more")
+    if not isinstance(matcher.get("option", {}), dict):
+        raise ConfigurationError(f"{where}: option: a mapping of options to kinds of places is needed")
     for key in _PATTERNS:
         if key in matcher:
             try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Mapping, Sequence
 
@@ -219,12 +218,7 @@ def _alias(call: Call, walk: Walk) -> Flow:
 
 def _cd(call: Call, walk: Walk) -> Flow:
     target = next((word for word in call.words[1:] if not word.startswith("-") or word == "-"), "~")
-    if UNKNOWN in target or target == "-":
-        walk.scope.cwd = UNKNOWN
-    elif target.startswith(("/", "~")):
-        walk.scope.cwd = target
-    else:
-        walk.scope.cwd = posixpath.normpath(f"{walk.scope.cwd}/{target}")
+    walk.scope.go(target)
     return NOTHING
 
 
