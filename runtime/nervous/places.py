@@ -115,18 +115,19 @@ class Places:
             return {"outside", "above", "root" if bare == "/" else "home" if self._homes(bare) else "parent"}
         if full.startswith(f"{self.folder}/"):
             return {"inside"}
-        if any(full == each or full.startswith(f"{each}/") for each in SCRATCH):
+        homes = self._homes(bare)
+        if not homes and any(full == each or full.startswith(f"{each}/") for each in SCRATCH):
             return {"scratch"}
-        found = {"outside"}
-        if self._homes(bare):
-            found.add("home")
+        found = {"outside", "home"} if homes else {"outside"}
         if bare == "/" or _TOP.fullmatch(full):
             found.add("root")
         return found
 
     def _homes(self, bare: str) -> bool:
-        home = bare == self.home or bare in ("/root", "/home") or re.fullmatch(r"/(?:home|Users)/[^/]+", bare)
-        return bool(home)
+        """Whether a path is somebody's home, or has this one's in it."""
+        if bare in ("/root", "/home", "/Users") or f"{self.home}/".startswith(f"{bare.rstrip('/')}/"):
+            return True
+        return re.fullmatch(r"/(?:home|Users)/[^/]+", bare) is not None
 
     def _pattern(self, patterns: Sequence[str]) -> re.Pattern[str]:
         """One expression for all: a path from the root or the home, one that ends a path, or a name in it."""
