@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping
 
 from runtime.nervous.decoding import NOTHING, Flow
 from runtime.nervous.interpreters import SHELLS, run_code
 from runtime.nervous.languages import look_into
-from runtime.nervous.reading import Call, assignment
+from runtime.nervous.reading import Access, Call, assignment
 from runtime.nervous.shell import Handler, Walk
 from runtime.nervous.wrappers import run_words
 
@@ -59,6 +60,12 @@ def _git(call: Call, walk: Walk) -> Flow | None:
 def _tar(call: Call, walk: Walk) -> Flow | None:
     if "downloaded" in call.stdin.tags:
         walk.scope.fetched.add("*/")  # anything that is there from now on may have come with it
+    folder = ""
+    for option, word in itertools.pairwise(call.words):
+        if option in ("-C", "--directory"):
+            folder = word
+        elif folder and not word.startswith("-"):  # it is taken from there
+            walk.reading.files.append(Access(f"{folder}/{word}", call.cwd, writes=False))
     for at, word in enumerate(call.words):
         hit = re.fullmatch(
             r"--(?:checkpoint-action=exec|to-command|use-compress-program|rsh-command|info-script)=(.*)", word

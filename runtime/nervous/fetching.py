@@ -36,7 +36,8 @@ def note_downloads(call: Call, walk: Walk) -> None:
             walk.scope.fetched.add(word.rstrip("/").rpartition("/")[2])
 
 
-_REGISTRIES = ("-i", "--index-url", "--extra-index-url", "-f", "--registry")
+_REGISTRIES = ("-i", "-f", "--registry")
+"""Options whose value is where packages are looked for, beside those that end in `-url`."""
 _ADDRESS = re.compile(
     r"""(?:https?|ssh|git)(?:\+\w+)?://
         (?!(?:www\.)?(?:github|gitlab)\.com/[\w.-]+/|files\.pythonhosted|registry\.)""",
@@ -47,7 +48,12 @@ _ADDRESS = re.compile(
 def _installed(call: Call, walk: Walk) -> Flow | None:
     """A package from an address and not from the registry: its code runs as it is installed."""
     runs = {"install", "add", "i", "exec", "run", "dlx"} & set(call.words) or call.name in ("npx", "bunx")
-    words = [word for at, word in enumerate(call.words) if call.words[at - 1] not in _REGISTRIES]
+    before = ("", *call.words)
+    words = [
+        word
+        for option, word in zip(before, call.words, strict=False)
+        if option not in _REGISTRIES and not option.endswith("-url")
+    ]
     if runs and any(_ADDRESS.search(word) and not word.startswith("--") for word in words):
         walk.reading.find("downloaded", " ".join(call.words))
     return None if call.name not in ("npx", "uv") else _run_by(call, walk)

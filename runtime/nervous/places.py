@@ -135,8 +135,7 @@ class Places:
         for pattern in patterns:
             wanted = self.home + pattern[1:] if pattern.startswith("~") else pattern
             if wanted.startswith("/"):
-                forms += [f"(?s:{translate(wanted)})", re.escape(wanted.rstrip("/")) + r"\Z"]
-                forms.append(re.escape(wanted.rstrip("*/") + "/"))
+                forms.append(_segment(wanted.rstrip("/")))
             elif "/" in wanted:
                 forms.append(f"(?s:.*/{re.escape(wanted)}(?:/|\\Z))")
             else:

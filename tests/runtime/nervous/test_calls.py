@@ -87,7 +87,7 @@ def test_the_samples_of_what_ships_are_harmless(guard: Guard) -> None:
         ({"sql": "DELETE FROM users"}, "database-loss"),
         ({"query": "-- all of it\nDROP TABLE users"}, "database-loss"),
         ({"path": "~/.aws/credentials"}, "credentials"),
-        ({"filePath": "/home/someone/.ssh/id_rsa"}, "credentials"),
+        ({"filePath": "/home/user/.ssh/id_rsa"}, "credentials"),
         ({"options": {"target_dir": "../elsewhere"}}, "write-outside"),
         ({"uri": "file:///etc/shadow"}, "credentials"),
         ({"url": "http://metadata.google.internal/computeMetadata/v1/"}, "metadata-address"),
