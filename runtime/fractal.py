@@ -33,6 +33,7 @@ from runtime.crowd import one_of_many
 from runtime.growing import growing
 from runtime.ladder import build, refuse_unknown_price
 from runtime.mcp.servers import Servers
+from runtime.nervous.guard import Guard
 from runtime.results import RunResult, RunSummary, result_of, told
 from runtime.resuming import active_before, assumed, begin_session, go_back, raised
 from runtime.starting import first_document, prior, shelved
@@ -161,6 +162,7 @@ class Fractal:
             earlier, seconds = active_before(folder, root), float(limits["seconds"])
             world, clock, servers = self._world(run, folder, self.ladder, earlier, seconds)
             world.folder = self._folder_of(root)
+            world.guard = self._guard(world.folder)
             world.store.sweep()
             policy = self.config.policy(assume=assumed(root_id(run), assume), yes=yes)
             world.policy = policy
@@ -172,6 +174,10 @@ class Fractal:
             begin_session(world, root)
             self._emit_start(root)
             return await self._drive(world, folder, clock, servers, policy)
+
+    def _guard(self, folder: Path) -> Guard:
+        """The danger rules; a bare workspace has the shipped ones as well."""
+        return Guard(self.workspace.systems, folder, self.workspace.protected)
 
     def _folder_of(self, root: Document) -> Path:
         """Where the run's tools act; a run that was copied here from elsewhere goes on in this folder."""
@@ -251,6 +257,7 @@ class Fractal:
             self.workspace.private,
             Drafts(folder / "drafts", self.systems),
             runners={"mcp": servers.run},
+            guard=self._guard(self.workspace.folder),
             listener=self._listener,
             redact=redactor(os.environ),
             seconds=clock.seconds,
