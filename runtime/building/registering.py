@@ -111,11 +111,11 @@ def _built(drafts: Drafts, root: Document, store: FileStore) -> list[Built]:
     findings: dict[str, Finding] = {}
     for line in root.text(4, "evidence").splitlines():
         if (found := Finding.read(line)) and "draft" in found.criterion:
-            findings[str(found.criterion["draft"])] = found
+            findings.setdefault(str(found.criterion["draft"]), found)  # the kernel's own come first
     documents = documents_of(store)
     built: list[Built] = []
     covering = {drafts.folder / unit for unit in findings if unit.startswith("operations/")}
-    for unit in findings:
+    for unit in (unit for unit in drafts.units() if unit in findings):
         place = drafts.folder / unit
         if not place.exists() or place.with_suffix(".md") in covering - {place}:
             continue

@@ -18,7 +18,6 @@ from kernel.workspace import Workspace, root_id, run_lock
 from kernel.world import World
 from runtime.building.contents import File
 from runtime.building.journal import MACHINE, PERSON, Entry, Journal
-from runtime.building.needs import Needs
 from runtime.building.proposals import Proposal, Proposals
 from runtime.building.registering import documents_of, drafted_files, register, salvage
 from runtime.building.standing import Standing
@@ -37,7 +36,6 @@ class Workshop:
         self._lacked: dict[str, list[Proposal]] = {}
         self.journal = Journal(workspace, fsync=config.fsync, told=self._tell)
         self.proposals = Proposals(self.journal)
-        self.needs = Needs(self.journal, self.proposals)
         self.standing = Standing(self.journal, quarantine_after=config.quarantine_after)
 
     def open(self, but: str = "") -> None:
@@ -74,7 +72,9 @@ class Workshop:
         if over and self.config.build != "never" and world.run in self._telling:
             self._telling.discard(world.run)
             try:
-                made = self.needs.look(documents_of(FileStore(folder)))
+                from runtime.building.needs import Needs  # most runs leave nothing for it to read
+
+                made = Needs(self.journal, self.proposals).look(documents_of(FileStore(folder)))
             except (FractalError, OSError) as error:
                 self._warn(world.run, f"what it lacked is not noted: {error}")
             else:

@@ -59,7 +59,8 @@ BARE = ("pattern.md", "kernel/")
 """What the kernel runs with alone. Source: the design's "Day 0"."""
 STATE = """# state/
 
-What this workspace did: one folder a run in `runs/`. Readable by its owner only, ignored by git.
+What this workspace did: one folder a run in `runs/`, and in `system/` how its system has changed.
+Readable by its owner only, ignored by git.
 Only Fractal writes here; while no process works on a run, you may edit its documents.
 """
 

@@ -53,8 +53,7 @@ attempt("its pattern", lambda: put(Path(__file__).with_name("pattern.md")))
 attempt("beside itself", lambda: put(Path(__file__).with_name("more.py")))
 for name in ("state/x", "state/runs/x", "system/pattern.md", "system/dangers.md", "system/phases/do.md",
              ".git/config", ".git/hooks/post-commit", "fractal.yaml", ".fractal/system/pattern.md",
-             ".mcp.json", "/dev/x", "/etc/x", "/usr/x", "/sys/x",
-             "/proc/sys/kernel/core_pattern", "/proc/sys/vm/overcommit_memory", "/proc/sysrq-trigger"):
+             ".mcp.json", "/dev/x", "/etc/x", "/usr/x", "/sys/x"):
     attempt(name, lambda: put(name))
 for name in (".git", "system", "state", "fractal.yaml"):
     attempt(f"rename {{name}}", lambda: os.rename(name, "elsewhere"))
@@ -91,6 +90,30 @@ def test_a_tool_that_only_reads_cannot_write_even_in_the_folder(hostile: Hostile
     told = hostile.attempts('attempt("inside", lambda: Path("a.txt").write_text("x"))', effects=["read"])
     assert "Read-only" in told["inside"]
     assert not (hostile.work / "a.txt").exists()
+
+
+OPENED = """
+def opened():
+    found = []
+    for where, folders, files in os.walk("/proc"):
+        if where == "/proc":
+            own = ("self", "thread-self")
+            folders[:] = [name for name in folders if not name.isdigit() and name not in own]
+        for name in files:
+            try:
+                os.close(os.open(f"{where}/{name}", os.O_WRONLY | os.O_NONBLOCK))
+            except OSError:
+                continue
+            if not where.startswith("/proc/pressure"):  # anybody may: a file for those who wait
+                found.append(f"{where}/{name}")
+    return found
+attempt("machine", opened)
+"""
+
+
+def test_no_setting_of_the_machine_can_be_opened_to_be_changed(hostile: Hostile) -> None:
+    """By opening alone: were it to fail for root, a write would change the machine that tests it."""
+    assert hostile.attempts(OPENED)["machine"] == "[]"
 
 
 # ---- reading ----------------------------------------------------------------------------------------------
@@ -136,7 +159,10 @@ def test_a_tool_reads_no_secret(
         "/proc/1/root/etc/shadow",
     }
     assert masked >= {f"{tmp_path}/of-another-user.txt", str(earlier.result.path), "state/mailbox/ask.md"}
-    assert (told["state"], told["calls"]) == ("['state/mailbox', 'state/runs']", "[]")
+    assert told["calls"] == "[]"
+    assert "'state/mailbox', 'state/runs'" in told["state"]  # their names, and nothing in them
+    assert "state/mailbox/" not in told["state"]
+    assert "state/runs/" not in told["state"]
     assert int(told["host"]) < 10
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -60,22 +61,23 @@ def test_what_lies_in_the_folder_hangs_nobody_who_looks(hostile: Hostile, kind: 
     assert all(len(ask.user) < 30_000 for ask in seen)
 
 
-def test_many_files_are_looked_at_in_bounded_time(hostile: Hostile) -> None:
-    """By hand, since a command would take long to make them: one folder of files, and one of folders."""
-    for kind in ("files", "folders"):
-        place = hostile.work / kind
-        place.mkdir()
-        for number in range(20_100):
-            path = f"{place}/{number}"
-            os.mkdir(path) if kind == "folders" else os.close(os.open(path, os.O_CREAT))  # noqa: PTH102
-        began = time.monotonic()
-        taken = Snapshot.take(hostile.work, texts=True)
-        listed = listing(hostile.work)
-        assert time.monotonic() - began < 6
-        assert len(listed) < 5_000
-        assert len(taken.files) <= 20_000
-        assert f"first 20000 {kind}" in taken.cut
-        shutil.rmtree(place)
+def test_many_files_are_looked_at_in_bounded_time() -> None:
+    """By hand, in memory: a command would take long to make so many."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as name:
+        for kind in ("files", "folders"):
+            place = Path(name) / kind
+            place.mkdir()
+            for number in range(20_100):
+                path = place / str(number)
+                path.mkdir() if kind == "folders" else path.touch()
+            began = time.monotonic()
+            taken = Snapshot.take(Path(name), texts=True)
+            listed = listing(Path(name))
+            assert time.monotonic() - began < 10
+            assert len(listed) < 5_000
+            assert len(taken.files) <= 20_000
+            assert f"first 20000 {kind}" in taken.cut
+            shutil.rmtree(place)
 
 
 # ---- words that names carry -------------------------------------------------------------------------------

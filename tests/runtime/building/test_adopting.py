@@ -12,7 +12,7 @@ import pytest
 import yaml
 from playing import ACCEPT, plan
 from test_registering import SHOUT, answers, building, play
-from workshop_place import Place, pattern
+from workshop_place import Place, boxed, pattern
 
 from kernel.errors import UsageError
 from kernel.responder import Ask, Ladder
@@ -164,6 +164,14 @@ def test_a_program_that_waits_is_adopted_once_its_sample_passes(place: Place):
     assert json.loads(place.command("system", "adopt", "--json").out) == []
     again = place.command("system", "adopt", "p1")
     assert (again.exit, "p1 is closed" in again.err) == (2, True)
+
+
+@boxed
+def test_a_program_that_waits_is_tested_in_the_sandbox(place: Place):
+    play(place, *building(), admit="ask", sandbox="bwrap")
+    ran = place.command("system", "adopt", "p1", env={"FRACTAL_SANDBOX": "bwrap"})
+    assert ran.exit == 0, ran
+    assert place.tool("shout").status == "active"
 
 
 def test_a_program_whose_sample_fails_is_not_adopted_without_force(place: Place, tmp_path: Path):
