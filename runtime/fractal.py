@@ -162,7 +162,7 @@ class Fractal:
             earlier, seconds = active_before(folder, root), float(limits["seconds"])
             world, clock, servers = self._world(run, folder, self.ladder, earlier, seconds)
             world.folder = self._folder_of(root)
-            world.guard = self._guard(world.folder)
+            world.guard = Guard(self.workspace.systems, world.folder, self.workspace.protected)
             world.store.sweep()
             policy = self.config.policy(assume=assumed(root_id(run), assume), yes=yes)
             world.policy = policy
@@ -174,10 +174,6 @@ class Fractal:
             begin_session(world, root)
             self._emit_start(root)
             return await self._drive(world, folder, clock, servers, policy)
-
-    def _guard(self, folder: Path) -> Guard:
-        """The danger rules; a bare workspace has the shipped ones as well."""
-        return Guard(self.workspace.systems, folder, self.workspace.protected)
 
     def _folder_of(self, root: Document) -> Path:
         """Where the run's tools act; a run that was copied here from elsewhere goes on in this folder."""
@@ -257,7 +253,7 @@ class Fractal:
             self.workspace.private,
             Drafts(folder / "drafts", self.systems),
             runners={"mcp": servers.run},
-            guard=self._guard(self.workspace.folder),
+            guard=Guard(self.workspace.systems, self.workspace.folder, self.workspace.protected),
             listener=self._listener,
             redact=redactor(os.environ),
             seconds=clock.seconds,
@@ -271,11 +267,8 @@ class Fractal:
         self._listener(Event("warning", run, root_id(run), data={"message": message}))
 
     def _emit_start(self, root: Document) -> None:
-        data = {
-            "task": root.text(1, "task"),
-            "folder": root.meta.folder,
-            "rungs": [r.name for r in self.ladder],
-        }
+        data = {"task": root.text(1, "task"), "folder": root.meta.folder}
+        data |= {"rungs": [rung.name for rung in self.ladder]}
         self._listener(Event("run_started", root.meta.run, root.meta.id, data=data))
 
     # ---- a person's part ----
