@@ -117,6 +117,7 @@ async def _run(command: str, context: OperationContext) -> Verdict:
             folder=context.folder,
             timeout=context.timeout,
             protected=context.protected,
+            seen=context.places,
             private=context.private,
             read_only=True,
         )
