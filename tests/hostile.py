@@ -104,7 +104,7 @@ class Hostile:
 
     def play(self, answers: Callable[[Ask], Any], **settings: Any) -> Played:
         """One run with the model that is given."""
-        return self._play(answers, settings={"sandbox": "auto", **settings})
+        return self._play(answers, settings={"sandbox": "auto", "fsync": False, **settings})
 
     def run(
         self, *steps: Mapping[str, Any], seen: Callable[[Ask], Any] | None = None, **settings: Any

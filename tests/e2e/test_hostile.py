@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -169,14 +170,28 @@ def test_a_tool_reads_no_secret(
 def test_neither_does_a_read_or_a_command_of_a_model_see_other_runs(hostile: Hostile) -> None:
     earlier = hostile.run({"tool": "write", "args": {"path": "a.txt", "content": SECRET}})
     path = earlier.result.path.relative_to(hostile.work).as_posix()
-    played = hostile.run(
-        {"tool": "read", "args": {"path": path}},
-        {"tool": "bash", "args": {"command": f"cat {path}; grep -r 4711 state"}},
-    )
-    steps = played.root.steps
-    assert [steps[1].state, steps[2].state] == ["failed", "failed"] or steps[2].state == "struck"
-    assert "record of runs" in (steps[1].result or "")
-    assert SECRET not in str([steps[n].result for n in steps])
+    hostile.strike(f"os.symlink({path!r}, 'link.md'); os.symlink('state', 'link')")
+    for tool, args in {
+        "read": {"path": path},
+        "bash": {"command": f"cat {path}; grep -r 4711 state; true"},
+        "search": {"query": "4711", "path": "state"},
+        "grep": {"pattern": "4711", "path": "state"},
+        "count": {"what": "matches", "pattern": "4711", "path": "state"},
+        "copy": {"from": "state", "to": "stolen"},
+        "archive": {"action": "create", "path": "stolen.zip", "files": ["state"]},
+        "compare": {"a": "state", "b": "system"},
+        "list": {"path": "state", "recursive": True},
+    }.items():
+        step = hostile.run({"tool": tool, "args": args}).root.steps[1]
+        assert SECRET not in (step.result or ""), tool
+        assert earlier.result.run not in (step.result or "").replace(path, ""), tool
+    for name in ("link.md", f"link/{path.removeprefix('state/')}"):
+        step = hostile.run({"tool": "read", "args": {"path": name}}).root.steps[1]
+        assert "record of runs" in (step.result or "")
+    stolen = [each for each in hostile.work.glob("stolen*") if each.is_dir()]
+    assert not [each for folder in stolen for each in folder.rglob("*.md") if SECRET in each.read_text()]
+    with zipfile.ZipFile(hostile.work / "stolen.zip") as archive:
+        assert not [name for name in archive.namelist() if "runs" in name]
 
 
 def test_what_a_tool_prints_of_a_known_secret_is_redacted(

@@ -53,11 +53,15 @@ def test_what_lies_in_the_folder_hangs_nobody_who_looks(hostile: Hostile, kind: 
         {"tool": "read", "args": {"path": "a"}, "needs": []},
         {"tool": "search", "args": {"query": "x"}, "needs": []},
         {"tool": "bash", "args": {"command": "ls | wc -l"}, "needs": []},
+        {"tool": "copy", "args": {"from": ".", "to": "x"}, "needs": []},
+        {"tool": "copy", "args": {"from": "d", "to": "x"}, "needs": []},
+        {"tool": "remove", "args": {"path": "d"}, "needs": []},
         seen=seen.append,
     )
     assert time.monotonic() - began < 10
     assert played.result.status == "complete"
     assert played.root.steps[4].state == "done"
+    assert {step.state for step in played.root.steps.values()} <= {"done", "failed"}
     assert all(len(ask.user) < 30_000 for ask in seen)
 
 
@@ -110,13 +114,15 @@ def test_agents_md_is_the_persons_and_still_data(hostile: Hostile) -> None:
     assert ORDER not in outside(seen[0].user)
 
 
-@pytest.mark.parametrize("target", ["{home}/key", "../key", "inside.md"])
+@pytest.mark.parametrize("target", ["{home}/key", "../key", "state/mailbox/key", "inside.md"])
 def test_an_agents_md_that_is_a_link_leads_nowhere_but_inside(
     hostile: Hostile, tmp_path: Path, target: str
 ) -> None:
     home = tmp_path / "home"
     home.mkdir()
-    for place in (home / "key", tmp_path / "key", hostile.work / "inside.md"):
+    (hostile.work / "state" / "mailbox").mkdir()
+    places = (home, tmp_path, hostile.work / "state" / "mailbox")
+    for place in (*(each / "key" for each in places), hostile.work / "inside.md"):
         place.write_text(SECRET)
     hostile.strike(f"os.symlink({target.format(home=home)!r}, 'AGENTS.md')")
     seen: list[Ask] = []
