@@ -221,6 +221,9 @@ def test_a_script_runs_in_the_sandbox_and_can_change_nothing_of_the_skill(work: 
     assert not (place / "x").exists()
 
 
+SEES = b"import os\nprint(6 * 7, dict(os.environ))\n"
+
+
 @needs_bwrap
 def test_a_skill_in_the_home_directory_is_seen_and_nothing_else_there(
     work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -228,15 +231,15 @@ def test_a_skill_in_the_home_directory_is_seen_and_nothing_else_there(
     house = tmp_path / "house"
     monkeypatch.setenv("HOME", str(house))
     put(house / ".claude" / "skills" / "counting" / "SKILL.md", named("counting").encode())
-    put(house / ".claude" / "skills" / "counting" / "scripts" / "count.py", b"print(6 * 7)\n")
+    put(house / ".claude" / "skills" / "counting" / "scripts" / "count.py", SEES)
     put(house / ".ssh" / "id_ed25519", b"private\n")
     place = house / ".claude" / "skills" / "counting" / "scripts" / "count.py"
-    model = Model(bash(f"python3 {place}; cat {house}/.ssh/id_ed25519; env"), tool="counting")
+    model = Model(bash(f"python3 {place}; ls -A {house}"), tool="counting")
     monkeypatch.setenv("SOME_API_KEY", "sk-1234567890abcdef")
     ended = played(work, Path("~/.claude/skills"), model, sandbox="auto")
     assert "42" in ended.result.output
-    assert "private" not in ended.result.output
     assert "sk-1234567890" not in ended.result.output
+    assert ended.result.output.splitlines()[-1] == ".claude", "of the home directory only its way"
 
 
 def test_a_skill_inside_the_folder_guides_and_cannot_be_rewritten(work: Path) -> None:
