@@ -29,6 +29,8 @@ _SHORT = 500
 """Bytes that are parsed at once however wrong they are."""
 _PARSING = 0.03
 """Seconds of CPU that a longer text may take: what is no shell at all takes the grammar long."""
+_ASCII = bytes(range(128)) + b"x" * 128
+"""Bytes beyond ASCII as letters: the scanner of the grammar crashes at some (tree-sitter-bash#337)."""
 _BRACED = re.compile(r"(^|[;&|(]\s*)\{([^\s{};]*,[^\s{};]*)\}")
 
 Handler = Callable[[Call, "Walk"], Flow | None]
@@ -45,6 +47,7 @@ def _parser() -> Any:
 
 def _tree(source: bytes) -> Any:
     """The root of the syntax tree; None where the grammar makes nothing of the text within its time."""
+    source = source.translate(_ASCII)
     if len(source) < _SHORT:
         return _parser().parse(source).root_node
     end = thread_time() + _PARSING

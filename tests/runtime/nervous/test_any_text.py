@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -96,3 +98,17 @@ def test_what_is_not_read_to_its_end_waits(command: str) -> None:
 @pytest.mark.parametrize("command", ["rm -rf ~\0", "rm -rf ~ \ud800", "rm -rf ~ '", 'rm -rf ~ "$('])
 def test_a_broken_line_is_judged_by_what_can_be_read(command: str) -> None:
     assert GUARD.command(command)
+
+
+def test_no_character_ends_the_process() -> None:
+    """The grammar's scanner reads outside its tables at `{` and a far character (tree-sitter-bash#337)."""
+    code = (
+        "from pathlib import Path\n"
+        "from runtime.fractal import shipped_system\n"
+        "from runtime.nervous.guard import Guard\n"
+        "guard = Guard([shipped_system()], Path('/home/user/project'))\n"
+        "lines = ['echo {' + chr(at) for at in range(128, 0x110000, 257)]\n"
+        "assert all(guard.command(f'{line}; rm -rf ~') for line in lines)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (ran.returncode, ran.stderr) == (0, "")
