@@ -166,11 +166,9 @@ PATHS = [
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: repr(path)[:24])
 def test_a_path_that_cannot_be_is_a_failed_step(hostile: Hostile, path: str) -> None:
     played = hostile.run(write(path), {"tool": "read", "args": {"path": path}, "needs": []})
-    waits = (
-        path == "~/x"
-    )  # which a danger rule takes for the home directory; here it would be a folder inside
-    assert played.result.status in (["waiting"] if waits else ["complete", "escalated"])
-    assert played.root.steps[1].state == ("waiting" if waits else "failed")
+    home = path == "~/x"  # which a danger rule may take for the home directory; it is a folder inside
+    assert played.result.status in ("complete", "escalated", *(["waiting"] if home else []))
+    assert played.root.steps[1].state in (("waiting", "done") if home else ("failed",))
     assert not (Path.home() / "x").exists()
 
 

@@ -185,7 +185,7 @@ async def test_what_is_left_in_the_background_does_not_outlive_the_command(
 
 
 def test_a_process_that_was_given_the_number_of_one_that_ended_is_spared() -> None:
-    """Its number goes round when many processes are made; the group of the one that ended has nobody in it."""
+    """Numbers go round when many processes are made; the group of the one that ended is empty."""
     other = subprocess.Popen(["sleep", "69.07"], start_new_session=True)
     try:
         ended = cast(Any, SimpleNamespace(returncode=0, pid=other.pid))
