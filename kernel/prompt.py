@@ -166,6 +166,7 @@ def work(
         pieces.append(Piece("", f"Tool: {tool.line}" if tool else "", fixed=True))
         if tool and {"write", "shell"} & set(tool.effects):  # what it makes is what success looks at
             pieces.append(Piece("Success", document.text(2, "success criteria"), path))
+            pieces += _guide(document, catalogue)
     if phase == "check":
         pieces += [Piece("Learned before", _learned(fold).text, path) for fold in document.section(2).folds]
         evidence = [note for note in document.section(4).notes if note.key in RECORDED]

@@ -133,8 +133,12 @@ def test_a_plan_may_use_what_its_own_later_written_steps_will_have_made(play: Pl
         "check": lambda ask: days.judged(ask, "slug"),
     }
     root = {"fused": plan({"tool": "build", "what": "Write it"}), "check": end}
-    played = play(days.by_loop({"Write it": loop, "": root}), "Build slug", settings=settings())
+    model = Scripted(days.by_loop({"Write it": loop, "": root}))
+    played = play(model, "Build slug", settings=settings())
     assert played.result.exit == Exit.ACCEPTED, played.result.reason
+    asked = [ask.user for ask in model.asks if ask.phase == "do"]
+    assert all('run: "command: ./tool.py"' in each for each in asked)  # the form of what is to be written
+    assert "green-tea-1931" in asked[1]  # what the step before has written
     built = played.documents[f"tool-build-{played.result.run}-1"]
     assert built.steps[4].result == "green-tea-2"
     assert not [each for each in played.events if each.kind == "ask_refused"]
