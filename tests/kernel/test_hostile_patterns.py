@@ -200,17 +200,21 @@ SAMPLES = {
 
 @pytest.mark.skipif(Sandbox().available() is not None, reason=f"no sandbox here: {Sandbox().available()}")
 @pytest.mark.parametrize("kind", SAMPLES)
-async def test_a_sample_stays_in_its_folder_and_ends(tmp_path: Path, kind: str) -> None:
+async def test_a_sample_stays_in_its_folder_and_ends(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(scratch))  # others make samples in /tmp at the same time
     files, program, says = SAMPLES[kind]
     shows = "(a+)+$" if "ever" in kind else "harmless"
     sample = f"sample: {{task: x, args: {{}}, shows: '{shows}', {files}}}"
     got = read(tmp_path, f"{HEAD}effects: [read, write]\nrun: 'command: ./tool.sh'\n{sample}\n---\n# Worst\n")
     assert isinstance(got, Tool)
     (got.path.parent / "tool.sh").write_text(program)
-    before = set(Path("/tmp").glob("fractal-sample-*"))
     _, note = await try_sample(got, OperationContext(tmp_path, Sandbox(), timeout=30), {})
     assert says in note
-    assert set(Path("/tmp").glob("fractal-sample-*")) <= before
+    assert not list(scratch.glob("fractal-sample-*"))
     assert not Path("/tmp/outside-of-the-sample.txt").exists()
 
 
