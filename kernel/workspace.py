@@ -142,7 +142,11 @@ class Workspace:
         if not self.runs.is_dir():
             return []
         folders = [each for each in self.runs.iterdir() if (each / f"system-{each.name}.md").is_file()]
-        return [each.name for each in sorted(folders, key=_born, reverse=True)]
+        born: list[tuple[float, str]] = []
+        for folder in folders:
+            with suppress(FileNotFoundError):  # it was archived meanwhile
+                born.append((_born(folder), folder.name))
+        return [name for _, name in sorted(born, key=lambda each: each[0], reverse=True)]
 
     def has(self, run: str) -> bool:
         """Whether that is the id of a run, without a look at the others."""

@@ -353,7 +353,8 @@ class Fractal:
 
     def runs(self) -> list[RunSummary]:
         """All runs, newest first; a run whose root cannot be read is shown as broken."""
-        return [self._summary(run) for run in self.workspace.run_ids()]
+        found = [self._summary(run) for run in self.workspace.run_ids()]
+        return [each for each in found if each.status != "broken" or self.workspace.has(each.run)]
 
     def _summary(self, run: str) -> RunSummary:
         try:

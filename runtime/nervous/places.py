@@ -116,7 +116,7 @@ class Places:
         if full.startswith(f"{self.folder}/"):
             return {"inside"}
         homes = self._homes(bare)
-        if not homes and any(full == each or full.startswith(f"{each}/") for each in SCRATCH):
+        if not homes and not _below(full, self.home) and any(_below(full, each) for each in SCRATCH):
             return {"scratch"}
         found = {"outside", "home"} if homes else {"outside"}
         if bare == "/" or _TOP.fullmatch(full):
@@ -141,6 +141,11 @@ class Places:
             else:
                 forms.append(f"(?s:(?:.*/)?){_segment(wanted)}")
         return re.compile("|".join(forms) or r"(?!)")
+
+
+def _below(path: str, folder: str) -> bool:
+    """Whether a path is a folder, or lies in it."""
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
 def _segment(pattern: str) -> str:

@@ -143,3 +143,12 @@ def test_a_program_beside_its_pattern_is_judged_by_its_arguments(guard: Guard) -
     )
     assert rules(guard, program, command="rm -rf /") >= {"delete-everything"}
     assert rules(guard, program, path="out/a.txt") == set()
+
+
+@pytest.mark.parametrize("home", ["/tmp/somebody", "/var/tmp/a/b", "/dev/shm/me"])
+def test_a_home_below_the_scratch_folders_is_no_scratch(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", home)
+    guard = Guard([shipped_system()], FOLDER)
+    for command in ("rm -rf ~/.cache/pip", "shred -u ~/notes.txt", f"rm -r {home}/Documents"):
+        assert guard.command(command), command
+    assert not guard.command("rm -r /tmp/another/build")
