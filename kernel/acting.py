@@ -21,6 +21,9 @@ from kernel.tools import Tool
 
 Runner = Callable[[OperationContext, Tool, Mapping[str, Any]], Awaitable[Result]]
 """Makes one call of a tool; what goes wrong is a Result that is not `ok`, or an error of Fractal's."""
+KEEP_CHARS = 10_000
+"""Of what a state machine's program wants kept for its next call, as JSON."""
+KEEP_LEVELS = 20
 _INTERPRETERS: Mapping[str, str] = {".py": sys.executable, ".sh": "bash"}
 
 
@@ -59,11 +62,14 @@ async def _command(context: OperationContext, tool: Tool, args: Mapping[str, Any
         env={"PYTHONDONTWRITEBYTECODE": "1"},
         protected=(*context.protected, folder),
         seen=(folder, *context.places),
+        private=context.private,
         read_only="write" not in tool.effects,
         network="network" in tool.effects and context.network,
     )
     evidence = {"exit": ran.exit, "mode": ran.mode, "seconds": round(ran.seconds, 3)}
-    text, error, keep = _told(neutralise(ran.output).removesuffix("\n"))
+    text, error, keep = _told(ran.output)
+    if keep is not None and (why := _too_much(keep)):
+        return Result(f"{text}\n[{why}]", False, evidence)
     marks = [f"[stopped after {seconds:g} s]"] if ran.timed_out else []
     marks += [f"[exit {ran.exit}]"] if ran.exit else []
     good = not (ran.exit or ran.timed_out or error)
@@ -80,11 +86,33 @@ def command_of(tool: Tool) -> list[str]:
     return [str(program)]
 
 
-def _told(output: str) -> tuple[str, bool, Mapping[str, Any] | None]:
+def _told(printed: str) -> tuple[str, bool, Mapping[str, Any] | None]:
     """What a program printed: its text, whether it told of an error, and what it wants kept."""
+    text, error, keep = _read(printed)
+    return neutralise(text).removesuffix("\n"), error, keep  # what JSON had escaped, too
+
+
+def _too_much(keep: Mapping[str, Any]) -> str:
+    """Why something cannot be kept: it stands in the document as long as the loop lasts."""
+    level: list[Any] = [keep]
+    for _ in range(KEEP_LEVELS):
+        level = [inner for each in level for inner in _inside(each)]
+    if level:
+        return f"keep: more than {KEEP_LEVELS} levels"
+    size = len(json.dumps(keep))
+    return f"keep: {size} characters, and {KEEP_CHARS} at most can be kept" if size > KEEP_CHARS else ""
+
+
+def _inside(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return list(cast(dict[str, Any], value).values())
+    return cast(list[Any], value) if isinstance(value, list) else []
+
+
+def _read(output: str) -> tuple[str, bool, Mapping[str, Any] | None]:
     try:
         value = json.loads(output)
-    except ValueError:
+    except (ValueError, RecursionError):
         return output, False, None
     if not isinstance(value, dict):
         return (value if isinstance(value, str) else output), False, None

@@ -20,8 +20,11 @@ from kernel.phases import Plan, Typed, schema, typed
 from kernel.prompt import assemble, form
 from kernel.replies import read_reply
 from kernel.responder import FREE, Ask, Reply, Responder, Usage, Waits
+from kernel.screening import cut
 from kernel.world import Held
 
+REASON_CHARS = 1_000
+"""Of why a reply was refused, what the next turn, the document and whoever watches are told."""
 Gate = Callable[[Typed], Awaitable[None]]
 
 
@@ -135,8 +138,9 @@ async def _ask_rung(
                 await gate(value)
             return Answer(value, _origin(responder, reply), phase if responder.reads_prompt else "")
         except ReplyError as error:
-            held.emit("ask_refused", phase=phase, step=step, rung=responder.name, why=str(error))
-            refused.append((reply.text, str(error)))
+            why = cut(str(error), REASON_CHARS, "")  # it may quote the reply
+            held.emit("ask_refused", phase=phase, step=step, rung=responder.name, why=why)
+            refused.append((reply.text, why))
             if not responder.reads_prompt:
                 break  # code gives the same answer again
     raise ReplyError(f"no usable reply: {refused[-1][1]}")

@@ -7,21 +7,24 @@ A tool is a folder `tools/<name>/` with a `pattern.md` or a `SKILL.md`; an opera
 from __future__ import annotations
 
 import difflib
-import os
 import re
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from math import log
 from pathlib import Path
 from typing import Any
 
+from kernel.choosing import choice_of
 from kernel.errors import OperationFailed
+from kernel.finding import skill_files, system_files, version_of
 from kernel.pattern import Fault, load
 from kernel.tools import HANDS, Tool
 
 LEAST_LINE = 8
 """Tokens that the shortest signatures weigh; with less left no further one is looked for."""
+
+MISFITS = 8
+"""Signatures that are too long for what is left, after which no further one is looked at."""
+_NAMED = re.compile(r"""`([a-z0-9-]+)`|"tool": "([a-z0-9-]+)\"""")
 
 Source = Callable[[], Sequence[Tool]]
 """Where more tools come from than the system's folders: servers, say."""
@@ -50,28 +53,38 @@ class Catalogue:
         self.idle: dict[str, Tool] = {}
         """Those that are read and not in use: drafts, quarantined, retired."""
         self.faults: list[Fault] = []
-        self._seen: dict[Path, tuple[int, int]] | None = None
+        self._seen: dict[str, tuple[int, int]] | None = None
         self._more: list[Tool] = []
-        self._words: dict[str, Counter[str]] = {}
         self.refresh()
 
     def refresh(self) -> bool:
         """Read again what changed on disk (by stat); True when anything did."""
-        found = self._find()
-        stats = {path: (stat.st_mtime_ns, stat.st_size) for path in found if (stat := _stat(path))}
+        stats = {path: version for path in self._find() if (version := version_of(path))}
         more = [tool for source in self.sources for tool in source()]
         if stats == self._seen and more == self._more:
             return False
         self._seen, self._more = stats, more
-        entries = [self._entry(path, *stat) for path, stat in stats.items()]
+        entries = [self._entry(Path(path), *stat) for path, stat in stats.items()]
         self.faults = [entry for entry in entries if isinstance(entry, Fault)]
         self.tools, self.idle = {}, {}
-        for entry in (*entries, *more):
-            if isinstance(entry, Tool):
-                usable = entry.status == "active" or (entry.draft and entry.status == "draft")
-                (self.tools if usable else self.idle).setdefault(entry.name, entry)
-        self._words = {name: _weighed(tool) for name, tool in self.tools.items()}
+        for entry in entries:
+            if isinstance(entry, Tool) and (why := self._add(entry)):
+                self.faults.append(Fault(entry.path, 1, why))
+        for tool in more:
+            self.tools.setdefault(tool.name, tool)
         return True
+
+    def _add(self, entry: Tool) -> str:
+        """Put a tool among those in use, or the idle ones; says why it is neither."""
+        if entry.name in HANDS and (entry.draft or entry.path.parent.name != "kernel"):
+            return f"name: {entry.name!r} is one of the kernel's own; give it another name"
+        if not (entry.status == "active" or (entry.draft and entry.status == "draft")):
+            self.idle.setdefault(entry.name, entry)
+            return ""
+        known = self.tools.setdefault(entry.name, entry)
+        if known is entry or known.path.resolve() == entry.path.resolve():  # by a link, or listed twice
+            return ""
+        return f"name: {entry.name!r} is taken by {known.path}; give it another name"
 
     def _entry(self, path: Path, mtime_ns: int, size: int) -> Tool | Fault:
         entry = load(path, mtime_ns, size)
@@ -81,24 +94,16 @@ class Catalogue:
             return Fault(path, 1, f"run: a draft is guidance or command:, never {entry.scheme}:")
         return replace(entry, draft=True, origin="designed")
 
-    def _find(self) -> list[Path]:
-        found: dict[str, Path] = {}
-        for folder in (*([self.drafts] if self.drafts else []), *self.folders):
-            for kind in ("kernel", "operations"):
-                for name in _names(folder / kind):
-                    if name.endswith(".md"):
-                        found.setdefault(f"{kind}/{name}", folder / kind / name)
-            _find_tools(folder / "tools", found)
+    def _find(self) -> list[str]:
+        found = list(system_files((*([self.drafts] if self.drafts else []), *self.folders)))
         for folder in self.skills:
-            if (folder / "SKILL.md").is_file():
-                found.setdefault(f"tools/{folder.name}", folder / "SKILL.md")
-            else:
-                _find_tools(folder, found)
-        return list(found.values())
+            found += skill_files(folder)
+        return found
 
-    def places(self) -> tuple[Path, ...]:
-        """The folders of skills: what lies there is read when it is needed."""
-        return tuple(tool.path.parent.resolve() for tool in self.tools.values() if tool.skill)
+    def places(self, names: Iterable[str]) -> tuple[Path, ...]:
+        """The folders of those that are skills: what lies there is read when it is needed."""
+        skills = (self.tools[name] for name in names if name in self.tools and self.tools[name].skill)
+        return tuple(tool.path.parent.resolve() for tool in skills)
 
     def text(self, relative: str, *, drafted: bool = False) -> str:
         """The instruction file `relative` of the first folder that has it; "" when none has.
@@ -131,63 +136,33 @@ class Catalogue:
         """Whether the tool's loop is guided by its pattern."""
         return tool in self.tools and self.tools[tool].guided
 
-    def index(self, task: str, limit: int, count: Callable[[str], int]) -> str:
+    def index(self, task: str, limit: int, count: Callable[[str], int], own: Tool | None = None) -> str:
         """The signatures for PLAN within `limit` tokens: the hands, then whatever suits the task best.
 
-        What suits is told by the words that task and tool share, a rare word counting more than one that
-        many tools have, and one of the name twice: with 500 tools the index costs what it costs with 10.
+        In the loop of a guided tool, `own`, what its pattern names comes first, and it itself is left out.
+
+        What suits is told by the words that task and tool share (see `choosing`): with 500 tools the index
+        costs what it costs with 10.
         """
-        asked = set(_words(task))
         hands = [self.tools[name] for name in HANDS if name in self.tools]
-        rest = [tool for tool in self.tools.values() if tool.name not in HANDS]
-        common = Counter(word for words in self._words.values() for word in words)
+        rest = [tool for tool in self.tools.values() if tool.name not in HANDS and tool is not own]
+        suits = choice_of(list(self.tools.values())).suiting(task)
+        named = {first or second for first, second in _NAMED.findall(own.body if own else "")}
 
-        def suits(tool: Tool) -> float:
-            shared = asked & self._words[tool.name].keys()
-            rare = (log(1 + len(self.tools) / common[word]) * self._words[tool.name][word] for word in shared)
-            return sum(rare)
+        def place(tool: Tool) -> tuple[bool, float, int, str]:
+            return tool.name not in named, -round(suits.get(tool.name, 0.0), 6), tool.rank, tool.name
 
-        rest.sort(key=lambda tool: (-round(suits(tool), 6), tool.rank, tool.name))
+        rest.sort(key=place)
         lines: list[str] = []
-        used = 0
+        used = misfits = 0
         for tool in [*hands, *rest]:
             line = tool.signature
             cost = count(line) + 1
             if used + cost > limit:
-                if limit - used < LEAST_LINE:
+                misfits += 1
+                if limit - used < LEAST_LINE or misfits > MISFITS:
                     break
                 continue
             used += cost
             lines.append(line)
         return "\n".join(lines)
-
-
-def _find_tools(folder: Path, found: dict[str, Path]) -> None:
-    for name in _names(folder):
-        for file in ("pattern.md", "SKILL.md"):
-            path = folder / name / file
-            if path.is_file():
-                found.setdefault(f"tools/{name}", path)
-                break
-
-
-def _weighed(tool: Tool) -> Counter[str]:
-    """The words of a tool, those of its name twice."""
-    names = _words(tool.name.replace("-", " "))
-    told = set(_words(f"{tool.description} {' '.join(tool.args)}"))
-    return Counter([*names, *names, *told])
-
-
-def _names(folder: Path) -> list[str]:
-    return sorted(each.name for each in folder.iterdir()) if folder.is_dir() else []
-
-
-def _stat(path: Path) -> os.stat_result | None:
-    try:
-        return path.stat()
-    except OSError:
-        return None
-
-
-def _words(text: str) -> list[str]:
-    return [word.rstrip("s") for word in re.findall(r"[a-z]{3,}", text.lower())]

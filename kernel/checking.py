@@ -8,11 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from kernel.children import skills_of
 from kernel.errors import DocumentError, OperationFailed, ReplyError
 from kernel.evidence import Snapshot, changes, check_criterion, cut
 from kernel.operations import OperationContext
 from kernel.phases import REFERENCE
 from kernel.references import substitute
+from kernel.screening import shown_name
 from kernel.steps import GOOD
 from kernel.text import to_json
 from kernel.trying import trials
@@ -122,12 +124,15 @@ async def gather(held: Held) -> tuple[list[Finding], list[str], str]:
         return findings, [], ""
     changed = changes(first, Snapshot.take(held.world.folder, held.world.protected, texts=True))
     lines = [_change_line(each) for each in changed]
-    diffs = [f"{each.path}\n{cut(each.diff, DIFF_CHARS, each.path)}" for each in changed if each.diff]
+    named = [(shown_name(each.path), each.diff) for each in changed if each.diff]
+    diffs = [f"{name}\n{cut(diff, DIFF_CHARS, name)}" for name, diff in named]
     return findings, lines, "\n".join(diffs)
 
 
 def _change_line(change: Any) -> str:
-    return f"{change.kind} {change.path}" + (f" {change.size} bytes" if change.kind != "removed" else "")
+    return f"{change.kind} {shown_name(change.path)}" + (
+        f" {change.size} bytes" if change.kind != "removed" else ""
+    )
 
 
 def _first_snapshot(held: Held) -> Snapshot | None:
@@ -179,8 +184,11 @@ async def _after(held: Held, criterion: dict[str, Any], first: Snapshot | None) 
 
 
 def _context(held: Held) -> OperationContext:
+    world = held.world
+    settings = world.policy.settings
+    places = world.catalogue.places(skills_of(held.doc))
     return OperationContext(
-        held.world.folder, held.world.sandbox, held.world.policy.settings, 60.0, held.world.protected
+        world.folder, world.sandbox, settings, 60.0, world.protected, places=places, private=world.private
     )
 
 

@@ -10,6 +10,7 @@ from kernel.document import Document, Meta, Note, Section, Step
 from kernel.errors import DocumentError
 from kernel.events import now
 from kernel.evidence import cut
+from kernel.phases import references
 from kernel.workspace import child_id
 from kernel.world import Held
 
@@ -44,9 +45,21 @@ def child_document(held: Held, step: Step) -> Document:
         created=now(),
         folder=parent.folder,
         budget=dict(step.share or {}),
+        extra={"skills": skills} if (skills := _skills_below(held, step)) else {},
     )
     task = Note("task", step.what, "kernel", f"{parent.id}.md, step {step.n}")
     return Document(meta, {1: Section(notes=(task, *_context(held, step)))})
+
+
+def skills_of(document: Document) -> list[str]:
+    """The skills that a loop works by: its own, and those of the loops above it."""
+    return [*document.meta.extra.get("skills", ()), document.meta.type]
+
+
+def _skills_below(held: Held, step: Step) -> list[str]:
+    tools = held.world.catalogue.tools
+    known = [*skills_of(held.doc), step.tool]
+    return list(dict.fromkeys(name for name in known if name in tools and tools[name].skill))
 
 
 def _context(held: Held, step: Step) -> list[Note]:
@@ -58,9 +71,11 @@ def _context(held: Held, step: Step) -> list[Note]:
         and note.source not in ("folder", "AGENTS.md")
         and len(note.text) <= HANDED_CHARS
     ]
+    inserted = references(held.doc.planned[step.n].what)  # what the task has already need not come twice
     for need in sorted(held.doc.planned[step.n].needs):
         done = held.doc.steps.get(need)
-        if done and done.result:
+        told = need in inserted and done and done.result and done.result in step.what
+        if done and done.result and not told:
             whole = done.evidence.get("whole") or done.link
             notes.append(Note("context", cut(done.result, HANDED_CHARS, whole), done.origin, f"step {need}"))
     return notes

@@ -10,7 +10,6 @@ import errno
 import os
 import re
 import secrets
-import shutil
 import stat
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
@@ -109,6 +108,26 @@ def move(path: Path, target: Path) -> None:
     settle(path.parent)
 
 
+def remove(path: Path) -> None:
+    """Remove a file, durably; one that is not there is left so."""
+    path.unlink(missing_ok=True)
+    if path.parent.is_dir():
+        settle(path.parent)
+
+
+def allow(path: Path, executable: bool) -> None:
+    """Make a file one that can be started by whoever may read it, or by nobody; durably."""
+    mode = stat.S_IMODE(path.stat().st_mode)
+    wanted = mode | (mode & 0o444) >> 2 if executable else mode & ~0o111
+    if wanted != mode:
+        os.chmod(path, wanted)  # noqa: PTH101
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
 def cut(path: Path, size: int) -> tuple[int, int, int]:
     """Cut a file to its first `size` bytes, durably; returns its new `signature`."""
     handle = os.open(path, os.O_WRONLY)
@@ -157,7 +176,33 @@ def sweep(folder: Path, name: str = "") -> None:
                 if entry.is_file(follow_symlinks=False):
                     os.unlink(entry.path)  # noqa: PTH108
                 elif name and entry.is_dir(follow_symlinks=False):
-                    shutil.rmtree(entry.path)
+                    remove_all(Path(entry.path))
+
+
+def remove_all(folder: Path) -> None:
+    """Remove a folder with all that is in it, however deep: what is in a folder is first brought up.
+
+    `shutil.rmtree` calls itself for each level, and a command can make thousands. Raises `OSError`.
+    """
+    pending = [folder]
+    while pending:
+        each = pending.pop()
+        os.chmod(each, 0o700)  # noqa: PTH101
+        with os.scandir(each) as found:
+            entries = list(found)
+        for entry in entries:
+            inner = Path(entry.path)
+            if not entry.is_dir(follow_symlinks=False):
+                os.unlink(inner)  # noqa: PTH108
+                continue
+            if each != folder:
+                os.chmod(inner, 0o700)  # noqa: PTH101
+                inner = folder / f".{secrets.token_hex(8)}.tmp"
+                os.replace(entry.path, inner)  # noqa: PTH105
+            pending.append(inner)
+        if each != folder:
+            os.rmdir(each)  # noqa: PTH106
+    os.rmdir(folder)  # noqa: PTH106
 
 
 def signature(path: Path | int) -> tuple[int, int, int]:

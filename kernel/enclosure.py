@@ -17,7 +17,7 @@ from pathlib import Path
 
 from kernel.errors import OperationFailed
 
-PROTECTED = (".git", ".fractal", "fractal.yaml")
+PROTECTED = (".git", ".fractal", "fractal.yaml", ".mcp.json")
 """Names at the top of the folder (and `.git` at any depth) that no operation may write. Source: kernel.md."""
 HIDDEN = ("/root", "/home", "/run", "/var/run", "/tmp", "/var/tmp")
 """Where people and programs keep what is theirs: an empty folder in memory stands there instead."""
@@ -43,6 +43,10 @@ TOOLCHAINS = (".rustup", ".local/lib", ".local/share/uv", ".local/share/pipx", "
 """Where tools on the PATH keep the rest of themselves, beside what the PATH itself names."""
 LOOKED_AT = 2_000
 """Folders searched for `.git` of nested repositories at each run: a few milliseconds at most."""
+SCRATCH = ("/tmp", "/dev/shm", "/var/tmp")
+"""Folders in memory that a command may fill, beside an empty home directory."""
+KERNELS_OWN = tuple(f"/proc/{name}" for name in ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "mtrr"))
+"""Where root, even without any capability, could change the machine: bubblewrap leaves it open to root."""
 _NOT_SEARCHED = frozenset({".git", "node_modules", ".venv", "__pycache__"})
 _PLACEHOLDER = 0o1700
 
@@ -64,12 +68,16 @@ def enclosed(
     read_only: bool,
     network: bool,
     environ: Mapping[str, str],
+    private: Sequence[Path] = (),
+    scratch_mb: int = 0,
 ) -> Generator[Enclosure]:
     """An enclosure around `folder` (resolved); what it needs on the disk lasts as long as the context.
 
     A protected path that exists is bound read-only. One that does not exist: a hidden name (`.git`) gets an
     empty folder to bind, which is gone afterwards; a visible one (`state`), where `ls | wc -l` would count
-    that folder, is watched, and what a command makes there is moved aside when the run is over.
+    that folder, is watched, and what a command makes there is moved aside when the run is over. `private`
+    are folders that it does not see, but for what is `seen` in them. `scratch_mb` bounds each folder in
+    memory (0: bubblewrap cannot, or need not).
     """
     if folder == Path("/"):
         raise OperationFailed("a command cannot have the whole file system as its folder; choose a folder")
@@ -84,11 +92,12 @@ def enclosed(
             else:
                 stack.enter_context(_watched(path, folder, enclosure.undone))
                 bound += [path.resolve()] if folder in path.resolve().parents and path.exists() else []
-        enclosure.arguments += _seen(folder, seen, read_only, network, environ)
+        enclosure.arguments += _seen(folder, seen, read_only, network, environ, scratch_mb)
         for path in _pins(folder, bound):
             enclosure.arguments += ["--bind", str(path), str(path)]
         for path in [*bound, *(_nested_repositories(folder) if not read_only else ())]:
             enclosure.arguments += ["--ro-bind", str(path), str(path)]
+        enclosure.arguments += _withheld(folder, private, seen, scratch_mb)
         enclosure.arguments += [
             "--chdir",
             str(folder),
@@ -116,14 +125,21 @@ def clear(folder: Path, protected: Sequence[Path]) -> None:
 
 
 def _seen(
-    folder: Path, seen: Sequence[Path], read_only: bool, network: bool, environ: Mapping[str, str]
+    folder: Path,
+    seen: Sequence[Path],
+    read_only: bool,
+    network: bool,
+    environ: Mapping[str, str],
+    scratch_mb: int,
 ) -> Iterator[str]:
     """The file system but for the protected paths, in the order in which bubblewrap lays it out."""
     yield from ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
+    yield from _machine(scratch_mb)
     hidden = _hidden()
     tools = _toolchains(hidden, environ)
     for path in hidden:
-        yield from ("--tmpfs", str(path))
+        filled = str(path) in SCRATCH or path == home()
+        yield from _in_memory(path, scratch_mb if filled else min(scratch_mb, 1))
     names = Path("/etc/resolv.conf").resolve()
     if network and _under(names, hidden) and names.is_file():
         tools.append(names)
@@ -134,7 +150,33 @@ def _seen(
     shown = [folder, *tools]
     for path in _secrets(environ):
         if _under(path, shown) or not _under(path, hidden):
-            yield from (("--tmpfs", str(path)) if path.is_dir() else ("--ro-bind", "/dev/null", str(path)))
+            empty = _in_memory(path, min(scratch_mb, 1))
+            yield from (empty if path.is_dir() else ("--ro-bind", "/dev/null", str(path)))
+
+
+def _machine(scratch_mb: int) -> Iterator[str]:
+    """What is the machine's own stays as it is: settings of the kernel, and the memory that /dev lies in."""
+    for name in KERNELS_OWN:
+        if Path(name).exists():
+            yield from ("--ro-bind", name, name)
+    perms = ("--perms", "1777") if scratch_mb else ()  # as old as --size, nearly
+    yield from (*perms, *_in_memory(Path("/dev/shm"), scratch_mb), "--remount-ro", "/dev")
+
+
+def _in_memory(path: Path, megabytes: int) -> tuple[str, ...]:
+    size = ("--size", str(megabytes * 1_000_000)) if megabytes else ()
+    return (*size, "--tmpfs", str(path))
+
+
+def _withheld(folder: Path, private: Sequence[Path], seen: Sequence[Path], scratch_mb: int) -> Iterator[str]:
+    """Folders that stand empty, but for what may be seen in them; whoever works inside one has it all."""
+    for path in private:
+        if path.is_dir() and not path.is_symlink() and not _under(folder, [path]):
+            yield from _in_memory(path, min(scratch_mb, 1))
+            for each in seen:
+                if _under(each, [path]):
+                    yield from ("--ro-bind", str(each), str(each))
+            yield from ("--remount-ro", str(path))
 
 
 def home() -> Path:
@@ -219,7 +261,8 @@ def _stands(path: Path) -> bool:
 
 
 def _hideable(path: Path) -> bool:
-    return path.name.startswith(".") and not path.is_symlink()
+    # others read `.mcp.json` as well: it must not be a folder for a while
+    return path.name.startswith(".") and not path.suffix and not path.is_symlink()
 
 
 @contextmanager

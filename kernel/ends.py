@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kernel.asking import above, current, hand_over
 from kernel.document import Note, Section, Step
+from kernel.evidence import reason
 from kernel.steps import Waiting
 from kernel.text import to_json
 from kernel.world import Held
@@ -78,8 +79,8 @@ def heed_answer(held: Held) -> None:
 
 
 def _why(step: Step) -> str:
-    """The first line of what a step that went wrong said: without it the next plan repeats the mistake."""
-    return "" if step.state in ("done", "skipped") else f": {(step.result or '').partition(chr(10))[0][:160]}"
+    """Why a step went wrong, in a line: without it the next plan repeats the mistake."""
+    return "" if step.state in ("done", "skipped") else f": {reason(step.result or '')[:160]}"
 
 
 def what_was_done(held: Held) -> list[Note]:

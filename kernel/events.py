@@ -23,6 +23,7 @@ Kind = Literal[
     "loop_finished",  # data: status, output (its first 200 characters), spent
     "stale",  # data: message, phase, step, why, kept (a person's edit: what is done again for it)
     "warning",  # data: message
+    "system_changed",  # data: message, unit, entry, change, reason (what the machine did to the system)
     "run_finished",  # data: status, exit, output, spent
 ]
 

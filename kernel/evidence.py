@@ -14,6 +14,7 @@ from typing import Any
 from kernel.errors import ConfigurationError, OperationFailed
 from kernel.operations import OperationContext
 from kernel.process import supervise
+from kernel.schemas import quick
 from kernel.screening import cut, neutralise, redact
 from kernel.snapshot import SKIPPED, Change, Entry, Snapshot, changes
 
@@ -27,6 +28,7 @@ __all__ = [
     "check_criterion",
     "cut",
     "describe",
+    "reason",
     "search",
 ]
 
@@ -43,10 +45,11 @@ _SEARCH = (
     "hit = re.search(pattern, text, re.MULTILINE); print(json.dumps(hit and hit[0][:60]))"
 )
 QUICK = 4_000
-"""Characters; a text this short is searched in this process, if the pattern repeats one thing at most."""
-_REPEATS = re.compile(r"[*+{]")
+"""Characters; a text this short is searched in this process, if the pattern has one choice at most."""
 _PLAIN = re.compile(r"[^\\.^$*+?{}\[\]|()]+")
 _NAMED = 5
+_MARK = re.compile(r"\[(?:exit \d+|stopped after [^\]]*)\]")
+"""What ends the result of a command that failed."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,16 @@ async def check_criterion(
     return Verdict(False, f"none of run, file, step, same, judge: {describe(criterion)}")
 
 
+def reason(result: str) -> str:
+    """The line of a failed step's result that says most: a command's last words, else the first line."""
+    lines = [line.strip() for line in result.splitlines() if line.strip()]
+    marks = [line for line in lines[1:] if _MARK.fullmatch(line)]
+    words = [line for line in lines if line not in marks]
+    if not words:
+        return " ".join(lines)
+    return " ".join([words[-1], *marks]) if marks else words[0]
+
+
 def describe(criterion: Mapping[str, Any]) -> str:
     """A criterion as a person reads it, in one line."""
     has = f" has /{criterion['has']}/" if criterion.get("has") else ""
@@ -104,6 +117,8 @@ async def _run(command: str, context: OperationContext) -> Verdict:
             folder=context.folder,
             timeout=context.timeout,
             protected=context.protected,
+            seen=context.places,
+            private=context.private,
             read_only=True,
         )
     except (ConfigurationError, OperationFailed) as error:
@@ -176,8 +191,8 @@ async def search(pattern: str, text: str) -> str | None:
         compiled = re.compile(pattern, re.MULTILINE)
     except (re.error, RecursionError, OverflowError) as error:
         raise OperationFailed(f"{pattern!r} is not a regular expression: {error}") from None
-    if len(text) <= QUICK and len(_REPEATS.findall(pattern)) <= 1:
-        hit = compiled.search(text)  # with one repetition at most it cannot take more than a moment
+    if len(text) <= QUICK and quick(pattern):
+        hit = compiled.search(text)
         return hit[0][:60] if hit else None
     ended = await supervise(
         [sys.executable, "-I", "-S", "-c", _SEARCH],

@@ -13,11 +13,13 @@ from kernel.derived import derive
 from kernel.document import Note, Step
 from kernel.ends import clarify, climb, finish, what_was_done
 from kernel.errors import DocumentError, OperationFailed, ReplyError
+from kernel.evidence import reason
 from kernel.operate import adopted, operate
-from kernel.permits import ungranted
+from kernel.permits import refuse, ungranted
 from kernel.phases import Typed, Verdict
 from kernel.references import substitute
 from kernel.responder import Waits
+from kernel.states import moves
 from kernel.steps import Waiting
 from kernel.text import to_json
 from kernel.tools import Tool
@@ -59,7 +61,7 @@ async def _write_evidence(held: Held) -> None:
     findings, changed, diffs = await checking.gather(held)
     lines = [finding.line() for finding in findings]
     lines += [
-        f"- step {step.n} {step.state}: {(step.result or '').partition(chr(10))[0][:200]}"
+        f"- step {step.n} {step.state}: {reason(step.result or '')[:200]}"
         for step in held.attempted()
         if step.state != "done"
     ]
@@ -84,8 +86,15 @@ def _gate_check(held: Held, broken: bool) -> Callable[[Typed], Any]:
                 raise ReplyError(
                     f"{reply.look.tool} does not only look; these do: {', '.join(sorted(lookers))}"
                 )
-            if problem := tool.problem(reply.look.args):
-                raise ReplyError(problem)
+            try:
+                await refuse(held, Step(0, tool=tool.name), tool, reply.look.args)
+            except OperationFailed as error:
+                raise ReplyError(str(error)) from None
+            if tool.states and moves(tool.states, tool.name, reply.look.args, held.doc.steps.values()):
+                action = reply.look.args.get(tool.states.by)
+                raise ReplyError(
+                    f"{tool.name}: {action!r} would change its state, and a look changes nothing"
+                )
             if any(ungranted(held.world, tool, reply.look.args)):
                 raise ReplyError(f"{tool.name} needs a person's approval here; decide without it")
         elif reply.decision == "ACCEPT" and broken:

@@ -13,9 +13,10 @@ from typing import Any
 from kernel.children import below
 from kernel.document import Step
 from kernel.errors import DocumentError, OperationFailed
-from kernel.operate import adopted, how_to_say, operation_id, taken_back
+from kernel.operate import adopted, how_to_say, operation_id, taken_back, with_state
 from kernel.phases import references
 from kernel.references import substitute
+from kernel.states import standing
 from kernel.text import fingerprint
 from kernel.views import Views
 from kernel.world import Held
@@ -46,8 +47,27 @@ def product(held: Held, n: int) -> str:
 
 def made_from(held: Held, n: int) -> dict[str, Any]:
     """The evidence of what a step was made from: the products of the steps that it needs."""
-    needs = sorted(needs_of(held.doc.planned[n]))
+    needs = sorted(needs_of(held.doc.planned[n]) | _after(held, n))
     return {"needed": {str(need): product(held, need) for need in needs}} if needs else {}
+
+
+def _after(held: Held, n: int) -> set[int]:
+    """Of a state machine, the call that was made before this one, whatever the plan says that it needs."""
+    tool = held.world.catalogue.tools.get(held.doc.planned[n].tool)
+    if tool is None or tool.states is None:
+        return set()
+    others = [step for step in held.doc.steps.values() if step.n != n]
+    return {standing(tool.states, tool.name, others).step} - {0}
+
+
+def waits_for(held: Held, n: int) -> set[int]:
+    """The steps that have to end before this one begins; of a stale one also the call it was made after."""
+    needs = needs_of(held.doc.planned[n])
+    step = held.doc.steps.get(n)
+    if step is None or step.state != "stale":
+        return needs
+    after = {int(need) for need in step.evidence.get("needed", {})} & held.doc.planned.keys()
+    return needs | (after - downstream(held, {n}, planned=True))
 
 
 def why_stale(held: Held, n: int) -> str:
@@ -100,12 +120,19 @@ def restored(held: Held, step: Step) -> Step:
     return replace(step, state=step.evidence["was"], evidence={**evidence, **made_from(held, step.n)})
 
 
-def downstream(held: Held, first: Iterable[int]) -> set[int]:
-    """These steps of the plan, and all that need them, directly or not."""
-    found = set(first)
-    for n, planned in held.doc.planned.items():
-        if needs_of(planned) & found:
-            found.add(n)
+def downstream(held: Held, first: Iterable[int], *, planned: bool = False) -> set[int]:
+    """These steps of the plan, and all that need them, directly or not.
+
+    Calls of a state machine need those that were made before them, unless only the `planned` needs count.
+    """
+    needs = {n: needs_of(step) for n, step in held.doc.planned.items()}
+    if not planned:
+        for n in needs.keys() & held.doc.steps.keys():
+            needs[n] |= {int(need) for need in held.doc.steps[n].evidence.get("needed", {})}
+    found, more = set(first), {0}
+    while more:
+        more = {n for n in needs.keys() - found if needs[n] & found}
+        found |= more
     return found
 
 
@@ -125,9 +152,10 @@ def taken_over(held: Held, step: Step, old: Step) -> Step:
     """A step with the result of the same call in the plan before."""
     evidence = {key: value for key, value in old.evidence.items() if key not in LOST}
     evidence |= {"same as": old.n, **made_from(held, step.n)}
-    return replace(
+    taken = replace(
         step, state=old.state, result=old.result, origin=old.origin, link=old.link, evidence=evidence
     )
+    return with_state(held, taken, evidence.get("state", {}).get("kept"))
 
 
 def same_products(held: Held, step: Step, old: Step) -> bool:
@@ -164,7 +192,9 @@ def _once_more(held: Held, step: Step, again: Step, repeatable: bool) -> Step | 
         if why and assume == "done":
             kept = {key: value for key, value in again.evidence.items() if key != "was"}
             kept |= made_from(held, step.n)
-            return replace(again, state=again.evidence["was"], args=step.args, what=step.what, evidence=kept)
+            was = again.evidence["was"]
+            same = replace(again, state=was, args=step.args, what=step.what, evidence=kept)
+            return with_state(held, same, kept.get("state", {}).get("kept")) if was == "done" else same
         made = again.link or again.evidence.get("was") != "failed"  # else it failed before it began
         if not taken_back(held, again) and why and made and assume != "rerun":
             return _question(held, step, f"is done already, and {why}")

@@ -7,13 +7,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from kernel.evidence import SKIPPED
+from kernel.screening import shown_name
 from kernel.world import Held
 
 LISTED = 60
 """Names of files that the listing of the folder shows."""
+COUNTED = 5_000
+"""Files more that are counted."""
+LOOKED_AT = 1_000
+"""Folders that the listing looks into."""
 AGENTS_CHARS = 4_000
 """Of an AGENTS.md, what is offered."""
 
@@ -23,35 +29,66 @@ def offer_context(held: Held) -> None:
     offered = {note.source for note in held.doc.section(1).notes if note.key == "context"}
     if "folder" not in offered:
         held.note(1, "context", listing(held.world.folder, held.world.protected), "kernel", "folder")
-    agents = held.world.folder / "AGENTS.md"
-    if held.root and "AGENTS.md" not in offered and agents.is_file():
+    if held.root and "AGENTS.md" not in offered:
         try:
-            text = agents.read_text("utf-8", errors="replace")[:AGENTS_CHARS]
+            text = _agents(held.world.folder.resolve(), held.world.private)
         except OSError as error:
-            held.emit("warning", message=f"{agents}: cannot be read: {error.strerror}")
+            held.emit(
+                "warning", message=f"{held.world.folder / 'AGENTS.md'}: cannot be read: {error.strerror}"
+            )
         else:
-            held.note(1, "context", text, "tool:AGENTS.md", "AGENTS.md")
+            if text is not None:
+                held.note(1, "context", text, "tool:AGENTS.md", "AGENTS.md")
+
+
+def _agents(folder: Path, private: Sequence[Path]) -> str | None:
+    """What AGENTS.md says, None where there is none, or where it is a link that leads out of the folder."""
+    try:
+        target = (folder / "AGENTS.md").resolve()
+    except RuntimeError:  # links in a circle
+        return None
+    if (
+        folder not in target.parents
+        or not target.is_file()
+        or any(each in target.parents for each in private)
+    ):
+        return None
+    with target.open("rb") as file:
+        return file.read(4 * AGENTS_CHARS).decode("utf-8", "replace")[:AGENTS_CHARS]
 
 
 def listing(folder: Path, protected: Sequence[Path] = ()) -> str:
     """The files below a folder, with sizes; the nearest first, at most `LISTED`; `protected` is left out."""
+    root = folder.resolve()
     found: list[str] = []
-    more = 0
-    for where, folders, files in os.walk(folder):
-        shown = (name for name in folders if name not in SKIPPED and not name.startswith("."))
-        folders[:] = sorted(name for name in shown if Path(where, name).resolve() not in protected)
-        for name in sorted(files):
+    more = looked = 0
+    pending = [""]
+    while pending and looked < LOOKED_AT and more <= COUNTED:
+        inside = pending.pop()
+        looked += 1
+        names, folders = _names(root, inside, protected)
+        for name in names:
             if len(found) >= LISTED:
                 more += 1
                 continue
-            path = Path(where, name)
-            try:
-                size = path.lstat().st_size
-            except OSError:
-                continue
-            found.append(f"{path.relative_to(folder).as_posix()} {size}")
-        if more > 5_000:
-            break
-    if more:
-        found.append(f"… and {'more than ' if more > 5_000 else ''}{more} files more")
+            with suppress(OSError):
+                size = (root / f"{inside}{name}").lstat().st_size
+                found.append(f"{shown_name(f'{inside}{name}')} {size}")
+        pending += reversed(folders)
+    if more or pending:
+        cut = more > COUNTED or pending
+        found.append(f"… and {f'more than {min(more, COUNTED)}' if cut else more} files more")
     return "\n".join(found) or "(the folder is empty)"
+
+
+def _names(root: Path, inside: str, protected: Sequence[Path]) -> tuple[list[str], list[str]]:
+    """The names of files in a folder, and those of the folders to look at next, as paths with a slash."""
+    names: list[str] = []
+    folders: list[str] = []
+    with suppress(OSError), os.scandir(root / inside) as entries:
+        for entry in entries:
+            if not entry.is_dir(follow_symlinks=False):
+                names.append(entry.name)
+            elif entry.name not in SKIPPED and not entry.name.startswith("."):
+                folders += [f"{inside}{entry.name}/"] if root / inside / entry.name not in protected else []
+    return sorted(names), sorted(folders)

@@ -8,19 +8,22 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from kernel import disk
 from kernel.acting import act
+from kernel.children import skills_of
 from kernel.document import Document, Meta, Note, Section, Step
 from kernel.enclosure import clear
-from kernel.errors import FractalError
+from kernel.errors import FractalError, OperationFailed
 from kernel.events import now
 from kernel.evidence import cut
 from kernel.operations import OperationContext, Result, Touch, file_hash
-from kernel.states import moved, standing
+from kernel.screening import redacted
+from kernel.states import moved, standing, told
 from kernel.store import Save
 from kernel.text import fingerprint, to_json
 from kernel.tools import Tool
@@ -42,7 +45,10 @@ def prepare(held: Held, step: Step, tool: Tool) -> Step:
         return step
     if step.evidence.get("touched") and looked_at(held, step) != "not done":
         return step  # begun before an interruption: what it replaced is kept already
-    touches: tuple[Touch, ...] = name(context_of(held, tool), **(step.args or {}))
+    try:
+        touches: tuple[Touch, ...] = name(context_of(held, tool), **(step.args or {}))
+    except (RecursionError, MemoryError) as error:  # of a folder that was made for it
+        raise OperationFailed(f"{tool.name}: {type(error).__name__}: {error}") from None
     files = [_keep(held, step, number, touch) for number, touch in enumerate(touches)]
     return replace(step, evidence={**step.evidence, "touched": files}) if files else step
 
@@ -61,10 +67,21 @@ def _keep(held: Held, step: Step, number: int, touch: Touch) -> dict[str, Any]:
 
 def context_of(held: Held, tool: Tool) -> OperationContext:
     """What a call of this loop gets: the world's context, and what its state machine's calls have kept."""
-    context = held.world.context(tool)
+    context = held.world.context(tool, skills_of(held.doc))
     if tool.states is None:
         return context
     return replace(context, kept=standing(tool.states, tool.name, held.doc.steps.values()).kept)
+
+
+def with_state(held: Held, step: Step, kept: Mapping[str, Any] | None = None) -> Step:
+    """A step that counts as done without a call in this session: the machine of its tool moves on."""
+    tool = held.world.catalogue.tools.get(step.tool)
+    if tool is None or tool.states is None:
+        return step
+    others = [each for each in held.doc.steps.values() if each.n != step.n]
+    now_ = standing(tool.states, tool.name, others)
+    then = moved(tool.states, now_, str((step.args or {}).get(tool.states.by)), kept)
+    return replace(step, evidence={**step.evidence, "state": then.evidence})
 
 
 async def operate(held: Held, step: Step, tool: Tool) -> Step:
@@ -94,9 +111,8 @@ def _ended(held: Held, step: Step, tool: Tool, result: Result) -> Step:
     if tool.states and result.ok:
         now_ = standing(tool.states, tool.name, held.doc.steps.values())
         then = moved(tool.states, now_, str((step.args or {}).get(tool.states.by)), result.keep)
-        evidence["state"] = {"at": then.at, "calls": then.calls, "kept": dict(then.kept)}
-        possible = ", ".join(tool.states.allowed(then.at)) or "nothing"
-        text = f"{text}\n[state {then.at}; possible now: {possible}]"
+        evidence["state"] = redacted(then.evidence, held.world.redact)
+        text = f"{text}\n[{told(tool.states, then)}]"
     loop_id = operation_id(held, step.n, tool.name)
     limit = held.world.bounds.result_chars
     if len(text) > limit:
@@ -179,6 +195,8 @@ def recovered(held: Held, step: Step) -> Step | str:
     if ended := adopted(held, step):
         return ended
     sweep_after(held, step)
+    if tool.scheme == "python" and (settle := getattr(tool.function, "settle", None)):
+        settle(context_of(held, tool), **(step.args or {}))
     seen = looked_at(held, step)
     if seen == "half":
         put_back(held, step)
@@ -188,7 +206,8 @@ def recovered(held: Held, step: Step) -> Step | str:
         return step
     if seen == "done" or assume == "done":
         how = "its files are as it leaves them" if seen else "as the person said"
-        return replace(step, state="done", result=f"done before the interruption: {how}", origin="kernel")
+        done = replace(step, state="done", result=f"done before the interruption: {how}", origin="kernel")
+        return with_state(held, done)
     how = how_to_say(held, step)
     return f"step {step.n} ({tool.name}) was interrupted and may have happened. Look, then {how}"
 

@@ -8,9 +8,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
+from kernel.enclosure import home
+from kernel.schemas import few_values
+from kernel.skills import is_skill, read_skill
 from kernel.states import machine
 from kernel.tools import EFFECTS, Tool
 
+LARGEST = 1_000_000
+"""Bytes of the markdown of one tool."""
+LONGEST = 86_400
+"""Seconds that a call may take; the run's own limit holds all the same."""
 _EFFECTS_OF_SKILLS = ("read", "write", "shell")
 """What a skill may do is for its steps to say; its own keys are others than ours."""
 
@@ -30,22 +37,55 @@ class Fault:
 @lru_cache(maxsize=4096)
 def load(path: Path, mtime_ns: int, size: int) -> Tool | Fault:
     """Read a file once for each of its versions, also when a thousand runs of one process need it."""
-    import frontmatter  # python-frontmatter
-
     try:
+        if is_skill(path.name):
+            return _skill(path)
+        if size > LARGEST:
+            return Fault(path, 1, f"{size:,} bytes are too many; {LARGEST:,} at most are read")
+        import frontmatter  # python-frontmatter
+
         post = frontmatter.loads(path.read_text("utf-8"))
+        few_values(post.metadata)
         return _tool(path, cast(dict[str, Any], post.metadata), post.content)
     except UnicodeDecodeError:
         return Fault(path, 1, "not UTF-8 text; save the file as UTF-8")
     except OSError as error:
         return Fault(path, 1, f"cannot be read: {error.strerror}")
     except ValueError as error:
-        return Fault(path, 1, str(error))
+        return Fault(path, getattr(error, "line", 1), str(error))
     except Exception as error:  # YAML raises its own family; its mark tells the line
         mark = getattr(error, "problem_mark", None)
-        return Fault(
-            path, mark.line + 1 if mark else 1, f"the frontmatter is not YAML: {str(error).splitlines()[0]}"
+        what = getattr(error, "problem", None) or str(error).splitlines()[0]
+        hint = "text with a colon, comma, bracket or brace stands in quotes"
+        told = (
+            f"the frontmatter is not YAML: {what}; {hint}"
+            if mark
+            else f"a value is of the wrong kind: {what}"
         )
+        return Fault(path, mark.line + 1 if mark else 1, told)
+
+
+def _skill(path: Path) -> Tool:
+    skill = read_skill(path)
+    there = path.parent.resolve()
+    if there == home() or there in home().parents:
+        raise ValueError("a skill lies in a folder of its own: commands of its loop see all that is there")
+    return Tool(
+        skill.name,
+        path,
+        skill.description,
+        effects=_EFFECTS_OF_SKILLS,
+        origin="skill",
+        body=skill.body,
+        operation=False,
+    )
+
+
+def _seconds(value: Any) -> float:
+    seconds = float(value)
+    if not 0 <= seconds <= LONGEST:
+        raise ValueError(f"timeout: {value} is no number of seconds from 0 to {LONGEST}")
+    return seconds
 
 
 def _tool(path: Path, meta: dict[str, Any], body: str) -> Tool:
@@ -55,8 +95,6 @@ def _tool(path: Path, meta: dict[str, Any], body: str) -> Tool:
         raise ValueError(f"name: {name!r} is not a name of a-z, 0-9 and -, at most 64 long")
     if not isinstance(meta.get("description"), str):
         raise ValueError("description is missing: one line for the index of tools")
-    if path.name == "SKILL.md":
-        return Tool(name, path, meta["description"], effects=_EFFECTS_OF_SKILLS, origin="skill", body=body)
     args = cast(dict[str, Any], meta.get("args") or {})
     required = tuple(meta.get("required") or ())
     if not all(isinstance(each, dict) for each in args.values()):
@@ -77,7 +115,7 @@ def _tool(path: Path, meta: dict[str, Any], body: str) -> Tool:
         required,
         effects=effects,
         idempotent=meta.get("idempotent") or False,
-        timeout=float(meta.get("timeout", 60)),
+        timeout=_seconds(meta.get("timeout", 60)),
         sample=cast(dict[str, Any], sample),
         body=body,
         operation=operation,

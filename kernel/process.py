@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from kernel.errors import OperationFailed
+from kernel.watching import Watch
 
 FLOOD_BYTES = 100_000_000
 """A process that prints more than this is stopped."""
@@ -50,10 +51,12 @@ async def supervise(
     timeout: float,
     limit: int,
     bubblewrap: bool,
+    watch: Watch | None = None,
 ) -> Ended:
     """Run `words` until they end, for `timeout` seconds at most; output and errors come as one text.
 
-    The group gets SIGTERM, then SIGKILL. Whatever is left of it is killed, also when this call is cancelled.
+    With `watch`, a command that takes more of the machine than it may is killed. Otherwise the group gets
+    SIGTERM, then SIGKILL. Whatever is left of it is killed, also when this call is cancelled.
     """
     with ExitStack() as stack:
         output = _Output(stack, limit)
@@ -80,12 +83,13 @@ async def supervise(
         output.handed_over()
         if status:
             status.handed_over()
-        timed_out = await _until_end(process, output, status, timeout)
+        timed_out = await _until_end(process, output, status, timeout, watch)
         code = process.returncode if process.returncode is not None else -signal.SIGKILL
-        started = (
-            status is None or code < 0 or status.get("exit-code") is not None or timed_out or output.flood
-        )
+        stopped = timed_out or output.flood or bool(watch and watch.exceeded)
+        started = status is None or code < 0 or status.get("exit-code") is not None or stopped
         text, cut = output.text()
+        if watch and watch.exceeded:
+            text = f"{text.removesuffix(chr(10))}\n[stopped: {watch.exceeded}]".removeprefix("\n")
         return Ended(code if code >= 0 else 128 - code, text, timed_out, cut, started)
 
 
@@ -97,34 +101,45 @@ def end_all() -> None:
 
 
 async def _until_end(
-    process: asyncio.subprocess.Process, output: _Output, status: _Status | None, timeout: float
+    process: asyncio.subprocess.Process,
+    output: _Output,
+    status: _Status | None,
+    timeout: float,
+    watch: Watch | None,
 ) -> bool:
     """Wait for the end, or make it; True when the time was up."""
     ending = asyncio.create_task(process.wait())
-    flooded = asyncio.create_task(output.flooded.wait())
+    over = [asyncio.create_task(output.flooded.wait())]
+    over += [asyncio.create_task(watch.until_exceeded(process.pid))] if watch else []
     try:
-        await asyncio.wait({ending, flooded}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-        timed_out = not ending.done() and not flooded.done()
+        await asyncio.wait({ending, *over}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        timed_out = not any(each.done() for each in (ending, *over))
         if timed_out:
-            _signal(process, status, signal.SIGTERM)
-            await asyncio.wait({ending, flooded}, timeout=GRACE, return_when=asyncio.FIRST_COMPLETED)
+            end_group(process, status, signal.SIGTERM)
+            await asyncio.wait({ending, *over}, timeout=GRACE, return_when=asyncio.FIRST_COMPLETED)
         if ending.done():
             with suppress(TimeoutError):
                 await asyncio.wait_for(output.ended.wait(), LINGER)
         return timed_out
     finally:
-        flooded.cancel()
-        _signal(process, status, signal.SIGKILL)
+        for each in over:
+            each.cancel()
+        end_group(process, status, signal.SIGKILL)
         await _reaped(ending)
 
 
-def _signal(process: asyncio.subprocess.Process, status: _Status | None, number: signal.Signals) -> None:
-    """Signal the group; not bubblewrap itself with SIGTERM: it would end, and take the command along."""
+def end_group(process: asyncio.subprocess.Process, status: _Status | None, number: signal.Signals) -> None:
+    """Signal its group; not bubblewrap itself with SIGTERM: it would end, and take the command along."""
+    ended = process.returncode is not None
+    if status and ended:
+        return  # and with it its process namespace: the numbers may be others' by now
     inner = status.get("child-pid") if status else None
     groups = [inner] if inner else []
     if status is None or number == signal.SIGKILL:
         groups.append(process.pid)
     for group in groups:
+        if ended and Path(f"/proc/{group}").exists():
+            continue  # its leader is gone, so this is another process, which was given its number
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(group, number)
 

@@ -14,11 +14,14 @@ from kernel.catalogue import Catalogue
 from kernel.document import Document, Fold, Note, Step
 from kernel.evidence import cut
 from kernel.phases import schema, sketch
+from kernel.states import standing, told
 from kernel.text import to_json
 from kernel.tools import preamble, section
 
 RECORDED = ("evidence", "changes", "diff", "look")
 """The notes of §4 that the kernel wrote before CHECK is asked."""
+THEN = ("steps then", "passed then", "files then")
+"""The notes of an earlier attempt that tell what tools and files said."""
 INDEX_TOKENS = 150
 """What PLAN's index of tools may weigh. Source: kernel.md, "Prompt"."""
 DO_RESULT_CHARS = 2400
@@ -27,6 +30,8 @@ CHECK_RESULT_CHARS = 500
 """Of a result, what CHECK sees at least: at 500 nothing that mattered was lost. Source: prompts.md."""
 ARGUMENT_CHARS = 160
 """Of an argument, what the log of steps shows."""
+NEEDED_CHARS = 800
+"""The same of a step that the one asked for needs: what was written says more than that it was."""
 AROUND = 16
 """Steps before the one that is asked for (and half as many after it) that its ask shows."""
 SHORT_CHARS = 200
@@ -47,6 +52,7 @@ class Piece:
     text: str
     whole: str = ""
     fixed: bool = False
+    head: float = 1 / 3  # of what is left of a cut text, what its beginning gets
 
     def render(self) -> str:
         """The piece as it stands in the prompt."""
@@ -81,7 +87,9 @@ def assemble(
     named = [("base", base(document, catalogue)), ("phase", instructions(document, phase, catalogue))]
     named.append(("form", f"Reply: {form(document, phase, catalogue)}"))
     if phase in ("plan", "fused", "atomic"):
-        index = catalogue.index(document.task, INDEX_TOKENS - count("Tools:\n"), count)
+        own = catalogue.tools.get(document.meta.type)
+        room = INDEX_TOKENS - count("Tools:\n")
+        index = catalogue.index(document.task, room, count, own if own and own.guided else None)
         named.append(("tools", f"Tools:\n{index}"))
     system = "\n\n".join(text for _, text in named)
     pieces = work(document, phase, catalogue, step=step, may_split=may_split)
@@ -146,6 +154,7 @@ def work(
     if phase in ("plan", "fused"):
         if document.meta.base:
             pieces.append(Piece("", f"Your steps are numbered from {document.meta.base + 1}.", fixed=True))
+        pieces += _machines(document, catalogue)
         if not may_split:
             pieces.append(Piece("", "The limit of depth is reached: no subtasks.", fixed=True))
     if phase in ("do", "check"):
@@ -157,10 +166,11 @@ def work(
         pieces.append(Piece("", f"Tool: {tool.line}" if tool else "", fixed=True))
         if tool and {"write", "shell"} & set(tool.effects):  # what it makes is what success looks at
             pieces.append(Piece("Success", document.text(2, "success criteria"), path))
+            pieces += _guide(document, catalogue)
     if phase == "check":
         pieces += [Piece("Learned before", _learned(fold).text, path) for fold in document.section(2).folds]
         evidence = [note for note in document.section(4).notes if note.key in RECORDED]
-        pieces += [Piece(f"{note.key.capitalize()} (runtime)", _data(note), path) for note in evidence]
+        pieces += [Piece(f"{note.key.capitalize()} (runtime)", _fence(note.text), path) for note in evidence]
     return [piece for piece in pieces if piece.text]
 
 
@@ -192,16 +202,25 @@ def _contexts(document: Document, phase: str) -> list[Piece]:
 
 def _context(note: Note) -> Piece:
     title = f"Context from {note.source}" if note.source else "Context"
-    tame = "\n" not in note.text and not note.origin.startswith("tool")
-    return Piece(title, note.text if tame else _fence(note.text), note.source)
+    return Piece(title, _fence(note.text), note.source)
 
 
-def _data(note: Note) -> str:
-    return _fence(note.text) if note.origin.startswith("tool") else note.text
+def _machines(document: Document, catalogue: Catalogue) -> list[Piece]:
+    """Where the state machines stand that earlier attempts have used: the next one goes on from there."""
+    used = (catalogue.tools.get(name) for name in dict.fromkeys(s.tool for s in document.steps.values()))
+    standings = [
+        (tool.name, tool.states, standing(tool.states, tool.name, document.steps.values()))
+        for tool in used
+        if tool and tool.states
+    ]
+    return [Piece("", f"{name} is in the {told(each, now)}.", fixed=True) for name, each, now in standings]
 
 
 def _learned(fold: Fold) -> Piece:
-    lines = [f"{note.key}: {note.text}" for note in fold.notes]
+    lines = [
+        f"{note.key}:\n{_fence(note.text)}" if note.key in THEN else f"{note.key}: {note.text}"
+        for note in fold.notes
+    ]
     return Piece(f"Attempt {fold.attempt} ({fold.decision})", "\n".join(lines))
 
 
@@ -210,7 +229,12 @@ def _guide(document: Document, catalogue: Catalogue) -> list[Piece]:
     tool = catalogue.tools.get(document.meta.type)
     if not tool or not tool.guided:
         return []
-    return [Piece(f"About {tool.name}", tool.preface, f"tools/{tool.path.parent.name}/{tool.path.name}")]
+    if not tool.skill:
+        return [Piece(f"About {tool.name}", tool.preface, f"tools/{tool.path.parent.name}/{tool.path.name}")]
+    text = Piece(
+        f"Guidance from the skill {tool.name}", _fence(tool.preface), str(tool.path.absolute()), head=0.7
+    )
+    return [Piece("", tool.beside), text]
 
 
 def _check_chars(document: Document) -> int:
@@ -238,8 +262,11 @@ def _log(document: Document, limit: int, now: int) -> str:
         if n == now:
             lines.append(f"- NOW {n}. {planned.tool}: {planned.what}")
             continue
-        lines.append(f"- {n}. {_call(step)}" + (f" → {step.state}" if n in before else ""))
-        near = not now or n in document.planned[now].needs
+        called = step if planned.args is None else planned  # not what results have put into it
+        needed = n in document.planned[now].needs if now else False
+        near = needed or not now
+        call = _call(called, NEEDED_CHARS if needed else ARGUMENT_CHARS)
+        lines.append(f"- {n}. {call}" + (f" → {step.state}" if n in before else ""))
         if step.result and (near or len(step.result) <= SHORT_CHARS):
             lines.append(_fence(cut(step.result, limit, step.evidence.get("whole", step.link))))
     if shown and (left := len(document.planned) - len(shown)):
@@ -265,14 +292,14 @@ def _before(document: Document, now: int, lowest: int) -> set[int]:
     return found
 
 
-def _call(step: Step) -> str:
+def _call(step: Step, limit: int) -> str:
     if step.args is None:
         return f"{step.tool or 'subtask'}: {step.what}"
     short: dict[str, Any] = {}
     for key, value in step.args.items():
         text = value if isinstance(value, str) else to_json(value)
-        long = len(text) > ARGUMENT_CHARS
-        short[key] = f"{text[: ARGUMENT_CHARS - 40]} …[{len(text)} characters]" if long else value
+        long = len(text) > limit
+        short[key] = f"{text[: limit - 40]} …[{len(text)} characters]" if long else value
     return f"{step.tool} {to_json(short)}"
 
 
@@ -316,4 +343,4 @@ def _shorten(piece: Piece, weight: int, tokens: int) -> Piece:
         return piece
     mark = 25  # tokens that the mark and the heading weigh
     chars = max(int(len(piece.text) * max(tokens - mark, 0) / max(weight, 1)), 0)
-    return replace(piece, text=cut(piece.text, chars, piece.whole or "the document"))
+    return replace(piece, text=cut(piece.text, chars, piece.whole or "the document", head=piece.head))

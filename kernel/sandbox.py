@@ -1,8 +1,9 @@
 """Where commands run: in a process group of their own, within limits, inside bubblewrap.
 
-Limits hold for each process: CPU seconds, memory of its own (RLIMIT_DATA; not RLIMIT_AS, which node, Go and
-Java exceed from the start), size of a file; in the sandbox also the number of processes. The group as a whole
-is held by the time limit and, in the sandbox, by its own process namespace, which dies with the command.
+The system holds limits for each process: CPU seconds, memory of its own (RLIMIT_DATA; not RLIMIT_AS, which
+node, Go and Java exceed from the start), size of a file; in the sandbox also the number of processes, and the
+size of each folder in memory. The group as a whole is held by the time limit, by who watches what it takes
+(`watching`) and, in the sandbox, by its own process namespace, which dies with the command.
 Without the sandbox a process that leaves its group (setsid) outlives the command until its CPU seconds end.
 """
 
@@ -24,13 +25,12 @@ from kernel.enclosure import enclosed, home
 from kernel.errors import ConfigurationError, OperationFailed
 from kernel.process import supervise
 from kernel.screening import neutralise, redact
+from kernel.watching import Limits, Watch
 
-__all__ = ["Ran", "Sandbox", "neutralise", "redact"]
+__all__ = ["Limits", "Ran", "Sandbox", "neutralise", "redact"]
 
-FILE_MB = 1_024
-"""The largest file that a command may write, in MB."""
-PROCESSES = 4_096
-"""Processes of the user, counted by older kernels over the whole machine; so it only stops fork bombs."""
+NPROC = 4_096
+"""The system's limit on processes: older kernels count all of the user's, and none limits root."""
 _LIMITED = (
     'for limit in $1; do ulimit "-${limit%%=*}" "${limit#*=}" 2>/dev/null; done; shift; '
     'exec "$@"'  # a hard limit that is lower already stays as it is
@@ -53,14 +53,15 @@ class Ran:
 class Sandbox:
     """Where commands run. `auto` is bubblewrap and fails closed; `off` must be asked for.
 
-    `network` allows every command the network; without it a call of `run` may still allow its own.
+    `network` allows commands the network, where a call of `run` says nothing else of its own.
     """
 
-    def __init__(self, mode: str = "auto", network: bool = False) -> None:
+    def __init__(self, mode: str = "auto", network: bool = False, limits: Limits | None = None) -> None:
         if mode not in ("auto", "bwrap", "off"):
             raise ConfigurationError(f"sandbox: {mode!r} is none of auto, bwrap, off")
         self.mode = "off" if mode == "off" else "bwrap"
         self.network = network
+        self.limits = limits or Limits()
 
     def available(self) -> str | None:
         """None where commands can run; else why not, and the mend. Tried once a process, by running it."""
@@ -79,15 +80,16 @@ class Sandbox:
         env: Mapping[str, str] | None = None,
         protected: Sequence[Path] = (),
         seen: Sequence[Path] = (),
+        private: Sequence[Path] = (),
         read_only: bool = False,
-        network: bool = False,
-        memory_mb: int = 2048,
+        network: bool | None = None,
         output_chars: int = 1_000_000,
     ) -> Ran:
         """Run a program (a list) or a line of bash (a string) in `folder`, for `timeout` seconds at most.
 
         `protected` are absolute paths that stay read-only beside those of kernel.md; `read_only` makes the
-        whole folder so (neither holds in mode `off`). `seen` are folders elsewhere that it may read.
+        whole folder so (neither holds in mode `off`). `seen` are folders elsewhere that it may read;
+        `private` are folders that are empty for it, but for what is `seen` in them.
         Output above `output_chars` keeps head and tail. Raises `ConfigurationError` where the sandbox does
         not work, `OperationFailed` for a command that cannot be started. Cancelling stops
         every process first.
@@ -98,17 +100,26 @@ class Sandbox:
         if not folder.is_dir():
             raise OperationFailed(f"{folder}: there is no such folder to run a command in")
         words = ["bash", "-c", command] if isinstance(command, str) else list(command)
-        words = [*self._limits(timeout, memory_mb), *words]
+        words = [*self._limits(timeout), *words]
         began = time.monotonic()
         undone: list[str] = []
         with ExitStack() as stack:
             if self.mode != "off":
-                online = network or self.network
+                bwrap = shutil.which("bwrap") or "bwrap"
                 enclosure = stack.enter_context(
-                    enclosed(folder, protected, seen, read_only=read_only, network=online, environ=os.environ)
+                    enclosed(
+                        folder,
+                        protected,
+                        seen,
+                        read_only=read_only,
+                        network=self.network if network is None else network,
+                        environ=os.environ,
+                        private=private,
+                        scratch_mb=self.limits.scratch_mb if _sizes(bwrap) else 0,
+                    )
                 )
                 undone = enclosure.undone
-                words = [shutil.which("bwrap") or "bwrap", *enclosure.arguments, "--", *words]
+                words = [bwrap, *enclosure.arguments, "--", *words]
             ended = await supervise(
                 words,
                 folder=folder,
@@ -117,6 +128,7 @@ class Sandbox:
                 timeout=timeout,
                 limit=output_chars,
                 bubblewrap=self.mode != "off",
+                watch=Watch(self.limits, folder),
             )
         if not ended.started:
             raise OperationFailed(f"the sandbox could not be set up: {ended.output.strip()}")
@@ -126,16 +138,16 @@ class Sandbox:
         seconds = time.monotonic() - began
         return Ran(ended.exit, output, ended.timed_out, ended.cut, self.mode, seconds)
 
-    def _limits(self, timeout: float, memory_mb: int) -> list[str]:
+    def _limits(self, timeout: float) -> list[str]:
         """The words that set the limits and then become the command that follows them."""
         limits = {
             "c": 0,  # no core files
             "t": math.ceil(timeout * (os.cpu_count() or 1)) + 5,
-            "d": memory_mb * 1024,
-            "f": FILE_MB * 1024,
+            "d": self.limits.process_mb * 1024,
+            "f": self.limits.file_mb * 1024,
         }
         if self.mode != "off":
-            limits["u"] = PROCESSES
+            limits["u"] = NPROC
         listed = " ".join(f"{name}={value}" for name, value in limits.items())
         return [shutil.which("bash") or "bash", "-c", _LIMITED, "limits", listed]
 
@@ -150,6 +162,30 @@ def _environment(extra: Mapping[str, str] | None, mode: str) -> dict[str, str]:
         "TMPDIR": tempfile.gettempdir() if mode == "off" else "/tmp",
         **(extra or {}),
     }
+
+
+@functools.cache
+def _sizes(bwrap: str) -> bool:
+    """Whether this bubblewrap can bound a folder in memory; those before 0.7 or with setuid cannot."""
+    trial = [
+        bwrap,
+        "--ro-bind",
+        "/",
+        "/",
+        "--perms",
+        "1777",
+        "--size",
+        "4096",
+        "--tmpfs",
+        "/tmp",
+        "bash",
+        "-c",
+        ":",
+    ]
+    try:
+        return not subprocess.run(trial, capture_output=True, timeout=20, stdin=subprocess.DEVNULL).returncode
+    except (OSError, subprocess.TimeoutExpired):
+        return False
 
 
 @functools.cache

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from kernel.text import BIDI, TAGS
 
 _CONTROLS = {
     **{code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\t\n\r"},
     0x7F: "\u2421",
     **{code: f"\\x{code:02x}" for code in range(0x80, 0xA0)},
 }
+_UNSEEN = re.compile(f"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff{BIDI}{TAGS}]")
 _LONE_RETURN = re.compile(r"\r(?!\n)")
 
 LEAST = 8
@@ -18,7 +23,7 @@ _SECRET_NAME = re.compile(
     r"(?i)(?:^|_)(?:api|access|secret|private|auth)?_?"
     r"(?:keys?|tokens?|secrets?|passw(?:or)?d|passphrase|pass|pwd|credentials?)(?:_|\d*$)"
 )
-_NOT_SECRET = re.compile(r"(?i)_(?:path|file|dir|sock|name|home)$|^(?:KEYBOARD|KEYMAP)")
+_NOT_SECRET = re.compile(r"(?i)_(?:path|file|dir|sock|name|home)$|^(?:KEYBOARD|KEYMAP|PWD$)")
 _SHAPES: tuple[tuple[str, str, re.Pattern[str]], ...] = (
     ("sk-", "API key", re.compile(r"(?<![\w-])sk-(?=[\w-]{0,200}\d)[\w-]{20,}")),
     ("gh", "GitHub token", re.compile(r"(?<![A-Za-z0-9])gh[oprsu]_[A-Za-z0-9]{30,}")),
@@ -54,6 +59,17 @@ def neutralise(text: str) -> str:
     return _LONE_RETURN.sub("\u240d", shown) if "\r" in shown else shown
 
 
+def shown_name(name: str) -> str:
+    """A file's name that stays on its line, shows what it holds, and is text, whatever the disk has."""
+    name = os.fsencode(name).decode("utf-8", "backslashreplace")
+    return _UNSEEN.sub(_seen, name)
+
+
+def _seen(hit: re.Match[str]) -> str:
+    code = ord(hit[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
 def redact(text: str, environ: Mapping[str, str]) -> str:
     """The text with each secret replaced by `[redacted NAME]`.
 
@@ -61,6 +77,16 @@ def redact(text: str, environ: Mapping[str, str]) -> str:
     (keys of providers, tokens, private keys, a password in an address).
     """
     return redactor(environ)(text)
+
+
+def redacted(value: Any, redact: Callable[[str], str]) -> Any:
+    """A JSON value with each text in it redacted."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, dict):
+        pairs = cast(dict[str, Any], value).items()
+        return {redact(key): redacted(each, redact) for key, each in pairs}
+    return [redacted(each, redact) for each in cast(list[Any], value)] if isinstance(value, list) else value
 
 
 def redactor(environ: Mapping[str, str]) -> Callable[[str], str]:

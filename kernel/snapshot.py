@@ -23,6 +23,8 @@ SECRETIVE = (".env", ".env.*", "*.pem", "*.key", "id_rsa*", "id_ed25519*", ".net
 """Files whose text is never kept, and so never shown in a diff."""
 FILES = 20_000
 """Files that a snapshot holds; it says when there are more."""
+FOLDERS = 20_000
+"""Folders that it looks into."""
 TEXT_BYTES = 32_768
 """Of one file whose text is kept, so that a change can be shown as a diff."""
 TEXTS_BYTES = 1_000_000
@@ -87,6 +89,8 @@ class Snapshot:
         for name, entry in _walk(folder.resolve(), frozenset(protected)):
             if len(files) >= limit:
                 return Snapshot(files, f"only the first {limit} files were looked at")
+            if entry is None:
+                return Snapshot(files, f"only the first {FOLDERS} folders were looked at")
             raw, info = _read(entry, HASHED_TOTAL - hashed if len(files) < HASHED_FILES else 0)
             if info is None:
                 continue
@@ -125,9 +129,10 @@ def _order(path: str) -> tuple[str, ...]:
     return tuple(path.split("/"))
 
 
-def _walk(folder: Path, protected: frozenset[Path]) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Everything that is no folder, in the order of `_order`."""
+def _walk(folder: Path, protected: frozenset[Path]) -> Iterator[tuple[str, os.DirEntry[str] | None]]:
+    """Everything that is no folder, in the order of `_order`; None at the end where there are too many."""
     stack = [("", iter(_entries(folder)))]
+    looked = 0
     while stack:
         inside, entries = stack[-1]
         entry = next(entries, None)
@@ -137,6 +142,10 @@ def _walk(folder: Path, protected: frozenset[Path]) -> Iterator[tuple[str, os.Di
             continue
         elif entry.is_dir(follow_symlinks=False):
             if entry.name not in SKIPPED:
+                looked += 1
+                if looked > FOLDERS:
+                    yield inside + entry.name, None
+                    return
                 stack.append((f"{inside}{entry.name}/", iter(_entries(Path(entry.path)))))
         elif entry.name != ".git":  # of a worktree or a submodule
             yield inside + entry.name, entry

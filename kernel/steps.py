@@ -6,6 +6,7 @@ Before an effect begins its running entry is on disk; before anything depends on
 from __future__ import annotations
 
 import asyncio
+from bisect import insort
 from dataclasses import dataclass, replace
 
 from kernel import keeping
@@ -53,9 +54,9 @@ class Doing:
         self.waiting: Waiting | None = None  # for a person: nothing more is begun, what runs runs on
         self.unmet: dict[int, set[int]] = {}  # the needs of each step that have not ended well
         self.dependents: dict[int, list[int]] = {}
-        for n, step in held.doc.planned.items():
+        for n in held.doc.planned:
             if not self._step(n).ended:
-                self._sort_in(n, keeping.needs_of(step))
+                self._sort_in(n, keeping.waits_for(held, n))
 
     def _sort_in(self, n: int, needs: set[int]) -> None:
         states = {need: self._state(need) for need in needs}
@@ -337,9 +338,9 @@ class Doing:
             return Waiting("person", became)
         if keeping.why_stale(self.held, step.n):  # its call was changed meanwhile
             self.held.put(keeping.stale(became) if became.ended else self.held.doc.planned[step.n])
-            self._sort_in(step.n, keeping.needs_of(self.held.doc.planned[step.n]))
+            self._sort_in(step.n, keeping.waits_for(self.held, step.n))
         elif became.ended:
             self._end(became)
         else:
-            self.able.append(step.n)
+            insort(self.able, step.n)  # before the calls of the same machine that had to wait for it
         return None

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from kernel.errors import ConfigurationError
 from kernel.phases import references
+from kernel.schemas import check
+from kernel.skills import is_skill
 from kernel.states import Machine
 
 EFFECTS = ("read", "write", "network", "shell")
@@ -24,6 +28,9 @@ NAMED = 8
 """Arguments that a signature names: those of other people's servers have many."""
 BESIDE = 40
 """Files of a skill that its loop is told by name."""
+MOST_BESIDE = 1000
+"""Further ones that are counted."""
+_NOT_SHOWN = frozenset({"node_modules", "__pycache__"})
 _SHIPPED = ("kernel.", "runtime.")
 """Where code that runs inside the kernel's process may come from: what ships in the package."""
 
@@ -70,14 +77,17 @@ class Tool:
     @property
     def skill(self) -> bool:
         """Whether it is an Agent Skill, whose files are read when they are needed."""
-        return self.path.name == "SKILL.md"
+        return is_skill(self.path.name)
 
     @property
     def signature(self) -> str:
         """One line for PLAN's index, such as `read(path, lines?)`; of many arguments the needed ones."""
         if self.guided:
-            return f"{self.name}(what): {' '.join(self.description.split())[:DESCRIBED]}"
+            return f"{self.name}(what): {_short(' '.join(self.description.split()))}"
         names = [name if name in self.required else f"{name}?" for name in self.args]
+        if self.states:  # without its actions nobody could plan with it
+            actions = "|".join(self.states.actions)
+            names = [f"{self.states.by}={actions}" if name == self.states.by else name for name in names]
         if len(names) > NAMED:
             names = [*self.required[:NAMED], "…"]
         return f"{self.name}({', '.join(names)})"
@@ -88,20 +98,29 @@ class Tool:
         return self.signature if self.guided else f"{self.signature}: {self.description}"
 
     def section(self, name: str) -> str:
-        """The text under the heading of that name in the body, "" when there is none."""
-        return section(self.body, name)
+        """The text under the heading of that name in the body, "" when there is none.
+
+        A skill's headings are its author's own: `## Do not guess` is no text for the phase DO.
+        """
+        return "" if self.skill else section(self.body, name)
 
     @property
     def preface(self) -> str:
-        """The body without the sections of the four phases: work context of its loop.
+        """Its loop's work context: the body without the sections of the four phases; of a skill all of it."""
+        return (self.body if self.skill else _PHASE_SECTION.sub("", self.body)).strip()
 
-        Of a skill all of it, and which files lie beside it, to be read when they are needed.
-        """
+    @property
+    def beside(self) -> str:
+        """Of a skill, which files lie beside its text, to be read or run when they are needed."""
         if not self.skill:
-            return _PHASE_SECTION.sub("", self.body).strip()
-        beside = [path.relative_to(self.path.parent).as_posix() for path in files_beside(self.path)]
-        named = ", ".join(beside[:BESIDE]) + (f" and {len(beside) - BESIDE} more" if beside[BESIDE:] else "")
-        return f"{self.body.strip()}\n\nFiles in {self.path.parent}: {named}" if beside else self.body.strip()
+            return ""
+        found = list(islice(_resources(self.path.parent), BESIDE + MOST_BESIDE))
+        if not found:
+            return ""
+        more = len(found) - BESIDE
+        count = f" and {'more than ' if more == MOST_BESIDE else ''}{more} more"
+        named = ", ".join(found[:BESIDE]) + (count if more > 0 else "")
+        return f"Files of {self.name}, in {self.path.parent.absolute()} (only to read or run): {named}"
 
     def fingerprint(self) -> str:
         """The hash of its files' names and bytes, by which a change since its test is told."""
@@ -138,7 +157,7 @@ class Tool:
 
     @cached_property
     def _checks(self) -> Mapping[str, Callable[[Any], str]]:
-        return {name: _check(name, schema) for name, schema in self.args.items()}
+        return {name: check(name, schema) for name, schema in self.args.items()}
 
     def typed(self, args: Mapping[str, Any]) -> dict[str, Any]:
         """Arguments for the call: a number that came out of a reference as text becomes a number."""
@@ -180,42 +199,21 @@ def files_in(folder: Path) -> list[Path]:
     return sorted(found)
 
 
-def files_beside(pattern: Path) -> list[Path]:
-    """The files of a tool's folder but for the pattern itself."""
-    return [path for path in files_in(pattern.parent) if path != pattern]
+def _resources(folder: Path) -> Iterator[str]:
+    """The files of a skill but for its text: those of each folder before those further down."""
+    for where, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name[0] != "." and name not in _NOT_SHOWN)
+        inside = Path(where).relative_to(folder)
+        yield from (
+            (inside / name).as_posix()
+            for name in sorted(files)
+            if name[0] != "." and not (where == str(folder) and is_skill(name))
+        )
 
 
-def _check(name: str, schema: Mapping[str, Any]) -> Callable[[Any], str]:
-    kinds: Mapping[str, tuple[type, ...]] = {
-        "string": (str,),
-        "integer": (int,),
-        "number": (int, float),
-        "boolean": (bool,),
-        "array": (list,),
-        "object": (dict,),
-    }
-    if set(schema) <= {"type", "description", "default"} and isinstance(schema.get("type"), str):
-        expected = kinds[schema["type"]]  # most arguments: no compiled schema, no import
-
-        def plain(value: Any) -> str:
-            right = isinstance(value, expected) and (
-                schema["type"] == "boolean" or not isinstance(value, bool)
-            )
-            return "" if right else f"{name} must be {schema['type']}"
-
-        return plain
-    import fastjsonschema
-
-    compiled = cast(Callable[[Any], Any], fastjsonschema.compile(dict(schema)))
-
-    def full(value: Any) -> str:
-        try:
-            compiled(value)
-        except fastjsonschema.JsonSchemaValueException as error:
-            return str(error.message).replace("data", name, 1)
-        return ""
-
-    return full
+def _short(text: str) -> str:
+    """The beginning of a description, in whole words."""
+    return text if len(text) <= DESCRIBED else f"{text[:DESCRIBED].rpartition(' ')[0] or text[:DESCRIBED]} …"
 
 
 def _number(value: Any, schema: Mapping[str, Any]) -> Any:

@@ -82,7 +82,15 @@ class Workspace:
             if self.root.name == ".fractal"
             else [self.root / name for name in ("state", "system", "fractal.yaml")]
         )
+        if self.root != self.folder:  # or it would be taken for a workspace itself
+            paths.append(self.folder / "system" / "pattern.md")
         return tuple(path.resolve() for path in paths)
+
+    @property
+    def private(self) -> tuple[Path, ...]:
+        """What operations and commands do not even read: runs, replies, messages, what is remembered."""
+        kept = ("runs", "archive", "mailbox", "mcp", "memory")
+        return tuple((self.state / name).resolve() for name in kept)
 
     def make(self) -> None:
         """Create what is missing; `state/` is readable by its owner only."""
@@ -134,7 +142,11 @@ class Workspace:
         if not self.runs.is_dir():
             return []
         folders = [each for each in self.runs.iterdir() if (each / f"system-{each.name}.md").is_file()]
-        return [each.name for each in sorted(folders, key=_born, reverse=True)]
+        born: list[tuple[float, str]] = []
+        for folder in folders:
+            with suppress(FileNotFoundError):  # it was archived meanwhile
+                born.append((_born(folder), folder.name))
+        return [name for _, name in sorted(born, key=lambda each: each[0], reverse=True)]
 
     def has(self, run: str) -> bool:
         """Whether that is the id of a run, without a look at the others."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -64,6 +64,7 @@ class World:
     bounds: Bounds = field(default_factory=Bounds)
     policy: Policy = field(default_factory=Policy)
     protected: tuple[Path, ...] = ()
+    private: tuple[Path, ...] = ()
     drafts: Drafts | None = None  # what this run writes below system/
     guard: Guard = unguarded
     runners: Mapping[str, Runner] = field(default_factory=dict[str, Runner])  # by the scheme of `run:`
@@ -79,18 +80,20 @@ class World:
         """A path as documents name it: relative to the folder, so that a run can be copied elsewhere."""
         return os.path.relpath(path, self.folder.resolve())
 
-    def context(self, tool: Tool) -> OperationContext:
-        """What an operation gets."""
+    def context(self, tool: Tool, skills: Iterable[str] = ()) -> OperationContext:
+        """What an operation gets; the folders of the `skills` that its loop works by are there to be read."""
+        places = self.catalogue.places(skills)
         return OperationContext(
             self.folder,
             self.sandbox,
             self.policy.settings,
             tool.timeout,
-            self.protected,
+            (*self.protected, *(place for place in places if self.folder.resolve() in place.parents)),
             tool.effects,
             self.policy.network,
-            self.catalogue.places(),
+            places,
             self.drafts,
+            self.private,
         )
 
 

@@ -14,12 +14,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from kernel.budget import Bounds
 from kernel.errors import ConfigurationError
+from kernel.watching import Limits
 from kernel.world import Policy
 
 Profile = Literal["compact", "standard", "large"]
 SCALE: Mapping[str, int] = {"compact": 1, "standard": 4, "large": 16}
 """How much the work context grows for a model of 8k, 32k and 128k tokens."""
 _DEFAULTS = Bounds()
+_LIMITS = Limits()
 
 
 class Price(BaseModel):
@@ -70,6 +72,25 @@ class Config(BaseModel):
         "auto", description="where commands run; `off` runs them without a sandbox"
     )
     network: bool = Field(False, description="whether commands in the sandbox may use the network")
+    process_mb: int = Field(_LIMITS.process_mb, ge=16, description="memory of one process of a command")
+    memory_mb: int = Field(
+        _LIMITS.memory_mb,
+        ge=16,
+        description="memory of a command with all that it starts; at most 4/5 of all",
+    )
+    processes: int = Field(_LIMITS.processes, ge=1, description="processes of a command at once")
+    file_mb: int = Field(_LIMITS.file_mb, ge=1, description="the largest file that a command may write")
+    disk_mb: int = Field(
+        _LIMITS.disk_mb, ge=1, description="by which the folder's disk may fill up during one command"
+    )
+    files: int = Field(
+        _LIMITS.files, ge=1, description="by which the files on that disk may grow during one command"
+    )
+    scratch_mb: int = Field(
+        _LIMITS.scratch_mb,
+        ge=1,
+        description="of each folder that is in memory for a command: /tmp, /var/tmp, /dev/shm, its home",
+    )
     approve: tuple[Literal["read", "write", "network", "shell"], ...] = Field(
         (), description="effects that need a person's approval before each step"
     )
@@ -127,7 +148,18 @@ class Config(BaseModel):
         "`lexical`, `minilm` or `sentence:MODEL`",
     )
     embedder_folder: str | None = Field(None, description="the folder with the weights of minilm")
-    skills: tuple[str, ...] = Field((), description="folders of Agent Skills beside `system/tools`")
+    admit: Literal["auto", "ask"] = Field(
+        "auto", description="whether what a run has built and tested is active at once, or a proposal"
+    )
+    quarantine_after: int = Field(
+        3, ge=1, description="failures in a row after which a tool that was built here is quarantined"
+    )
+    build: Literal["ask", "auto", "never"] = Field(
+        "ask", description="whether a need that no tool covers leads to a proposal, to a tool, or to nothing"
+    )
+    skills: tuple[str, ...] = Field(
+        (), description="Agent Skills beside `system/tools`, or folders of them; relative to fractal.yaml"
+    )
     operations: dict[str, dict[str, Any]] = Field(
         default_factory=dict,
         description="settings of operations, by name, such as `fetch: {allow_private: true}`",
@@ -154,6 +186,10 @@ class Config(BaseModel):
         for name in ("context_system", "context_tool", "context_operation"):
             values[name] *= scale
         return Bounds(**values)
+
+    def limits(self) -> Limits:
+        """What one command may take of the machine."""
+        return Limits(**{name: getattr(self, name) for name in Limits.__dataclass_fields__})
 
     def policy(
         self, *, plan_only: bool = False, yes: bool = False, assume: Mapping[str, str] | None = None
@@ -183,7 +219,8 @@ def load(root: Path, flags: Mapping[str, Any]) -> tuple[Config, dict[str, str]]:
     for where, layer in layers:
         _check(where, layer)
         for key, value in layer.items():
-            values[key] = value
+            more = key == "skills" and where == "flag"  # named for one run, beside those that are configured
+            values[key] = list(dict.fromkeys([*values.get(key, ()), *value])) if more else value
             sources[key] = f"FRACTAL_{key.upper()}" if where == "FRACTAL_*" else where
     return Config.model_validate(values), {name: sources.get(name, "default") for name in Config.model_fields}
 

@@ -9,13 +9,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from kernel.catalogue import Catalogue
-from kernel.document import ENDED, Document, Meta, Note, Section
+from kernel.catalogue import Catalogue, Source
+from kernel.document import ENDED, Document
 from kernel.drafts import Drafts
 from kernel.engine import Clock, Engine
 from kernel.errors import DocumentError, FractalError, UsageError
 from kernel.events import Event, Listener, now, silent
-from kernel.evidence import cut
 from kernel.loop import next_prompt
 from kernel.markdown import parse
 from kernel.prompt import Prompt
@@ -29,13 +28,15 @@ from kernel.workspace import Workspace, drop, is_locked, root_id, run_lock
 from kernel.world import Held, Policy, World
 from runtime import config as settings_of
 from runtime.archive import put_away, undo
+from runtime.building.workshop import Workshop
 from runtime.crowd import one_of_many
+from runtime.growing import growing
 from runtime.ladder import build, refuse_unknown_price
-from runtime.results import RunResult, RunSummary, result_of
+from runtime.mcp.servers import Servers
+from runtime.nervous.guard import Guard
+from runtime.results import RunResult, RunSummary, result_of, told
 from runtime.resuming import active_before, assumed, begin_session, go_back, raised
-
-CONTEXT_CHARS = 12_000
-"""Of a context file or of piped data, what stands in §1; the whole is kept in artifacts/."""
+from runtime.starting import first_document, prior, shelved
 
 Asker = Callable[[str], Awaitable[str]]
 
@@ -63,7 +64,8 @@ class Fractal:
     ) -> None:
         self.workspace = Workspace.find(Path(folder), shipped_system())
         self.config, self.sources = settings_of.load(self.workspace.root, settings or {})
-        self._ladder = ladder
+        self.workshop = Workshop(self.workspace, self.config, on_event)
+        self.given = self._ladder = ladder
         self._listener = on_event
         self._person = person
 
@@ -79,13 +81,23 @@ class Fractal:
         """The folders of instructions, the nearest first; a bare workspace has its own alone."""
         return self.workspace.systems if self.config.shipped else self.workspace.systems[:1]
 
-    def catalogue(self, drafts: Path | None = None) -> Catalogue:
-        """The tools and operations that the system has; `drafts`: of a run that is building some."""
-        skills = [(self.workspace.root / name).expanduser() for name in self.config.skills]
-        return Catalogue(self.systems, drafts=drafts, skills=skills)
+    @property
+    def skills(self) -> list[Path]:
+        """The configured folders of skills; a relative one lies beside the settings."""
+        named = (self.workspace.root / Path(name).expanduser() for name in self.config.skills)
+        return [Path(os.path.normpath(place)) for place in named]
+
+    def catalogue(self, drafts: Path | None = None, source: Source | None = None) -> Catalogue:
+        """The tools and operations that the system has; `drafts`: of a run that is building some.
+
+        `source` gives the tools of MCP servers, else what is known of them without asking.
+        """
+        sources = [source or Servers(self.workspace).tools]
+        return Catalogue(self.systems, drafts=drafts, skills=self.skills, sources=sources)
 
     # ---- doing ----
 
+    @growing
     @one_of_many
     async def run(
         self,
@@ -95,26 +107,36 @@ class Fractal:
         after: str | None = None,
         plan_only: bool = False,
         yes: bool = False,
+        tool: str = "",
     ) -> RunResult:
-        """Start a run. `context` holds pairs of source and text; `after` an earlier run to follow up."""
+        """Start a run. `context` holds pairs of source and text; `after` an earlier run to follow up.
+
+        With `tool`, a guided one, its text guides the loop at the top.
+        """
         if not task.strip():
             raise UsageError('the task is empty; say what is to be done: fractal run "…"')
-        earlier = self._prior(after) if after else []
+        earlier = prior(self._root_document(self.find(after))) if after else []
         ladder = self.ladder  # a wrong setting is told before anything is written
         refuse_unknown_price(ladder, self.config.usd)
         run = self.workspace.new_run()
         with self.workspace.claimed(run) as folder, run_lock(folder):
-            world, clock = self._world(run, folder, ladder)
-            pieces = [
-                Note("context", text, "tool:file", source) for source, text in self._shelved(world, context)
-            ]
-            document = self._root(run, task, [*earlier, *pieces])
+            world, clock, servers = self._world(run, folder, ladder)
+            if tool and not world.catalogue.guided(tool):
+                known = tool in world.catalogue.tools
+                raise UsageError(f"{tool} guides no loop" if known else world.catalogue.unknown(tool))
+            pieces = [*earlier, *shelved(world.store, context)]
+            document = first_document(run, task, pieces, self.workspace.folder, self.config.bounds(), tool)
             if plan_only:
                 document = document.having(extra={"plan_only": True})
+            if self.sources["skills"] == "flag":  # so that it is resumed with them
+                named = [str(place) for place in self.skills]
+                document = document.having(extra={**document.meta.extra, "with_skills": named})
             world.store.commit([Save(document)])
             self._emit_start(document)
-            return await self._drive(world, folder, clock, self.config.policy(plan_only=plan_only, yes=yes))
+            policy = self.config.policy(plan_only=plan_only, yes=yes)
+            return await self._drive(world, folder, clock, servers, policy)
 
+    @growing
     @one_of_many
     async def resume(
         self,
@@ -134,10 +156,13 @@ class Fractal:
         folder = self.workspace.runs / run
         with run_lock(folder):
             root = self._root_document(run)
+            skills = (*self.config.skills, *root.meta.extra.get("with_skills", ()))
+            self.config = self.config.model_copy(update={"skills": tuple(dict.fromkeys(skills))})
             limits = raised(root, self.config.bounds(), flags=self._flags())
             earlier, seconds = active_before(folder, root), float(limits["seconds"])
-            world, clock = self._world(run, folder, self.ladder, earlier, seconds)
+            world, clock, servers = self._world(run, folder, self.ladder, earlier, seconds)
             world.folder = self._folder_of(root)
+            world.guard = Guard(self.workspace.systems, world.folder, self.workspace.protected)
             world.store.sweep()
             policy = self.config.policy(assume=assumed(root_id(run), assume), yes=yes)
             world.policy = policy
@@ -148,7 +173,7 @@ class Fractal:
             refuse_unknown_price(self.ladder, limits.get("usd"))
             begin_session(world, root)
             self._emit_start(root)
-            return await self._drive(world, folder, clock, policy)
+            return await self._drive(world, folder, clock, servers, policy)
 
     def _folder_of(self, root: Document) -> Path:
         """Where the run's tools act; a run that was copied here from elsewhere goes on in this folder."""
@@ -156,8 +181,7 @@ class Fractal:
         if folder.is_dir():
             return folder
         here = self.workspace.folder
-        message = f"the run's folder {folder} is not on this machine; it goes on in {here}"
-        self._listener(Event("warning", root.meta.run, root.meta.id, data={"message": message}))
+        self._warn(root.meta.run, f"the run's folder {folder} is not on this machine; it goes on in {here}")
         return here
 
     async def replay(self, run: str, model: str | None = None) -> RunResult:
@@ -173,8 +197,24 @@ class Fractal:
         )
         return await again.run(root.text(1, "task"), context=given)
 
-    async def _drive(self, world: World, folder: Path, clock: Clock, policy: Policy) -> RunResult:
+    def anew(self, **settings: Any) -> Fractal:
+        """Another one for this folder, with these settings beside the flags of this one."""
+        values = {**self._flags(), **settings}
+        more = {"on_event": self._listener, "person": self._person}
+        return Fractal(self.workspace.folder, settings=values, ladder=self.given, **more)
+
+    async def _drive(
+        self, world: World, folder: Path, clock: Clock, servers: Servers, policy: Policy
+    ) -> RunResult:
         world.policy = policy
+        self.workshop.begin(world)
+        async with servers:
+            result = await self._driven(world, folder, clock)
+        self.workshop.end(world, result)
+        self._listener(Event("run_finished", world.run, result.id, data=told(result)))
+        return result
+
+    async def _driven(self, world: World, folder: Path, clock: Clock) -> RunResult:
         while True:
             engine = Engine(world, folder, clock)
             world.store = FileStore(folder, engine.wake, fsync=self.config.fsync)
@@ -189,28 +229,13 @@ class Fractal:
                 if text.strip():
                     drop(folder, "answer", text=text)
                     continue
-            self._listener(
-                Event(
-                    "run_finished",
-                    world.run,
-                    root.meta.id,
-                    data={
-                        "status": result.status,
-                        "exit": int(result.exit),
-                        "output": result.output,
-                        "reason": result.reason,
-                        "question": result.question,
-                        "spent": dict(result.spent),
-                        "path": str(result.path),
-                    },
-                )
-            )
             return result
 
     def _world(
         self, run: str, folder: Path, ladder: Ladder, earlier: float = 0.0, seconds: float | None = None
-    ) -> tuple[World, Clock]:
+    ) -> tuple[World, Clock, Servers]:
         clock = Clock(earlier)
+        servers = Servers(self.workspace, lambda message: self._warn(run, message))
         bounds = self.config.bounds()
         bounds = bounds if seconds is None else replace(bounds, seconds=seconds)
         world = World(
@@ -218,14 +243,17 @@ class Fractal:
             self.workspace.folder,
             FileStore(folder, fsync=self.config.fsync),
             ReplyLog(folder / "calls.jsonl", fsync=self.config.fsync),
-            self.catalogue(folder / "drafts"),
+            self.catalogue(folder / "drafts", servers.tools),
             ladder,
-            Sandbox(self.config.sandbox, self.config.network),
+            Sandbox(self.config.sandbox, self.config.network, self.config.limits()),
             folder / "artifacts",
             bounds,
             self.config.policy(),
             self.workspace.protected,
+            self.workspace.private,
             Drafts(folder / "drafts", self.systems),
+            runners={"mcp": servers.run},
+            guard=Guard(self.workspace.systems, self.workspace.folder, self.workspace.protected),
             listener=self._listener,
             redact=redactor(os.environ),
             seconds=clock.seconds,
@@ -233,39 +261,14 @@ class Fractal:
         )
         left = bounds.seconds - earlier
         world.deadline = (datetime.now(UTC) + timedelta(seconds=max(left, 0))).isoformat(timespec="seconds")
-        return world, clock
+        return world, clock, servers
 
-    def _root(self, run: str, task: str, context: Sequence[Note]) -> Document:
-        bounds = self.config.bounds()
-        budget: dict[str, Any] = {"calls": bounds.calls, "tokens": bounds.tokens}
-        if bounds.usd is not None:
-            budget["usd"] = bounds.usd
-        budget |= {"seconds": bounds.seconds, "context": bounds.context(0), "max_depth": bounds.max_depth}
-        meta = Meta(
-            root_id(run), run, created=now(), updated=now(), folder=str(self.workspace.folder), budget=budget
-        )
-        return Document(meta, {1: Section(notes=(Note("task", task, "person"), *context))})
-
-    def _shelved(self, world: World, context: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-        given: list[tuple[str, str]] = []
-        for number, (source, text) in enumerate(context, 1):
-            if len(text) > CONTEXT_CHARS:
-                whole = world.store.shelve(f"context-{number}.txt", text)
-                text = cut(text, CONTEXT_CHARS, whole)
-            given.append((source, text))
-        return given
-
-    def _prior(self, after: str) -> list[Note]:
-        root = self._root_document(self.find(after))
-        said = f"Task: {root.text(1, 'task')}\nOutput: {root.text(5, 'result') or root.meta.status}"
-        return [Note("context", said, "kernel", f"run {root.meta.run}")]
+    def _warn(self, run: str, message: str) -> None:
+        self._listener(Event("warning", run, root_id(run), data={"message": message}))
 
     def _emit_start(self, root: Document) -> None:
-        data = {
-            "task": root.text(1, "task"),
-            "folder": root.meta.folder,
-            "rungs": [r.name for r in self.ladder],
-        }
+        data = {"task": root.text(1, "task"), "folder": root.meta.folder}
+        data |= {"rungs": [rung.name for rung in self.ladder]}
         self._listener(Event("run_started", root.meta.run, root.meta.id, data=data))
 
     # ---- a person's part ----
@@ -350,7 +353,8 @@ class Fractal:
 
     def runs(self) -> list[RunSummary]:
         """All runs, newest first; a run whose root cannot be read is shown as broken."""
-        return [self._summary(run) for run in self.workspace.run_ids()]
+        found = [self._summary(run) for run in self.workspace.run_ids()]
+        return [each for each in found if each.status != "broken" or self.workspace.has(each.run)]
 
     def _summary(self, run: str) -> RunSummary:
         try:
@@ -374,7 +378,7 @@ class Fractal:
         document = self.document(name)
         run = document.meta.run
         folder = self.workspace.runs / run
-        world, _ = self._world(run, folder, self.ladder)
+        world, _, _ = self._world(run, folder, self.ladder)
         world.folder = self._folder_of(document)
         return next_prompt(Held(world, document), step)
 

@@ -64,3 +64,10 @@ def result_of(root: Document, path: Path, got: Outcome | Waiting) -> RunResult:
         waiting=waiting.on,
         spent=meta.spent,
     )
+
+
+def told(result: RunResult) -> dict[str, Any]:
+    """What the event of a run's end carries."""
+    names = ("status", "output", "reason", "question")
+    data = {name: getattr(result, name) for name in names}
+    return {**data, "exit": int(result.exit), "spent": dict(result.spent), "path": str(result.path)}

@@ -111,6 +111,20 @@ def operations() -> str:
     )
 
 
+def tools() -> str:
+    """The folders of `system/tools/`: what each does, its effects."""
+    from kernel.catalogue import Catalogue
+
+    shipped = [each for each in Catalogue([ROOT / "system"]).tools.values() if not each.operation]
+    return table(
+        ("tool", "does", "effects"),
+        (
+            (f"`{each.name}`", each.description, ", ".join(each.effects) or "none")
+            for each in sorted(shipped, key=lambda each: each.name)
+        ),
+    )
+
+
 # ---- the command line ----
 
 
@@ -223,6 +237,7 @@ PLACES: Mapping[str, Callable[[], str]] = {
     "rung": rung,
     "events": events,
     "operations": operations,
+    "tools": tools,
     "commands": commands,
     "document": document,
 }

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hostile import Hostile
 from llm_server import LlmServer
 from playing import Played, player
 
@@ -21,3 +22,11 @@ def llm_server() -> Iterator[LlmServer]:
 def play(tmp_path: Path) -> Callable[..., Played]:
     """Plays tasks in a folder of its own with a scripted model; see tests/playing.py."""
     return player(tmp_path / "work")
+
+
+@pytest.fixture
+def hostile(tmp_path: Path, play: Callable[..., Played]) -> Iterator[Hostile]:
+    """A workspace whose tool does its worst; see tests/hostile.py."""
+    made = Hostile(tmp_path / "work", play)
+    yield made
+    made.clear()

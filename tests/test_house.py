@@ -20,7 +20,9 @@ ROOT = Path(__file__).resolve().parent.parent
 LIMITS = {"kernel": 350, "runtime": 400}
 HEAVY = ("litellm", "llama_cpp", "rich", "pydantic", "numpy", "pint", "jinja2")
 # Machines have folders of their own and packages come from somewhere; neither belongs into what is published.
-OURS_ALONE = re.compile(r"/(?:home|Users)/(?!me\b|you\b|user\b)[\w.-]+/|/root/(?=[\w.])|index-url")
+OURS_ALONE = re.compile(
+    r"/(?:home|Users)/(?!me\b|you\b|user\b)[\w.-]+/|(?<!/proc/1)/root/(?=[\w.])|index-url"
+)
 
 
 def tracked() -> list[str]:
@@ -132,8 +134,8 @@ def test_no_operation_imports_a_responder():
 def test_no_tracked_file_names_a_machine_or_a_registry():
     found = []
     for name in tracked():
-        if name == "tests/test_house.py":
-            continue  # it has the patterns
+        if name in ("tests/test_house.py", "system/dangers.md"):
+            continue  # the one has the patterns, the other what is secret on any machine
         text = (ROOT / name).read_bytes().decode("utf-8", "replace")
         for number, line in enumerate(text.splitlines(), 1):
             if OURS_ALONE.search(line):

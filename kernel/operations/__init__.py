@@ -49,6 +49,7 @@ class OperationContext:
     network: bool = False  # whether commands in the sandbox may use the network
     places: tuple[Path, ...] = ()  # folders elsewhere that may be read: those of skills
     drafts: Drafts | None = None  # where changes of the system go
+    private: tuple[Path, ...] = ()  # absolute paths that no operation and no command may read
     kept: Mapping[str, Any] = field(default_factory=dict[str, Any])  # what a state machine's calls have kept
 
     def readable(self, path: str) -> Path:
@@ -61,7 +62,10 @@ class OperationContext:
             return self.drafts.readable(name)
         if any(place in target.parents for place in self.places):
             return target
-        return self._inside(path)
+        target = self._inside(path)
+        if any(place == target or place in target.parents for place in self.private):
+            raise OperationFailed(f"{path}: this is the record of runs; operations may not read it")
+        return target
 
     def writable(self, path: str) -> Path:
         """Like `readable`, and refuses protected paths, through links too; of the system it is a draft."""
@@ -108,15 +112,19 @@ Prepare = Callable[..., tuple[Touch, ...]]
 Act = TypeVar("Act", bound=Callable[..., Any])
 
 
-def operation(prepare: Prepare | None = None) -> Callable[[Act], Act]:
+def operation(
+    prepare: Prepare | None = None, settle: Callable[..., None] | None = None
+) -> Callable[[Act], Act]:
     """Mark a function as an operation; `prepare(ctx, **arguments)` names the files it is about to change.
 
     The kernel keeps those files (for `fractal undo`) and records their hashes before the effect begins, so
-    that a resumed run can look whether the step happened instead of asking.
+    that a resumed run can look whether the step happened instead of asking. `settle(ctx, **arguments)` is
+    called before that look: what a crash left half-done is put in order as only the operation can.
     """
 
     def mark(act: Act) -> Act:
         act.prepare = prepare  # type: ignore[attr-defined]
+        act.settle = settle  # type: ignore[attr-defined]
         return act
 
     return mark

@@ -20,6 +20,7 @@ async def bash(ctx: OperationContext, command: str, stdin: str | None = None) ->
         timeout=seconds,
         protected=ctx.protected,
         seen=ctx.places,
+        private=ctx.private,
         network=ctx.network,
     )
     text = neutralise(ran.output).removesuffix("\n")

@@ -33,9 +33,13 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "cancel": ("person:cancel", "Cancel a run that is at work or waits."),
         "undo": ("person:undo", "Put back the files that a run, or one step of it, replaced."),
     },
+    "Services": {
+        "mcp": ("mcp:mcp", "Serve runs, documents and tools to MCP clients."),
+    },
     "System": {
         "brain": ("brain:brain", "Move, check and mend what is remembered."),
-        "tools": ("tools:tools", "List, show and check the tools and operations."),
+        "tools": ("tools:tools", "List, show, check, make, test and retire tools."),
+        "system": ("system:system", "Show, take back and adopt changes of system/."),
         "init": ("setup:init", "Make a workspace: system/, state/ and fractal.yaml."),
         "doctor": ("doctor:doctor", "Say what works here, and what to do about what does not."),
         "config": ("setup:config", "Show the settings in effect, and where each comes from."),

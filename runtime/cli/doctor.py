@@ -20,6 +20,7 @@ from runtime.cli.words import safe
 
 if TYPE_CHECKING:
     from runtime.fractal import Fractal
+    from runtime.mcp.servers import Seen
 
 GOOD, FAIR, BAD = "ok", "missing", "broken"
 SIGNS = {GOOD: ("✓", "green"), FAIR: ("–", "yellow"), BAD: ("✗", "red")}
@@ -94,12 +95,14 @@ def _checks() -> Iterator[Check]:
         _llama,
         _embedder,
         _memory,
+        _mcp,
         _catalogue,
         _git,
         _terminal,
     )
     for look in looks:
         yield look(fractal)
+    yield from _servers(fractal)
 
 
 def _python() -> Check:
@@ -126,7 +129,8 @@ def _folder(fractal: Fractal) -> Check:
     except OSError as error:
         return Check("workspace", BAD, f"{there}: {error.strerror}", "choose another folder with -C")
     made = "" if fractal.workspace.state.exists() else " (will be made by the first run)"
-    return Check("workspace", GOOD, f"{root}{made}")
+    bare = "" if fractal.config.shipped else "; bare: only what lies in its system/"
+    return Check("workspace", GOOD, f"{root}{made}{bare}")
 
 
 def _sandbox(fractal: Fractal) -> Check:
@@ -246,6 +250,33 @@ def _memory(fractal: Fractal) -> Check:
     except FractalError as error:
         return Check("memory", BAD, str(error))
     return Check("memory", GOOD, f"{where}: {count} records; to look at each: fractal brain check")
+
+
+def _mcp(fractal: Fractal) -> Check:
+    return _installed("mcp", "mcp", "mcp", "needed for the servers of .mcp.json, and for fractal mcp")
+
+
+def _servers(fractal: Fractal) -> Iterator[Check]:
+    """Really connect to every MCP server that is named, and list its tools."""
+    from runtime.mcp.servers import Servers
+
+    async def look() -> tuple[list[Seen], tuple[str, ...]]:
+        servers = Servers(fractal.workspace)
+        try:
+            return await servers.look(), servers.wrong
+        finally:
+            await servers.close()
+
+    seen, wrong = asyncio.run(look())
+    for each in seen:
+        if each.error:
+            found = each.error.removeprefix(f"MCP server {each.name}").lstrip(": ")
+            yield Check(f"mcp {each.name}", FAIR, f"{each.transport}: {found}", each.mend)
+        else:
+            told = f"{each.transport}, {each.tools} tools, protocol {each.version}"
+            yield Check(f"mcp {each.name}", GOOD, told)
+    for text in wrong:
+        yield Check("mcp", FAIR, text, "mend the place that is named")
 
 
 def _catalogue(fractal: Fractal) -> Check:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +19,26 @@ from runtime.cli.words import elide, safe, table
 
 @click.command()
 @click.argument("directory", required=False, metavar="[DIR]", type=click.Path(file_okay=False))
-def init(directory: str | None) -> None:
+@click.option("--bare", is_flag=True, help="Only pattern.md, read, write and bash: what can build the rest.")
+def init(directory: str | None, bare: bool) -> None:
     """Make DIR (the present folder) a workspace of its own: system/, state/ and fractal.yaml.
 
     system/ is a copy of the shipped instructions to change at will; what is there already is kept.
     """
+    from kernel.errors import UsageError
     from kernel.workspace import Workspace
+    from runtime.building.journal import Journal
     from runtime.fractal import shipped_system
 
     place = Path(directory or folder())
     place.mkdir(parents=True, exist_ok=True)
     shipped = shipped_system()
-    copied = _copy_missing(shipped, place / "system")
+    if bare and (there := _more_than_bare(place)):
+        raise UsageError(f"{there} is there already; --bare makes a workspace that begins with nothing")
+    copied = _copy_missing(shipped, place / "system", BARE if bare else ("",))
     settings = place / "fractal.yaml"
     if not settings.exists():
-        settings.write_text(template(), "utf-8")
+        settings.write_text(template({"shipped": False} if bare else {}), "utf-8")
     (place / "state").mkdir(exist_ok=True)
     readme = place / "state" / "README.md"
     if not readme.exists():
@@ -40,6 +46,7 @@ def init(directory: str | None) -> None:
     _ignore(place / ".gitignore")
     workspace = Workspace.find(place, shipped)
     workspace.make()
+    Journal(workspace).notice()  # how the system is found: what changes from now on is told
     tell(f"{workspace.root} is a workspace: {copied} files of instructions, settings in {settings.name}")
     if (place / ".fractal" / "state" / "runs").is_dir():
         tell(
@@ -48,19 +55,36 @@ def init(directory: str | None) -> None:
         )
 
 
+BARE = ("pattern.md", "kernel/")
+"""What the kernel runs with alone. Source: the design's "Day 0"."""
 STATE = """# state/
 
-What this workspace did: one folder a run in `runs/`. Readable by its owner only, ignored by git.
+What this workspace did: one folder a run in `runs/`, and in `system/` how its system has changed.
+Readable by its owner only, ignored by git.
 Only Fractal writes here; while no process works on a run, you may edit its documents.
 """
 
 
-def _copy_missing(source: Path, target: Path) -> int:
+def _more_than_bare(place: Path) -> Path | None:
+    """What is there of a workspace that is not bare, and that this one would silently change."""
+    from runtime.config import load
+
+    settings, system = place / "fractal.yaml", place / "system"
+    if settings.exists():
+        return settings if load(place, {})[0].shipped else None
+    found = (path for path in sorted(system.rglob("*")) if path.is_file())
+    return next((path for path in found if not path.relative_to(system).as_posix().startswith(BARE)), None)
+
+
+def _copy_missing(source: Path, target: Path, only: tuple[str, ...]) -> int:
+    """Copy the files whose names begin with one of `only`, but for those that are there."""
     count = 0
     if source.resolve() == target.resolve():
         return 0
     for path in sorted(source.rglob("*")):
         goal = target / path.relative_to(source)
+        if not path.relative_to(source).as_posix().startswith(only):
+            continue
         if path.is_file() and "__pycache__" not in path.parts and not goal.exists():
             goal.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, goal)
@@ -76,8 +100,8 @@ def _ignore(path: Path) -> None:
         path.write_text("\n".join([*lines, *missing]) + "\n", "utf-8")
 
 
-def template() -> str:
-    """A fractal.yaml that sets nothing and names everything, with its default and its meaning."""
+def template(given: Mapping[str, Any] | None = None) -> str:
+    """A fractal.yaml that names every setting with its default and its meaning, and sets those `given`."""
     from runtime.config import Config
 
     lines = [
@@ -86,7 +110,8 @@ def template() -> str:
     ]
     for name, field in Config.model_fields.items():
         value = json.dumps(field.get_default(call_default_factory=True), default=list)
-        lines += [f"# {field.description}", f"# {name}: {value}", ""]
+        set_to = f"{name}: {json.dumps(given[name])}" if given and name in given else f"# {name}: {value}"
+        lines += [f"# {field.description}", set_to, ""]
     return "\n".join(lines)
 
 
@@ -213,6 +238,24 @@ def store(as_json: bool, full: bool, records: str) -> int:
     if len(sizes) != records.count(",") + 1:
         raise click.UsageError(f"--records {records}: whole numbers from 1, with commas between them")
     return int(_bench("store").main(as_json, [*sizes, *([1_000_000] if full else [])]))
+
+
+@bench.command("tools")
+@json_option("Print the figures as an object.")
+@click.option("--tools", "counts", default="10,100,500", show_default=True, metavar="N,…", help="How many.")
+def tools(as_json: bool, counts: str) -> int:
+    """Choose among many tools: tokens and time of a plan's index, and how often it has the best one."""
+    sizes = [int(each) for each in counts.split(",") if each.isdecimal() and 0 < int(each) <= 500]
+    if len(sizes) != counts.count(",") + 1:
+        raise click.UsageError(f"--tools {counts}: whole numbers from 1 to 500, with commas between them")
+    return int(_bench("tools").main(as_json, sizes))
+
+
+@bench.command("dangers")
+@json_option("Print the figures as an object.")
+def dangers(as_json: bool) -> int:
+    """Hold the danger rules against a list of dangerous and harmless commands; nothing of it is run."""
+    return int(_bench("dangers").main(as_json))
 
 
 def _bench(name: str) -> Any:

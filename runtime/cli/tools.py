@@ -1,4 +1,4 @@
-"""`fractal tools ls`, `show` and `check`: the catalogue as it is read from system/."""
+"""`fractal tools`: the catalogue as it is read from system/; what changes it is in `testing`."""
 
 from __future__ import annotations
 
@@ -8,38 +8,91 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runtime.cli.session import json_option, opened, put, tell
+from runtime.cli.testing import add, new, retire, test
+from runtime.cli.trust import trust
 from runtime.cli.words import elide, line, safe, table
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from kernel.catalogue import Catalogue
     from kernel.tools import Tool
+    from runtime.fractal import Fractal
 
 
 @click.group()
 def tools() -> None:
-    """List, show and check the tools and operations that plans can use."""
+    """List, show, check, make, test and retire the tools and operations that plans can use."""
+
+
+for _command in (new, add, test, retire, trust):
+    tools.add_command(_command)
 
 
 @tools.command("ls")
+@click.option("--all", "everything", is_flag=True, help="Also drafts, and what is quarantined or retired.")
 @json_option("Print a list of objects.")
-def ls(as_json: bool) -> None:
+def ls(everything: bool, as_json: bool) -> None:
     """List what there is: signature, effects, origin, description."""
-    catalogue = opened().catalogue()
-    found = sorted(catalogue.tools.values(), key=lambda tool: (tool.operation, tool.name))
+    fractal = opened()
+    troubles = _ask_servers(fractal)
+    catalogue = fractal.catalogue()
+    chosen = [*catalogue.tools.values(), *(catalogue.idle.values() if everything else ())]
+    found = sorted(chosen, key=lambda tool: (tool.operation, tool.name))
+    births = _births(fractal)
     if as_json:
-        put(json.dumps([_about(tool) for tool in found], indent=2))
+        put(json.dumps([_about(tool) | {"birth": births.get(tool.path)} for tool in found], indent=2))
     else:
-        head = ["TOOL", "EFFECTS", "DESCRIPTION"]
+        head = ["TOOL", "EFFECTS", *(["STATUS"] if everything else []), "ORIGIN", "DESCRIPTION"]
         rows = [
-            [safe(tool.signature), ",".join(tool.effects) or "none", elide(tool.description, 70)]
+            [
+                safe(f"{tool.name}(what)" if tool.guided else tool.signature),
+                ",".join(tool.effects) or "none",
+                *([safe(tool.status)] if everything else []),
+                safe(_origin(tool, births.get(tool.path))),
+                elide(tool.description, 60),
+            ]
             for tool in found
         ]
         lines = table([head, *rows])
         click.echo(click.style(lines[0], dim=True))
         for text in lines[1:]:
             click.echo(text)
-    for fault in catalogue.faults:
+    for fault in (*catalogue.faults, *troubles):
         tell(f"left out: {fault}", "yellow")
+
+
+def _ask_servers(fractal: Fractal) -> list[str]:
+    """Have MCP servers asked for their tools, where they are not known; what is wrong with any, in words."""
+    import asyncio
+
+    from runtime.mcp.servers import Servers
+
+    troubles: list[str] = []
+
+    async def ask() -> None:
+        async with Servers(fractal.workspace, troubles.append):
+            pass
+
+    asyncio.run(ask())
+    return troubles
+
+
+def _births(fractal: Fractal) -> dict[Path, dict[str, Any]]:
+    """By whom the tools of the workspace's own system were made, from its journal."""
+    births: dict[Path, dict[str, Any]] = {}
+    system = fractal.workspace.root / "system"
+    for entry in fractal.workshop.journal.entries():
+        if entry.kind in ("admitted", "adopted", "added"):
+            told = {name: getattr(entry, name) for name in ("id", "time", "author", "run", "step", "model")}
+            for change in entry.files:
+                if not change.before:
+                    births[system / change.path] = told
+    return births
+
+
+def _origin(tool: Tool, birth: dict[str, Any] | None) -> str:
+    return f"{tool.origin}, {birth['author']}" if birth else tool.origin
 
 
 def _about(tool: Tool) -> dict[str, Any]:
@@ -58,6 +111,11 @@ def _about(tool: Tool) -> dict[str, Any]:
     return about | {"args": dict(tool.args), "origin": tool.origin, "path": str(tool.path)}
 
 
+def _known(catalogue: Catalogue) -> dict[str, Tool]:
+    """The tools in use, and behind them those that are drafts, quarantined or retired."""
+    return {**catalogue.idle, **catalogue.tools}
+
+
 @tools.command("show")
 @click.argument("name")
 def show(name: str) -> None:
@@ -65,11 +123,15 @@ def show(name: str) -> None:
     from kernel.errors import UsageError
 
     catalogue = opened().catalogue()
-    if name not in catalogue.tools:
+    known = _known(catalogue)
+    if name not in known:
         broken = [fault for fault in catalogue.faults if name in (fault.path.stem, fault.path.parent.name)]
         raise UsageError(f"left out: {broken[0]}" if broken else catalogue.unknown(name))
-    tool = catalogue.tools[name]
-    tell(f"{tool.path}")
+    tool = known[name]
+    tell(f"{tool.path}" if tool.status == "active" else f"{tool.path} ({tool.status})")
+    if tool.origin == "mcp":  # its file is no tool's alone, and may hold secrets
+        put(json.dumps(_about(tool), indent=2, ensure_ascii=False))
+        return
     put(tool.path.read_text("utf-8", errors="replace"))
 
 
@@ -80,10 +142,14 @@ def check(names: tuple[str, ...]) -> int:
     from kernel.errors import UsageError
 
     catalogue = opened().catalogue()
-    if unknown := [name for name in names if name not in catalogue.tools]:
+    known = _known(catalogue)
+    if unknown := [name for name in names if name not in known]:
         raise UsageError(catalogue.unknown(unknown[0]))
+    chosen = [known[name] for name in names or sorted(known)]
+    for tool in chosen:
+        for text in _departures(tool):
+            tell(f"{tool.path}: {text}", "yellow")
     problems = [] if names else [str(fault) for fault in (*catalogue.faults, *_reflex_faults(catalogue))]
-    chosen = [catalogue.tools[name] for name in names or sorted(catalogue.tools)]
     problems += [f"{tool.path}: {text}" for tool in chosen if (text := _problem(tool))]
     for text in problems:
         click.echo(click.style(f"✗ {line(text)}", fg="red"))
@@ -100,21 +166,23 @@ def _reflex_faults(catalogue: Catalogue) -> list[object]:
     return list(Reflex(catalogue.folders).faults)
 
 
+def _departures(tool: Tool) -> tuple[str, ...]:
+    """In what a skill departs from the specification; it is in use all the same."""
+    from kernel.skills import read_skill
+
+    return read_skill(tool.path).departures if tool.skill else ()
+
+
 def _problem(tool: Tool) -> str:
     """What is wrong with a tool that is read without fault."""
+    from kernel.acting import command_of
     from kernel.errors import FractalError
 
-    if tool.run.startswith("python:"):
+    if tool.scheme in ("python", "command"):
         try:
-            _ = tool.function
+            _ = tool.function if tool.scheme == "python" else command_of(tool)
         except FractalError as error:
             return str(error).removeprefix(f"{tool.path}: ")
-    elif tool.run.startswith("command:"):
-        program = tool.path.parent / tool.run.removeprefix("command:").strip()
-        if not program.is_file():
-            return f"run: there is no program {program.name} beside it"
-        if not program.stat().st_mode & 0o111:
-            return f"run: {program.name} cannot be executed; chmod +x {program}"
     elif tool.guided:
         missing = [each for each in ("UNDERSTAND", "PLAN", "DO", "CHECK") if not tool.section(each)]
         if len(missing) == 4 and not tool.body.strip():

@@ -16,6 +16,8 @@ from typing import Any, Protocol, Self
 from kernel.events import Event
 from runtime.cli.words import call, elide, line, money, seconds, tokens
 
+_WORDS = {"system_changed": "system"}
+
 
 class View(Protocol):
     """Whoever watches a run; used as a context around it."""
@@ -60,8 +62,8 @@ class Quiet:
 
     def __call__(self, event: Event) -> None:
         """Take one event in."""
-        if event.kind in ("warning", "stale"):
-            _tell(f"{event.kind}: {line(str(event.data.get('message', '')))}")
+        if event.kind in ("warning", "stale", "system_changed"):
+            _tell(f"{_WORDS.get(event.kind, event.kind)}: {line(str(event.data.get('message', '')))}")
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -144,6 +146,9 @@ class PlainLines(Quiet):
     def _stale(self, data: Any, event: Event) -> str:
         return f"stale: {line(str(data.get('message', '')))}"
 
+    def _system_changed(self, data: Any, event: Event) -> str:
+        return f"system: {line(str(data.get('message', '')))}"
+
     def _run_finished(self, data: Any, event: Event) -> str:
         return f"run {event.run}: {data.get('status')}, {summary(data.get('spent') or {})}"
 
@@ -169,11 +174,12 @@ class LiveTree(Quiet):
         if event.kind == "run_finished":
             spent = summary(event.data.get("spent") or {})
             self._last = f"{event.data.get('status')}: run {event.run}, {spent}"
-        if event.kind in ("warning", "stale"):
+        if event.kind in ("warning", "stale", "system_changed"):
             from rich.text import Text
 
             message = line(str(event.data.get("message", "")))
-            self._console.print(Text(f"{event.kind}: {message}", "yellow", overflow="fold"))
+            word = _WORDS.get(event.kind, event.kind)
+            self._console.print(Text(f"{word}: {message}", "yellow", overflow="fold"))
 
     def _picture(self) -> Any:
         from rich.console import Group

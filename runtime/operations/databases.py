@@ -20,49 +20,73 @@ MOST_ROWS = 10_000
 MOST_CHARACTERS = 1_000_000
 LONGEST_VALUE = 20_000_000
 """Bytes of a value that a query may make: it could ask for a text that fills the memory."""
-_LONGEST_QUERY = 20_000
+LONGEST_SQL = 100_000
 _STEPS = 20_000  # of SQLite's machine between two looks at the clock
 _TABLES = 100
-_HEADER = b"SQLite format 3\0"
+HEADER = b"SQLite format 3\0"
 _READING = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE})
 _PRAGMAS = frozenset(
     "table_info table_xinfo table_list index_list index_info foreign_key_list user_version encoding".split()  # noqa: SIM905
 )
-_WAL = 2  # in byte 18 of the file
+WAL = 2  # in byte 18 of the file
 
 
 @operation()
 def query_sqlite(ctx: OperationContext, path: str, query: str = "", limit: int = 200) -> Result:
     """The rows that a SELECT gives, as CSV; without a query, the tables with their columns."""
-    if not 1 <= limit <= MOST_ROWS:
-        raise OperationFailed(f"limit: {limit} is not between 1 and {MOST_ROWS:,}")
-    if len(query) > _LONGEST_QUERY or "\0" in query:
-        raise OperationFailed(f"query: longer than {_LONGEST_QUERY:,} characters, or with the character NUL")
+    refuse_sql("query", query, limit)
     target = regular(ctx, path)
     deadline = Deadline(ctx.timeout * 0.9)
-    with _opened(target, path, deadline) as database:
+    with opened(target, path, deadline) as database:
         try:
-            return _rows(database, query, limit) if query.strip() else _tables(database)
+            return rows(database, query, limit) if query.strip() else tables(database)
         except (sqlite3.Error, sqlite3.Warning) as error:
-            raise OperationFailed(f"{path}: {_why(database, error, deadline)}") from None
+            raise OperationFailed(f"{path}: {why(database, error, deadline)}") from None
 
 
-@contextlib.contextmanager
-def _opened(target: Path, name: str, deadline: Deadline) -> Iterator[sqlite3.Connection]:
-    """The file, opened so that nothing in it or beside it is changed, with a clock and a doorkeeper."""
+def refuse_sql(argument: str, sql: str, limit: int = 1) -> None:
+    """Raise `OperationFailed` for SQL that is too long, or a limit that is none."""
+    if not 1 <= limit <= MOST_ROWS:
+        raise OperationFailed(f"limit: {limit} is not between 1 and {MOST_ROWS:,}")
+    if len(sql) > LONGEST_SQL or "\0" in sql:
+        raise OperationFailed(
+            f"{argument}: longer than {LONGEST_SQL:,} characters, or with the character NUL"
+        )
+
+
+def head_of(target: Path, name: str) -> bytes:
+    """The first bytes of an SQLite file; refuses any other."""
     try:
         with target.open("rb") as handle:
             head = handle.read(100)
     except OSError as error:
         raise trouble(name, error) from None
-    if head and not head.startswith(_HEADER):
+    if head and not head.startswith(HEADER):
         raise OperationFailed(f"{name}: this is not an SQLite database")
+    return head
+
+
+def keeps_a_log(head: bytes) -> bool:
+    """Whether the database writes ahead into a file beside it."""
+    return len(head) > 18 and head[18] == WAL
+
+
+@contextlib.contextmanager
+def opened(
+    target: Path, name: str, deadline: Deadline, *, writing: bool = False
+) -> Iterator[sqlite3.Connection]:
+    """The file with a clock and a doorkeeper, opened so that nothing in it or beside it is changed.
+
+    `writing`: opened to be changed; letting that in is for the caller, who has the doorkeeper replaced.
+    """
+    head = head_of(target, name)
     # a database with a write-ahead log would get files beside it even when it is only read
-    quiet = len(head) > 18 and head[18] == _WAL and not _filled(target, "-wal")
+    quiet = keeps_a_log(head) and not _filled(target, "-wal")
+    mode = "mode=rw" if writing else f"mode=ro{'&immutable=1' if quiet else ''}"
     database = sqlite3.connect(
-        f"file:{quote(str(target))}?mode=ro{'&immutable=1' if quiet else ''}",
+        f"file:{quote(str(target))}?{mode}",
         uri=True,
-        timeout=5,
+        timeout=min(5, deadline.left / 2),
         isolation_level=None,
         check_same_thread=False,
     )
@@ -71,7 +95,7 @@ def _opened(target: Path, name: str, deadline: Deadline) -> Iterator[sqlite3.Con
         database.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
         database.text_factory = _text
         database.set_progress_handler(lambda: int(deadline.over), _STEPS)
-        database.set_authorizer(_may)
+        database.set_authorizer(may_read)
         yield database
     finally:
         database.close()
@@ -82,26 +106,20 @@ def _filled(target: Path, suffix: str) -> bool:
     return beside.is_file() and beside.stat().st_size > 0
 
 
-def _may(action: int, first: str | None, second: str | None, *_: Any) -> int:
-    if action in _READING:
-        return sqlite3.SQLITE_OK
-    if action == sqlite3.SQLITE_FUNCTION:
-        return sqlite3.SQLITE_DENY if (second or "").lower() == "load_extension" else sqlite3.SQLITE_OK
-    if action == sqlite3.SQLITE_PRAGMA and (first or "").lower() in _PRAGMAS:
-        # only user_version and encoding would take a new value
-        writes = second is not None and (first or "").lower() in ("user_version", "encoding")
-        return sqlite3.SQLITE_DENY if writes else sqlite3.SQLITE_OK
-    return sqlite3.SQLITE_DENY
-
-
 def _text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-def _rows(database: sqlite3.Connection, query: str, limit: int) -> Result:
-    cursor = database.execute(query)
+def rows(database: sqlite3.Connection, query: str, limit: int, params: Any = ()) -> Result:
+    """What one statement gives, as CSV with a header; says where there is more than `limit` rows."""
+    cursor = database.execute(query, params)
     if cursor.description is None:
         raise OperationFailed("query: this statement gives no rows; give one SELECT")
+    return table(cursor, limit)
+
+
+def table(cursor: sqlite3.Cursor, limit: int) -> Result:
+    """The rows of a statement that gives some."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([column[0] for column in cursor.description])
@@ -127,7 +145,21 @@ def _cell(value: Any) -> str:
     return str(value)
 
 
-def _tables(database: sqlite3.Connection) -> Result:
+def may_read(action: int, first: str | None, second: str | None, *_: Any) -> int:
+    """The doorkeeper of those that only read."""
+    if action in _READING:
+        return sqlite3.SQLITE_OK
+    if action == sqlite3.SQLITE_FUNCTION:
+        return sqlite3.SQLITE_DENY if (second or "").lower() == "load_extension" else sqlite3.SQLITE_OK
+    if action == sqlite3.SQLITE_PRAGMA and (first or "").lower() in _PRAGMAS:
+        # only user_version and encoding would take a new value
+        writes = second is not None and (first or "").lower() in ("user_version", "encoding")
+        return sqlite3.SQLITE_DENY if writes else sqlite3.SQLITE_OK
+    return sqlite3.SQLITE_DENY
+
+
+def tables(database: sqlite3.Connection) -> Result:
+    """The tables and views with their columns and how many rows they have."""
     found = database.execute(
         "SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite~_%' "
         "ESCAPE '~' ORDER BY name"
@@ -149,17 +181,20 @@ def _tables(database: sqlite3.Connection) -> Result:
     )
 
 
-def _why(database: sqlite3.Connection, error: Exception, deadline: Deadline) -> str:
+def why(database: sqlite3.Connection, error: Exception, deadline: Deadline) -> str:
+    """What went wrong, with the mend."""
     said = str(error)
     if deadline.over or said == "interrupted":
         return f"the query took longer than {deadline.seconds:.0f} s and was stopped; make it narrower"
-    if "not authorized" in said or "prohibited" in said or "readonly" in said:
+    if "not authorized" in said or "denied" in said or "prohibited" in said or "readonly" in said:
         return "only SELECT can be run here (also WITH … SELECT); nothing can be changed or attached"
     if "one statement" in said:
         return "one statement at a time; make a step of each"
     if "no such table" in said or "no such column" in said:
         with contextlib.suppress(sqlite3.Error):
-            return f"{said}; there are {'; '.join(_tables(database).text.splitlines()[:8])}"
+            return f"{said}; there are {'; '.join(tables(database).text.splitlines()[:8])}"
     if "locked" in said or "unable to open" in said:
         return f"{said}: another program holds it, or stopped while it wrote; copy the file and ask the copy"
+    if "malformed" in said or "not a database" in said:
+        return f"{said}: the file is damaged; `sqlite3 FILE .recover` in bash saves what can be read"
     return said

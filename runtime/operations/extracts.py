@@ -75,7 +75,9 @@ def tables(page: str) -> list[list[list[str]]]:
             _take(open_[-1], kind, name, value)
             if kind == "close" and name == "table":
                 done.append(open_.pop().rows)
-    done += [table.rows for table in reversed(open_)]
+    for table in reversed(open_):  # whose end was left out
+        table.end_cell()
+        done.append(table.rows)
     return [squared for rows in done if (squared := _squared(rows))]
 
 

@@ -38,6 +38,7 @@ _STOP = frozenset(
     )
 )
 _COMPOUND = re.compile(r"\b[a-z]+(?:[A-Z][a-z0-9]+)+\b|\b(?:[A-Z][a-z0-9]+){2,}\b")
+_ENDING = re.compile(r"(?<=\w\w\w)(?:ings?|ed|ies|es|e?s|ers?|ly|y|e)$")
 _NO_SPACES = re.compile(r"([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af])")
 
 
@@ -46,10 +47,9 @@ class _Hit:
     """A passage that was found."""
 
     name: str
-    line: int
+    lines: list[int]
     heading: str
     text: str
-    exact: bool
     score: float
 
 
@@ -125,7 +125,7 @@ class _Index:
         self._faults: dict[str, str] = {}
         # no name: a database of its own, in memory and in a temporary file where it grows
         self._db = sqlite3.connect("", check_same_thread=False, isolation_level=None)
-        self._db.execute("CREATE TABLE places (id INTEGER PRIMARY KEY, name, line, heading, text, exact)")
+        self._db.execute("CREATE TABLE places (id INTEGER PRIMARY KEY, name, lines, heading, text)")
         self._db.execute("CREATE INDEX named ON places (name)")
         try:
             self._db.execute(
@@ -181,9 +181,9 @@ class _Index:
         if text is None:
             return f"not text ({PurePath(entry.name).suffix or 'no suffix'})"
         for each in passages(entry.name, text):
-            row = (entry.name, each.line, each.heading, each.text, each.exact)
+            row = (entry.name, " ".join(map(str, each.lines)), each.heading, each.text)
             at = self._db.execute(
-                "INSERT INTO places (name, line, heading, text, exact) VALUES (?,?,?,?,?)", row
+                "INSERT INTO places (name, lines, heading, text) VALUES (?,?,?,?)", row
             ).lastrowid
             parts = " ".join(
                 part for name in _COMPOUND.findall(each.text) for part in re.findall(r"[A-Z]?[a-z0-9]+", name)
@@ -208,18 +208,19 @@ class _Index:
         if not known:
             return [], list(terms)
         rows = self._db.execute(
-            "SELECT places.id, places.name, line, places.heading, places.text, exact, "
+            "SELECT places.id, places.name, lines, places.heading, places.text, "
             f"-bm25(found, {_WEIGHTS}) FROM found JOIN places ON places.id = found.rowid "
-            "WHERE found MATCH ? ORDER BY 7 DESC, places.name, line LIMIT ?",
+            "WHERE found MATCH ? ORDER BY 6 DESC, places.id LIMIT ?",
             (" OR ".join(map(_quoted, known)), _CANDIDATES),
         ).fetchall()
         hits: list[_Hit] = []
-        for at, name, line, heading, text, exact, relevance in rows:
+        for at, name, lines, heading, text, relevance in rows:
             covered = sum(at in holding[term] for term in known) / len(terms)
             # BM25 gives nothing for a word that most passages have: in a small folder, how many words
             # a passage has says more
-            hits.append(_Hit(name, line, heading, text, bool(exact), relevance * (1 + covered) / 2 + covered))
-        hits.sort(key=lambda hit: (-round(hit.score, 9), hit.name, hit.line))
+            score = relevance * (1 + covered) / 2 + covered
+            hits.append(_Hit(name, [int(line) for line in lines.split()], heading, text, score))
+        hits.sort(key=lambda hit: (-round(hit.score, 9), hit.name, hit.lines))
         return hits, [term for term in terms if not holding[term]]
 
     def _holding(self, term: str) -> set[int]:
@@ -248,10 +249,10 @@ def _spread(hits: Iterable[_Hit], limit: int) -> list[_Hit]:
     files: Counter[str] = Counter()
     places: set[tuple[str, int]] = set()
     for hit in hits:
-        if files[hit.name] == A_FILE or (hit.name, hit.line) in places:
+        if files[hit.name] == A_FILE or (hit.name, hit.lines[0]) in places:
             continue
         files[hit.name] += 1
-        places.add((hit.name, hit.line))
+        places.add((hit.name, hit.lines[0]))
         shown.append(hit)
         if len(shown) == limit:
             break
@@ -260,7 +261,7 @@ def _spread(hits: Iterable[_Hit], limit: int) -> list[_Hit]:
 
 def _snippet(hit: _Hit, terms: Sequence[str]) -> tuple[int, str]:
     """The line of a passage that has the most of what is sought, and what stands from there on."""
-    roots = [_plain(word if len(word) < 5 else word[:-2]) for term in terms for word in term.split()]
+    roots = [_plain(_ENDING.sub("", word)) for term in terms for word in term.split()]
     lines = hit.text.split("\n")
     counts = [sum(root in plain for root in roots) for plain in map(_plain, lines)]
     at = counts.index(max(counts))
@@ -270,8 +271,9 @@ def _snippet(hit: _Hit, terms: Sequence[str]) -> tuple[int, str]:
     begin = max(0, first - _SNIPPET // 3) if first > _SNIPPET * 2 // 3 else 0
     cut = text[begin : begin + _SNIPPET]
     shown = f"{'…' if begin else ''}{cut}{'…' if begin + _SNIPPET < len(text) else ''}"
-    heading = f"[{' '.join(hit.heading.split())[:80]}] " if hit.heading and hit.heading not in shown else ""
-    return hit.line + at if hit.exact else hit.line, heading + shown
+    said = hit.heading.rpartition(" › ")[2] in shown
+    heading = "" if said else f"[{' '.join(hit.heading.split())[:80]}] "
+    return hit.lines[min(at, len(hit.lines) - 1)], heading + shown
 
 
 def _plain(text: str) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from kernel.errors import OperationFailed
 from kernel.operations import OperationContext
+from kernel.screening import shown_name
 from runtime.operations.texts import existing, trouble
 
 SKIPPED = (".git", ".fractal", "node_modules", "__pycache__", ".venv")
@@ -19,6 +20,8 @@ SKIPPED = (".git", ".fractal", "node_modules", "__pycache__", ".venv")
 SKIPPED_OF_WORKSPACE = "state"
 """The same for the folder of that name in a workspace: elsewhere the name is a project's own."""
 MOST_ENTRIES = 200_000
+MOST_LEVELS = 200
+"""Folders inside each other: each level makes each look at a path dearer."""
 _LONGEST_GLOB = 500
 _MOST_ALTERNATIVES = 64
 
@@ -37,12 +40,6 @@ class Entry:
 def relative(ctx: OperationContext, path: Path) -> str:
     """A path relative to the folder, `.` for the folder itself; control characters are escaped."""
     return shown_name(ctx.shown(path))
-
-
-def shown_name(name: str) -> str:
-    """A file's name that stays on its line, and is text, whatever the disk has."""
-    name = os.fsencode(name).decode("utf-8", "backslashreplace")
-    return re.sub(r"[\x00-\x1f\x7f\u2028\u2029]", lambda hit: f"\\x{ord(hit[0]):02x}", name)
 
 
 class Deadline:
@@ -83,7 +80,7 @@ def walk(ctx: OperationContext, start: Path, deadline: Deadline) -> Iterator[Ent
             if item.name == ".git" or (item.name in SKIPPED and item.is_dir(follow_symlinks=False)):
                 continue
             path, below = here / item.name, (*parts, item.name)
-            if item.name == SKIPPED_OF_WORKSPACE and path in ctx.protected:
+            if (item.name == SKIPPED_OF_WORKSPACE and path in ctx.protected) or path in ctx.private:
                 continue
             link = item.is_symlink()
             if link and not _leads_inside(path, root):
@@ -94,6 +91,10 @@ def walk(ctx: OperationContext, start: Path, deadline: Deadline) -> Iterator[Ent
             seen += 1
             yield Entry(relative(ctx, path), below, path, folder, link)
             if folder and not link:
+                if len(below) > MOST_LEVELS:
+                    raise OperationFailed(
+                        f"more than {MOST_LEVELS} folders inside each other; name a smaller folder"
+                    )
                 inner.append((path, below))
         pending.extend(reversed(inner))
 

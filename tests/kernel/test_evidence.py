@@ -7,6 +7,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel.errors import OperationFailed
-from kernel.evidence import Change, Entry, Snapshot, Verdict, changes, check_criterion, describe, search
+from kernel.evidence import (
+    Change,
+    Entry,
+    Snapshot,
+    Verdict,
+    changes,
+    check_criterion,
+    describe,
+    reason,
+    search,
+)
 from kernel.operations import OperationContext
 from kernel.sandbox import Sandbox
 
@@ -378,3 +389,28 @@ def test_a_long_criterion_is_described_within_two_hundred_characters() -> None:
     line = describe({"run": "x" * 5_000})
     assert len(line) <= 200
     assert line.startswith("run xxx")
+
+
+@pytest.mark.parametrize(
+    ("result", "says"),
+    [
+        ("a.txt: there is no such file\nuse list", "a.txt: there is no such file"),
+        (
+            "Traceback (most recent call last):\n  File \"x.py\"\nKeyError: 'date'\n[exit 1]",
+            "KeyError: 'date' [exit 1]",
+        ),
+        ("1 passed\n1 failed\n\n[stopped after 5 s]\n[exit 143]", "1 failed [stopped after 5 s] [exit 143]"),
+        ("[exit 1]", "[exit 1]"),
+        ("", ""),
+    ],
+)
+def test_the_reason_of_a_failed_step_is_a_line_that_tells_something(result: str, says: str) -> None:
+    assert reason(result) == says
+
+
+@pytest.mark.parametrize("pattern", ["(a|a)*b", "a?" * 25 + "a" * 25 + "b", "(a|ab|b)*c", "((a)?)*b"])
+async def test_a_pattern_of_few_signs_that_takes_for_ever_is_given_up_too(pattern: str) -> None:
+    began = time.monotonic()
+    with suppress(OperationFailed):
+        await search(pattern, "a" * 60)
+    assert time.monotonic() - began < 8

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +14,7 @@ from playing import ACCEPT, Played, plan
 from kernel.budget import estimate_tokens
 from kernel.catalogue import Catalogue
 from kernel.document import Document, Meta, Note, Section, Step
-from kernel.prompt import Piece, assemble, fit
+from kernel.prompt import DO_RESULT_CHARS, Piece, assemble, base, fit
 from kernel.responder import Ask
 from runtime.bench.tokens import counter
 from runtime.fractal import shipped_system
@@ -23,6 +26,13 @@ needs_tokenizer = pytest.mark.skipif(
 )
 CATALOGUE = Catalogue([shipped_system()])
 GUIDED = ["task", *(tool.name for tool in CATALOGUE.tools.values() if tool.guided)]
+
+
+def bare(folder: Path) -> Catalogue:
+    """What a bare workspace has: the pattern and the three hands."""
+    shutil.copytree(shipped_system() / "kernel", folder / "system" / "kernel")
+    shutil.copyfile(shipped_system() / "pattern.md", folder / "system" / "pattern.md")
+    return Catalogue([folder / "system"])
 
 
 def document(kind: str = "task", level: str = "system") -> Document:
@@ -48,6 +58,26 @@ def test_instructions_stay_within_their_budget(phase: str, kind: str, level: str
     assert count(prompt.system) <= 400
 
 
+@needs_tokenizer
+@pytest.mark.parametrize("phase", ["understand", "plan", "do", "check"])
+def test_the_pattern_alone_instructs_within_the_same_budget(phase: str, tmp_path: Path) -> None:
+    prompt = assemble(document(), phase, bare(tmp_path), count, step=1)
+    parts = dict(prompt.parts)
+    assert 0 < parts["base"] <= 50
+    assert 0 < parts["phase"] <= 100
+    assert 0 < parts["form"] <= 100
+    assert count(prompt.system) <= 400
+
+
+def test_every_prompt_of_a_bare_system_says_where_building_is_explained(tmp_path: Path) -> None:
+    told = base(document(), bare(tmp_path))
+    hit = re.search(r"`\.fractal/system/(\S+)`", told)
+    assert hit
+    pattern = (shipped_system() / hit[1]).read_text("utf-8")
+    assert "\n## BUILD\n" in pattern
+    assert len(pattern) <= DO_RESULT_CHARS  # whole where a step is filled in from it
+
+
 def test_a_model_sees_only_the_phase_that_it_fills() -> None:
     prompt = assemble(document(), "check", CATALOGUE, estimate_tokens)
     assert "# CHECK" in prompt.system
@@ -63,6 +93,19 @@ def test_the_index_names_arguments_and_always_holds_the_hands() -> None:
         "bash(command, stdin?)",
     ]
     assert "csv(" in index
+
+
+@pytest.mark.parametrize("kind", [kind for kind in GUIDED if kind != "task"])
+def test_the_index_of_a_tools_loop_begins_with_what_its_pattern_names_and_leaves_itself_out(
+    kind: str,
+) -> None:
+    prompt = assemble(document(kind, "tool"), "plan", CATALOGUE, estimate_tokens)
+    index = [line.partition("(")[0] for line in prompt.system.partition("Tools:\n")[2].splitlines()]
+    pattern = CATALOGUE.tools[kind].body
+    named = {name for name in CATALOGUE.tools if f"`{name}`" in pattern or f'"tool": "{name}"' in pattern}
+    hands = {"read", "write", "bash"}
+    assert set(index[3 : 3 + len(named - hands)]) == named - hands
+    assert kind not in index
 
 
 def test_a_piece_that_does_not_fit_is_cut_visibly_and_the_task_last() -> None:
@@ -108,6 +151,48 @@ def test_tool_output_is_fenced_as_data(play: Play) -> None:
 
     play(answer)
     assert f"````\n{hostile}\n````" in seen[-1]
+
+
+def test_a_subtask_that_holds_a_result_is_not_handed_it_again(play: Play) -> None:
+    seen: list[str] = []
+
+    def answer(ask: Ask) -> Any:
+        if ask.document.meta.parent:
+            seen.append(ask.user)
+            return plan({"tool": "bash", "args": {"command": "true"}}) if ask.phase == "fused" else ACCEPT
+        if ask.phase == "check":
+            return ACCEPT
+        return plan(
+            {"tool": "bash", "args": {"command": "echo how it is done"}},
+            {"tool": "bash", "args": {"command": "echo what is known"}},
+            {"subtask": "Do it so: {{ steps[1].result }}", "needs": [1, 2]},
+        )
+
+    play(answer)
+    assert seen[0].count("how it is done") == 1
+    assert "## Context from step 2\n```\nwhat is known" in seen[0]
+
+
+def test_a_step_that_needs_a_write_sees_what_was_written(play: Play) -> None:
+    seen: list[str] = []
+    words = [f"word-{n}" for n in range(80)]
+
+    def answer(ask: Ask) -> Any:
+        if ask.phase == "check":
+            return ACCEPT
+        if ask.phase == "do":
+            seen.append(ask.user)
+            return {"tool": "write", "args": {"path": "c", "content": "x"}}
+        return plan(
+            {"tool": "write", "args": {"path": "a", "content": " ".join(words)}, "needs": []},
+            {"tool": "write", "args": {"path": "b", "content": " ".join(words)}, "needs": []},
+            {"tool": "write", "what": "c, by what a says", "needs": [1]},
+        )
+
+    play(answer)
+    first, second = (line for line in seen[0].splitlines() if line.startswith(("- 1. write", "- 2. write")))
+    assert words[70] in first
+    assert words[30] not in second
 
 
 def test_the_ask_for_one_step_of_a_long_plan_shows_what_lies_near_it() -> None:

@@ -153,7 +153,8 @@ def test_any_other_folder_gets_a_workspace_of_its_own_when_a_run_starts(tmp_path
     assert (work / ".fractal" / "state").stat().st_mode & 0o077 == 0
     (work / "deep").mkdir()
     assert Workspace.find(work / "deep", shipped).root == work / ".fractal"
-    assert workspace.protected == ((work / ".fractal").resolve(),)
+    pattern = work.resolve() / "system" / "pattern.md"  # it would make the folder a workspace
+    assert workspace.protected == ((work / ".fractal").resolve(), pattern)
 
 
 def test_a_workspace_protects_its_state_and_its_system(tmp_path: Path) -> None:

@@ -56,6 +56,16 @@ def test_the_nearest_system_folder_wins_path_by_path(tmp_path: Path) -> None:
     ("text", "line", "says"),
     [
         ("---\nname: [\n---\n", 3, "not YAML"),
+        (
+            "---\nname: a\ndescription: such as: this\n---\n",
+            3,
+            "a colon, comma, bracket or brace stands in quotes",
+        ),
+        (
+            "---\nname: a\ndescription: x\nargs: {b: {description: as: c}}\n---\n",
+            4,
+            "a colon, comma, bracket or brace stands in quotes",
+        ),
         ("---\nname: Bad Name\ndescription: x\n---\n", 1, "is not a name"),
         ("---\nname: a\n---\n", 1, "description is missing"),
         ("---\nname: a\ndescription: x\nargs: {b: c}\n---\n", 1, "JSON Schemas"),
@@ -126,9 +136,9 @@ def test_a_skill_folder_is_a_guided_tool(tmp_path: Path) -> None:
 
 def test_sections_of_a_pattern_are_read_by_phase_and_the_rest_is_work(tmp_path: Path) -> None:
     tool = Catalogue([shipped_system()]).get("research")
-    assert tool.section("plan").startswith("Fetch each named address")
+    assert tool.section("plan").startswith("- Files: `search`")
     assert tool.preface.startswith("# Research")
-    assert "Fetch each" not in tool.preface
+    assert "`search`" not in tool.preface
 
 
 def test_everything_that_ships_is_well_formed() -> None:

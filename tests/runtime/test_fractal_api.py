@@ -6,6 +6,7 @@ import asyncio
 import json
 import shutil
 import tarfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,30 @@ def test_undo_puts_back_what_was_replaced_newest_first(play: Play, tmp_path: Pat
     assert (work / "a.txt").read_text() == "before"
     assert not (work / "new.txt").exists()
     assert said == ["new.txt: removed, as it was not there before", "a.txt: put back", "a.txt: put back"]
+
+
+def test_runs_are_listed_while_others_archive_them(play: Play, tmp_path: Path) -> None:
+    played = play(writing(write("a.txt", "one")))
+    runs, away = played.fractal.workspace.runs, tmp_path / "away"
+    away.mkdir()
+    first = played.result.run
+    for number in range(300):
+        name = f"many{number}"
+        shutil.copytree(runs / first, runs / name)
+        (runs / name / f"system-{first}.md").rename(runs / name / f"system-{name}.md")
+
+    def archive() -> None:
+        for number in range(300):
+            (runs / f"many{number}").rename(away / str(number))
+
+    moving = threading.Thread(target=archive)
+    moving.start()
+    listed: list[set[str]] = []
+    while moving.is_alive():
+        listed.append({each.status for each in played.fractal.runs()})
+    moving.join()
+    assert all(each == {"complete"} for each in listed)
+    assert [each.run for each in played.fractal.runs()] == [first]
 
 
 def test_undo_brings_a_removed_file_back_with_its_mode(play: Play, tmp_path: Path) -> None:

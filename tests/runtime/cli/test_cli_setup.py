@@ -147,6 +147,32 @@ def test_init_overwrites_nothing(fractal: Command) -> None:
     ]
 
 
+def test_a_bare_workspace_has_the_pattern_and_the_three_hands_and_nothing_behind_them(
+    fractal: Command,
+) -> None:
+    for _ in range(2):
+        assert fractal("init", "--bare", "new").exit == 0
+    system = fractal.folder / "new" / "system"
+    made = sorted(path.relative_to(system).as_posix() for path in system.rglob("*") if path.is_file())
+    assert made == ["kernel/bash.md", "kernel/read.md", "kernel/write.md", "pattern.md"]
+    assert fractal("-C", "new", "config", "shipped").out == "false\n"
+    names = [each["name"] for each in json.loads(fractal("-C", "new", "tools", "ls", "--json").out)]
+    assert sorted(names) == ["bash", "read", "write"]
+    looked = json.loads(fractal("-C", "new", "doctor", "--json").out)
+    assert "; bare" in {each["name"]: each["found"] for each in looked}["workspace"]
+    assert "; bare" not in fractal("doctor").out
+
+
+def test_a_workspace_with_more_in_it_is_not_made_bare(fractal: Command) -> None:
+    assert fractal("init", "whole").exit == 0
+    ran = fractal("init", "--bare", "whole")
+    assert (ran.exit, "fractal.yaml is there already" in ran.err) == (2, True)
+    (fractal.folder / "some" / "system" / "phases").mkdir(parents=True)
+    (fractal.folder / "some" / "system" / "phases" / "do.md").write_text("do", "utf-8")
+    assert "do.md is there already" in fractal("init", "--bare", "some").err
+    assert not (fractal.folder / "some" / "fractal.yaml").exists()
+
+
 def test_tools_lists_shows_and_checks_the_catalogue(fractal: Command) -> None:
     assert "read(path, lines?)" in fractal("tools", "ls").out
     about = {each["name"]: each for each in json.loads(fractal("tools", "ls", "--json").out)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +11,10 @@ import pytest
 
 from kernel.catalogue import Catalogue
 from kernel.tools import Tool
+from kernel.workspace import Workspace
+from runtime.building import samples
+from runtime.building.workshop import Workshop
+from runtime.config import Config
 
 ROOT = Path(__file__).resolve().parents[3]
 SYSTEM = ROOT / "system"
@@ -21,8 +24,8 @@ OPERATIONS = sorted(
     key=lambda tool: tool.name,
 )
 EXPECTED = (
-    "archive calc checksum compare copy count csv date edit fetch find git grep json list mkdir move remove "
-    "replace search sort sqlite stat web-search"
+    "archive calc checksum compare copy count csv database date edit fetch find git grep json list mkdir "
+    "move patch remove replace search sort sqlite stat web-search"
 )
 
 
@@ -35,14 +38,10 @@ def test_the_catalogue_reads_every_operation_without_a_fault():
 @pytest.mark.parametrize(
     "tool", [tool for tool in OPERATIONS if tool.name != "web-search"], ids=lambda tool: tool.name
 )
-def test_the_sample_shows_what_it_says(tool: Tool, bench):
-    for name, content in tool.sample.get("files", {}).items():
-        bench.put(name, content)
-    args = dict(tool.sample["args"])
-    assert tool.problem(args) == ""
-    result = bench.call(tool.function, **args)
-    assert result.ok
-    assert re.search(tool.sample["shows"], result.text), result.text
+async def test_the_sample_passes_as_tools_test_runs_it(tool: Tool, bench):
+    standing = Workshop(Workspace.find(bench.folder, SYSTEM), Config()).standing
+    tested = await samples.test_code(tool, bench.context, {}, standing)
+    assert tested.passed, tested.note
 
 
 @pytest.mark.parametrize("tool", OPERATIONS, ids=lambda tool: tool.name)

@@ -1,0 +1,1 @@
+"""How the system changes: its journal, the tests by which tools are admitted, proposals, needs."""

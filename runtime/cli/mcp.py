@@ -1,0 +1,115 @@
+"""`fractal mcp`: this workspace for programs that speak the Model Context Protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import Coroutine
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from runtime.cli.session import folder, tell
+
+if TYPE_CHECKING:
+    from runtime.server.runs import Runs
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+@click.command()
+@click.option("--http", "address", metavar="HOST:PORT", help="Serve streamable HTTP there, at /mcp.")
+@click.option("--token", metavar="TEXT", help="What clients must send as bearer token; or FRACTAL_TOKEN.")
+@click.option("-m", "--model", help="The model for runs, such as ollama/llama3.2.")
+def mcp(address: str | None, token: str | None, model: str | None) -> None:
+    """Serve runs, documents and tools to MCP clients such as Claude Code, Cursor and VS Code.
+
+    Speaks on standard input and output, or with --http on the network. A run goes on when its client leaves,
+    and is resumed like any other when this process is ended.
+    """
+    from kernel.errors import ConfigurationError
+
+    if find_spec("mcp") is None:
+        raise ConfigurationError("the MCP SDK is not installed; pip install 'fractal-runtime[mcp]'")
+    token = token or os.environ.get("FRACTAL_TOKEN", "")
+    listening = _listening(address, token) if address else None
+    settings = {"model": model} if model else {}
+    asyncio.run(_serve(settings, listening, token))
+
+
+def _listening(address: str, token: str) -> socket.socket:
+    """The socket, bound; without a token only this machine may reach it."""
+    from kernel.errors import ConfigurationError, UsageError
+
+    host, colon, number = address.rpartition(":")
+    host = host.strip("[]") or "127.0.0.1"
+    if not colon or not number.isdecimal() or int(number) > 65_535:
+        raise UsageError(f"--http {address}: HOST:PORT is needed, such as 127.0.0.1:8765")
+    if host not in LOOPBACK and not token:
+        raise UsageError(
+            f"--http {address}: whoever reaches {host} could run commands here; set FRACTAL_TOKEN, "
+            "or listen on 127.0.0.1"
+        )
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, int(number)), family=family)
+    except OSError as error:
+        raise ConfigurationError(f"--http {address}: {error.strerror}; choose another port") from None
+
+
+async def _serve(settings: dict[str, Any], listening: socket.socket | None, token: str) -> None:
+    """Serve until the client leaves and its runs have ended, or a signal comes."""
+    from runtime.server.mcp import application, make
+    from runtime.server.runs import Runs
+
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(each, stop.set)
+    runs = Runs(folder(), settings=settings)
+    server = make(runs)
+    serving = server.run_stdio_async()
+    if listening is not None:
+        serving.close()
+        host, port = listening.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        serving = _http(application(server, host, token), listening)
+        tell(f"MCP at http://{shown}:{port}/mcp" + ("" if token else ", for this machine only"))
+    await _until_the_end(serving, runs, stop)
+
+
+async def _http(application: Any, listening: socket.socket) -> None:
+    import uvicorn
+
+    config = uvicorn.Config(
+        application, log_level="critical", access_log=False, timeout_graceful_shutdown=2, lifespan="on"
+    )
+    await uvicorn.Server(config).serve(sockets=[listening])
+
+
+async def _until_the_end(serving: Coroutine[Any, Any, None], runs: Runs, stop: asyncio.Event) -> None:
+    stopped = asyncio.create_task(stop.wait())
+    served = asyncio.create_task(serving)
+    await asyncio.wait({served, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    if not stop.is_set() and not (served.done() and served.exception()):
+        idle = asyncio.create_task(runs.idle())  # the client has left: what it started goes on
+        await asyncio.wait({idle, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    await runs.close()
+    if served.done() and (error := served.exception()):
+        tell(f"fractal: {type(error).__name__}: {error}", "red")
+        _end(1)
+    _end(0)
+
+
+def _end(code: int) -> NoReturn:
+    """End at once: all is saved, and the thread that reads standard input could not be told to."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            continue
+    os._exit(code)

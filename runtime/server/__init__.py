@@ -1,0 +1,1 @@
+"""Fractal for programs that speak the Model Context Protocol: `fractal mcp`."""

@@ -1,0 +1,61 @@
+"""`fractal doctor` and `fractal tools` know the MCP servers of the folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FAKE = Path(__file__).parent.parent / "mcp" / "fake_server.py"
+
+
+@pytest.fixture
+def fractal(tmp_path):
+    """The command, in a folder with four servers, of which one works."""
+    servers = {
+        "good": {"command": sys.executable, "args": [str(FAKE)], "env": {"API_KEY": "sk-secret-0123456789"}},
+        "dead": {"command": sys.executable, "args": [str(FAKE), "exits"]},
+        "lost": {"command": "no-such-program"},
+        "half": {"command": "x", "env": {"KEY": "${NOT_SET_ANYWHERE}"}},
+    }
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
+
+    def run(*words):
+        return subprocess.run(
+            [sys.executable, "-m", "runtime.cli", *words],
+            cwd=tmp_path,
+            env={**os.environ, "XDG_CONFIG_HOME": str(tmp_path / "config"), "NO_COLOR": "1"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    return run
+
+
+def test_doctor_connects_to_every_server(fractal):
+    ran = fractal("doctor", "--json")
+    checks = {each["name"]: each for each in json.loads(ran.stdout)}
+    assert checks["mcp good"]["state"] == "ok"
+    assert checks["mcp good"]["found"] == "stdio, 15 tools, protocol 2025-11-25"
+    assert (checks["mcp dead"]["state"], "left-pad" in checks["mcp dead"]["found"]) == ("missing", True)
+    assert checks["mcp dead"]["mend"].startswith("try it by hand: ")
+    assert "there is no program no-such-program; install it" in checks["mcp lost"]["found"]
+    half = [each for each in json.loads(ran.stdout) if "NOT_SET_ANYWHERE" in each["found"]]
+    assert [each["mend"] for each in half] == ["mend the place that is named"]
+    assert ran.returncode == 0
+
+
+def test_tools_of_servers_are_listed_and_shown_without_secrets(fractal):
+    ran = fractal("tools", "ls")
+    assert "good-echo(text)" in ran.stdout
+    assert "left out: MCP server dead" in ran.stderr
+    assert "NOT_SET_ANYWHERE" in ran.stderr
+    shown = fractal("tools", "show", "good-echo")
+    assert json.loads(shown.stdout)["run"] == "mcp: good/echo"
+    assert "sk-secret" not in shown.stdout + shown.stderr
+    assert fractal("tools", "check", "good-echo").returncode == 0

@@ -1,0 +1,48 @@
+"""What tests of the runtime share."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+PACKAGES = (
+    "@modelcontextprotocol/server-everything@2026.8.31",
+    "@modelcontextprotocol/server-filesystem@2026.8.31",
+    "@modelcontextprotocol/server-memory@2026.8.31",
+    "@modelcontextprotocol/inspector@2.12.0",
+)
+
+os.environ["FRACTAL_TRUST_MCP"] = "1"  # the files that name servers are the tests' own
+
+
+@pytest.fixture(scope="session")
+def npm(request: pytest.FixtureRequest) -> Path:
+    """The programs of the official MCP packages, fetched once by npm and kept in pytest's cache.
+
+    Without npm, node or the registry what needs them is skipped.
+    """
+    if not (shutil.which("npm") and shutil.which("node")):
+        pytest.skip("npm or node is not installed: the official servers and the inspector are not tried")
+    digest = hashlib.sha256(" ".join(PACKAGES).encode()).hexdigest()[:12]
+    folder = request.config.cache.mkdir(f"npm-{digest}")
+    programs = folder / "node_modules" / ".bin"
+    done = folder / "done"
+    if not done.exists():
+        words = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]
+        try:
+            ran = subprocess.run(
+                [*words, *PACKAGES], cwd=folder, capture_output=True, text=True, timeout=100, check=False
+            )
+        except subprocess.TimeoutExpired:
+            pytest.skip("npm install took longer than 100 s: the official servers are not tried")
+        if ran.returncode:
+            pytest.skip(
+                f"npm install failed, the official servers are not tried: {ran.stderr.strip()[-300:]}"
+            )
+        done.touch()
+    return programs

@@ -1,0 +1,76 @@
+"""A workspace with MCP servers, and calls of their tools as the kernel makes them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from typing import Any
+
+from kernel.errors import FractalError
+from kernel.operations import OperationContext, Result
+from kernel.sandbox import Sandbox
+from kernel.tools import Tool
+from kernel.workspace import Workspace
+from runtime.fractal import shipped_system
+from runtime.mcp.servers import Servers
+
+FAKE = Path(__file__).with_name("fake_server.py")
+
+
+def fake(kind: str = "plain", **more: Any) -> dict[str, Any]:
+    """The entry of a fake server of that kind."""
+    return {"command": sys.executable, "args": [str(FAKE), kind], **more}
+
+
+class Place:
+    """A folder with a `.mcp.json`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.warnings: list[str] = []
+
+    def write(self, servers: Mapping[str, Any]) -> Path:
+        path = self.folder / ".mcp.json"
+        path.write_text(json.dumps({"mcpServers": servers}), "utf-8")
+        return path
+
+    def servers(self) -> Servers:
+        return Servers(Workspace.find(self.folder, shipped_system()), self.warnings.append)
+
+    def lists(self) -> dict[str, Tool]:
+        """The tools by name, as a run would find them."""
+
+        async def find(servers: Servers) -> dict[str, Tool]:
+            return {tool.name: tool for tool in servers.tools()}
+
+        return self.within(find)
+
+    def within(self, work: Callable[[Servers], Coroutine[Any, Any, Any]]) -> Any:
+        async def all_of_it() -> Any:
+            async with self.servers() as servers:
+                return await work(servers)
+
+        return asyncio.run(all_of_it())
+
+    def calls(self, *calls: tuple[str, Mapping[str, Any]], timeout: float = 20.0) -> list[Result]:
+        """Make calls in one session, one after the other; of errors it makes what the kernel would."""
+
+        async def make(servers: Servers) -> list[Result]:
+            return [await call(servers, self.folder, name, args, timeout) for name, args in calls]
+
+        return self.within(make)
+
+
+async def call(
+    servers: Servers, folder: Path, name: str, args: Mapping[str, Any], timeout: float = 20.0
+) -> Result:
+    tool = next(each for each in servers.tools() if each.name == name)
+    assert tool.problem(args) == ""
+    context = OperationContext(folder, Sandbox("off"), timeout=timeout)
+    try:
+        return await servers.run(context, tool, args)
+    except FractalError as error:
+        return Result(str(error), ok=False)

@@ -1,0 +1,156 @@
+"""Servers at an address are used like programs: streamable HTTP, the older SSE, headers, what goes wrong."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from mcp_place import call
+
+SERVER = Path(__file__).with_name("http_server.py")
+
+
+@contextmanager
+def listening(*words):
+    with subprocess.Popen(
+        [sys.executable, str(SERVER), *words], stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+@pytest.fixture(scope="module")
+def address():
+    with listening("http") as url:
+        yield url
+
+
+def test_a_server_at_an_address_is_used_with_the_newest_version_of_the_protocol(place, address):
+    place.write({"web": {"type": "http", "url": address}})
+    tools = place.lists()
+    assert tools["web-weather"].signature == "web-weather(city, days?, unit?)"
+    assert tools["web-weather"].line.endswith(": Tell the weather of a city. (days: integer)")
+    echo, weather, failed = place.calls(
+        ("web-echo", {"text": "hé"}), ("web-weather", {"city": "Ghent", "unit": "C"}), ("web-broken", {})
+    )
+    assert echo.text == "hé"
+    assert json.loads(weather.text) == {"city": "Ghent", "degrees": 21.5}
+    assert (failed.ok, "the pump is broken" in failed.text) == (False, True)
+
+
+def test_the_sdk_as_a_program_speaks_the_newest_version_too(place):
+    place.write({"sdk": {"command": sys.executable, "args": [str(SERVER), "stdio"]}})
+
+    async def work(servers):
+        return await servers.look(), await call(servers, place.folder, "sdk-echo", {"text": "here"})
+
+    (seen,), result = place.within(work)
+    assert (seen.version, seen.tools, seen.error) == ("2026-07-28", 6, "")
+    assert result.text == "here"
+
+
+def test_the_older_transport_works(place):
+    with listening("sse") as url:
+        place.write({"old": {"type": "sse", "url": url}})
+        (result,) = place.calls(("old-echo", {"text": "still"}))
+    assert result.text == "still"
+
+
+def test_a_tool_that_a_server_adds_is_there_for_the_next_plan(place):
+    with listening("http") as url:
+        place.write({"web": {"url": url}})
+
+        async def work(servers):
+            import asyncio
+
+            await call(servers, place.folder, "web-grow", {})
+            for _ in range(200):
+                if any(tool.name == "web-grown" for tool in servers.tools()):
+                    return (await call(servers, place.folder, "web-grown", {})).text
+                await asyncio.sleep(0.02)
+            return "never"
+
+        assert place.within(work) == "new"
+
+
+def test_headers_carry_a_credential_from_the_environment(place, monkeypatch):
+    with listening("http", "t0ken-0123456789") as url:
+        place.write({"web": {"url": url, "headers": {"Authorization": "Bearer ${WEB_TOKEN}"}}})
+        monkeypatch.setenv("WEB_TOKEN", "t0ken-0123456789")
+        (result,) = place.calls(("web-echo", {"text": "t0ken-0123456789 is a secret"}))
+        assert result.text.endswith("is a secret")
+        assert "0123456789" not in result.text
+
+        place.write({"bare": {"url": url}})
+        place.lists()
+        assert any(
+            "it wants a credential (HTTP 401); give it one with headers" in each for each in place.warnings
+        )
+
+
+def test_an_answer_without_end_fails_the_call_and_not_the_run(place, address):
+    place.write({"web": {"url": address}})
+    flooded, after = place.calls(("web-flood", {"mb": 60}), ("web-echo", {"text": "here"}))
+    assert not flooded.ok
+    assert "MB" in flooded.text
+    assert (after.ok, after.text) == (True, "here")
+
+
+class Odd(BaseHTTPRequestHandler):
+    """Whatever a server that is none may answer."""
+
+    def do_POST(self):
+        kind = self.path.strip("/")
+        self.rfile.read(int(self.headers["content-length"]))
+        self.send_response({"fault": 503, "away": 302}.get(kind, 200))
+        self.send_header("content-type", "text/html" if kind == "html" else "application/json")
+        if kind == "away":
+            self.send_header("location", "http://elsewhere.invalid/mcp")
+        if kind == "zipped":
+            self.send_header("content-encoding", "gzip")
+        self.end_headers()
+        if kind == "endless":
+            try:
+                while True:
+                    self.wfile.write(b"x" * 1_000_000)
+            except OSError:
+                return
+        self.wfile.write(b"<html>hello</html>")
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("html", "text/html"),
+        ("fault", "HTTP 503"),
+        ("away", "elsewhere.invalid"),
+        ("zipped", "compressed"),
+        ("endless", "16 MB"),
+        ("json", ""),
+    ],
+)
+def test_an_address_that_is_no_server_is_told(place, kind, told, capfd):
+    web = ThreadingHTTPServer(("127.0.0.1", 0), Odd)
+    web.daemon_threads = True
+    Thread(target=web.serve_forever, daemon=True).start()
+    try:
+        place.write({"odd": {"url": f"http://127.0.0.1:{web.server_port}/{kind}"}})
+        assert place.lists() == {}
+    finally:
+        web.shutdown()
+        web.server_close()
+    assert len(place.warnings) == 1
+    assert "MCP server odd" in place.warnings[0]
+    assert told in place.warnings[0]
+    assert capfd.readouterr() == ("", "")

@@ -1,0 +1,73 @@
+"""A folder's `.mcp.json` starts nothing until this user has allowed it, entry by entry."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp_place import Place, fake
+
+from runtime.mcp.trust import place as kept
+
+
+@pytest.fixture
+def stranger(place: Place, monkeypatch: pytest.MonkeyPatch) -> Place:
+    monkeypatch.delenv("FRACTAL_TRUST_MCP")
+    return place
+
+
+def fractal(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-m", "runtime.cli", *words]
+    return subprocess.run(
+        line, cwd=folder, env={**os.environ, "NO_COLOR": "1"}, capture_output=True, text=True
+    )
+
+
+def marked(folder: Path) -> dict[str, Any]:
+    """A server that leaves a file when it is started."""
+    code = f"open({str(folder / 'started')!r}, 'w')"
+    return {"command": sys.executable, "args": ["-c", code]}
+
+
+def test_nothing_is_started_that_was_not_allowed(stranger: Place) -> None:
+    stranger.write({"bad": marked(stranger.folder), "good": fake()})
+    assert stranger.lists() == {}
+    assert not (stranger.folder / "started").exists()
+    assert any("fractal tools trust bad" in text for text in stranger.warnings)
+
+
+def test_an_allowed_entry_is_used_until_it_is_changed(stranger: Place) -> None:
+    stranger.write({"good": fake(), "bad": marked(stranger.folder)})
+    listed = fractal(stranger.folder, "tools", "trust")
+    assert {line.split()[0] for line in listed.stdout.splitlines()} == {"bad", "good"}
+    assert fractal(stranger.folder, "tools", "trust", "good").returncode == 0
+    assert any(name.startswith("good-") for name in stranger.lists())
+    assert not (stranger.folder / "started").exists()
+    stranger.write({"good": marked(stranger.folder)})
+    assert stranger.lists() == {} and not (stranger.folder / "started").exists()
+
+
+def test_the_users_own_file_needs_no_word(stranger: Place) -> None:
+    own = kept().with_name("mcp.json")
+    own.parent.mkdir(parents=True)
+    own.write_text(json.dumps({"mcpServers": {"good": fake()}}))
+    assert any(name.startswith("good-") for name in stranger.lists())
+
+
+def test_a_name_that_does_not_wait_is_told(stranger: Place) -> None:
+    stranger.write({"good": fake()})
+    ran = fractal(stranger.folder, "tools", "trust", "other")
+    assert ran.returncode == 2 and "there are: good" in ran.stderr
+
+
+def test_a_broken_list_of_what_is_trusted_is_told(stranger: Place) -> None:
+    stranger.write({"good": fake()})
+    kept().parent.mkdir(parents=True, exist_ok=True)
+    kept().write_text("{")
+    ran = fractal(stranger.folder, "tools", "ls")
+    assert ran.returncode == 3 and str(kept()) in ran.stderr and "mend or remove it" in ran.stderr
