@@ -1,0 +1,35 @@
+"""What was decided for a task, and what came of it: one record a decision, for reports and for learning."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from runtime.store import Record
+
+Recognition = Literal["recognized", "familiar", "novel"]
+Path = Literal["direct", "exact", "variation", "method", "novel"]
+
+
+class Decision(Record):
+    """How a task was met: `text` is the task, `outcome` is None until it is known."""
+
+    KIND: ClassVar[str] = "decision"
+
+    run: str = ""
+    at: str = ""  # ISO 8601
+    type: str = ""  # the id of the problem type, "" where there is none
+    recognition: Recognition = "novel"
+    path: Path = "novel"
+    tree: str = ""
+    method: str = ""
+    candidates: int = 0
+    why: str = ""  # why nothing was replayed
+    predicted: float = 0.0  # confidence before, between 0 and 1
+    outcome: bool | None = None
+    source: str = ""  # who said so: criteria, check, person
+    surprise: float | None = None  # |predicted - outcome|
+    calls: int = 0  # model calls of the whole run
+    calls_before: int = 0  # model calls that solving it the first time took
+    ms: dict[str, float] = Field(default_factory=dict[str, float])  # milliseconds by part: embed, find, recognise, align, bind
