@@ -32,4 +32,5 @@ class Decision(Record):
     surprise: float | None = None  # |predicted - outcome|
     calls: int = 0  # model calls of the whole run
     calls_before: int = 0  # model calls that solving it the first time took
-    ms: dict[str, float] = Field(default_factory=dict[str, float])  # milliseconds by part: embed, find, recognise, align, bind
+    ms: dict[str, float] = Field(default_factory=dict[str, float])
+    # milliseconds by part: embed, find, recognise, align, bind
