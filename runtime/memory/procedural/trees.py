@@ -9,12 +9,11 @@ from pydantic import BaseModel, ConfigDict
 
 from runtime.embedding import Embedder, Tokens
 from runtime.memory.procedural.exemplar import Exemplar
-from runtime.memory.procedural.fingerprint import Fingerprint
-from runtime.memory.procedural.segmentation import Segment, label, segment
 from runtime.store import Record, pack
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # numpy comes with them, and a run that only notes what it taught needs none of it
     from runtime.embedding import Array
+    from runtime.memory.procedural.segmentation import Segment
 
 LEAST_WEIGHT, MOST_WEIGHT = 0.01, 1.0
 """Of a synapse. Source: memory.md."""
@@ -111,6 +110,7 @@ class NeuronTree(Record):
     run: str = ""
     rung: str = ""
     created: str = ""
+    calls: int = 0  # model calls that solving it took
 
 
 def tree_of(
@@ -140,6 +140,8 @@ def identity(exemplar: Exemplar) -> str:
 
 def grown(text: str, seen: Tokens) -> tuple[tuple[Neuron, ...], tuple[Synapse, ...]]:
     """The neurons and synapses of a task's token states."""
+    from runtime.memory.procedural.segmentation import segment
+
     root = segment(seen.states)
     neurons: dict[str, Neuron] = {}
     synapses: list[Synapse] = []
@@ -156,6 +158,9 @@ def _grow(
     synapses: list[Synapse],
 ) -> tuple[str, Array]:
     import numpy as np
+
+    from runtime.memory.procedural.fingerprint import Fingerprint
+    from runtime.memory.procedural.segmentation import label
 
     mean = seen.states[part.start : part.end].mean(axis=0)
     name = hashlib.sha256(pack(mean)).hexdigest()[:24]
