@@ -28,6 +28,7 @@ class Decision(Record):
     candidates: int = 0
     rivals: dict[str, str] = Field(default_factory=dict[str, str])
     # trees that fitted and would have done different things: what each would have done, as `deed` tells it
+    did: str = ""  # what solved it instead
     why: str = ""  # why nothing was replayed
     predicted: float = 0.0  # confidence before, between 0 and 1
     outcome: bool | None = None

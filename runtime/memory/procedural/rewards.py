@@ -98,8 +98,8 @@ def _count(
     shelf: Shelf, decision: Decision, before: Verdict | None, after: Verdict, parts: Parts
 ) -> Decision:
     """Take back what the earlier verdict counted for, and count the new one."""
-    for name, deed_of in decision.rivals.items():
-        _count_rival(shelf, decision, name, deed_of, before, after)
+    if decision.rivals:
+        decision = _count_rivals(shelf, decision, before, after)
     tree = tree_by(shelf, decision.tree)
     if tree is None:
         return decision
@@ -129,21 +129,22 @@ def _counting(decision: Decision, told: Verdict | None) -> Verdict | None:
     return told if told and (decision.replayed or told.source == PERSON) else None
 
 
-def _count_rival(
-    shelf: Shelf, decision: Decision, name: str, deed_of: str, before: Verdict | None, after: Verdict
-) -> None:
-    """What solved the task tells who of those that had fitted would have been right."""
-    rival, taught = tree_by(shelf, name), shelf.get(NeuronTree, decision.tree)
-    if rival is None or taught is None:
-        return
-    right = deed(taught.exemplar.steps) == deed_of
-    ledger = rival.ledger
-    if before and before.good:
-        ledger = ledger.after(right, before.trust, uses=-1)
-    if after.good:
-        ledger = ledger.after(right, after.trust)
-    if ledger != rival.ledger:
-        shelf.put(rival.model_copy(update={"ledger": ledger}))
+def _count_rivals(shelf: Shelf, decision: Decision, before: Verdict | None, after: Verdict) -> Decision:
+    """What solved the task tells which of those that had fitted would have been right."""
+    taught = None if decision.did else shelf.get(NeuronTree, decision.tree)
+    did = deed(taught.exemplar.steps) if taught else decision.did
+    for name, would in decision.rivals.items() if did else ():
+        rival = tree_by(shelf, name)
+        if rival is None:
+            continue
+        ledger = rival.ledger
+        if before and before.good:
+            ledger = ledger.after(would == did, before.trust, uses=-1)
+        if after.good:
+            ledger = ledger.after(would == did, after.trust)
+        if ledger != rival.ledger:
+            shelf.put(rival.model_copy(update={"ledger": ledger}))
+    return decision.model_copy(update={"did": did})
 
 
 def deed(steps: Sequence[Mapping[str, Any]]) -> str:
