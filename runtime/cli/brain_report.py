@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,16 +86,17 @@ def report(last: int, as_json: bool) -> None:
     elif not decisions and not told["trees"]["count"]:
         _nothing()
     else:
-        put("\n".join(_report(told, newest)))
+        for text in _report(told, newest):
+            click.echo(text)
 
 
 def _report(told: Mapping[str, Any], newest: Sequence[Decision]) -> list[str]:
     count, known = told["decisions"], told["right"] + told["wrong"]
     lines = [
-        f"{count} decision{'' if count == 1 else 's'}: {_percent(told['answered'])} answered without a model; "
+        f"{_many(count, 'decision')}: {_percent(told['answered'])} answered without a model; "
         f"{_percent(told['right_of_answered'])} of what memory answered was right",
         f"{told['calls_saved']} model calls saved, {told['calls']} made; "
-        f"the outcome of {known} is known ({told['right']} right, {told['wrong']} wrong)",
+        f"what came of {known} is known: {told['right']} right, {told['wrong']} wrong",
     ]
     lines = [part for each in lines for part in textwrap.wrap(each, _room())]
     if told["paths"]:
@@ -103,7 +105,7 @@ def _report(told: Mapping[str, Any], newest: Sequence[Decision]) -> list[str]:
         lines += ["", *_counts("PROBLEM TYPE", {name or "(none)": v for name, v in told["types"].items()})]
     trees = told["trees"]
     shut = trees["quarantined"]
-    lines += ["", f"{trees['count']} solved tasks are stored, {len(shut) or 'none'} of them in quarantine"]
+    lines += ["", f"{_many(trees['count'], 'solved task')} stored, {len(shut) or 'none'} in quarantine"]
     for each in shut:
         counts = f"{each['correct']:g} right, {each['incorrect']:g} wrong"
         lines.append(f"  {each['id'][:8]}  {counts}  {elide(each['task'], _room() - 14 - len(counts))}")
@@ -113,6 +115,10 @@ def _report(told: Mapping[str, Any], newest: Sequence[Decision]) -> list[str]:
         lines += ["", "Newest first; why: " + command("brain", "explain", newest[0].run or "RUN")]
         lines += [_line(each) for each in newest]
     return lines
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _counts(head: str, groups: Mapping[str, Mapping[str, int]]) -> list[str]:
@@ -242,14 +248,14 @@ def _draw(points: Sequence[Point], path: Path) -> None:
     from kernel.errors import ConfigurationError, StorageError
 
     try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
+        canvas: Any = import_module("matplotlib.backends.backend_agg")
+        figures: Any = import_module("matplotlib.figure")
     except ImportError as error:
         raise ConfigurationError(
             "--png needs matplotlib, which is not installed: pip install 'fractal-runtime[plot]'"
         ) from error
-    figure = Figure(figsize=(8, 4), layout="constrained")
-    axes: Any = figure.add_subplot()
+    figure = figures.Figure(figsize=(8, 4), layout="constrained")
+    axes = figure.add_subplot()
     numbers = [each.n for each in points]
     axes.plot(numbers, [each.answered for each in points], label="answered without a model")
     right = [float("nan") if each.right is None else each.right for each in points]
@@ -257,7 +263,7 @@ def _draw(points: Sequence[Point], path: Path) -> None:
     axes.set(xlabel="decision", ylabel="share", ylim=(-0.02, 1.02))
     axes.legend(loc="lower right")
     try:
-        FigureCanvasAgg(figure).print_figure(path, format="png")
+        canvas.FigureCanvasAgg(figure).print_figure(path, format="png")
     except OSError as error:
         raise StorageError(
             f"{path}: cannot be written: {error.strerror}; mend that, then try again"
@@ -309,7 +315,8 @@ def _compared(
         ):
             if ids:
                 more = f" and {len(ids) - NAMED} more" if len(ids) > NAMED else ""
-                lines.append(elide(f"  {each.kind} {word}: {', '.join(ids[:NAMED])}{more}", _room()))
+                told_ids = elide(f"{each.kind}, {word}: {', '.join(ids[:NAMED])}", _room() - len(more) - 2)
+                lines.append(f"  {told_ids}{more}")
     figures = (
         ("decisions", lambda t: str(t["decisions"])),
         ("answered without a model", lambda t: _percent(t["answered"])),

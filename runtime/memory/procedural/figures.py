@@ -1,4 +1,4 @@
-"""Figures over decisions: how often memory answered, how right it was, what it saved, and how that changed."""
+"""Figures over decisions: how often memory answered, how rightly, what it saved, and how that changed."""
 
 from __future__ import annotations
 
