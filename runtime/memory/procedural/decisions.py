@@ -46,7 +46,7 @@ class Decision(Record):
     candidates: int = 0
     near: tuple[tuple[str, str], ...] = ()  # trees that came near, and why each was refused
     rivals: dict[str, str] = Field(default_factory=dict[str, str])
-    # trees that fitted and would have done different things: what each would have done, as `deed` tells it
+    # trees that fitted and were not used: what each would have done, as `deed` tells it
     did: str = ""  # what solved it instead
     why: str = ""  # why nothing was replayed
     predicted: float = 0.0  # confidence before, between 0 and 1
@@ -82,7 +82,7 @@ def of_recall(id: str, task: str, found: Recall) -> Decision:
         path=found.kind,
         tree=found.tree.id if found.tree else "",
         candidates=found.candidates,
-        near=found.refused[:NEAR] if found.kind == "novel" else (),
+        near=_nearest(found) if found.kind == "novel" else (),
         rivals=dict(found.rivals),
         why=_why(found) if found.kind == "novel" else "",
         predicted=found.confidence,
@@ -90,10 +90,16 @@ def of_recall(id: str, task: str, found: Recall) -> Decision:
     )
 
 
+def _nearest(found: Recall) -> tuple[tuple[str, str], ...]:
+    """Those that fitted first, then in the order in which they were found."""
+    fitted = dict(found.rivals)
+    return tuple(sorted(found.refused, key=lambda each: each[0] not in fitted)[:NEAR])
+
+
 def _why(found: Recall) -> str:
-    if found.rivals:
-        return "several stored tasks fit, and would do different things"
-    return found.refused[0][1] if found.refused else "nothing like it is stored"
+    told = dict(found.refused)
+    fitted = [told[id] for id, _ in found.rivals if id in told]
+    return next(iter([*fitted, *told.values()]), "nothing like it is stored")
 
 
 def explain(decision: Decision, tree: NeuronTree | None = None) -> str:

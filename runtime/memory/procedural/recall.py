@@ -38,7 +38,7 @@ class Recall:
     changed: tuple[tuple[str, str], ...] = ()  # what stands for what of the stored task
     refused: tuple[tuple[str, str], ...] = field(default=())  # (tree, why) for those that came near
     confidence: float = 0.0  # how sure it is that this goes well, between 0 and 1
-    rivals: tuple[tuple[str, str], ...] = ()  # trees that fitted and would do different things, and what
+    rivals: tuple[tuple[str, str], ...] = ()  # trees that fitted and were not used, and what each would do
 
 
 class ProceduralMemory:
@@ -81,24 +81,23 @@ class ProceduralMemory:
         trees = self._candidates(task)
         refused: list[tuple[str, str]] = []
         found: list[Recall] = []
+        rivals: list[tuple[str, str]] = []
         for tree in trees:
             fits = self._fits(tree, read, len(trees))
             if isinstance(fits, Refusal):
                 refused.append((tree.id, fits.why))
-            elif misled := suspect(tree, task, self.parts):
-                refused.append((tree.id, f"it went wrong where this was otherwise: {misled}"))
+                continue
+            rivals.append((tree.id, deed(fits.steps)))
+            if distrust := self._distrust(tree, task):
+                refused.append((tree.id, distrust))
             else:
                 found.append(replace(fits, confidence=confidence(tree, task, self.parts)))
         if len({repr(each.steps) for each in found}) > 1:
             why = "several stored tasks fit, and would do different things"
-            return Recall(
-                "novel",
-                candidates=len(trees),
-                refused=(*refused, *((r.tree.id, why) for r in found if r.tree)),
-                rivals=tuple((each.tree.id, deed(each.steps)) for each in found if each.tree),
-            )
+            refused += [(each.tree.id, why) for each in found if each.tree]
+            found = []
         if not found:
-            return Recall("novel", candidates=len(trees), refused=tuple(refused))
+            return Recall("novel", candidates=len(trees), refused=tuple(refused), rivals=tuple(rivals))
         return max(found, key=lambda each: (each.kind == "exact", each.confidence))
 
     def reward(self, tree: str, good: bool) -> NeuronTree | None:
@@ -119,8 +118,14 @@ class ProceduralMemory:
         near = self.shelf.nearest(NeuronTree, self.embedder.name, vector, CANDIDATES)
         worded = self.shelf.search(NeuronTree, task, CANDIDATES)
         ids = dict.fromkeys(hit.id for hit in (*near, *worded))
-        trees = self.shelf.pick(NeuronTree, ids)
-        return [tree for tree in trees if not (self.parts.quarantine and tree.ledger.quarantined)]
+        return self.shelf.pick(NeuronTree, ids)
+
+    def _distrust(self, tree: NeuronTree, task: str) -> str:
+        """Why a tree that fits is not used, for what came of it before; "" where nothing is against it."""
+        if self.parts.quarantine and tree.ledger.quarantined:
+            return "it fits, and went wrong too often: it is in quarantine"
+        misled = suspect(tree, task, self.parts)
+        return f"it fits, and went wrong too often where this was otherwise: {misled}" if misled else ""
 
     def _fits(self, tree: NeuronTree, read: Sequence[Token], candidates: int) -> Recall | Refusal:
         alignment = align(self._read(tree.exemplar.task), read, self.words)

@@ -104,23 +104,22 @@ def _count(
     if tree is None:
         return decision
     was, now = _counting(decision, before), _counting(decision, after)
-    if was == now:
-        return decision
     divided = decision.shares
-    if divided is None:
+    if divided is None and now:
         divided = shares(tree, decision.text, parts)
     ledger, synapses, released = tree.ledger, tree.synapses, decision.released
     if was:
         ledger = ledger.after(was.good, was.trust, uses=-1)
-        synapses = credited(synapses, divided, was.good, -was.trust, hebbian=parts.hebbian)
-        if released is not None:
-            ledger, released = ledger.model_copy(update={"forgiven": released}), None
+        synapses = credited(synapses, divided or {}, was.good, -was.trust, hebbian=parts.hebbian)
+    if released is not None:
+        ledger, released = ledger.model_copy(update={"forgiven": released}), None
+    if after.good and after.trust >= VERIFYING and ledger.quarantined:  # or what solved it again is the same
+        ledger, released = ledger.released(), ledger.forgiven
     if now:
-        if now.good and now.trust >= VERIFYING and ledger.quarantined:
-            ledger, released = ledger.released(), ledger.forgiven
         ledger = ledger.after(now.good, now.trust)
-        synapses = credited(synapses, divided, now.good, now.trust, hebbian=parts.hebbian)
-    shelf.put(tree.model_copy(update={"ledger": ledger, "synapses": synapses}))
+        synapses = credited(synapses, divided or {}, now.good, now.trust, hebbian=parts.hebbian)
+    if (ledger, synapses) != (tree.ledger, tree.synapses):
+        shelf.put(tree.model_copy(update={"ledger": ledger, "synapses": synapses}))
     return decision.model_copy(update={"shares": divided, "released": released})
 
 
