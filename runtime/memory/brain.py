@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from kernel.document import Document
 from runtime.memory.lessons import attempts, decision_of, lesson_of
-from runtime.memory.procedural.decisions import Decision
+from runtime.memory.procedural.decisions import Decision, of_recall
 from runtime.memory.procedural.parts import ALL, Parts
 from runtime.memory.procedural.rewards import settle
 from runtime.memory.procedural.trees import NeuronTree
@@ -102,14 +102,7 @@ class Brain:
 
     def decide(self, attempt: str, found: Recall) -> None:
         """Remember what was decided for an attempt until its outcome is known."""
-        self.decided[attempt] = Decision(
-            id=attempt,
-            path=found.kind,
-            tree=found.tree.id if found.tree else "",
-            candidates=found.candidates,
-            predicted=found.confidence,
-            calls_before=found.tree.calls if found.tree else 0,
-        )
+        self.decided[attempt] = of_recall(attempt, "", found)
 
     @property
     def memory(self) -> ProceduralMemory:
@@ -164,7 +157,8 @@ class Brain:
             for attempt in attempts(document) if document.meta.type == "task" else ():
                 if attempt.good is None:
                     continue  # it goes on, or was stopped: nobody can tell yet
-                found = decision_of(document, attempt, self.decided.get(attempt.id), at)
+                known = self.decided.get(attempt.id) or self._left(attempt.id, document.task)
+                found = decision_of(document, attempt, known, at)
                 taught = lesson_of(document, attempt, at)
                 if isinstance(taught, NeuronTree):
                     trees[taught.id] = taught
@@ -185,6 +179,11 @@ class Brain:
                 settle(self.shelf, id, good, judge, parts=self.settings.parts)
         if new:
             self._recalled.clear()
+
+    def _left(self, attempt: str, task: str) -> Decision | None:
+        """The decision on a task that memory had nothing for, and left to the next rung."""
+        found = self._recalled.get(task)
+        return of_recall(attempt, task, found) if found and found.kind == "novel" else None
 
     def feedback(self, run: str, good: bool) -> int:
         """A person's word on a run moves the ledgers of what it used or taught; returns how many."""

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from runtime.embedding import Embedder
 from runtime.memory.procedural.alignment import Refusal, align
 from runtime.memory.procedural.binding import bind
+from runtime.memory.procedural.blame import confidence, suspect
 from runtime.memory.procedural.exemplar import Exemplar
 from runtime.memory.procedural.leaves import Token, tokens, without_courtesies
+from runtime.memory.procedural.merging import absorb, tree_by
+from runtime.memory.procedural.parts import ALL, Parts
+from runtime.memory.procedural.rewards import deed
 from runtime.memory.procedural.trees import NeuronTree, tree_of
 from runtime.memory.procedural.words import Words
 from runtime.store import Shelf
@@ -33,27 +37,24 @@ class Recall:
     candidates: int = 0
     changed: tuple[tuple[str, str], ...] = ()  # what stands for what of the stored task
     refused: tuple[tuple[str, str], ...] = field(default=())  # (tree, why) for those that came near
-
-    @property
-    def confidence(self) -> float:
-        """How sure it is that the next use goes well, between 0 and 1."""
-        return self.tree.ledger.confidence if self.tree else 0.0
+    confidence: float = 0.0  # how sure it is that this goes well, between 0 and 1
+    rivals: tuple[tuple[str, str], ...] = ()  # trees that fitted and were not used, and what each would do
 
 
 class ProceduralMemory:
     """What was solved before, on one shelf, found by one embedder."""
 
-    def __init__(self, shelf: Shelf, embedder: Embedder, words: Words) -> None:
-        self.shelf, self.embedder, self.words = shelf, embedder, words
+    def __init__(self, shelf: Shelf, embedder: Embedder, words: Words, parts: Parts = ALL) -> None:
+        self.shelf, self.embedder, self.words, self.parts = shelf, embedder, words, parts
 
     def learn(self, exemplar: Exemplar, *, run: str = "", rung: str = "", at: str = "") -> NeuronTree:
         """Keep a solved task; the same one solved in the same way keeps its ledger."""
         tree = tree_of(exemplar, self.embedder, run=run, rung=rung, at=at)
         with self.shelf.transaction():
-            if known := self.shelf.get(NeuronTree, tree.id):
-                tree = known.model_copy(update={"vectors": {**known.vectors, **tree.vectors}})
-            self.shelf.put(tree)
-        return tree
+            if known := tree_by(self.shelf, tree.id):
+                vectors = tree.vectors if known.id == tree.id else {}  # else they are of many tasks
+                tree = known.model_copy(update={"vectors": {**known.vectors, **vectors}})
+            return self._kept(tree, new=known is None)
 
     def take_in(self, tree: NeuronTree) -> NeuronTree:
         """Give a stored tree its neurons and its vector."""
@@ -62,8 +63,14 @@ class ProceduralMemory:
         made = tree.model_copy(
             update={"vectors": vectors, "neurons": grown.neurons, "synapses": grown.synapses}
         )
-        self.shelf.put(made)
-        return made
+        return self._kept(made, new=True)
+
+    def _kept(self, tree: NeuronTree, *, new: bool) -> NeuronTree:
+        """The tree as it is kept: what is the same procedure as one that is there becomes one with it."""
+        self.shelf.put(tree)
+        if not (new and self.parts.merging and tree.neurons):
+            return tree
+        return absorb(self.shelf, tree, self._candidates(tree.text), self.words)
 
     def recall(self, task: str) -> Recall:
         """The procedure for a task, where every span of it is accounted for; else novel.
@@ -74,24 +81,24 @@ class ProceduralMemory:
         trees = self._candidates(task)
         refused: list[tuple[str, str]] = []
         found: list[Recall] = []
+        rivals: list[tuple[str, str]] = []
         for tree in trees:
             fits = self._fits(tree, read, len(trees))
             if isinstance(fits, Refusal):
                 refused.append((tree.id, fits.why))
+                continue
+            rivals.append((tree.id, deed(fits.steps)))
+            if distrust := self._distrust(tree, task):
+                refused.append((tree.id, distrust))
             else:
-                found.append(fits)
+                found.append(replace(fits, confidence=confidence(tree, task, self.parts)))
         if len({repr(each.steps) for each in found}) > 1:
             why = "several stored tasks fit, and would do different things"
-            return Recall(
-                "novel",
-                candidates=len(trees),
-                refused=(*refused, *((r.tree.id, why) for r in found if r.tree)),
-            )
+            refused += [(each.tree.id, why) for each in found if each.tree]
+            found = []
         if not found:
-            return Recall("novel", candidates=len(trees), refused=tuple(refused))
-        return max(
-            found, key=lambda each: (each.kind == "exact", each.tree.ledger.confidence if each.tree else 0)
-        )
+            return Recall("novel", candidates=len(trees), refused=tuple(refused), rivals=tuple(rivals))
+        return max(found, key=lambda each: (each.kind == "exact", each.confidence))
 
     def reward(self, tree: str, good: bool) -> NeuronTree | None:
         """What came of a use."""
@@ -111,7 +118,14 @@ class ProceduralMemory:
         near = self.shelf.nearest(NeuronTree, self.embedder.name, vector, CANDIDATES)
         worded = self.shelf.search(NeuronTree, task, CANDIDATES)
         ids = dict.fromkeys(hit.id for hit in (*near, *worded))
-        return [tree for tree in self.shelf.pick(NeuronTree, ids) if not tree.ledger.quarantined]
+        return self.shelf.pick(NeuronTree, ids)
+
+    def _distrust(self, tree: NeuronTree, task: str) -> str:
+        """Why a tree that fits is not used, for what came of it before; "" where nothing is against it."""
+        if self.parts.quarantine and tree.ledger.quarantined:
+            return "it fits, and went wrong too often: it is in quarantine"
+        misled = suspect(tree, task, self.parts)
+        return f"it fits, and went wrong too often where this was otherwise: {misled}" if misled else ""
 
     def _fits(self, tree: NeuronTree, read: Sequence[Token], candidates: int) -> Recall | Refusal:
         alignment = align(self._read(tree.exemplar.task), read, self.words)
