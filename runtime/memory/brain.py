@@ -159,7 +159,7 @@ class Brain:
                     continue  # it goes on, or was stopped: nobody can tell yet
                 known = self.decided.get(attempt.id) or self._left(attempt.id, document.task)
                 found = decision_of(document, attempt, known, at)
-                taught = lesson_of(document, attempt, at)
+                taught = lesson_of(document, attempt, at, self.settings.systems)
                 if isinstance(taught, NeuronTree):
                     trees[taught.id] = taught
                     found = found.model_copy(update={"tree": taught.id})
