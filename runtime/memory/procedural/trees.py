@@ -94,7 +94,7 @@ def more(count: float, by: float) -> int | float:
 
     Rounded, so that what is taken back later leaves nothing behind.
     """
-    made = round(max(count + by, 0.0), 6)
+    made = round(float(max(count + by, 0)), 6)
     return int(made) if made.is_integer() else made
 
 
