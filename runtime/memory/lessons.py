@@ -64,7 +64,7 @@ def decision_of(document: Document, attempt: Attempt, known: Decision | None, at
     path = {DIRECT: "direct", RUNG: found.path}.get(attempt.planner, "novel")
     calls = int(meta.spent.get("calls", 0)) if attempt.last else 0
     return found.model_copy(
-        update={"text": document.task, "run": meta.run, "at": at, "calls": calls, "path": path}
+        update={"text": document.text(1, "task"), "run": meta.run, "at": at, "calls": calls, "path": path}
     )
 
 

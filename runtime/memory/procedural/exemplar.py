@@ -42,7 +42,7 @@ class Exemplar(BaseModel):
 
 def exemplar(document: Document) -> Exemplar | Refusal:
     """What a finished loop teaches, or why nothing that could be done again without it."""
-    meta = document.meta
+    meta, task = document.meta, document.text(1, "task")  # as it was asked, and will be asked again
     if meta.status != "complete":
         return Refusal(f"it ended {meta.status}")
     given = [n.source for n in document.section(1).notes if n.key == "context" and n.source not in OWN]
@@ -69,16 +69,16 @@ def exemplar(document: Document) -> Exemplar | Refusal:
     success = [_renumbered_criterion(each, numbers) for each in _criteria(document)]
     if seen := _listed(document, steps):
         return Refusal(f"it used {seen}, which stood in the folder's listing and not in the task")
-    told = _output(document.text(5, "result"), ended, numbers, document.task)
+    told = _output(document.text(5, "result"), ended, numbers, task)
     if isinstance(told, Refusal):
         return told
     return Exemplar(
-        task=document.task,
+        task=task,
         steps=tuple(steps),
         success=tuple(success),
         output=told,
         verified=not meta.unverified,
-        made=_made(document.task, steps),
+        made=_made(task, steps),
     )
 
 
@@ -88,7 +88,7 @@ def _listed(document: Document, steps: Sequence[Mapping[str, Any]]) -> str:
         n.text for n in document.section(1).notes if n.key == "context" and n.source == "folder"
     )
     used = {word for step in steps for word in _NAME.findall(json.dumps(step["args"], ensure_ascii=False))}
-    named = set(_NAME.findall(document.task))
+    named = set(_NAME.findall(document.text(1, "task")))
     return next((word for word in sorted(used - named) if word in set(_NAME.findall(listing))), "")
 
 
