@@ -113,7 +113,8 @@ class Brain:
             from runtime.memory.procedural.words import words_of
 
             embedder = choose(self.settings.embedder, self.settings.embedder_folder)
-            self._memory = ProceduralMemory(self.shelf, embedder, words_of(self.settings.systems))
+            words = words_of(self.settings.systems)
+            self._memory = ProceduralMemory(self.shelf, embedder, words, self.settings.parts)
         self._take_in(self._memory)
         return self._memory
 

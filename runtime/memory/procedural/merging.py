@@ -57,8 +57,15 @@ def absorb(shelf: Shelf, tree: NeuronTree, near: Iterable[NeuronTree], words: Wo
 
 
 def alike(one: NeuronTree, other: NeuronTree) -> bool:
-    """Whether the fingerprints of their roots are."""
-    return bool(one.neurons and other.neurons) and _similar(one.neurons[0], other.neurons[0])
+    """Whether the fingerprints of their tasks are, by an embedder that both know."""
+    from runtime.memory.procedural.fingerprint import Fingerprint
+
+    pairs = [(one.vector(name), other.vector(name)) for name in one.vectors.keys() & other.vectors.keys()]
+    return any(
+        Fingerprint.of(first).similarity(Fingerprint.of(second)) > ALIKE
+        for first, second in pairs
+        if first is not None and second is not None
+    )
 
 
 def _similar(one: Neuron, other: Neuron) -> bool:

@@ -49,7 +49,8 @@ class ProceduralMemory:
 
     def learn(self, exemplar: Exemplar, *, run: str = "", rung: str = "", at: str = "") -> NeuronTree:
         """Keep a solved task; the same one solved in the same way keeps its ledger."""
-        tree = tree_of(exemplar, self.embedder, run=run, rung=rung, at=at)
+        segmented = self.parts.segmentation
+        tree = tree_of(exemplar, self.embedder, run=run, rung=rung, at=at, segmented=segmented)
         with self.shelf.transaction():
             if known := tree_by(self.shelf, tree.id):
                 vectors = tree.vectors if known.id == tree.id else {}  # else they are of many tasks
@@ -58,7 +59,7 @@ class ProceduralMemory:
 
     def take_in(self, tree: NeuronTree) -> NeuronTree:
         """Give a stored tree its neurons and its vector."""
-        grown = tree_of(tree.exemplar, self.embedder)
+        grown = tree_of(tree.exemplar, self.embedder, segmented=self.parts.segmentation)
         vectors = {**tree.vectors, **grown.vectors}
         made = tree.model_copy(
             update={"vectors": vectors, "neurons": grown.neurons, "synapses": grown.synapses}
@@ -68,7 +69,7 @@ class ProceduralMemory:
     def _kept(self, tree: NeuronTree, *, new: bool) -> NeuronTree:
         """The tree as it is kept: what is the same procedure as one that is there becomes one with it."""
         self.shelf.put(tree)
-        if not (new and self.parts.merging and tree.neurons):
+        if not (new and self.parts.merging and tree.vectors):
             return tree
         return absorb(self.shelf, tree, self._candidates(tree.text), self.words)
 
