@@ -154,15 +154,29 @@ class Reflexes:
         self.shelf = Shelf(**{**vars(shelf), "procedures": active})
 
 
-def _load(path: Path) -> Mapping[str, Any] | Fault:
-    import yaml
-
+def read(path: Path, text: str, language: Language) -> Procedure | Fault:
+    """A reflex from the text of its file, wherever that is."""
+    meta = _meta(path, text)
+    if isinstance(meta, Fault):
+        return meta
     try:
-        text = path.read_text("utf-8")
+        return _procedure(path, meta, language)
+    except ValueError as error:
+        return Fault(path, 1, str(error))
+
+
+def _load(path: Path) -> Mapping[str, Any] | Fault:
+    try:
+        return _meta(path, path.read_text("utf-8"))
     except UnicodeDecodeError:
         return Fault(path, 1, "not UTF-8 text; save the file as UTF-8")
     except OSError as error:
         return Fault(path, 1, f"cannot be read: {error.strerror}")
+
+
+def _meta(path: Path, text: str) -> Mapping[str, Any] | Fault:
+    import yaml
+
     head = re.match(r"---[ \t]*\n(.*?)^---[ \t]*$", text, re.DOTALL | re.MULTILINE)
     if not head:
         return Fault(path, 1, "there is no frontmatter between two lines of ---")
