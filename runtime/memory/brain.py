@@ -162,6 +162,8 @@ class Brain:
         settled: list[tuple[str, bool, str]] = []
         for document in documents:
             for attempt in attempts(document) if document.meta.type == "task" else ():
+                if attempt.good is None:
+                    continue  # it goes on, or was stopped: nobody can tell yet
                 found = decision_of(document, attempt, self.decided.get(attempt.id), at)
                 taught = lesson_of(document, attempt, at)
                 if isinstance(taught, NeuronTree):
@@ -170,8 +172,7 @@ class Brain:
                 elif taught:
                     found = found.model_copy(update={"why": found.why or taught.why})
                 decisions.append(found)
-                if attempt.good is not None:
-                    settled.append((found.id, attempt.good, attempt.judge))
+                settled.append((found.id, attempt.good, attempt.judge))
         if not decisions:
             return
         with self.shelf.transaction():

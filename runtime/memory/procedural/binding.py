@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 from runtime.memory.procedural.alignment import Alignment, Refusal
@@ -13,6 +14,9 @@ from runtime.memory.procedural.leaves import Token
 
 CALCULATING = frozenset({"calc"})
 """Tools for which names and nouns are labels: what is counted does not change how it is reckoned."""
+COMMANDS = frozenset({"command", "run", "script"})
+"""Arguments and criteria that a shell reads: only words that it takes as they stand are put there."""
+_PLAIN = re.compile(r"(?!-)[\w./@%+=:,-]+")
 _REFERENCE = re.compile(r"(\{\{.*?\}\})")
 _NUMBER = re.compile(r"(?<![\w.])(?:\d*\.\d+|\d+)(?![\w.])")
 
@@ -77,29 +81,46 @@ class _Binder:
             return value
         if isinstance(value, int | float):
             return _plain_number(self._number(str(value)))
-        return "".join(
+        before, self.used = self.used, set()
+        made = "".join(
             part if part.startswith("{{") else self._in_text(part) for part in _REFERENCE.split(str(value))
         )
+        if key in COMMANDS:
+            self._refuse_unplain()
+        self.used |= before
+        return made
+
+    def _refuse_unplain(self) -> None:
+        for old in self.used:
+            new = self._texts.get(str(old), "x")
+            if not _PLAIN.fullmatch(new):
+                raise _Ambiguous(f"{new!r} is no word that a shell takes as it stands")
 
     def _in_text(self, text: str) -> str:
+        """All at once, so that what has been put in is not taken for what is to be replaced."""
         if text in self._texts:
             self.used.add(text)
             return self._texts[text]
-        for old in sorted(self._texts, key=len, reverse=True):
-            whole = re.compile(rf"(?<![\w/.-]){re.escape(old)}(?![\w/-])")
-            if old and whole.search(text):
-                self.used.add(old)
-                text = whole.sub(lambda _: self._texts[old], text)  # noqa: B023 (used at once)
-        for was, becomes in self._exchanged.items():
-            text = self._word(text, was, becomes)
-        return _NUMBER.sub(lambda hit: self._number(hit[0]), text)
+        return self._places.sub(self._put, text)
 
-    def _word(self, text: str, was: str, becomes: str) -> str:
-        def put(hit: re.Match[str]) -> str:
-            self.used.add(was)
-            return becomes.capitalize() if hit[0][0].isupper() else becomes
+    @cached_property
+    def _places(self) -> re.Pattern[str]:
+        texts = "|".join(re.escape(old) for old in sorted(self._texts, key=len, reverse=True) if old)
+        words = "|".join(re.escape(was) for was in sorted(self._exchanged, key=len, reverse=True))
+        found = [rf"(?P<text>(?<![\w/.-])(?:{texts})(?![\w/-]))"] if texts else []
+        found += [rf"(?P<word>(?i:(?<!\w)(?:{words})(?!\w)))"] if words else []
+        return re.compile("|".join([*found, f"(?P<number>{_NUMBER.pattern})"]))
 
-        return re.sub(rf"(?i)(?<!\w){re.escape(was)}(?!\w)", put, text)
+    def _put(self, hit: re.Match[str]) -> str:
+        old = hit[0]
+        if hit.lastgroup == "number":
+            return self._number(old)
+        if hit.lastgroup == "text":
+            self.used.add(old)
+            return self._texts[old]
+        self.used.add(old.lower())
+        becomes = self._exchanged[old.lower()]
+        return becomes.capitalize() if old[0].isupper() else becomes
 
     def _number(self, text: str) -> str:
         """A number of a step: what stands for it now, as it is written in plain digits."""
