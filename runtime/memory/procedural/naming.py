@@ -66,7 +66,7 @@ def _numbered(name: str, taken: Collection[str]) -> str:
 
 def slug(task: Sequence[Token], slots: Collection[str], words: Words, taken: Collection[str]) -> str:
     """A file's name from the words of a task that say what is done; `slots` are words that vary."""
-    dull = words.fixed | words.markers | words.courtesies
+    dull = words.markers | words.courtesies | {"is", "are", "it", "into", "from", "than"}
     said = [t.low for t in task if t.kind == "word" and t.low.isascii() and t.low.isalpha()]
     telling = [word for word in said if word not in slots]
     chosen = [word for word in telling if word not in dull][:WORDS_OF_A_NAME] or telling[:2] or ["method"]

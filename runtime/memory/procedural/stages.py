@@ -29,7 +29,7 @@ def stage_of(ledger: Ledger) -> Stage:
     reached: Stage = "hippocampus"
     judged = ledger.correct + ledger.incorrect
     for stage, (uses, share) in NEEDED.items():
-        if judged >= uses and ledger.correct / judged >= share:
+        if ledger.uses >= uses and judged and ledger.correct / judged >= share:
             reached = stage
     return reached
 

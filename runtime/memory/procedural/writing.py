@@ -134,7 +134,8 @@ def _yaml(head: Mapping[str, Any]) -> str:
     import yaml
 
     class Dumper(yaml.SafeDumper):
-        pass
+        def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+            super().increase_indent(flow, False)
 
     class Block(str):
         pass
@@ -142,6 +143,12 @@ def _yaml(head: Mapping[str, Any]) -> str:
     class Flow(dict[str, Any]):
         pass
 
+    Dumper.add_representer(
+        str,
+        lambda dumper, data: dumper.represent_scalar(
+            "tag:yaml.org,2002:str", data, style='"' if "\n" in data else None
+        ),
+    )
     Dumper.add_representer(
         Block, lambda dumper, data: dumper.represent_scalar("tag:yaml.org,2002:str", str(data), style="|")
     )
