@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from runtime.memory.procedural.alignment import Refusal, align
-from runtime.memory.procedural.common import Common, Wording, common
+from runtime.memory.procedural.common import Common, Wording, calculates, common
 from runtime.memory.procedural.exemplar import Exemplar
 from runtime.memory.procedural.leaves import tokens, without_courtesies
 from runtime.memory.procedural.parting import Variable, flat, parts
@@ -52,6 +52,10 @@ class Trier(Wordings, Protocol):
     def among(self, text: str, task: str, texts: Sequence[str] = ()) -> Sequence[Mapping[str, Any]] | None:
         """What it plans when all are there; None when another one, or none, comes first."""
         ...
+
+
+Said = tuple[Wording, str]
+"""An exemplar with its phrasing."""
 
 
 @dataclass(frozen=True)
@@ -100,17 +104,20 @@ def born(
     mine = shape(this.exemplar)
     alike = [each for each in near if shape(each.exemplar) == mine]
     found: Draft | Refusal = Refusal("too few are done in the same way")
+    if calculates(this.exemplar):
+        alike = []
     if len(alike) + 1 >= BORN:
         found = _tried([this, *alike], words, files, shelf, active, unlike)
     if isinstance(found, Refusal) and len(alike) < len(near):
         read = without_courtesies(tokens(this.exemplar.task), words)
-        aligned = [each for each in near if _aligns(read, each, words)]
+        aligned = [each for each in near if aligns(read, each, words)]
         if len(aligned) + 1 >= BORN and len(aligned) > len(alike):
             found = _tried([this, *aligned], words, files, shelf, active, unlike)
     return found
 
 
-def _aligns(read: Sequence[Any], other: Solved, words: Words) -> bool:
+def aligns(read: Sequence[Any], other: Solved, words: Words) -> bool:
+    """Whether another task is a variation of the one that was read."""
     return not isinstance(
         align(read, without_courtesies(tokens(other.exemplar.task), words), words), Refusal
     )
@@ -130,39 +137,69 @@ def _tried(
     said = [(each, phrasing(each, found, files)) for each in found.wordings]
     usable = [(each, text) for each, text in said if text and (found.kind == "steps" or each.aligned)]
     if found.kind == "steps":
-        fresh: list[tuple[Wording, str]] = []
-        for each, text in usable:
-            there = files.others(each.exemplar.task, active)
-            if there is None:
-                fresh.append((each, text))
-            elif plain(there) != plain(each.exemplar.steps):
-                return Refusal("a reflex reads one of them in another way")
-        usable = fresh
-    while True:
-        if len(usable) < BORN:
-            return Refusal("too few are left that a phrasing can tell")
-        phrasings = tuple(dict.fromkeys(text for _, text in usable))
-        text = markdown("method", found, phrasings, [each for each, _ in usable], ())
-        if fault := files.fault(text):
-            return Refusal(fault)
-        if found.kind != "steps":
-            break
-        kept: list[tuple[Wording, str]] = []
-        for each, phrase in usable:
-            steps = files.plan(text, each.exemplar.task)
-            if steps is not None and plain(steps) != plain(each.exemplar.steps):
-                return Refusal("two of them are said alike and were solved in different ways")
-            if steps is not None and files.among(text, each.exemplar.task, active) is not None:
-                kept.append((each, phrase))
-        if len(kept) == len(usable):
-            break
-        usable = kept
-    own = {each.exemplar.model_dump_json(include={"task", "steps"}) for each, _ in usable}
-    ids = tuple(t.id for t in trees if t.exemplar.model_dump_json(include={"task", "steps"}) in own)
+        usable = _uncovered(usable, files, active)
+    if isinstance(usable, Refusal):
+        return usable
+    usable = _readable(found, usable, files, active)
+    if isinstance(usable, Refusal):
+        return usable
+    phrasings = tuple(dict.fromkeys(text for _, text in usable))
+    text = markdown("method", found, phrasings, [each for each, _ in usable], ())
+    own = {_told(each.exemplar) for each, _ in usable}
+    ids = tuple(tree.id for tree in trees if _told(tree.exemplar) in own)
     if found.kind == "steps" and (claims := _claims(text, phrasings, ids, files, shelf)):
         return Refusal(claims)
     others = tuple(task for task in unlike if files.plan(text, task) is None)
     return Draft(found, phrasings, tuple(each for each, _ in usable), others, ids)
+
+
+def _told(exemplar: Exemplar) -> str:
+    return exemplar.model_dump_json(include={"task", "steps"})
+
+
+def _uncovered(said: Sequence[Said], files: Trier, active: Sequence[str]) -> list[Said] | Refusal:
+    """Those that no reflex and no other method reads already."""
+    found: list[Said] = []
+    for each, text in said:
+        there = files.others(each.exemplar.task, active) if len(said) >= BORN else None
+        if there is None:
+            found.append((each, text))
+        elif plain(there) != plain(each.exemplar.steps):
+            return Refusal("a reflex reads one of them in another way")
+    return found
+
+
+def _readable(
+    common: Common, said: Sequence[Said], files: Trier, active: Sequence[str]
+) -> list[Said] | Refusal:
+    """Those that come out of a file as they were solved; the others are left out of it."""
+    usable = list(said)
+    whole: set[int] = set()
+    while True:
+        if len(usable) < BORN:
+            return Refusal("too few are left that a phrasing can tell")
+        phrasings = tuple(dict.fromkeys(text for _, text in usable))
+        text = markdown("method", common, phrasings, [each for each, _ in usable], ())
+        if fault := files.fault(text):
+            return Refusal(fault)
+        if common.kind != "steps":
+            return usable
+        kept: list[Said] = []
+        again = False
+        for each, phrase in usable:
+            task = each.exemplar.task
+            steps = files.plan(text, task)
+            if steps is not None and plain(steps) != plain(each.exemplar.steps):
+                return Refusal("two of them are said alike and were solved in different ways")
+            if steps is not None and files.among(text, task, active) is not None:
+                kept.append((each, phrase))
+            elif id(each) not in whole and (full := phrasing(each, common, files, whole=True)):
+                whole.add(id(each))
+                kept.append((each, full))
+                again = True
+        if len(kept) == len(usable) and not again:
+            return kept
+        usable = kept
 
 
 def _claims(text: str, phrasings: Sequence[str], own: Sequence[str], files: Trier, shelf: Shelf) -> str:

@@ -90,14 +90,19 @@ class _Group:
 def common(exemplars: Sequence[Exemplar], words: Words) -> Common | Refusal:
     """The method that lies in these; exemplars that are said in another way than it can tell are left out."""
     groups = _groups(exemplars, words)
-    calculates = all(step.get("tool") in CALCULATING for step in exemplars[0].steps)
-    if calculates:
+    calculating = calculates(exemplars[0])
+    if calculating:
         groups = groups[:1]
     groups = [group for at, group in enumerate(groups) if _vary(group, words) or at == 0]
     ways = [list(_arguments(told.exemplar)) for group in groups for told in group.told]
     if any([way for way, _ in each] != [way for way, _ in ways[0]] for each in ways):
         return Refusal("their arguments are not of the same form")
-    return _Finding(groups, calculates).found()
+    return _Finding(groups, calculating).found()
+
+
+def calculates(exemplar: Exemplar) -> bool:
+    """Whether names and nouns are only labels for it."""
+    return all(step.get("tool") in CALCULATING for step in exemplar.steps)
 
 
 def _arguments(exemplar: Exemplar) -> list[tuple[Way, Any]]:

@@ -16,8 +16,8 @@ from kernel import disk
 from kernel.errors import UsageError
 from runtime.embedding import Embedder
 from runtime.memory.procedural.alignment import Refusal
-from runtime.memory.procedural.births import BORN, Draft, Solved, Trier, born, operation
-from runtime.memory.procedural.common import MethodKind
+from runtime.memory.procedural.births import BORN, Draft, Solved, Trier, aligns, born, operation, shape
+from runtime.memory.procedural.common import MethodKind, calculates
 from runtime.memory.procedural.leaves import tokens, without_courtesies
 from runtime.memory.procedural.naming import slug
 from runtime.memory.procedural.parts import ALL, Parts
@@ -176,8 +176,8 @@ class Methods:
 
     def _grown(self, method: Method, this: Solved, same: Sequence[Solved]) -> Method | None:
         """A method made anew with a task that it did not cover, when nobody has touched its file."""
-        members = set(method.trees)
-        if method.form != "steps" or sum(each.id in members for each in same) < 2:
+        members = [each for each in same if each.id in method.trees]
+        if method.form != "steps" or len(members) < 2 or not any(self._alike(this, e) for e in members[:4]):
             return None
         text = self.text(method)
         if text != method.written or self.files.status(text) != "active":
@@ -192,6 +192,12 @@ class Methods:
         trees = (*method.trees[: MEMBERS - 1], this.id)
         text = markdown(method.id, made.common, made.phrasings, made.shown, made.others)
         return self._rewrite(method.model_copy(update={"trees": trees}), text)
+
+    def _alike(self, one: Solved, other: Solved) -> bool:
+        """Whether they are variations of each other, or fill the same arguments by other words."""
+        if shape(one.exemplar) == shape(other.exemplar) and not calculates(one.exemplar):
+            return True
+        return aligns(without_courtesies(tokens(one.exemplar.task), self.words), other, self.words)
 
     def _active(self, methods: Iterable[Method]) -> list[str]:
         texts = [self.text(method) for method in methods]

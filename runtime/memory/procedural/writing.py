@@ -27,14 +27,18 @@ class Wordings(Protocol):
         ...
 
 
-def phrasing(found: Wording, common: Common, wordings: Wordings) -> str | None:
-    """The phrasing of one exemplar; the kind of a slot stands there where it is another than elsewhere."""
+def phrasing(found: Wording, common: Common, wordings: Wordings, *, whole: bool = False) -> str | None:
+    """The phrasing of one exemplar, with its courtesies or without.
+
+    The kind of a slot stands there where it is another than elsewhere.
+    """
     declared = {slot.name: slot.kind for slot in common.slots}
     holes = [
         (h.start, h.end, f"{{{h.slot}}}" if declared[h.slot] == h.kind else f"{{{h.slot}:{h.kind}}}")
         for h in found.holes
     ]
-    return wordings.wording(found.exemplar.task, found.start, found.end, holes)
+    task = found.exemplar.task
+    return wordings.wording(task, 0 if whole else found.start, len(task) if whole else found.end, holes)
 
 
 def markdown(

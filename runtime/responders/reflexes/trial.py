@@ -79,7 +79,12 @@ class Trial:
     def plan(self, text: str, task: str) -> Steps | None:
         """The steps that a file would plan for a task if it were the only one; None when it does not match."""
         procedure = self._procedure(text)
-        return None if isinstance(procedure, str) else self._planned((procedure,), task)
+        if isinstance(procedure, str):
+            return None
+        words = frozenset(token.word for token in tokens(task) or ())
+        if not any(phrasing.needed <= words for phrasing in procedure.phrasings):
+            return None
+        return self._planned((procedure,), task, only=procedure)
 
     def others(self, task: str, texts: Sequence[str] = ()) -> Steps | None:
         """The steps that the reflexes of the system, and these files, plan for a task."""
