@@ -10,7 +10,7 @@ from runtime.embedding import Embedder
 from runtime.memory.procedural.alignment import Refusal, align
 from runtime.memory.procedural.binding import bind
 from runtime.memory.procedural.exemplar import Exemplar
-from runtime.memory.procedural.leaves import Token, tokens, without_courtesies
+from runtime.memory.procedural.reading import Reading
 from runtime.memory.procedural.trees import NeuronTree, tree_of
 from runtime.memory.procedural.words import Words
 from runtime.store import Shelf
@@ -88,8 +88,8 @@ class ProceduralMemory:
             self.shelf.put(known)
         return known
 
-    def _read(self, task: str) -> list[Token]:
-        return without_courtesies(tokens(task), self.words)
+    def _read(self, task: str) -> Reading:
+        return Reading.read(task, self.words)
 
     def _candidates(self, task: str) -> list[NeuronTree]:
         (vector,) = self.embedder.embed([task])
@@ -98,7 +98,7 @@ class ProceduralMemory:
         ids = dict.fromkeys(hit.id for hit in (*near, *worded))
         return [tree for tree in self.shelf.pick(NeuronTree, ids) if not tree.ledger.quarantined]
 
-    def _fits(self, tree: NeuronTree, read: Sequence[Token], candidates: int) -> Recall | Refusal:
+    def _fits(self, tree: NeuronTree, read: Reading, candidates: int) -> Recall | Refusal:
         alignment = align(self._read(tree.exemplar.task), read, self.words)
         if isinstance(alignment, Refusal):
             return alignment
