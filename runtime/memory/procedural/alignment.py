@@ -13,13 +13,14 @@ from fractions import Fraction
 
 from runtime.memory.procedural.leaves import LONGEST, Token
 from runtime.memory.procedural.reading import Reading, may_be_name
-from runtime.memory.procedural.words import Words, stem
+from runtime.memory.procedural.words import Words, plural, stem
 
 ADJECTIVES = 3
 """How many words before a noun its number, article or possessive is looked for."""
 _OBJECTS = frozenset({"a", "an", "the", "his", "her", "their", "its", "my", "our", "your", "some", "all"})
 _CONJUNCTIONS = frozenset({"and", "or", "with", "of", "in", "on", "for", "by", "like", "as"})
 _NOT_NOUNS = ("ed", "ly", "est")
+_NONE: frozenset[Fraction] = frozenset()
 
 
 @dataclass
@@ -32,6 +33,7 @@ class Alignment:
     nouns: set[str] = field(default_factory=set[str])  # of the exchanged, those that are no names
     asked: set[str] = field(default_factory=set[str])  # nouns that only the question has
     told: set[Fraction] = field(default_factory=set[Fraction])  # numbers that words of it tell
+    meant: set[Fraction] = field(default_factory=set[Fraction])  # of these, what a word all but is
     constants: set[Fraction] = field(default_factory=set[Fraction])  # numbers that any word tells
 
     @property
@@ -113,7 +115,7 @@ class _Search:
             x, y = self.olds[at], self.news[to]
             if x.leaf and x.kind == y.kind and x.unit == y.unit:
                 yield _Pair(at, to, 1, 1, "leaf")
-            elif not x.leaf and x.low == y.low and not y.leaf:
+            elif not x.leaf and not y.leaf and (x.low == y.low or _agree(x, y)):
                 yield _Pair(at, to, 1, 1, "same")
             for took, groups in self.old.phrases[at]:
                 for takes, others in self.new.phrases[to]:
@@ -149,7 +151,8 @@ class _Search:
             return False
         behind = self.olds[at + 1] if at + 1 < len(self.olds) else token
         tells = behind.kind == "word" and behind.low not in self.words.markers - _CONJUNCTIONS
-        return token.low.endswith("'s") or (tells and (low,) not in self.words.same)
+        an_order = (low,) in self.words.same and low not in self.words.names
+        return token.low.endswith("'s") or (tells and not an_order)
 
     def _exchangeable(self, token: Token) -> bool:
         low = token.low.removesuffix("'s")
@@ -168,6 +171,7 @@ class _Consistency:
         self.back: dict[str, str] = {}
         self.nouns: dict[str, bool] = {}
         self.stated: set[str] = set()
+        self.strict: list[tuple[str, ...]] = []
         self.gender: tuple[int, int] | None = None
 
     def of(self, path: Sequence[_Pair]) -> Alignment | Refusal:
@@ -177,13 +181,14 @@ class _Consistency:
             if pair.kind == "same":
                 low = self.old.tokens[pair.old].low
                 kept.add(low)
-                self.found.told |= self.words.tells.get(low, set())
+                self._told(low)
             elif pair.kind == "leaf":
                 self.found.leaves.append((self.old.tokens[pair.old], self.new.tokens[pair.new]))
+                self._told(self.old.tokens[pair.old].unit)
             elif pair.kind == "phrase":
-                why = self._phrase(pair)
+                self._phrase(pair)
             elif pair.kind == "gender":
-                why = self._gender(pair)
+                self._gender(pair)
             elif pair.kind != "skip":
                 why = self._word(pair)
             if why:
@@ -191,21 +196,23 @@ class _Consistency:
         why = self._whole(kept)
         return Refusal(why) if why else self.found
 
-    def _phrase(self, pair: _Pair) -> str:
+    def _phrase(self, pair: _Pair) -> None:
         was = tuple(token.low for token in self.old.tokens[pair.old : pair.old + pair.took])
         becomes = tuple(token.low for token in self.new.tokens[pair.new : pair.new + pair.takes])
         self.found.phrases.append((" ".join(was), " ".join(becomes)))
         for low in was:
-            self.found.told |= self.words.tells.get(low, set())
+            self._told(low)
         same = self.words.same
         if same[was] & same[becomes] <= self.words.strict and self.old.holds(becomes):
-            return f"{' '.join(becomes)!r} had another part in the stored task"
-        return ""
+            self.strict.append(becomes)
 
-    def _gender(self, pair: _Pair) -> str:
+    def _told(self, low: str) -> None:
+        self.found.told |= self.words.tells.get(low, _NONE)
+        self.found.meant |= self.words.means.get(low, _NONE)
+
+    def _gender(self, pair: _Pair) -> None:
         was, becomes = self.old.tokens[pair.old].low, self.new.tokens[pair.new].low
         self.gender = (self.words.genders[was], self.words.genders[becomes])
-        return ""
 
     def _word(self, pair: _Pair) -> str:
         x, y = self.old.tokens[pair.old], self.new.tokens[pair.new]
@@ -227,6 +234,9 @@ class _Consistency:
     def _whole(self, kept: set[str]) -> str:
         """What only the whole path tells."""
         stems = {stem(low) for low in kept}
+        for becomes in self.strict:
+            if not kept.issuperset(becomes):
+                return f"{' '.join(becomes)!r} had another part in the stored task"
         for was, becomes in self.forth.items():
             if stem(was) in stems:
                 return f"{was!r} is exchanged in one place and kept in another"
@@ -246,6 +256,11 @@ class _Consistency:
         return ""
 
 
+def _agree(x: Token, y: Token) -> bool:
+    """Whether one is the plural of the other."""
+    return x.kind == y.kind == "word" and (x.low == plural(y.low) or y.low == plural(x.low))
+
+
 def _stem(token: Token, kind: str) -> str:
     return token.low.removesuffix("'s") if kind == "name" else stem(token.low)
 
@@ -258,7 +273,7 @@ def _noun_like(found: Sequence[Token], at: int, words: Words) -> bool:
     for token in reversed(found[max(0, at - ADJECTIVES) : at]):
         if token.kind == "number" or token.low in words.markers or token.low.endswith("'s"):
             return True
-        if token.kind != "word" or token.low in words.fixed:
+        if token.kind != "word" or (token.low in words.fixed and token.low not in words.adjectives):
             return False
     return False
 

@@ -214,7 +214,7 @@ class _Binder:
     def _told_as_well(self, value: Fraction) -> bool:
         """Whether the steps have a number oftener than the task, and a word of the task tells it too."""
         leaves = {at for at, _ in self._fits[value]}
-        return not self._rest and value in self._alignment.told and self._times[value] > len(leaves)
+        return not self._rest and value in self._alignment.meant and self._times[value] > len(leaves)
 
     def _of_its_own(self, value: Fraction) -> None:
         if self._rest or value in self._alignment.told or value in _PLAIN:

@@ -15,6 +15,7 @@ __all__ = ["Phrase", "Words", "plural", "stem", "words_of"]
 
 _SETS = {
     "never exchanged": "fixed",
+    "never exchanged, and may stand before a noun": "adjectives",
     "before a noun": "markers",
     "asks for nothing": "courtesies",
     "names that are words": "names",
@@ -31,12 +32,15 @@ class Words:
 
     same: dict[Phrase, set[int]] = field(default_factory=dict[Phrase, "set[int]"])
     fixed: set[str] = field(default_factory=set[str])
+    adjectives: set[str] = field(default_factory=set[str])  # of the fixed
     markers: set[str] = field(default_factory=set[str])
     courtesies: set[str] = field(default_factory=set[str])
     names: set[str] = field(default_factory=set[str])
     orders: set[Phrase] = field(default_factory=set[Phrase])
     optional: set[Phrase] = field(default_factory=set[Phrase])
     tells: dict[str, set[Fraction]] = field(default_factory=dict[str, "set[Fraction]"])
+    means: dict[str, set[Fraction]] = field(default_factory=dict[str, "set[Fraction]"])
+    # of these, the numbers that the word all but is
     constants: set[Fraction] = field(default_factory=set[Fraction])  # all numbers that some word tells
     genders: dict[str, int] = field(default_factory=dict[str, int])  # 0 he, 1 she
     swaps: set[Phrase] = field(default_factory=set[Phrase])  # pairs such as (he, she)
@@ -73,17 +77,19 @@ class Words:
         if title in _SETS:
             found: set[str] = getattr(self, _SETS[title])
             found |= set(line.split())
-            if title == "never exchanged":
-                found |= {stem(word) for word in line.split()}
+            if title.startswith("never exchanged"):
+                self.fixed |= set(line.split())
         elif title == "never exchanged, in all forms":
             self.fixed |= {form[0] for part in parts for form in verb_forms(part)}
         elif title in _PHRASES:
             getattr(self, _PHRASES[title]).update(tuple(part.split()) for part in parts)
-        elif title == "numbers behind words":
+        elif title in ("numbers behind words", "numbers that words are"):
             number, _, words = line.partition(":")
             self.constants.add(Fraction(number.strip()))
             for word in words.split():
                 self.tells.setdefault(word, set()).add(Fraction(number.strip()))
+                if title == "numbers that words are":
+                    self.means.setdefault(word, set()).add(Fraction(number.strip()))
         elif title == "he and she":
             he, she = parts
             self.genders |= {he: 0, she: 1}
