@@ -271,4 +271,5 @@ def _record(
 def _origin(responder: Responder, reply: Reply) -> str:
     if responder.tier == "human":
         return "person"
-    return reply.model if reply.model.startswith("reflex:") else f"model:{reply.model}"
+    named = ":" in reply.model and not responder.reads_prompt  # code says which file or record it went by
+    return reply.model if named else f"model:{reply.model}"

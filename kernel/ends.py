@@ -96,4 +96,6 @@ def what_was_done(held: Held) -> list[Note]:
         notes.append(Note("passed then", "\n".join(passed)))
     if changed := held.doc.text(4, "changes"):
         notes.append(Note("files then", changed))
+    if undone := held.doc.text(4, "undone"):
+        notes.append(Note("undone then", undone))
     return notes

@@ -137,6 +137,8 @@ def _decide(held: Held, verdict: Verdict, origin: str, findings: list[Finding]) 
         finish(held, "complete", origin=origin, result=output)
         return None
     learned = Note("learned", verdict.learned or "\n".join(verdict.issues), origin)
+    if undone := _undone(held):
+        held.note(4, "undone", undone)
     if limit := next((step.result for step in held.attempted() if step.evidence.get("limit")), None):
         finish(held, "exhausted", error=limit, partial=output)
         return None
@@ -160,6 +162,18 @@ def _decide(held: Held, verdict: Verdict, origin: str, findings: list[Finding]) 
         return None
     reason = "\n".join(verdict.issues) or verdict.learned or "CHECK escalated"
     return climb(held, "escalate", learned, reason=reason, partial=output, question=verdict.question)
+
+
+def _undone(held: Held) -> str:
+    """A replay that failed is taken back where it can be: the next rung begins where the task began."""
+    attempt = held.doc.meta.attempt
+    planned = [
+        each["rung"]
+        for each in held.doc.meta.rungs
+        if each["attempt"] == attempt and each["phase"] in ("plan", "fused") and not each.get("passed")
+    ]
+    undoes = any(getattr(rung, "undoes", False) for rung in held.world.ladder if rung.name in planned[-1:])
+    return "\n".join(held.world.take_back(held.doc)) if undoes else ""
 
 
 def _hand_up_for_retry(held: Held) -> None:

@@ -20,7 +20,7 @@ from kernel.tools import preamble, section
 
 RECORDED = ("evidence", "changes", "diff", "look")
 """The notes of §4 that the kernel wrote before CHECK is asked."""
-THEN = ("steps then", "passed then", "files then")
+THEN = ("steps then", "passed then", "files then", "undone then")
 """The notes of an earlier attempt that tell what tools and files said."""
 INDEX_TOKENS = 150
 """What PLAN's index of tools may weigh. Source: kernel.md, "Prompt"."""

@@ -29,6 +29,16 @@ def undo(run_folder: Path, documents: Iterable[Document], folder: Path, step: in
     return said
 
 
+def take_back(run_folder: Path, document: Document, folder: Path) -> list[str]:
+    """Put back the files that the steps of a loop's present attempt replaced; one line a file."""
+    said: list[str] = []
+    for n in sorted(document.planned, reverse=True):
+        step = document.steps.get(n)
+        files = step.evidence.get("touched", ()) if step and "same as" not in step.evidence else ()
+        said += [_put_back(run_folder, folder, entry) for entry in reversed(list(files))]
+    return said
+
+
 def _touched(documents: Iterable[Document], step: int | None) -> Iterable[tuple[str, list[dict[str, Any]]]]:
     """When each operation that changed files began, and its files."""
     documents = list(documents)

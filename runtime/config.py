@@ -136,6 +136,10 @@ class Config(BaseModel):
     shipped: bool = Field(
         True, description="whether the shipped instructions stand behind the workspace's own `system/`"
     )
+    recall: bool = Field(
+        True, description="whether a task that was solved before is done as it was then, without a model"
+    )
+    remember: bool = Field(True, description="whether memory keeps what accepted runs taught")
     store: Literal["sqlite", "files", "memory"] = Field(
         "sqlite",
         description="where memory is kept: `state/memory/brain.sqlite3`, JSON files in "

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernel.errors import ConfigurationError
 from kernel.responder import Ladder, Responder, Tier
 from runtime.config import Config, Rung
+
+if TYPE_CHECKING:
+    from runtime.memory.brain import Brain
 
 KEYS: Mapping[str, str] = {
     "ANTHROPIC_API_KEY": "anthropic/claude-sonnet-4-5",
@@ -40,9 +43,20 @@ def rungs(config: Config) -> list[Rung]:
     return [*named, Rung.model_validate({"model": "person"})]
 
 
-def build(config: Config, systems: Sequence[Path], state: Path) -> Ladder:
-    """The ladder; a rung's library is imported when it is first asked. Raises `ConfigurationError`."""
-    return Ladder(tuple(_responder(rung, config, systems, state) for rung in rungs(config)))
+def build(config: Config, systems: Sequence[Path], state: Path, brain: Brain | None = None) -> Ladder:
+    """The ladder; a rung's library is imported when it is first asked. Raises `ConfigurationError`.
+
+    Behind the reflexes stands the memory of solved tasks, where there is one.
+    """
+    named = rungs(config)
+    made: list[Responder] = []
+    for place, rung in enumerate(named):
+        made.append(_responder(rung, config, systems, state))
+        if rung.model == "reflex" and brain is not None and config.recall:
+            from runtime.responders.recalled import Recalled
+
+            made.append(Recalled(brain, checked=any(each.model != "person" for each in named[place + 1 :])))
+    return Ladder(tuple(made))
 
 
 def _responder(rung: Rung, config: Config, systems: Sequence[Path], state: Path) -> Responder:

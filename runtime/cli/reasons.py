@@ -215,6 +215,7 @@ def _again(document: Document) -> Iterator[Reason]:
 
 def _learned(fold: Fold) -> str:
     names = {"learned": "learned", "approach": "it had tried", "steps then": "its steps"}
+    names["undone then"] = "taken back"
     lines = [f"{names[note.key]}: {note.text}" for note in fold.notes if note.key in names]
     lines.sort(key=lambda line: not line.startswith("learned"))
     return "\n".join(lines) or "nothing is recorded"

@@ -39,7 +39,7 @@ class Alignment:
     @property
     def exact(self) -> bool:
         """Whether nothing differs but how it is written."""
-        return not self.exchanged and all(_same(old, new) for old, new in self.leaves)
+        return not self.exchanged and all(same(old, new) for old, new in self.leaves)
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,8 @@ class Refusal:
     why: str
 
 
-def _same(old: Token, new: Token) -> bool:
+def same(old: Token, new: Token) -> bool:
+    """Whether two leaves mean the same value, however they are written."""
     return old.value == new.value and old.unit == new.unit
 
 

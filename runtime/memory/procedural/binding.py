@@ -11,16 +11,18 @@ from fractions import Fraction
 from typing import Any
 
 from runtime.memory.procedural.alignment import Alignment, Refusal
-from runtime.memory.procedural.leaves import Token
 
 CALCULATING = frozenset({"calc"})
 """Tools for which names and nouns are labels: what is counted does not change how it is reckoned."""
+COMMANDS = frozenset({"command", "run", "script"})
+"""Arguments and criteria that a shell reads: only words that it takes as they stand are put there."""
+_PLAIN = re.compile(r"(?!-)[\w./@%+=:,-]+")
 _REFERENCE = re.compile(r"(\{\{.*?\}\})")
 _DIGITS = r"(?<![\w.])(?:\d*\.\d+|\d+)(?![\w.])"
 _NUMBER = re.compile(_DIGITS)
 _NEVER = frozenset({"tool", "needs", "step"})
 """Keys whose values are no task's."""
-_PLAIN = frozenset({Fraction(0), Fraction(1)})
+_FREE = frozenset({Fraction(0), Fraction(1)})
 """Numbers that a step may have of its own."""
 
 Steps = Sequence[Mapping[str, Any]]
@@ -123,28 +125,32 @@ class _Binder:
 
     def step(self, step: Mapping[str, Any]) -> dict[str, Any]:
         self._calculates = step.get("tool") in CALCULATING
-        return {key: value if key in _NEVER else self._bound(value) for key, value in step.items()}
+        return {key: value if key in _NEVER else self._bound(value, key) for key, value in step.items()}
 
-    def _bound(self, value: Any) -> Any:
+    def _bound(self, value: Any, key: str = "") -> Any:
         if isinstance(value, Mapping):
-            return {name: each if name in _NEVER else self._bound(each) for name, each in value.items()}
+            return {name: each if name in _NEVER else self._bound(each, name) for name, each in value.items()}
         if isinstance(value, list | tuple):
             return [self._bound(each) for each in value]
         if isinstance(value, bool) or value is None:
             return value
         if isinstance(value, int | float):
             return _plain_number(self._number(str(value)))
+        before, self._used = self._used, set[str]()
         parts = _REFERENCE.split(str(value))
-        return "".join(part if part.startswith("{{") else self._in_text(part) for part in parts)
+        made = "".join(part if part.startswith("{{") else self._in_text(part) for part in parts)
+        for old in self._used if key in COMMANDS else ():
+            if not _PLAIN.fullmatch(new := self._texts.get(old, "x")):
+                raise _Unclear(f"{new!r} is no word that a shell takes as it stands")
+        self._used |= before
+        return made
 
     def _all_in_one(self) -> re.Pattern[str]:
         """All that may stand in a text, so that nothing is put in and then taken for something else."""
         texts = sorted((re.escape(text) for text in self._texts if text), key=len, reverse=True)
         words = (re.escape(word) for word in self._alignment.exchanged)
         over = (
-            rf"{old.parts[0]}\s*/\s*{old.parts[1]}"
-            for old, new in self._leaves
-            if old.parts and new.parts
+            rf"{old.parts[0]}\s*/\s*{old.parts[1]}" for old, new in self._leaves if old.parts and new.parts
         )
         kinds = {
             "text": (r"(?<![\w/.-])(?:", texts, r")(?![\w/-])"),
@@ -217,7 +223,7 @@ class _Binder:
         return not self._rest and value in self._alignment.meant and self._times[value] > len(leaves)
 
     def _of_its_own(self, value: Fraction) -> None:
-        if self._rest or value in self._alignment.told or value in _PLAIN:
+        if self._rest or value in self._alignment.told or value in _FREE:
             return
         self._own.add(value)
         unsure = self._calculates and value not in self._alignment.constants and not self._seen

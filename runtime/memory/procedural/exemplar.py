@@ -16,9 +16,15 @@ from runtime.memory.procedural.leaves import tokens
 LEAST_RESULT = 2
 """Characters of a result that is looked for in later arguments and in the output: shorter ones are chance."""
 LONGEST_RESULT = 2_000
+FOREIGN = 6
+"""Words of an argument that are not in the task, from which on it counts as text that was made for it."""
 _NUMBERED = re.compile(r"steps\[(\d+)\]")
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?![\w.]*\d)")
-_OWN = ("folder", "AGENTS.md")
+_NAME = re.compile(r"[\w-]+(?:[./][\w-]+)+")
+_WORD = re.compile(r"[^\W\d_]{3,}")
+_REFERENCE = re.compile(r"\{\{.*?\}\}")
+OWN = ("folder", "AGENTS.md")
+"""The sources of context that a run finds by itself, and is not given."""
 
 
 class Exemplar(BaseModel):
@@ -31,6 +37,7 @@ class Exemplar(BaseModel):
     success: tuple[dict[str, Any], ...] = ()
     output: str = ""  # with references to the results that it shows
     verified: bool = False  # some criterion failed before and held after
+    made: bool = False  # some argument holds text that came from no task: only the very same task is the same
 
 
 def exemplar(document: Document) -> Exemplar | Refusal:
@@ -38,7 +45,7 @@ def exemplar(document: Document) -> Exemplar | Refusal:
     meta = document.meta
     if meta.status != "complete":
         return Refusal(f"it ended {meta.status}")
-    given = [n.source for n in document.section(1).notes if n.key == "context" and n.source not in _OWN]
+    given = [n.source for n in document.section(1).notes if n.key == "context" and n.source not in OWN]
     if given:
         return Refusal(f"it was given {', '.join(given)[:200]} besides its task")
     if document.note(1, "answer") or document.note(1, "guidance"):
@@ -58,8 +65,10 @@ def exemplar(document: Document) -> Exemplar | Refusal:
         if missing:
             return Refusal(f"step {step.n} used step {missing[0]} of an earlier attempt")
         needs = sorted(numbers[need] for need in document.planned[step.n].needs if need in numbers)
-        steps.append({"tool": step.tool, "args": _renumbered(made, numbers), "needs": needs})
+        steps.append({"tool": step.tool, "args": renumbered(made, numbers), "needs": needs})
     success = [_renumbered_criterion(each, numbers) for each in _criteria(document)]
+    if seen := _listed(document, steps):
+        return Refusal(f"it used {seen}, which stood in the folder's listing and not in the task")
     told = _output(document.text(5, "result"), ended, numbers, document.task)
     if isinstance(told, Refusal):
         return told
@@ -69,7 +78,34 @@ def exemplar(document: Document) -> Exemplar | Refusal:
         success=tuple(success),
         output=told,
         verified=not meta.unverified,
+        made=_made(document.task, steps),
     )
+
+
+def _listed(document: Document, steps: Sequence[Mapping[str, Any]]) -> str:
+    """A file that the plan names because the folder had it: in another folder it would be another."""
+    listing = "\n".join(
+        n.text for n in document.section(1).notes if n.key == "context" and n.source == "folder"
+    )
+    used = {word for step in steps for word in _NAME.findall(json.dumps(step["args"], ensure_ascii=False))}
+    named = set(_NAME.findall(document.task))
+    return next((word for word in sorted(used - named) if word in set(_NAME.findall(listing))), "")
+
+
+def _made(task: str, steps: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether some argument holds text of the planner's own, such as a poem or a program."""
+    known = {word.lower() for word in _WORD.findall(task)}
+
+    def foreign(value: Any) -> bool:
+        if isinstance(value, str):
+            return (
+                sum(word.lower() not in known for word in _WORD.findall(_REFERENCE.sub("", value))) >= FOREIGN
+            )
+        if isinstance(value, Mapping):
+            return any(map(foreign, value.values()))
+        return isinstance(value, list | tuple) and any(map(foreign, value))
+
+    return any(foreign(step["args"]) for step in steps)
 
 
 def _criteria(document: Document) -> list[dict[str, Any]]:
@@ -87,18 +123,19 @@ def _references(value: Any) -> set[int]:
     return {int(n) for n in _NUMBERED.findall(json.dumps(value, ensure_ascii=False))}
 
 
-def _renumbered(value: Any, numbers: Mapping[int, int]) -> Any:
+def renumbered(value: Any, numbers: Mapping[int, int]) -> Any:
+    """A value whose references to steps have other numbers."""
     if isinstance(value, str):
         return _NUMBERED.sub(lambda hit: f"steps[{numbers[int(hit[1])]}]", value)
     if isinstance(value, Mapping):
-        return {key: _renumbered(each, numbers) for key, each in value.items()}
+        return {key: renumbered(each, numbers) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_renumbered(each, numbers) for each in value]
+        return [renumbered(each, numbers) for each in value]
     return value
 
 
 def _renumbered_criterion(criterion: dict[str, Any], numbers: Mapping[int, int]) -> dict[str, Any]:
-    known = {key: _renumbered(value, numbers) for key, value in criterion.items()}
+    known = {key: renumbered(value, numbers) for key, value in criterion.items()}
     if isinstance(known.get("step"), int):
         known["step"] = numbers.get(known["step"], known["step"])
     return known

@@ -71,7 +71,9 @@ def _spans(lows: Sequence[str], at: int, words: Words) -> tuple[Span, ...]:
 
 
 def _skips(lows: Sequence[str], at: int, words: Words) -> int:
-    return next((n for n in (3, 2, 1) if tuple(lows[at : at + n]) in words.optional and at + n <= len(lows)), 0)
+    return next(
+        (n for n in (3, 2, 1) if tuple(lows[at : at + n]) in words.optional and at + n <= len(lows)), 0
+    )
 
 
 def _asked(found: Sequence[Token]) -> int:

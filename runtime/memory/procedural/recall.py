@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -31,7 +30,13 @@ class Recall:
     success: tuple[dict[str, Any], ...] = ()
     output: str = ""
     candidates: int = 0
+    changed: tuple[tuple[str, str], ...] = ()  # what stands for what of the stored task
     refused: tuple[tuple[str, str], ...] = field(default=())  # (tree, why) for those that came near
+
+    @property
+    def confidence(self) -> float:
+        """How sure it is that the next use goes well, between 0 and 1."""
+        return self.tree.ledger.confidence if self.tree else 0.0
 
 
 class ProceduralMemory:
@@ -44,11 +49,20 @@ class ProceduralMemory:
         """Keep a solved task; the same one solved in the same way keeps its ledger."""
         tree = tree_of(exemplar, self.embedder, run=run, rung=rung, at=at)
         with self.shelf.transaction():
-            known = self.shelf.get(NeuronTree, tree.id)
-            if known:
+            if known := self.shelf.get(NeuronTree, tree.id):
                 tree = known.model_copy(update={"vectors": {**known.vectors, **tree.vectors}})
             self.shelf.put(tree)
         return tree
+
+    def take_in(self, tree: NeuronTree) -> NeuronTree:
+        """Give a stored tree its neurons and its vector."""
+        grown = tree_of(tree.exemplar, self.embedder)
+        vectors = {**tree.vectors, **grown.vectors}
+        made = tree.model_copy(
+            update={"vectors": vectors, "neurons": grown.neurons, "synapses": grown.synapses}
+        )
+        self.shelf.put(made)
+        return made
 
     def recall(self, task: str) -> Recall:
         """The procedure for a task, where every span of it is accounted for; else novel.
@@ -111,5 +125,13 @@ class ProceduralMemory:
         if isinstance(rest, Refusal):
             return rest
         kind: Kind = "exact" if alignment.exact else "variation"
+        if kind == "variation" and tree.exemplar.made:
+            return Refusal("its steps hold text that came from no task, and may not suit another")
         success = tuple(rest[0]["success"])
-        return Recall(kind, tree, tuple(steps), success, rest[0]["output"], candidates)
+        changed = tuple(
+            (old.text, new.text)
+            for old, new in alignment.leaves
+            if (old.value, old.unit) != (new.value, new.unit)
+        )
+        changed += tuple(alignment.exchanged.items())
+        return Recall(kind, tree, tuple(steps), success, rest[0]["output"], candidates, changed)

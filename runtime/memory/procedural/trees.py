@@ -5,16 +5,15 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, ClassVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from runtime.embedding import Embedder, Tokens
 from runtime.memory.procedural.exemplar import Exemplar
-from runtime.memory.procedural.fingerprint import Fingerprint
-from runtime.memory.procedural.segmentation import Segment, label, segment
 from runtime.store import Record, pack
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # numpy comes with them, and a run that only notes what it taught needs none of it
     from runtime.embedding import Array
+    from runtime.memory.procedural.segmentation import Segment
 
 LEAST_WEIGHT, MOST_WEIGHT = 0.01, 1.0
 """Of a synapse. Source: memory.md."""
@@ -31,24 +30,34 @@ class Neuron(BaseModel):
     id: str
     label: str
     depth: int
+    start: int = 0  # the character at which the label first stands in the task
     strength: int = 1
     fingerprint: tuple[int, ...] = ()
 
 
 class Synapse(BaseModel):
-    """From a segment to one inside it."""
+    """From a segment to one inside it, with what that was credited with (`right`) and blamed for (`wrong`).
+
+    `weight` follows from `origin`, which segmentation gave, and from these two.
+    """
 
     parent: str
     child: str
     weight: float
+    origin: float = 0.0
+    right: int | float = 0
+    wrong: int | float = 0
 
 
 class Ledger(BaseModel):
-    """What came of the times that a procedure was used."""
+    """What came of the times that a procedure was used; a use counts as much as its judge is trusted."""
+
+    model_config = ConfigDict(frozen=True)
 
     uses: int = 0
-    correct: int = 0
-    incorrect: int = 0
+    correct: int | float = 0
+    incorrect: int | float = 0
+    forgiven: tuple[int, int | float, int | float] = (0, 0, 0)  # uses, correct, incorrect up to a release
 
     @property
     def confidence(self) -> float:
@@ -57,13 +66,38 @@ class Ledger(BaseModel):
 
     @property
     def quarantined(self) -> bool:
-        """Whether it failed too often to be used again before somebody has looked."""
-        judged = self.correct + self.incorrect
-        return judged >= QUARANTINE_USES and self.incorrect / judged > QUARANTINE_REJECTED
+        """Whether it failed too often since its last release to be used again before somebody has looked."""
+        uses, correct, incorrect = self.forgiven
+        right, wrong = max(self.correct - correct, 0), max(self.incorrect - incorrect, 0)
+        return self.uses - uses >= QUARANTINE_USES and rejected(right, wrong)
 
-    def after(self, good: bool) -> Ledger:
-        """The ledger with one more use."""
-        return Ledger(uses=self.uses + 1, correct=self.correct + good, incorrect=self.incorrect + (not good))
+    def after(self, good: bool, trust: float = 1.0, uses: int = 1) -> Ledger:
+        """The ledger with one more use, or with one taken back where `uses` is -1."""
+        return self.model_copy(
+            update={
+                "uses": max(self.uses + uses, 0),
+                "correct": more(self.correct, uses * trust * good),
+                "incorrect": more(self.incorrect, uses * trust * (not good)),
+            }
+        )
+
+    def released(self) -> Ledger:
+        """The ledger out of quarantine: what came before no longer keeps the procedure in it."""
+        return self.model_copy(update={"forgiven": (self.uses, self.correct, self.incorrect)})
+
+
+def rejected(right: float, wrong: float) -> bool:
+    """Whether too large a share went wrong."""
+    return right + wrong > 0 and wrong / (right + wrong) > QUARANTINE_REJECTED
+
+
+def more(count: float, by: float) -> int | float:
+    """A count with more or less in it: never below nothing, and whole where it is whole.
+
+    Rounded, so that what is taken back later leaves nothing behind.
+    """
+    made = round(max(count + by, 0.0), 6)
+    return int(made) if made.is_integer() else made
 
 
 class NeuronTree(Record):
@@ -78,6 +112,7 @@ class NeuronTree(Record):
     run: str = ""
     rung: str = ""
     created: str = ""
+    calls: int = 0  # model calls that solving it took
 
 
 def tree_of(
@@ -115,6 +150,8 @@ def neuron_id(vector: Array) -> str:
 
 def grown(text: str, seen: Tokens) -> tuple[tuple[Neuron, ...], tuple[Synapse, ...]]:
     """The neurons and synapses of a task's token states."""
+    from runtime.memory.procedural.segmentation import segment
+
     root = segment(seen.states)
     neurons: dict[str, Neuron] = {}
     synapses: list[Synapse] = []
@@ -132,13 +169,18 @@ def _grow(
 ) -> tuple[str, Array]:
     import numpy as np
 
+    from runtime.memory.procedural.fingerprint import Fingerprint
+    from runtime.memory.procedural.segmentation import label
+
     mean = seen.states[part.start : part.end].mean(axis=0, dtype=np.float64).astype(np.float32)
     name = neuron_id(mean)
     if name in neurons:
         neurons[name].strength += 1
     else:
         marks = tuple(sorted(Fingerprint.of(mean).signed))
-        neurons[name] = Neuron(id=name, label=label(text, seen.spans, part), depth=depth, fingerprint=marks)
+        start = seen.spans[part.start][0]
+        said = label(text, seen.spans, part)
+        neurons[name] = Neuron(id=name, label=said, depth=depth, start=start, fingerprint=marks)
     children = [(child, *_grow(child, depth + 1, text, seen, neurons, synapses)) for child in part.children]
     pulls = [
         float(np.linalg.norm(vector - mean)) * (child.end - child.start) for child, _, vector in children
@@ -146,5 +188,5 @@ def _grow(
     whole = sum(pulls) or 1.0
     for (_, child_name, _), pull in zip(children, pulls, strict=True):
         weight = min(max(pull / whole, LEAST_WEIGHT), MOST_WEIGHT)
-        synapses.append(Synapse(parent=name, child=child_name, weight=weight))
+        synapses.append(Synapse(parent=name, child=child_name, weight=weight, origin=weight))
     return name, mean

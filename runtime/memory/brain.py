@@ -1,0 +1,196 @@
+"""What a workspace remembers of how its tasks were done: opened when needed, taught by runs, asked by a rung.
+
+A run only notes what it taught: its neurons and vectors are made before the next recall, so that a run costs
+no more for it than a line in the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from kernel.document import Document
+from runtime.memory.lessons import attempts, decision_of, lesson_of
+from runtime.memory.procedural.decisions import Decision
+from runtime.memory.procedural.parts import ALL, Parts
+from runtime.memory.procedural.rewards import settle
+from runtime.memory.procedural.trees import NeuronTree
+from runtime.store import Record, Shelf, open_shelf, pack
+from runtime.store.opening import place
+
+if TYPE_CHECKING:
+    from runtime.memory.procedural.recall import ProceduralMemory, Recall
+
+BATCH = 64
+"""Tasks that are embedded together when another embedder has come."""
+
+
+class Untaken(Record):
+    """A tree that has no neurons yet, by its id."""
+
+    KIND: ClassVar[str] = "untaken"
+
+
+class Indexed(Record):
+    """Which embedder made the vectors of all trees; one record, `trees`."""
+
+    KIND: ClassVar[str] = "indexed"
+
+    embedder: str = ""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a workspace's memory is kept and used."""
+
+    folder: Path  # state/memory
+    systems: tuple[Path, ...]
+    store: str = "sqlite"
+    embedder: str = "auto"
+    embedder_folder: str | None = None
+    remember: bool = True
+    recall: bool = True
+    fsync: bool = True
+    parts: Parts = ALL
+
+
+class Brain:
+    """The memory of one workspace. Cheap to make: nothing is opened before it is needed."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.decided: dict[str, Decision] = {}  # in this process, by loop and attempt
+        self._shelf: Shelf | None = None
+        self._memory: ProceduralMemory | None = None
+        self._recalled: dict[str, Recall] = {}
+
+    @property
+    def shelf(self) -> Shelf:
+        """The shelf, made when it is not there. Raises `FractalError` when it cannot be opened."""
+        if self._shelf is None:
+            self.settings.folder.mkdir(parents=True, exist_ok=True)
+            self._shelf = open_shelf(self.settings.store, self.settings.folder, fsync=self.settings.fsync)
+        return self._shelf
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was ever learned here; told without opening what is not there."""
+        if self._shelf is None and not place(self.settings.store, self.settings.folder).exists():
+            return True
+        return not self.shelf.kinds().get(NeuronTree.KIND)
+
+    def close(self) -> None:
+        """Let go of the store's files."""
+        if self._shelf is not None:
+            self._shelf.close()
+        self._shelf = self._memory = None
+        self._recalled.clear()
+
+    # ---- asking ------------------------------------------------------------------------------------------
+
+    def recall(self, task: str) -> Recall | None:
+        """What is remembered for a task; None where nothing is, or where it is not to be used."""
+        if not self.settings.recall:
+            return None
+        if task not in self._recalled:
+            if self.empty:
+                return None
+            self._recalled[task] = self.memory.recall(task)
+        return self._recalled[task]
+
+    def decide(self, attempt: str, found: Recall) -> None:
+        """Remember what was decided for an attempt until its outcome is known."""
+        self.decided[attempt] = Decision(
+            id=attempt,
+            path=found.kind,
+            tree=found.tree.id if found.tree else "",
+            candidates=found.candidates,
+            predicted=found.confidence,
+            calls_before=found.tree.calls if found.tree else 0,
+        )
+
+    @property
+    def memory(self) -> ProceduralMemory:
+        """The trees, with what the last runs taught taken in."""
+        if self._memory is None:
+            from runtime.embedding import choose
+            from runtime.memory.procedural.recall import ProceduralMemory
+            from runtime.memory.procedural.words import words_of
+
+            embedder = choose(self.settings.embedder, self.settings.embedder_folder)
+            self._memory = ProceduralMemory(self.shelf, embedder, words_of(self.settings.systems))
+        self._take_in(self._memory)
+        return self._memory
+
+    def _take_in(self, memory: ProceduralMemory) -> None:
+        """Give neurons and vectors to trees that have none of the embedder that is at work now."""
+        known = self.shelf.get(Indexed, "trees")
+        if known is None or known.embedder != memory.embedder.name:
+            self._embed_anew(memory)
+        waiting = [each.id for each in self.shelf.scan(Untaken)]
+        for tree in self.shelf.pick(NeuronTree, waiting):
+            with self.shelf.transaction():
+                memory.take_in(tree)
+                self.shelf.delete(Untaken, tree.id)
+        if waiting:
+            self._recalled.clear()
+
+    def _embed_anew(self, memory: ProceduralMemory) -> None:
+        name = memory.embedder.name
+        missing = [tree.id for tree in self.shelf.scan(NeuronTree) if name not in tree.vectors]
+        for start in range(0, len(missing), BATCH):
+            with self.shelf.transaction():
+                trees = self.shelf.pick(NeuronTree, missing[start : start + BATCH])
+                vectors = memory.embedder.embed([tree.text for tree in trees])
+                for tree, vector in zip(trees, vectors, strict=True):
+                    self.shelf.put(tree.model_copy(update={"vectors": {**tree.vectors, name: pack(vector)}}))
+        self.shelf.put(Indexed(id="trees", embedder=name))
+
+    # ---- learning ----------------------------------------------------------------------------------------
+
+    def end(self, documents: Iterable[Document], at: str) -> None:
+        """After a run, or a part of it: note what its loops taught, and what came of what was recalled.
+
+        The same documents again change nothing. Raises `FractalError` when the store cannot be written.
+        """
+        if not self.settings.remember:
+            return
+        decisions: list[Decision] = []
+        trees: dict[str, NeuronTree] = {}
+        settled: list[tuple[str, bool, str]] = []
+        for document in documents:
+            for attempt in attempts(document) if document.meta.type == "task" else ():
+                if attempt.good is None:
+                    continue  # it goes on, or was stopped: nobody can tell yet
+                found = decision_of(document, attempt, self.decided.get(attempt.id), at)
+                taught = lesson_of(document, attempt, at)
+                if isinstance(taught, NeuronTree):
+                    trees[taught.id] = taught
+                    found = found.model_copy(update={"tree": taught.id})
+                elif taught:
+                    found = found.model_copy(update={"why": found.why or taught.why})
+                decisions.append(found)
+                settled.append((found.id, attempt.good, attempt.judge))
+        if not decisions:
+            return
+        with self.shelf.transaction():
+            there = {each.id for each in self.shelf.pick(Decision, [each.id for each in decisions])}
+            taken = {each.id for each in self.shelf.pick(NeuronTree, trees)}
+            new = [tree for id, tree in trees.items() if id not in taken]
+            self.shelf.put(*(each for each in decisions if each.id not in there))
+            self.shelf.put(*new, *(Untaken(id=tree.id) for tree in new))
+            for id, good, judge in settled:
+                settle(self.shelf, id, good, judge, parts=self.settings.parts)
+        if new:
+            self._recalled.clear()
+
+    def feedback(self, run: str, good: bool) -> int:
+        """A person's word on a run moves the ledgers of what it used or taught; returns how many."""
+        if self._shelf is None and not place(self.settings.store, self.settings.folder).exists():
+            return 0
+        decisions = [each for each in self.shelf.scan(Decision, {"run": run}) if each.tree]
+        for each in decisions:
+            settle(self.shelf, each.id, good, "person", parts=self.settings.parts)
+        return len(decisions)

@@ -1,0 +1,87 @@
+"""What the document of an ended loop tells memory: who planned it, what came of it, what it taught."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kernel.document import Document
+from runtime.memory.procedural.decisions import Decision
+from runtime.memory.procedural.exemplar import Refusal, exemplar
+from runtime.memory.procedural.trees import NeuronTree, identity
+
+RUNG = "memory"
+"""What documents call the rung that answers from memory."""
+DIRECT = "reflex"
+_KNOWN = {"complete": True, "escalated": False, "failed": False}
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt of a loop: `planner` is the rung that planned it, `good` is None while nobody can tell."""
+
+    id: str
+    planner: str
+    good: bool | None
+    judge: str  # criteria, check or person: who said so
+    last: bool
+
+
+def attempts(document: Document) -> Iterator[Attempt]:
+    """The attempts that had a plan, the first one first."""
+    meta = document.meta
+    folded = {fold.attempt: fold.decision for fold in document.section(2).folds}
+    for number in range(1, meta.attempt + 1):
+        planner = _answered(document, number, "plan", "fused")
+        if not planner:
+            continue
+        last = number == meta.attempt
+        good = _KNOWN.get(meta.status) if last and number not in folded else False
+        yield Attempt(f"{meta.id}/{number}", planner, good, _judge(document, number), last)
+
+
+def _answered(document: Document, attempt: int, *phases: str) -> str:
+    """The rung that answered a phase of an attempt, "" when none did."""
+    answered = [
+        str(each.get("rung", ""))
+        for each in document.meta.rungs
+        if each.get("attempt") == attempt and each.get("phase") in phases and not each.get("passed")
+    ]
+    return answered[-1] if answered else ""
+
+
+def _judge(document: Document, attempt: int) -> str:
+    rung = _answered(document, attempt, "check")
+    if rung in ("", RUNG, DIRECT):
+        return "criteria"
+    return "person" if rung == "person" else "check"
+
+
+def decision_of(document: Document, attempt: Attempt, known: Decision | None, at: str) -> Decision:
+    """The decision of an attempt, with what the process that took it knew of it beside."""
+    meta = document.meta
+    found = known or Decision(id=attempt.id)
+    path = {DIRECT: "direct", RUNG: found.path}.get(attempt.planner, "novel")
+    calls = int(meta.spent.get("calls", 0)) if attempt.last else 0
+    return found.model_copy(
+        update={"text": document.task, "run": meta.run, "at": at, "calls": calls, "path": path}
+    )
+
+
+def lesson_of(document: Document, attempt: Attempt, at: str) -> NeuronTree | Refusal | None:
+    """The tree that an accepted attempt of a higher rung becomes, as yet without neurons; None for others."""
+    if not (attempt.last and attempt.good) or attempt.planner in (DIRECT, RUNG):
+        return None
+    taught = exemplar(document)
+    if isinstance(taught, Refusal):
+        return taught
+    meta = document.meta
+    return NeuronTree(
+        id=identity(taught),
+        text=taught.task,
+        exemplar=taught,
+        run=meta.run,
+        rung=attempt.planner,
+        created=at,
+        calls=int(meta.spent.get("calls", 0)),
+    )

@@ -1,0 +1,166 @@
+"""The rung of memory: a task that was solved before is planned and checked as it was then, without a model.
+
+It comes after the reflexes (what a phrasing covers) and before any model. What recall is not sure of, it
+leaves to the next rung; what it plans is checked by runnable criteria, else by the next rung until trusted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kernel.budget import estimate_tokens
+from kernel.document import Document
+from kernel.errors import Declined, FractalError
+from kernel.responder import FREE, Ask, Reply, Tier, Usage
+from runtime.memory.brain import Brain
+from runtime.memory.lessons import RUNG
+from runtime.memory.procedural.exemplar import OWN, renumbered
+from runtime.memory.procedural.recall import Recall
+
+
+class Recalled:
+    """The responder over a workspace's memory; `checked` says whether a model stands above it."""
+
+    name = RUNG
+    tier: Tier = "reflex"
+    reads_prompt = False
+    undoes = True
+
+    def __init__(self, brain: Brain, *, checked: bool) -> None:
+        self.brain = brain
+        self.checked = checked
+        self.fault = ""
+
+    def offers(self, task: str, document: Document) -> float | None:
+        """The confidence of what is remembered for the task; None for a new one, or one that failed here."""
+        found = self._found(document)
+        if found is None or found.kind == "novel" or _failed_before(document, _approach(found)):
+            return None
+        return found.confidence
+
+    def estimate(self, ask: Ask) -> Usage:
+        """Nothing: no model is called."""
+        return FREE
+
+    def count(self, text: str) -> int:
+        """Tokens by the conservative estimate."""
+        return estimate_tokens(text)
+
+    async def answer(self, ask: Ask) -> Reply:
+        """The reply of this phase; raises `Declined` where memory has nothing to say."""
+        found = self._found(ask.document)
+        if found is None or found.kind == "novel" or found.tree is None:
+            raise Declined("nothing is remembered for this task")
+        reply = self._reply(ask, found)
+        return Reply(json.dumps(reply, ensure_ascii=False), f"{RUNG}:{found.tree.id[:8]}")
+
+    def _found(self, document: Document) -> Recall | None:
+        """What is remembered; a store that cannot be read is said once, and is no reason to stop."""
+        if document.meta.type != "task" or _given(document):
+            return None
+        try:
+            return self.brain.recall(document.task)
+        except FractalError as error:
+            self.fault = str(error)
+            return None
+
+    def _reply(self, ask: Ask, found: Recall) -> dict[str, Any]:
+        if ask.phase == "understand":
+            return _understanding(ask.document)
+        if ask.phase == "plan":
+            return self._plan(ask, found)
+        if ask.phase == "fused":
+            return {**_understanding(ask.document), **self._plan(ask, found)}
+        if ask.phase == "check":
+            return self._verdict(ask, found)
+        raise Declined(f"memory has nothing to say in {ask.phase.upper()}")
+
+    def _plan(self, ask: Ask, found: Recall) -> dict[str, Any]:
+        meta = ask.document.meta
+        self.brain.decide(f"{meta.id}/{meta.attempt}", found)
+        base = meta.base
+        numbers = {n: n + base for n in range(1, len(found.steps) + 1)}
+        return {
+            "approach": _approach(found),
+            "confidence": "high",
+            "steps": [_numbered(step, numbers) for step in found.steps],
+            "success": [_numbered(each, numbers) for each in found.success],
+            "rationale": _rationale(found),
+        }
+
+    def _verdict(self, ask: Ask, found: Recall) -> dict[str, Any]:
+        """ACCEPT what is proven or trusted, ESCALATE what failed, and leave the rest to the next rung."""
+        issues = _issues(ask.document, ask.evidence)
+        if issues:
+            learned = f"{'; '.join(issues)} (done as remembered: {_approach(found)})"
+            return {"validation": "fail", "issues": issues, "decision": "ESCALATE", "learned": learned[:1000]}
+        if self.checked and not _proven(ask.evidence):
+            raise Declined("no criterion that code can decide proves what memory did, so it is checked")
+        numbers = {n: n + ask.document.meta.base for n in range(1, len(found.steps) + 1)}
+        output = renumbered(found.output, numbers)
+        return {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": output}
+
+
+def _given(document: Document) -> bool:
+    """Whether the task came with something beside it: what is remembered knows nothing of that."""
+    notes = document.section(1).notes
+    return any(n.key in ("answer", "guidance") or (n.key == "context" and n.source not in OWN) for n in notes)
+
+
+def _understanding(document: Document) -> dict[str, Any]:
+    return {"task": document.task, "context": [], "open": []}
+
+
+def _numbered(value: Mapping[str, Any], numbers: Mapping[int, int]) -> dict[str, Any]:
+    """A step or a criterion in the document's numbers."""
+    made = dict(renumbered(value, numbers))
+    if isinstance(made.get("step"), int):
+        made["step"] = numbers.get(made["step"], made["step"])
+    if "needs" in made:
+        made["needs"] = [numbers.get(n, n) for n in made["needs"]]
+    return made
+
+
+def _issues(document: Document, evidence: Mapping[str, Any]) -> list[str]:
+    issues: list[str] = []
+    for number in evidence.get("failed_steps", ()):
+        step = document.steps.get(number)
+        issues.append(f"step {number}: {((step.result if step else '') or 'was not run')[:300]}")
+    failed = [each for each in evidence.get("criteria", ()) if each.get("after") is False]
+    issues += [f"{json.dumps(each['criterion'], ensure_ascii=False)} does not hold" for each in failed]
+    return issues
+
+
+def _proven(evidence: Mapping[str, Any]) -> bool:
+    """Whether code alone decides: some criterion failed before and holds now, and none is to be judged."""
+    criteria: Sequence[Mapping[str, Any]] = evidence.get("criteria", ())
+    turned = any(each.get("after") is True and each.get("before") is not True for each in criteria)
+    return turned and all(each.get("after") is True for each in criteria)
+
+
+def _approach(found: Recall) -> str:
+    """What is done, and after which run: the same for the same reading."""
+    assert found.tree
+    changed = ", ".join(f"{old} → {new}" for old, new in found.changed)
+    return f"as in run {found.tree.run or '?'}, {found.kind}{f': {changed}' if changed else ''}"
+
+
+def _rationale(found: Recall) -> str:
+    assert found.tree
+    ledger = found.tree.ledger
+    told = " ".join(found.tree.exemplar.task.split())
+    return (
+        f"“{told[:300]}” was solved by these steps before ({found.tree.rung or 'a higher rung'}, "
+        f"{ledger.correct} right and {ledger.incorrect} wrong since; memory {found.tree.id})"
+    )
+
+
+def _failed_before(document: Document, approach: str) -> bool:
+    """Whether an earlier attempt of this loop went the same way."""
+    return any(
+        note.key == "approach" and note.text == approach
+        for fold in document.section(2).folds
+        for note in fold.notes
+    )
