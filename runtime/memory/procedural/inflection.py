@@ -57,7 +57,7 @@ def stem(word: str) -> str:
 
 
 def verb_forms(text: str) -> list[Phrase]:
-    """Base, third person, past, participle and -ing of `throw (threw thrown) away`; nothing for another text."""
+    """Base, third person, past, participle and -ing of `throw (threw thrown) away`."""
     hit = _VERB.fullmatch(text)
     if hit is None:
         return []

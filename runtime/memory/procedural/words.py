@@ -49,14 +49,40 @@ class Words:
     lengths: dict[str, tuple[int, ...]] = field(default_factory=dict[str, "tuple[int, ...]"])
     # of the phrases in `same` by their first word
     _groups: int = 0
+    _roots: dict[Phrase, str] = field(default_factory=dict[Phrase, str])
 
     def alike(self, first: Phrase, second: Phrase) -> bool:
         """Whether two phrases may stand in each other's place."""
         return bool(self.same.get(first, set[int]()) & self.same.get(second, set[int]()))
 
+    def root(self, phrase: Phrase) -> str:
+        """One name for all phrases that can be reached from this one by groups; for finding, not for binding."""
+        if not self._roots:
+            self._find_roots()
+        return self._roots.get(phrase, " ".join(phrase))
+
+    def _find_roots(self) -> None:
+        order = {phrase: at for at, phrase in enumerate(self.same)}  # what is added later renames little
+        leaders: dict[int, Phrase] = {}
+        parents: dict[Phrase, Phrase] = {}
+
+        def top(phrase: Phrase) -> Phrase:
+            while parents.setdefault(phrase, phrase) != phrase:
+                parents[phrase] = phrase = parents[parents[phrase]]
+            return phrase
+
+        for phrase, groups in self.same.items():
+            for group in groups:
+                one, other = top(leaders.setdefault(group, phrase)), top(phrase)
+                if order[other] < order[one]:
+                    one, other = other, one
+                parents[other] = one
+        self._roots = {phrase: " ".join(top(phrase)) for phrase in self.same}
+
     def join(self, phrases: Iterable[Phrase], *, strict: bool = False) -> None:
         """These phrases mean the same: what a person or a higher rung confirmed, say."""
         self._groups += 1
+        self._roots = {}
         if strict:
             self.strict.add(self._groups)
         for phrase in phrases:
