@@ -19,7 +19,7 @@ COMMANDS = frozenset({"command", "run", "script"})
 _PLAIN = re.compile(r"(?!-)[\w./@%+=:,-]+")
 _REFERENCE = re.compile(r"(\{\{.*?\}\})")
 _DIGITS = r"(?<![\w.])(?:\d*\.\d+|\d+)(?![\w.])"
-_NUMBER = re.compile(_DIGITS)
+NUMBER = re.compile(_DIGITS)
 _NEVER = frozenset({"tool", "needs", "step"})
 """Keys whose values are no task's."""
 _FREE = frozenset({Fraction(0), Fraction(1)})
@@ -118,7 +118,7 @@ class _Binder:
             if was in self._alignment.asked:
                 return f"{was!r} became {becomes!r}, and only the question has it"
             if was in self._alignment.nouns and self._own:
-                return f"{was!r} became {becomes!r}, and {_written(min(self._own))} may be due to it"
+                return f"{was!r} became {becomes!r}, and {written(min(self._own))} may be due to it"
         return ""
 
     # ---- values ------------------------------------------------------------------------------------------
@@ -210,12 +210,12 @@ class _Binder:
             self._of_its_own(value)
             return text
         if len(news) > 1:
-            raise _Unclear(f"{text} stands for {' and '.join(sorted(map(_written, news)))}")
+            raise _Unclear(f"{text} stands for {' and '.join(sorted(map(written, news)))}")
         new = next(iter(news))
         if new != value and (seen is None or seen == value) and self._told_as_well(value):
             raise _Unclear(f"{text} may be the one that a word tells")
         self._took |= {at for at, _ in fits}
-        return text if new == value else _written(new)
+        return text if new == value else written(new)
 
     def _told_as_well(self, value: Fraction) -> bool:
         """Whether the steps have a number oftener than the task, and a word of the task tells it too."""
@@ -228,7 +228,7 @@ class _Binder:
         self._own.add(value)
         unsure = self._calculates and value not in self._alignment.constants and not self._seen
         if unsure and any(old.value != new.value for old, new in self._leaves):
-            raise _Unclear(f"it is not clear where the steps have {_written(value)} from")
+            raise _Unclear(f"it is not clear where the steps have {written(value)} from")
 
 
 def _numbers(value: Any) -> tuple[Any, list[str]]:
@@ -246,7 +246,7 @@ def _numbers(value: Any) -> tuple[Any, list[str]]:
             found.append(str(value))
             return "#"
         parts = _REFERENCE.split(str(value))
-        return "".join(part if part.startswith("{{") else _NUMBER.sub(put, part) for part in parts)
+        return "".join(part if part.startswith("{{") else NUMBER.sub(put, part) for part in parts)
 
     def put(hit: re.Match[str]) -> str:
         found.append(hit[0])
@@ -255,7 +255,7 @@ def _numbers(value: Any) -> tuple[Any, list[str]]:
     return mark(value), found
 
 
-def _written(value: Fraction) -> str:
+def written(value: Fraction) -> str:
     """A number in digits; one without an end as a fraction in brackets."""
     if value.denominator == 1:
         return str(value.numerator)

@@ -30,7 +30,7 @@ def calculated(steps: Steps) -> list[str] | None:
         try:
             filled = _REFERENCE.sub(lambda hit: results[int(hit[1]) - 1], str(args["expression"]))
             value, target = Calculator(filled).whole()
-        except Exception:  # noqa: BLE001 (what cannot be calculated is no value)
+        except Exception:
             return None
         if target or value.unit is not None:
             return None

@@ -167,6 +167,10 @@ class ProceduralMemory:
 
     # ---- candidates --------------------------------------------------------------------------------------
 
+    def candidates(self, task: str) -> list[str]:
+        """The trees that a task is compared with, the most like it first."""
+        return self._near(task, self._vectors(task, Reading.read(task, self.words)))
+
     def _vectors(self, task: str, read: Reading) -> dict[str, Any]:
         if self.parts.fingerprints:
             return {NAME: shape(read, self.words)}
