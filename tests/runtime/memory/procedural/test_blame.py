@@ -108,6 +108,7 @@ def test_the_part_that_misled_is_no_longer_changed_and_the_rest_of_the_tree_serv
         assert suspect(found, PRICE_AGAIN, ALL.without("blame")) == ""
         assert confidence(found, PRICE, ALL.without("blame")) == found.ledger.confidence
         memory = ProceduralMemory(shelf, Lexical(), words())
+        memory.take_in(found)
         assert memory.recall(NAME).kind == "variation"
         refused = memory.recall(PRICE_AGAIN)
         assert refused.kind == "novel"
