@@ -240,6 +240,37 @@ def store(as_json: bool, full: bool, records: str) -> int:
     return int(_bench("store").main(as_json, [*sizes, *([1_000_000] if full else [])]))
 
 
+@bench.command("variations")
+@json_option("Print the figures as an object.")
+@click.option(
+    "--families", "part", type=click.Choice(["all", "even", "odd"]), default="all", show_default=True
+)
+@click.option(
+    "--data",
+    type=click.Path(dir_okay=False, exists=True, path_type=Path),
+    metavar="FILE.jsonl",
+    help="Other families than the given ones.",
+)
+@click.option("--embedder", "embedders", multiple=True, type=click.Choice(["lexical", "minilm"]))
+@click.option("--without", multiple=True, metavar="PART", help="Switch a part of the memory off.")
+@click.option("--trees", default="", metavar="N,…", help="Measure the time of a recall among so many.")
+def variations(
+    as_json: bool,
+    part: str,
+    data: Path | None,
+    embedders: tuple[str, ...],
+    without: tuple[str, ...],
+    trees: str,
+) -> int:
+    """Recall what was solved once with other numbers, names, nouns and words: answered, right, fooled."""
+    sizes = [int(each) for each in trees.split(",") if each.isdecimal() and int(each)]
+    if trees and len(sizes) != trees.count(",") + 1:
+        raise click.UsageError(f"--trees {trees}: whole numbers from 1, with commas between them")
+    module = _bench("variations")
+    chosen = embedders or module.EMBEDDERS
+    return int(module.main(as_json, path=data, part=part, embedders=chosen, without=without, trees=sizes))
+
+
 @bench.command("tools")
 @json_option("Print the figures as an object.")
 @click.option("--tools", "counts", default="10,100,500", show_default=True, metavar="N,…", help="How many.")

@@ -19,7 +19,6 @@ from runtime.memory.lessons import RUNG
 from runtime.memory.procedural.exemplar import OWN, renumbered
 from runtime.memory.procedural.recall import Recall
 
-
 FINISHED = "^"
 """The pattern that any result shows: a task that finds its work done already has one criterion to fulfil."""
 

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections import OrderedDict
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from runtime.embedding import Embedder
-from runtime.memory.procedural.alignment import Refusal, align
-from runtime.memory.procedural.binding import bind
+from runtime.memory.procedural.alignment import Alignment, Refusal, align
+from runtime.memory.procedural.binding import Steps, Witness, bind
 from runtime.memory.procedural.blame import confidence, suspect
 from runtime.memory.procedural.exemplar import Exemplar
-from runtime.memory.procedural.leaves import Token, tokens, without_courtesies
 from runtime.memory.procedural.merging import absorb, tree_by
+from runtime.memory.procedural.outcome import outcome
 from runtime.memory.procedural.parts import ALL, Parts
+from runtime.memory.procedural.reading import Reading
 from runtime.memory.procedural.rewards import deed
-from runtime.memory.procedural.trees import NeuronTree, tree_of
+from runtime.memory.procedural.shape import NAME, shape
+from runtime.memory.procedural.trees import Ledger, NeuronTree, tree_of
 from runtime.memory.procedural.words import Words
-from runtime.store import Shelf
+from runtime.store import Shelf, pack
 
 CANDIDATES = 8
-"""Trees that are compared with a task: the nearest, and as many by their words."""
+"""Trees that are compared with a task: the nearest by shape, or by meaning, and then as many by their words."""
+LEAST_LIKE = 0.4
+"""Of the cosine of two shapes, below which tasks are not compared."""
+WITNESSES = 3
+"""Other solved tasks of the same kind that are asked which number is which."""
+READINGS = 4096
+"""Stored tasks that are kept as they were read."""
 
 Kind = Literal["exact", "variation", "novel"]
 
@@ -37,20 +48,49 @@ class Recall:
     candidates: int = 0
     changed: tuple[tuple[str, str], ...] = ()  # what stands for what of the stored task
     refused: tuple[tuple[str, str], ...] = field(default=())  # (tree, why) for those that came near
+    ms: Mapping[str, float] = field(default_factory=dict[str, float])  # embed, find, align, bind
     confidence: float = 0.0  # how sure it is that this goes well, between 0 and 1
     rivals: tuple[tuple[str, str], ...] = ()  # trees that fitted and were not used, and what each would do
 
+    @property
+    def why(self) -> str:
+        """Why nothing was recalled, by the stored task that came nearest to it."""
+        return "" if self.tree or not self.refused else self.refused[0][1]
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """As much of a tree as is looked at before it is taken."""
+
+    id: str
+    reading: Reading
+    exemplar: Mapping[str, Any]
+    ledger: Ledger
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """A stored procedure with a new task's values."""
+
+    stored: _Stored
+    alignment: Alignment
+    steps: tuple[dict[str, Any], ...]
+    rest: Mapping[str, Any]
+
 
 class ProceduralMemory:
-    """What was solved before, on one shelf, found by one embedder."""
+    """What was solved before, on one shelf, found by its shape, or by one embedder without that part."""
 
     def __init__(self, shelf: Shelf, embedder: Embedder, words: Words, parts: Parts = ALL) -> None:
         self.shelf, self.embedder, self.words, self.parts = shelf, embedder, words, parts
+        self._readings: OrderedDict[str, Reading] = OrderedDict()
+
+    # ---- learning ----------------------------------------------------------------------------------------
 
     def learn(self, exemplar: Exemplar, *, run: str = "", rung: str = "", at: str = "") -> NeuronTree:
         """Keep a solved task; the same one solved in the same way keeps its ledger."""
         segmented = self.parts.segmentation
-        tree = tree_of(exemplar, self.embedder, run=run, rung=rung, at=at, segmented=segmented)
+        tree = self._shaped(tree_of(exemplar, self.embedder, run=run, rung=rung, at=at, segmented=segmented))
         with self.shelf.transaction():
             if known := tree_by(self.shelf, tree.id):
                 vectors = tree.vectors if known.id == tree.id else {}  # else they are of many tasks
@@ -58,8 +98,8 @@ class ProceduralMemory:
             return self._kept(tree, new=known is None)
 
     def take_in(self, tree: NeuronTree) -> NeuronTree:
-        """Give a stored tree its neurons and its vector."""
-        grown = tree_of(tree.exemplar, self.embedder, segmented=self.parts.segmentation)
+        """Give a stored tree its neurons and its vectors."""
+        grown = self._shaped(tree_of(tree.exemplar, self.embedder, segmented=self.parts.segmentation))
         vectors = {**tree.vectors, **grown.vectors}
         made = tree.model_copy(
             update={"vectors": vectors, "neurons": grown.neurons, "synapses": grown.synapses}
@@ -69,37 +109,14 @@ class ProceduralMemory:
     def _kept(self, tree: NeuronTree, *, new: bool) -> NeuronTree:
         """The tree as it is kept: what is the same procedure as one that is there becomes one with it."""
         self.shelf.put(tree)
-        if not (new and self.parts.merging and tree.vectors):
+        if not (new and self.parts.merging):
             return tree
-        return absorb(self.shelf, tree, self._candidates(tree.text), self.words)
+        near = self.shelf.pick(NeuronTree, self.candidates(tree.text))
+        return absorb(self.shelf, tree, near, self.words)
 
-    def recall(self, task: str) -> Recall:
-        """The procedure for a task, where every span of it is accounted for; else novel.
-
-        Where two stored tasks fit and would do different things, none is taken.
-        """
-        read = self._read(task)
-        trees = self._candidates(task)
-        refused: list[tuple[str, str]] = []
-        found: list[Recall] = []
-        rivals: list[tuple[str, str]] = []
-        for tree in trees:
-            fits = self._fits(tree, read, len(trees))
-            if isinstance(fits, Refusal):
-                refused.append((tree.id, fits.why))
-                continue
-            rivals.append((tree.id, deed(fits.steps)))
-            if distrust := self._distrust(tree, task):
-                refused.append((tree.id, distrust))
-            else:
-                found.append(replace(fits, confidence=confidence(tree, task, self.parts)))
-        if len({repr(each.steps) for each in found}) > 1:
-            why = "several stored tasks fit, and would do different things"
-            refused += [(each.tree.id, why) for each in found if each.tree]
-            found = []
-        if not found:
-            return Recall("novel", candidates=len(trees), refused=tuple(refused), rivals=tuple(rivals))
-        return max(found, key=lambda each: (each.kind == "exact", each.confidence))
+    def _shaped(self, tree: NeuronTree) -> NeuronTree:
+        made = shape(self._read(tree.exemplar.task), self.words)
+        return tree.model_copy(update={"vectors": {**tree.vectors, NAME: pack(made)}})
 
     def reward(self, tree: str, good: bool) -> NeuronTree | None:
         """What came of a use."""
@@ -111,15 +128,48 @@ class ProceduralMemory:
             self.shelf.put(known)
         return known
 
-    def _read(self, task: str) -> list[Token]:
-        return without_courtesies(tokens(task), self.words)
+    # ---- recalling ---------------------------------------------------------------------------------------
 
-    def _candidates(self, task: str) -> list[NeuronTree]:
-        (vector,) = self.embedder.embed([task])
-        near = self.shelf.nearest(NeuronTree, self.embedder.name, vector, CANDIDATES)
-        worded = self.shelf.search(NeuronTree, task, CANDIDATES)
-        ids = dict.fromkeys(hit.id for hit in (*near, *worded))
-        return self.shelf.pick(NeuronTree, ids)
+    def recall(self, task: str) -> Recall:
+        """The procedure for a task, where every span of it is accounted for; else novel.
+
+        Where two stored tasks fit and would do different things, none is taken.
+        """
+        clock = _Clock()
+        with clock("embed"):
+            read = Reading.read(task, self.words)
+            vectors = self._vectors(task, read)
+        with clock("find"):
+            stored = self._stored(self._near(task, vectors))
+        with clock("align"):
+            aligned, refused = self._aligned(stored, read)
+        with clock("bind"):
+            found = self._bound(aligned, refused)
+        told = Recall("novel", candidates=len(stored), refused=tuple(refused), ms=clock.ms)
+        return self._chosen(task, found, told) if found else told
+
+    def _chosen(self, task: str, found: Sequence[_Fit], told: Recall) -> Recall:
+        """Of what fits, the one that is trusted most, where all that are trusted do the same."""
+        trees = {tree.id: tree for tree in self.shelf.pick(NeuronTree, [each.stored.id for each in found])}
+        distrusted: list[tuple[str, str]] = []
+        trusted: list[_Fit] = []
+        for each in found:
+            if (tree := trees.get(each.stored.id)) is None:
+                continue
+            if why := self._distrust(tree, task):
+                distrusted.append((tree.id, why))
+            else:
+                trusted.append(each)
+        if len(trusted) > 1 and len({outcome(each.steps) for each in trusted}) > 1:
+            why = "several stored tasks fit, and would do different things"
+            distrusted += [(each.stored.id, why) for each in trusted]
+            trusted = []
+        if not trusted:
+            rivals = tuple((each.stored.id, deed(each.steps)) for each in found)
+            return replace(told, refused=(*distrusted, *told.refused), rivals=rivals)
+        sure = {each.stored.id: confidence(trees[each.stored.id], task, self.parts) for each in trusted}
+        best = max(trusted, key=lambda each: (each.alignment.exact, sure[each.stored.id]))
+        return replace(self._told(told, best, trees[best.stored.id]), confidence=sure[best.stored.id])
 
     def _distrust(self, tree: NeuronTree, task: str) -> str:
         """Why a tree that fits is not used, for what came of it before; "" where nothing is against it."""
@@ -128,26 +178,136 @@ class ProceduralMemory:
         misled = suspect(tree, task, self.parts)
         return f"it fits, and went wrong too often where this was otherwise: {misled}" if misled else ""
 
-    def _fits(self, tree: NeuronTree, read: Sequence[Token], candidates: int) -> Recall | Refusal:
-        alignment = align(self._read(tree.exemplar.task), read, self.words)
-        if isinstance(alignment, Refusal):
-            return alignment
-        steps = bind(tree.exemplar.steps, alignment)
-        if isinstance(steps, Refusal):
-            return steps
-        rest = bind(
-            [{"output": tree.exemplar.output, "success": list(tree.exemplar.success)}], alignment, used=steps
-        )
-        if isinstance(rest, Refusal):
-            return rest
-        kind: Kind = "exact" if alignment.exact else "variation"
-        if kind == "variation" and tree.exemplar.made:
-            return Refusal("its steps hold text that came from no task, and may not suit another")
-        success = tuple(rest[0]["success"])
+    def _told(self, told: Recall, fit: _Fit, tree: NeuronTree) -> Recall:
         changed = tuple(
             (old.text, new.text)
-            for old, new in alignment.leaves
+            for old, new in fit.alignment.leaves
             if (old.value, old.unit) != (new.value, new.unit)
         )
-        changed += tuple(alignment.exchanged.items())
-        return Recall(kind, tree, tuple(steps), success, rest[0]["output"], candidates, changed)
+        return replace(
+            told,
+            kind="exact" if fit.alignment.exact else "variation",
+            tree=tree,
+            steps=fit.steps,
+            success=tuple(fit.rest["success"]),
+            output=fit.rest["output"],
+            changed=changed + tuple(fit.alignment.exchanged.items()),
+        )
+
+    # ---- candidates --------------------------------------------------------------------------------------
+
+    def candidates(self, task: str) -> list[str]:
+        """The trees that a task is compared with, the most like it first."""
+        return self._near(task, self._vectors(task, Reading.read(task, self.words)))
+
+    def _vectors(self, task: str, read: Reading) -> dict[str, Any]:
+        if self.parts.fingerprints:
+            return {NAME: shape(read, self.words)}
+        return {self.embedder.name: self.embedder.embed([task])[0]}
+
+    def _near(self, task: str, vectors: Mapping[str, Any]) -> list[str]:
+        if self.parts.fingerprints:
+            near = self.shelf.nearest(NeuronTree, NAME, vectors[NAME], CANDIDATES)
+            return [hit.id for hit in near[:CANDIDATES] if hit.score >= LEAST_LIKE]
+        name = self.embedder.name
+        near = self.shelf.nearest(NeuronTree, name, vectors[name], CANDIDATES)
+        worded = self.shelf.search(NeuronTree, task, CANDIDATES)
+        return list(dict.fromkeys(hit.id for hit in (*near, *worded)))
+
+    def _stored(self, ids: Sequence[str]) -> list[_Stored]:
+        """What is known of these trees, in their order."""
+        told = self.shelf.fields(NeuronTree, ids)
+        found: list[_Stored] = []
+        for id in ids:
+            exemplar = told.get(id, {}).get("exemplar")
+            if not isinstance(exemplar, dict) or not isinstance(exemplar.get("task"), str):
+                continue
+            ledger = Ledger.model_validate(told[id].get("ledger") or {})
+            found.append(_Stored(id, self._read(exemplar["task"]), exemplar, ledger))
+        return found
+
+    def _read(self, task: str) -> Reading:
+        """A stored task as it is compared, read once."""
+        known = self._readings.pop(task, None)
+        self._readings[task] = known = known or Reading.read(task, self.words)
+        if len(self._readings) > READINGS:
+            self._readings.popitem(last=False)
+        return known
+
+    # ---- fitting -----------------------------------------------------------------------------------------
+
+    def _aligned(
+        self, stored: Iterable[_Stored], read: Reading
+    ) -> tuple[list[tuple[_Stored, Alignment]], list[tuple[str, str]]]:
+        aligned: list[tuple[_Stored, Alignment]] = []
+        refused: list[tuple[str, str]] = []
+        for each in stored:
+            found = align(each.reading, read, self.words)
+            if isinstance(found, Alignment) and not found.exact and each.exemplar.get("made"):
+                found = Refusal("its steps hold text that came from no task, and may not suit another")
+            if isinstance(found, Refusal):
+                refused.append((each.id, found.why))
+            else:
+                aligned.append((each, found))
+        return aligned, refused
+
+    def _bound(
+        self, aligned: Sequence[tuple[_Stored, Alignment]], refused: list[tuple[str, str]]
+    ) -> list[_Fit]:
+        found: list[_Fit] = []
+        for stored, alignment in aligned:
+            fit = _fit(stored, alignment, None)
+            others = (each for each, _ in aligned if each is not stored and self._sound(each))
+            for witness in self._witnesses(stored, others) if isinstance(fit, Refusal) else ():
+                told = _fit(stored, alignment, witness)
+                if isinstance(told, _Fit):
+                    fit = told
+                    break
+            if isinstance(fit, Refusal):
+                refused.append((stored.id, fit.why))
+            else:
+                found.append(fit)
+        return found
+
+    def _sound(self, stored: _Stored) -> bool:
+        return not (self.parts.quarantine and stored.ledger.quarantined)
+
+    def _witnesses(self, stored: _Stored, others: Iterable[_Stored]) -> Iterable[Witness]:
+        asked = 0
+        for other in others:
+            if asked < WITNESSES and other.reading.tokens != stored.reading.tokens:
+                found = align(stored.reading, other.reading, self.words)
+                if isinstance(found, Alignment):
+                    asked += 1
+                    yield Witness(_steps(other), found)
+
+
+def _steps(stored: _Stored) -> Steps:
+    return stored.exemplar.get("steps") or ()
+
+
+def _fit(stored: _Stored, alignment: Alignment, witness: Witness | None) -> _Fit | Refusal:
+    steps = bind(_steps(stored), alignment, witness=witness)
+    if isinstance(steps, Refusal):
+        return steps
+    rest = {
+        "output": stored.exemplar.get("output") or "",
+        "success": list(stored.exemplar.get("success") or ()),
+    }
+    bound = bind([rest], alignment, used=steps)
+    return bound if isinstance(bound, Refusal) else _Fit(stored, alignment, tuple(steps), bound[0])
+
+
+class _Clock:
+    """Milliseconds by part."""
+
+    def __init__(self) -> None:
+        self.ms: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, part: str) -> Generator[None]:
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.ms[part] = round((time.perf_counter() - began) * 1000, 3)

@@ -20,6 +20,8 @@ LEAST_WEIGHT, MOST_WEIGHT = 0.01, 1.0
 QUARANTINE_USES = 2
 QUARANTINE_REJECTED = 0.6
 """A tree that is rejected more often than this, after so many uses, is not recalled. Source: memory.md."""
+FINENESS = 100
+"""Steps between 0 and 1 in which a vector is hashed: machines do not agree on its last bits."""
 
 
 class Neuron(BaseModel):
@@ -144,6 +146,14 @@ def identity(exemplar: Exemplar) -> str:
     return hashlib.sha256(exemplar.model_dump_json(include={"task", "steps"}).encode()).hexdigest()[:24]
 
 
+def neuron_id(vector: Array) -> str:
+    """The hash of a vector, the same on every machine: of its values in coarse steps."""
+    import numpy as np
+
+    steps = np.rint(np.asarray(vector, np.float64) * FINENESS)
+    return hashlib.sha256(np.clip(steps, -32768, 32767).astype("<i2").tobytes()).hexdigest()[:24]
+
+
 def grown(text: str, seen: Tokens) -> tuple[tuple[Neuron, ...], tuple[Synapse, ...]]:
     """The neurons and synapses of a task's token states."""
     from runtime.memory.procedural.segmentation import segment
@@ -168,8 +178,8 @@ def _grow(
     from runtime.memory.procedural.fingerprint import Fingerprint
     from runtime.memory.procedural.segmentation import label
 
-    mean = seen.states[part.start : part.end].mean(axis=0)
-    name = hashlib.sha256(pack(mean)).hexdigest()[:24]
+    mean = seen.states[part.start : part.end].mean(axis=0, dtype=np.float64).astype(np.float32)
+    name = neuron_id(mean)
     if name in neurons:
         neurons[name].strength += 1
     else:
