@@ -10,7 +10,6 @@ and milliseconds are those of the rest of a recall.
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
 import time
@@ -21,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernel.errors import FractalError
+from runtime.bench.data import find
 from runtime.memory.procedural.parts import ALL, NAMES, Parts
 
 if TYPE_CHECKING:
@@ -31,7 +30,9 @@ if TYPE_CHECKING:
     from runtime.memory.procedural.words import Words
     from runtime.store import Shelf
 
+FILE = "variations/families.jsonl"
 FAMILIES = 60
+CLOSE = Fraction(1, 100)
 FALSE = 0.15
 """Share of outcomes that are told the wrong way round, where feedback is wrong."""
 POISONED = 0.2
@@ -87,20 +88,9 @@ def _share(part: int, whole: int) -> float:
 # ---- the data --------------------------------------------------------------------------------------------
 
 
-def data_folder() -> Path:
-    """The folder of data beside the repository, or the one that FRACTAL_DATA names."""
-    named = os.environ.get("FRACTAL_DATA")
-    return Path(named) if named else Path(__file__).resolve().parents[3] / "shared" / "data"
-
-
 def families(count: int, seed: int, odd: bool | None = None) -> list[dict[str, Any]]:
     """Some families, chosen by chance; `odd` takes those with odd or even numbers only."""
-    path = data_folder() / "variations" / "families.jsonl"
-    if not path.is_file():
-        raise FractalError(
-            f"there are no families of tasks at {path}; FRACTAL_DATA names the folder that has variations/"
-        )
-    found = [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
+    found = [json.loads(line) for line in find(FILE).read_text("utf-8").splitlines() if line.strip()]
     found = [each for each in found if odd is None or each["id"] % 2 == odd]
     random.Random(seed).shuffle(found)
     return sorted(found[:count], key=lambda each: each["id"])
@@ -153,16 +143,16 @@ def poisoned(program: Sequence[str], rng: random.Random) -> list[str]:
 
 def worked_out(steps: Sequence[Mapping[str, Any]]) -> Fraction | None:
     """The last result of calculator steps; None where they cannot be done."""
-    from runtime.operations.calculator import Calculator
+    from runtime.memory.procedural.outcome import calculated
 
-    results: dict[int, Fraction] = {}
-    try:
-        for n, step in enumerate(steps, 1):
-            text = _REFERENCE.sub(lambda hit: f"({results[int(hit[1])]})", str(step["args"]["expression"]))
-            results[n] = Calculator(text).whole()[0].number
-    except (FractalError, KeyError, ZeroDivisionError):
-        return None
-    return results.get(len(steps))
+    told = [{"tool": step["tool"], "args": step["args"]} for step in steps]
+    results = calculated(told)
+    return Fraction(results[-1].replace("…", "")) if results else None
+
+
+def same(result: Fraction | None, answer: str) -> bool:
+    """Whether a result is the answer, which is told in two places."""
+    return result is not None and abs(result - Fraction(answer.replace(",", ""))) <= CLOSE
 
 
 class Once:
@@ -233,10 +223,8 @@ def _met(
     began = time.perf_counter()
     found = memory.recall(item.task)
     spent = (time.perf_counter() - began) * 1000
-    decision = of_recall(id, item.task, found)
-    good = (
-        found.kind != "novel" and item.answer is not None and worked_out(found.steps) == Fraction(item.answer)
-    )
+    decision = of_recall(id, item.task, found).model_copy(update={"ms": {}})  # the same bytes each time
+    good = found.kind != "novel" and item.answer is not None and same(worked_out(found.steps), item.answer)
     counts.variations += item.answer is not None
     counts.traps += item.answer is None
     if found.kind == "novel":
@@ -269,16 +257,16 @@ class Teacher:
         """What a run of the higher rung would teach; None for a trap, or where its steps cannot be told."""
         from runtime.memory.procedural.alignment import Refusal, align
         from runtime.memory.procedural.binding import bind
-        from runtime.memory.procedural.leaves import tokens, without_courtesies
+        from runtime.memory.procedural.reading import Reading
 
         if item.answer is None:
             return None
         family = self._by_number[item.family]
         told = solved(family["question"], family["program"])
-        old, new = (without_courtesies(tokens(text), self.words) for text in (told.task, item.task))
+        old, new = (Reading.read(text, self.words) for text in (told.task, item.task))
         aligned = align(old, new, self.words)
         steps = aligned if isinstance(aligned, Refusal) else bind(told.steps, aligned)
-        if isinstance(steps, Refusal) or worked_out(steps) != Fraction(item.answer):
+        if isinstance(steps, Refusal) or not same(worked_out(steps), item.answer):
             return None
         return told.model_copy(update={"task": item.task, "steps": tuple(steps)})
 

@@ -82,24 +82,13 @@ def of_recall(id: str, task: str, found: Recall) -> Decision:
         path=found.kind,
         tree=found.tree.id if found.tree else "",
         candidates=found.candidates,
-        near=_nearest(found) if found.kind == "novel" else (),
+        near=found.refused[:NEAR] if found.kind == "novel" else (),
         rivals=dict(found.rivals),
-        why=_why(found) if found.kind == "novel" else "",
+        why=(found.why or "nothing like it is stored") if found.kind == "novel" else "",
         predicted=found.confidence,
         calls_before=found.tree.calls if found.tree else 0,
+        ms=dict(found.ms),
     )
-
-
-def _nearest(found: Recall) -> tuple[tuple[str, str], ...]:
-    """Those that fitted first, then in the order in which they were found."""
-    fitted = dict(found.rivals)
-    return tuple(sorted(found.refused, key=lambda each: each[0] not in fitted)[:NEAR])
-
-
-def _why(found: Recall) -> str:
-    told = dict(found.refused)
-    fitted = [told[id] for id, _ in found.rivals if id in told]
-    return next(iter([*fitted, *told.values()]), "nothing like it is stored")
 
 
 def explain(decision: Decision, tree: NeuronTree | None = None) -> str:

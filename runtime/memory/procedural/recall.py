@@ -20,12 +20,12 @@ from runtime.memory.procedural.parts import ALL, Parts
 from runtime.memory.procedural.reading import Reading
 from runtime.memory.procedural.rewards import deed
 from runtime.memory.procedural.shape import NAME, shape
-from runtime.memory.procedural.trees import NeuronTree, tree_of
+from runtime.memory.procedural.trees import Ledger, NeuronTree, tree_of
 from runtime.memory.procedural.words import Words
 from runtime.store import Shelf, pack
 
 CANDIDATES = 8
-"""Trees that are compared with a task: the nearest by shape, or else by meaning and as many by their words."""
+"""Trees that are compared with a task: the nearest by shape, or else by meaning and by their words."""
 LEAST_LIKE = 0.4
 """Of the cosine of two shapes, below which tasks are not compared."""
 WITNESSES = 3
@@ -48,9 +48,9 @@ class Recall:
     candidates: int = 0
     changed: tuple[tuple[str, str], ...] = ()  # what stands for what of the stored task
     refused: tuple[tuple[str, str], ...] = field(default=())  # (tree, why) for those that came near
+    ms: Mapping[str, float] = field(default_factory=dict[str, float])  # embed, find, align, bind
     confidence: float = 0.0  # how sure it is that this goes well, between 0 and 1
     rivals: tuple[tuple[str, str], ...] = ()  # trees that fitted and were not used, and what each would do
-    ms: Mapping[str, float] = field(default_factory=dict[str, float])  # embed, find, align, bind
 
     @property
     def why(self) -> str:
@@ -65,6 +65,7 @@ class _Stored:
     id: str
     reading: Reading
     exemplar: Mapping[str, Any]
+    ledger: Ledger
 
 
 @dataclass(frozen=True)
@@ -89,8 +90,7 @@ class ProceduralMemory:
     def learn(self, exemplar: Exemplar, *, run: str = "", rung: str = "", at: str = "") -> NeuronTree:
         """Keep a solved task; the same one solved in the same way keeps its ledger."""
         segmented = self.parts.segmentation
-        grown = tree_of(exemplar, self.embedder, run=run, rung=rung, at=at, segmented=segmented)
-        tree = self.shaped(grown)
+        tree = self.shaped(tree_of(exemplar, self.embedder, run=run, rung=rung, at=at, segmented=segmented))
         with self.shelf.transaction():
             if known := tree_by(self.shelf, tree.id):
                 vectors = tree.vectors if known.id == tree.id else {}  # else they are of many tasks
@@ -109,7 +109,7 @@ class ProceduralMemory:
     def _kept(self, tree: NeuronTree, *, new: bool) -> NeuronTree:
         """The tree as it is kept: what is the same procedure as one that is there becomes one with it."""
         self.shelf.put(tree)
-        if not (new and self.parts.merging and tree.vectors):
+        if not (new and self.parts.merging):
             return tree
         near = self.shelf.pick(NeuronTree, self.candidates(tree.text))
         return absorb(self.shelf, tree, near, self.words)
@@ -146,34 +146,31 @@ class ProceduralMemory:
             aligned, refused = self._aligned(stored, read)
         with clock("bind"):
             found = self._bound(aligned, refused)
-            trusted = self._trusted(found, task, refused)
-        rivals = tuple((each.stored.id, deed(each.steps)) for each in found)
-        found = [fit for fit, _ in trusted]
-        told = Recall("novel", candidates=len(stored), refused=tuple(refused), rivals=rivals, ms=clock.ms)
-        if len(found) > 1 and len({outcome(each.steps) for each in found}) > 1:
-            why = "several stored tasks fit, and would do different things"
-            return replace(told, refused=(*((each.stored.id, why) for each in found), *refused))
-        if not found:
-            return told
-        sure = [confidence(tree, task, self.parts) for _, tree in trusted]
-        at = max(range(len(found)), key=lambda n: (found[n].alignment.exact, sure[n]))
-        return self._told(told, *trusted[at], sure[at])
+        told = Recall("novel", candidates=len(stored), refused=tuple(refused), ms=clock.ms)
+        return self._chosen(task, found, told) if found else told
 
-    def _trusted(
-        self, found: Sequence[_Fit], task: str, refused: list[tuple[str, str]]
-    ) -> list[tuple[_Fit, NeuronTree]]:
-        """The fits with their trees, but for those that went wrong too often before."""
-        trees = {each.id: each for each in self.shelf.pick(NeuronTree, [fit.stored.id for fit in found])}
-        trusted: list[tuple[_Fit, NeuronTree]] = []
-        for fit in found:
-            tree = trees.get(fit.stored.id)
-            if tree is None:
+    def _chosen(self, task: str, found: Sequence[_Fit], told: Recall) -> Recall:
+        """Of what fits, the one that is trusted most, where all that are trusted do the same."""
+        trees = {tree.id: tree for tree in self.shelf.pick(NeuronTree, [each.stored.id for each in found])}
+        distrusted: list[tuple[str, str]] = []
+        trusted: list[_Fit] = []
+        for each in found:
+            if (tree := trees.get(each.stored.id)) is None:
                 continue
-            if distrust := self._distrust(tree, task):
-                refused.append((tree.id, distrust))
+            if why := self._distrust(tree, task):
+                distrusted.append((tree.id, why))
             else:
-                trusted.append((fit, tree))
-        return trusted
+                trusted.append(each)
+        if len(trusted) > 1 and len({outcome(each.steps) for each in trusted}) > 1:
+            why = "several stored tasks fit, and would do different things"
+            distrusted += [(each.stored.id, why) for each in trusted]
+            trusted = []
+        if not trusted:
+            rivals = tuple((each.stored.id, deed(each.steps)) for each in found)
+            return replace(told, refused=(*distrusted, *told.refused), rivals=rivals)
+        sure = {each.stored.id: confidence(trees[each.stored.id], task, self.parts) for each in trusted}
+        best = max(trusted, key=lambda each: (each.alignment.exact, sure[each.stored.id]))
+        return replace(self._told(told, best, trees[best.stored.id]), confidence=sure[best.stored.id])
 
     def _distrust(self, tree: NeuronTree, task: str) -> str:
         """Why a tree that fits is not used, for what came of it before; "" where nothing is against it."""
@@ -182,7 +179,7 @@ class ProceduralMemory:
         misled = suspect(tree, task, self.parts)
         return f"it fits, and went wrong too often where this was otherwise: {misled}" if misled else ""
 
-    def _told(self, told: Recall, fit: _Fit, tree: NeuronTree, sure: float) -> Recall:
+    def _told(self, told: Recall, fit: _Fit, tree: NeuronTree) -> Recall:
         changed = tuple(
             (old.text, new.text)
             for old, new in fit.alignment.leaves
@@ -196,8 +193,6 @@ class ProceduralMemory:
             success=tuple(fit.rest["success"]),
             output=fit.rest["output"],
             changed=changed + tuple(fit.alignment.exchanged.items()),
-            confidence=sure,
-            rivals=(),
         )
 
     # ---- candidates --------------------------------------------------------------------------------------
@@ -228,7 +223,8 @@ class ProceduralMemory:
             exemplar = told.get(id, {}).get("exemplar")
             if not isinstance(exemplar, dict) or not isinstance(exemplar.get("task"), str):
                 continue
-            found.append(_Stored(id, self._read(exemplar["task"]), exemplar))
+            ledger = Ledger.model_validate(told[id].get("ledger") or {})
+            found.append(_Stored(id, self._read(exemplar["task"]), exemplar, ledger))
         return found
 
     def _read(self, task: str) -> Reading:
@@ -262,7 +258,7 @@ class ProceduralMemory:
         found: list[_Fit] = []
         for stored, alignment in aligned:
             fit = _fit(stored, alignment, None)
-            others = (each for each, _ in aligned if each is not stored)
+            others = (each for each, _ in aligned if each is not stored and self._sound(each))
             for witness in self._witnesses(stored, others) if isinstance(fit, Refusal) else ():
                 told = _fit(stored, alignment, witness)
                 if isinstance(told, _Fit):
@@ -273,6 +269,9 @@ class ProceduralMemory:
             else:
                 found.append(fit)
         return found
+
+    def _sound(self, stored: _Stored) -> bool:
+        return not (self.parts.quarantine and stored.ledger.quarantined)
 
     def _witnesses(self, stored: _Stored, others: Iterable[_Stored]) -> Iterable[Witness]:
         asked = 0

@@ -17,6 +17,7 @@ from runtime.memory.procedural.blame import shares
 from runtime.memory.procedural.decisions import PERSON, Decision
 from runtime.memory.procedural.hebbian import credited
 from runtime.memory.procedural.merging import tree_by
+from runtime.memory.procedural.outcome import calculated
 from runtime.memory.procedural.parts import ALL, Parts
 from runtime.memory.procedural.surprise import SURPRISING, Moved, surprise
 from runtime.memory.procedural.trees import NeuronTree
@@ -147,7 +148,10 @@ def _count_rivals(shelf: Shelf, decision: Decision, before: Verdict | None, afte
 
 
 def deed(steps: Sequence[Mapping[str, Any]]) -> str:
-    """What steps do, in short: the same for the same tools with the same arguments."""
+    """What steps do, in short: what is calculated by its result, else the tools and their arguments."""
+    results = calculated(steps)
+    if results is not None:
+        return f"= {results[-1]}"
     told = [(step.get("tool"), step.get("args")) for step in steps]
     return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()[:24]
 

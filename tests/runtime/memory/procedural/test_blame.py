@@ -98,7 +98,8 @@ def test_a_right_recall_strengthens_its_path_and_a_wrong_one_weakens_it() -> Non
 
 def test_the_part_that_misled_is_no_longer_changed_and_the_rest_of_the_tree_serves() -> None:
     with shelf_of() as shelf:
-        shelf.put(TREE)
+        memory = ProceduralMemory(shelf, Lexical(), words())
+        assert memory.learn(TREE.exemplar).id == TREE.id
         met(shelf, True, NAME, 5)
         found = met(shelf, False, PRICE, 2)
         assert not found.ledger.quarantined
@@ -107,8 +108,6 @@ def test_the_part_that_misled_is_no_longer_changed_and_the_rest_of_the_tree_serv
         assert confidence(found, NAME) > found.ledger.confidence > confidence(found, PRICE_AGAIN)
         assert suspect(found, PRICE_AGAIN, ALL.without("blame")) == ""
         assert confidence(found, PRICE, ALL.without("blame")) == found.ledger.confidence
-        memory = ProceduralMemory(shelf, Lexical(), words())
-        memory.take_in(found)
         assert memory.recall(NAME).kind == "variation"
         refused = memory.recall(PRICE_AGAIN)
         assert refused.kind == "novel"
