@@ -6,6 +6,7 @@ no more for it than a line in the store.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,12 @@ from runtime.store.opening import place
 if TYPE_CHECKING:
     from runtime.memory.procedural.recall import ProceduralMemory, Recall
 
+EXAMPLES = 2
+"""Solved tasks that a model is shown; learning.md has at most three, successes only."""
+LIKE = 0.5
+"""The cosine from which a solved task is shown to a model."""
+EXAMPLE_CHARS = 400
+"""Of each."""
 BATCH = 64
 """Tasks that are embedded together when another embedder has come."""
 
@@ -100,6 +107,16 @@ class Brain:
                 return None
             self._recalled[task] = self.memory.recall(task)
         return self._recalled[task]
+
+    def examples(self, task: str) -> str:
+        """How the tasks most like this one were solved, for a model to go by; "" where none is like it."""
+        if not self.settings.recall or self.empty:
+            return ""
+        memory = self.memory
+        (vector,) = memory.embedder.embed([task])
+        hits = self.shelf.nearest(NeuronTree, memory.embedder.name, vector, EXAMPLES)
+        near = self.shelf.pick(NeuronTree, [hit.id for hit in hits if hit.score >= LIKE])
+        return "\n".join(_example(tree) for tree in near if not tree.ledger.quarantined)
 
     def decide(self, attempt: str, found: Recall) -> None:
         """Remember what was decided for an attempt until its outcome is known."""
@@ -198,3 +215,10 @@ class Brain:
         for each in decisions:
             settle(self.shelf, each.id, good, "person", parts=self.settings.parts)
         return len(decisions)
+
+
+def _example(tree: NeuronTree) -> str:
+    """A solved task and its steps, in short."""
+    calls = (f"{step['tool']} {json.dumps(step['args'], ensure_ascii=False)}" for step in tree.exemplar.steps)
+    told = f"“{' '.join(tree.exemplar.task.split())}” was solved by: {'; '.join(calls)}"
+    return told if len(told) <= EXAMPLE_CHARS else f"{told[: EXAMPLE_CHARS - 1]}…"

@@ -13,10 +13,11 @@ from typing import Any
 from kernel.budget import estimate_tokens
 from kernel.document import Document
 from kernel.errors import Declined, FractalError
+from kernel.offering import OFFERED
 from kernel.responder import FREE, Ask, Reply, Tier, Usage
 from runtime.memory.brain import Brain
 from runtime.memory.lessons import RUNG
-from runtime.memory.procedural.exemplar import OWN, renumbered
+from runtime.memory.procedural.exemplar import renumbered
 from runtime.memory.procedural.recall import Recall
 
 FINISHED = "^"
@@ -112,7 +113,9 @@ class Recalled:
 def _given(document: Document) -> bool:
     """Whether the task came with something beside it: what is remembered knows nothing of that."""
     notes = document.section(1).notes
-    return any(n.key in ("answer", "guidance") or (n.key == "context" and n.source not in OWN) for n in notes)
+    return any(
+        n.key in ("answer", "guidance") or (n.key == "context" and n.source not in OFFERED) for n in notes
+    )
 
 
 def _understanding(document: Document) -> dict[str, Any]:
