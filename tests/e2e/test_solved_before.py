@@ -1,4 +1,4 @@
-"""What was solved once costs nothing the next time: real runs, real files, a scripted model whose calls count."""
+"""What was solved once costs nothing the next time: real runs, real files, a scripted model that is counted."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ def once(work: Path, task: str, script: Mapping[str, Any], settings: Mapping[str
 @pytest.fixture
 def do(work: Path) -> Do:
     def run(task: str = TASK, plan: Mapping[str, Any] = PLAN, verdict: Any = ACCEPT, **settings: Any) -> Any:
-        return once(work, task, {"fused": plan, "plan": plan, "check": verdict}, settings)
+        script = {"fused": plan, "plan": plan, "check": verdict, "do": settings.pop("step", {})}
+        return once(work, task, script, settings)
 
     return run
 
@@ -194,7 +195,26 @@ def test_what_stood_in_the_folder_and_not_in_the_task_is_not_learned(work: Path,
     do("Reverse the only file here", plan={**PLAN, "task": "Reverse the only file here"})
     assert records(work, NeuronTree) == []
     (decision,) = records(work, Decision)
-    assert "folder's listing" in decision.why
+    assert "not from the task" in decision.why
+
+
+def test_what_the_model_judged_of_what_it_read_is_not_learned(work: Path, do: Do) -> None:
+    task = "In which language is notes.md"
+    plan = {**PLAN, "task": task, "steps": [PLAN["steps"][0]], "success": [{"step": 1, "has": "one"}]}
+    do(task, plan=plan, verdict={**ACCEPT, "output": "French"})
+    assert records(work, NeuronTree) == []
+    (decision,) = records(work, Decision)
+    assert "'French'" in decision.why
+
+
+def test_what_was_filled_in_once_results_were_seen_is_not_learned(work: Path, do: Do) -> None:
+    steps = [PLAN["steps"][0], {"tool": "write", "what": "the number of its lines to back.md"}]
+    plan = {**PLAN, "steps": steps, "success": [{"file": "back.md", "has": "2"}]}
+    do(plan=plan, step={"tool": "write", "args": {"path": "back.md", "content": "2"}})
+    assert (work / "back.md").read_text() == "2"
+    assert records(work, NeuronTree) == []
+    (decision,) = records(work, Decision)
+    assert "once results had been seen" in decision.why
 
 
 def test_a_text_of_the_models_own_answers_the_very_same_task_alone(work: Path, do: Do) -> None:
@@ -277,4 +297,4 @@ def test_another_embedder_makes_its_own_vectors(work: Path, do: Do) -> None:
     again = do("Reverse the lines of other.md into there.md", embedder="minilm")
     assert calls(again) == 0
     (tree,) = records(work, NeuronTree)
-    assert len(tree.vectors) == 2
+    assert {"lexical-1", "minilm"} <= tree.vectors.keys()

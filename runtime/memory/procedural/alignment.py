@@ -19,6 +19,7 @@ ADJECTIVES = 3
 """How many words before a noun its number, article or possessive is looked for."""
 _OBJECTS = frozenset({"a", "an", "the", "his", "her", "their", "its", "my", "our", "your", "some", "all"})
 _CONJUNCTIONS = frozenset({"and", "or", "with", "of", "in", "on", "for", "by", "like", "as"})
+_EACH = frozenset({"each", "every", "per", "many"})
 _NOT_NOUNS = ("ed", "ly", "est")
 _NONE: frozenset[Fraction] = frozenset()
 
@@ -31,6 +32,7 @@ class Alignment:
     exchanged: dict[str, str] = field(default_factory=dict[str, str])  # in each form that it has
     phrases: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     nouns: set[str] = field(default_factory=set[str])  # of the exchanged, those that are no names
+    counted: set[str] = field(default_factory=set[str])  # of these, what stands behind a number or `each`
     asked: set[str] = field(default_factory=set[str])  # nouns that only the question has
     told: set[Fraction] = field(default_factory=set[Fraction])  # numbers that words of it tell
     meant: set[Fraction] = field(default_factory=set[Fraction])  # of these, what a word all but is
@@ -228,7 +230,10 @@ class _Consistency:
         self.nouns[was] = self.nouns.get(was, False) or seen
         if pair.kind == "noun":
             self.found.nouns.add(low)
-            if pair.old < self.old.asked or _counted(self.old.tokens, pair.old):
+            counted = _counted(self.old.tokens, pair.old)
+            if counted:
+                self.found.counted.add(low)
+            if pair.old not in self.old.asked or counted == "number":
                 self.stated.add(was)
         return ""
 
@@ -279,9 +284,11 @@ def _noun_like(found: Sequence[Token], at: int, words: Words) -> bool:
     return False
 
 
-def _counted(found: Sequence[Token], at: int) -> bool:
-    """Whether a word stands behind a number, but for adjectives."""
+def _counted(found: Sequence[Token], at: int) -> str:
+    """How a word is counted, if it is, whatever adjectives it has: by a number, or each of it."""
     for token in reversed(found[max(0, at - ADJECTIVES) : at]):
         if token.kind != "word":
-            return token.kind == "number"
-    return False
+            return token.kind if token.kind == "number" else ""
+        if token.low in _EACH:
+            return "each"
+    return ""

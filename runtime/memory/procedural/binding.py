@@ -117,7 +117,7 @@ class _Binder:
                 return f"{was!r} became {becomes!r}, and no step uses it"
             if was in self._alignment.asked:
                 return f"{was!r} became {becomes!r}, and only the question has it"
-            if was in self._alignment.nouns and self._own:
+            if was in self._alignment.counted and self._own:
                 return f"{was!r} became {becomes!r}, and {written(min(self._own))} may be due to it"
         return ""
 

@@ -11,6 +11,7 @@ from runtime.memory.procedural.words import Words, stem
 Span = tuple[int, frozenset[int]]
 """How many tokens a phrase takes, and the groups it is in."""
 _ASKS = frozenset("how what which who find calculate compute determine".split())  # noqa: SIM905
+_IFS = frozenset("if when assuming given provided".split())  # noqa: SIM905
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Reading:
     names: frozenset[str]  # that stand inside a sentence
     lows: frozenset[str]
     stems: frozenset[str]
-    asked: int  # where the question begins
+    asked: range  # where the question is
 
     @staticmethod
     def of(found: Sequence[Token], words: Words) -> Reading:
@@ -76,7 +77,8 @@ def _skips(lows: Sequence[str], at: int, words: Words) -> int:
     )
 
 
-def _asked(found: Sequence[Token]) -> int:
-    """Where the last sentence begins to ask."""
+def _asked(found: Sequence[Token]) -> range:
+    """Where the last sentence asks, up to a condition that it states."""
     begin = max((at for at, token in enumerate(found) if token.first), default=0)
-    return next((at for at in range(begin, len(found)) if found[at].low in _ASKS), begin)
+    begin = next((at for at in range(begin, len(found)) if found[at].low in _ASKS), begin)
+    return range(begin, next((at for at in range(begin, len(found)) if found[at].low in _IFS), len(found)))

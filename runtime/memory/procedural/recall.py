@@ -25,7 +25,7 @@ from runtime.memory.procedural.words import Words
 from runtime.store import Shelf, pack
 
 CANDIDATES = 8
-"""Trees that are compared with a task: the nearest by shape, or by meaning, and then as many by their words."""
+"""Trees that are compared with a task: the nearest by shape, or else by meaning and by their words."""
 LEAST_LIKE = 0.4
 """Of the cosine of two shapes, below which tasks are not compared."""
 WITNESSES = 3
@@ -90,7 +90,7 @@ class ProceduralMemory:
     def learn(self, exemplar: Exemplar, *, run: str = "", rung: str = "", at: str = "") -> NeuronTree:
         """Keep a solved task; the same one solved in the same way keeps its ledger."""
         segmented = self.parts.segmentation
-        tree = self._shaped(tree_of(exemplar, self.embedder, run=run, rung=rung, at=at, segmented=segmented))
+        tree = self.shaped(tree_of(exemplar, self.embedder, run=run, rung=rung, at=at, segmented=segmented))
         with self.shelf.transaction():
             if known := tree_by(self.shelf, tree.id):
                 vectors = tree.vectors if known.id == tree.id else {}  # else they are of many tasks
@@ -99,11 +99,11 @@ class ProceduralMemory:
 
     def take_in(self, tree: NeuronTree) -> NeuronTree:
         """Give a stored tree its neurons and its vectors."""
-        grown = self._shaped(tree_of(tree.exemplar, self.embedder, segmented=self.parts.segmentation))
+        grown = self.shaped(tree_of(tree.exemplar, self.embedder, segmented=self.parts.segmentation))
         vectors = {**tree.vectors, **grown.vectors}
-        made = tree.model_copy(
-            update={"vectors": vectors, "neurons": grown.neurons, "synapses": grown.synapses}
-        )
+        made = tree.model_copy(update={"vectors": vectors})
+        if not tree.neurons:  # else they have been credited and blamed since
+            made = made.model_copy(update={"neurons": grown.neurons, "synapses": grown.synapses})
         return self._kept(made, new=True)
 
     def _kept(self, tree: NeuronTree, *, new: bool) -> NeuronTree:
@@ -114,7 +114,8 @@ class ProceduralMemory:
         near = self.shelf.pick(NeuronTree, self.candidates(tree.text))
         return absorb(self.shelf, tree, near, self.words)
 
-    def _shaped(self, tree: NeuronTree) -> NeuronTree:
+    def shaped(self, tree: NeuronTree) -> NeuronTree:
+        """The tree with the shape of its task, as the words that are known now tell it."""
         made = shape(self._read(tree.exemplar.task), self.words)
         return tree.model_copy(update={"vectors": {**tree.vectors, NAME: pack(made)}})
 
