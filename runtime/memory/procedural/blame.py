@@ -43,7 +43,7 @@ def changed(stored: str, task: str) -> list[tuple[int, int]]:
 
 
 def shares(tree: NeuronTree, task: str, parts: Parts = ALL) -> dict[str, float]:
-    """What each branch has of an outcome, by its neuron in short; without blame, all on the path have it whole."""
+    """What each branch has of an outcome, by neuron; without blame, all on the path have the whole."""
     if not tree.synapses or not (parts.blame or parts.hebbian):
         return {}
     path = on_path(tree, changed(tree.exemplar.task, task))

@@ -69,6 +69,11 @@ class Decision(Record):
         return self.path != "novel"
 
     @property
+    def predicts(self) -> bool:
+        """Whether it was told beforehand how sure it is; a shipped phrasing has no ledger to tell it from."""
+        return self.path not in ("novel", "direct")
+
+    @property
     def saved(self) -> int:
         """Model calls that were not made, as far as it is known what they would have been."""
         return max(self.calls_before - self.calls, 0) if self.replayed and self.outcome is not False else 0
@@ -103,8 +108,9 @@ def explain(decision: Decision, tree: NeuronTree | None = None) -> str:
         lines.append(("method", decision.method))
     if decision.replayed:
         lines += [("stored", told) for told in [_stored(decision, tree)] if told]
+    if decision.predicts:
         lines.append(("expected", f"{decision.predicted:.0%} sure that it goes well"))
-    else:
+    if not decision.replayed:
         lines += _refused(decision)
         if decision.tree:
             lines.append(("learned", f"what solved it is kept as memory {decision.tree[:8]}"))
