@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from runtime.embedding import Embedder
 from runtime.memory.procedural.alignment import Alignment, Refusal, align
@@ -19,10 +19,10 @@ from runtime.memory.procedural.reading import Reading
 from runtime.memory.procedural.shape import NAME, shape
 from runtime.memory.procedural.trees import Ledger, NeuronTree, tree_of
 from runtime.memory.procedural.words import Words
-from runtime.store import Shelf, pack
+from runtime.store import Record, Shelf, pack
 
 CANDIDATES = 8
-"""Trees that are compared with a task: the nearest by shape, or by meaning, and then as many by their words."""
+"""Trees that are compared with a task: the nearest by shape; without, by meaning, and as many by their words."""
 LEAST_LIKE = 0.4
 """Of the cosine of two shapes, below which tasks are not compared."""
 WITNESSES = 3
@@ -58,12 +58,22 @@ class Recall:
         return "" if self.tree or not self.refused else self.refused[0][1]
 
 
+class Outline(Record):
+    """As much of a tree, by its id, as is looked at before its task is known to fit: short, as most do not."""
+
+    KIND: ClassVar[str] = "outline"
+
+    task: str
+    leaves: str = ""
+
+
 @dataclass(frozen=True)
 class _Stored:
-    """As much of a tree as is looked at before it is taken."""
+    """A tree whose task fits, with as much of it as is needed before one is taken."""
 
     id: str
     reading: Reading
+    alignment: Alignment
     exemplar: Mapping[str, Any]
     ledger: Ledger
 
@@ -73,7 +83,6 @@ class _Fit:
     """A stored procedure with a new task's values."""
 
     stored: _Stored
-    alignment: Alignment
     steps: tuple[dict[str, Any], ...]
     rest: Mapping[str, Any]
 
@@ -89,26 +98,29 @@ class ProceduralMemory:
 
     def learn(self, exemplar: Exemplar, *, run: str = "", rung: str = "", at: str = "") -> NeuronTree:
         """Keep a solved task; the same one solved in the same way keeps its ledger."""
-        tree = self._shaped(tree_of(exemplar, self.embedder, run=run, rung=rung, at=at))
+        tree = tree_of(exemplar, self.embedder, run=run, rung=rung, at=at)
         with self.shelf.transaction():
             if known := self.shelf.get(NeuronTree, tree.id):
                 tree = known.model_copy(update={"vectors": {**known.vectors, **tree.vectors}})
-            self.shelf.put(tree)
+            self.shelf.put(tree, self.outline(tree))
         return tree
 
     def take_in(self, tree: NeuronTree) -> NeuronTree:
         """Give a stored tree its neurons and its vectors."""
-        grown = self._shaped(tree_of(tree.exemplar, self.embedder))
+        grown = tree_of(tree.exemplar, self.embedder)
         vectors = {**tree.vectors, **grown.vectors}
         made = tree.model_copy(
             update={"vectors": vectors, "neurons": grown.neurons, "synapses": grown.synapses}
         )
-        self.shelf.put(made)
+        self.shelf.put(made, self.outline(made))
         return made
 
-    def _shaped(self, tree: NeuronTree) -> NeuronTree:
-        made = shape(self._read(tree.exemplar.task), self.words)
-        return tree.model_copy(update={"vectors": {**tree.vectors, NAME: pack(made)}})
+    def outline(self, tree: NeuronTree) -> Outline:
+        """What a tree is found and compared by."""
+        task = tree.exemplar.task
+        read = self._read(task)
+        vectors = {NAME: pack(shape(read, self.words))}
+        return Outline(id=tree.id, task=task, leaves=_kinds(read), vectors=vectors)
 
     def reward(self, tree: str, good: bool) -> NeuronTree | None:
         """What came of a use."""
@@ -132,18 +144,20 @@ class ProceduralMemory:
             read = Reading.read(task, self.words)
             vectors = self._vectors(task, read)
         with clock("find"):
-            stored = self._stored(self._near(task, vectors))
+            tasks, refused = self._tasks(self._near(task, vectors), read)
+        count = len(tasks) + len(refused)
         with clock("align"):
-            aligned, refused = self._aligned(stored, read)
+            aligned = self._aligned(tasks, read, refused)
         with clock("bind"):
-            found = self._bound(aligned, refused)
-        told = Recall("novel", candidates=len(stored), refused=tuple(refused), ms=clock.ms)
+            stored = self._stored(aligned, refused)
+            found = self._bound(stored, refused)
+        told = Recall("novel", candidates=count, refused=tuple(refused), ms=clock.ms)
         if len(found) > 1 and len({outcome(each.steps) for each in found}) > 1:
             why = "several stored tasks fit, and would do different things"
             return replace(told, refused=(*((each.stored.id, why) for each in found), *refused))
         if not found:
             return told
-        best = max(found, key=lambda each: (each.alignment.exact, each.stored.ledger.confidence))
+        best = max(found, key=lambda each: (each.stored.alignment.exact, each.stored.ledger.confidence))
         return self._told(told, best)
 
     def _told(self, told: Recall, fit: _Fit) -> Recall:
@@ -152,17 +166,17 @@ class ProceduralMemory:
             return told
         changed = tuple(
             (old.text, new.text)
-            for old, new in fit.alignment.leaves
+            for old, new in fit.stored.alignment.leaves
             if (old.value, old.unit) != (new.value, new.unit)
         )
         return replace(
             told,
-            kind="exact" if fit.alignment.exact else "variation",
+            kind="exact" if fit.stored.alignment.exact else "variation",
             tree=tree,
             steps=fit.steps,
             success=tuple(fit.rest["success"]),
             output=fit.rest["output"],
-            changed=changed + tuple(fit.alignment.exchanged.items()),
+            changed=changed + tuple(fit.stored.alignment.exchanged.items()),
         )
 
     # ---- candidates --------------------------------------------------------------------------------------
@@ -178,25 +192,28 @@ class ProceduralMemory:
 
     def _near(self, task: str, vectors: Mapping[str, Any]) -> list[str]:
         if self.parts.fingerprints:
-            near = self.shelf.nearest(NeuronTree, NAME, vectors[NAME], CANDIDATES)
+            near = self.shelf.nearest(Outline, NAME, vectors[NAME], CANDIDATES)
             return [hit.id for hit in near[:CANDIDATES] if hit.score >= LEAST_LIKE]
         name = self.embedder.name
         near = self.shelf.nearest(NeuronTree, name, vectors[name], CANDIDATES)
         worded = self.shelf.search(NeuronTree, task, CANDIDATES)
         return list(dict.fromkeys(hit.id for hit in (*near, *worded)))
 
-    def _stored(self, ids: Sequence[str]) -> list[_Stored]:
-        """What is known of these trees, in their order, but for those in quarantine."""
-        told = self.shelf.fields(NeuronTree, ids)
-        found: list[_Stored] = []
+    def _tasks(self, ids: Sequence[str], read: Reading) -> tuple[dict[str, Reading], list[tuple[str, str]]]:
+        """The stored tasks with values of the same kinds, as they are compared; and those without."""
+        kinds = _kinds(read)
+        found: dict[str, Reading] = {}
+        refused: list[tuple[str, str]] = []
+        told = self.shelf.fields(Outline, ids)
         for id in ids:
-            exemplar = told.get(id, {}).get("exemplar")
-            if not isinstance(exemplar, dict) or not isinstance(exemplar.get("task"), str):
+            task = told.get(id, {}).get("task")
+            if not isinstance(task, str):
                 continue
-            ledger = Ledger.model_validate(told[id].get("ledger") or {})
-            if not (ledger.quarantined and self.parts.quarantine):
-                found.append(_Stored(id, self._read(exemplar["task"]), exemplar, ledger))
-        return found
+            if told[id].get("leaves") == kinds:
+                found[id] = self._read(task)
+            else:
+                refused.append((id, "it has values of other kinds"))
+        return found, refused
 
     def _read(self, task: str) -> Reading:
         """A stored task as it is compared, read once."""
@@ -209,34 +226,48 @@ class ProceduralMemory:
     # ---- fitting -----------------------------------------------------------------------------------------
 
     def _aligned(
-        self, stored: Iterable[_Stored], read: Reading
-    ) -> tuple[list[tuple[_Stored, Alignment]], list[tuple[str, str]]]:
-        aligned: list[tuple[_Stored, Alignment]] = []
-        refused: list[tuple[str, str]] = []
-        for each in stored:
-            found = align(each.reading, read, self.words)
-            if isinstance(found, Alignment) and not found.exact and each.exemplar.get("made"):
-                found = Refusal("its steps hold text that came from no task, and may not suit another")
-            if isinstance(found, Refusal):
-                refused.append((each.id, found.why))
+        self, tasks: Mapping[str, Reading], read: Reading, refused: list[tuple[str, str]]
+    ) -> dict[str, tuple[Reading, Alignment]]:
+        found: dict[str, tuple[Reading, Alignment]] = {}
+        for id, stored in tasks.items():
+            alignment = align(stored, read, self.words)
+            if isinstance(alignment, Refusal):
+                refused.append((id, alignment.why))
             else:
-                aligned.append((each, found))
-        return aligned, refused
+                found[id] = (stored, alignment)
+        return found
 
-    def _bound(
-        self, aligned: Sequence[tuple[_Stored, Alignment]], refused: list[tuple[str, str]]
-    ) -> list[_Fit]:
+    def _stored(
+        self, aligned: Mapping[str, tuple[Reading, Alignment]], refused: list[tuple[str, str]]
+    ) -> list[_Stored]:
+        """What is known of these trees, but for those that may not be used."""
+        found: list[_Stored] = []
+        for id, told in self.shelf.fields(NeuronTree, aligned).items():
+            exemplar, (reading, alignment) = told.get("exemplar"), aligned[id]
+            ledger = Ledger.model_validate(told.get("ledger") or {})
+            if not isinstance(exemplar, dict):
+                continue
+            if ledger.quarantined and self.parts.quarantine:
+                refused.append((id, "it is in quarantine"))
+            elif exemplar.get("made") and not alignment.exact:
+                why = "its steps hold text that came from no task, and may not suit another"
+                refused.append((id, why))
+            else:
+                found.append(_Stored(id, reading, alignment, exemplar, ledger))
+        return found
+
+    def _bound(self, stored: Sequence[_Stored], refused: list[tuple[str, str]]) -> list[_Fit]:
         found: list[_Fit] = []
-        for stored, alignment in aligned:
-            fit = _fit(stored, alignment, None)
-            others = (each for each, _ in aligned if each is not stored)
-            for witness in self._witnesses(stored, others) if isinstance(fit, Refusal) else ():
-                told = _fit(stored, alignment, witness)
+        for each in stored:
+            fit = _fit(each, None)
+            others = (other for other in stored if other is not each)
+            for witness in self._witnesses(each, others) if isinstance(fit, Refusal) else ():
+                told = _fit(each, witness)
                 if isinstance(told, _Fit):
                     fit = told
                     break
             if isinstance(fit, Refusal):
-                refused.append((stored.id, fit.why))
+                refused.append((each.id, fit.why))
             else:
                 found.append(fit)
         return found
@@ -255,16 +286,21 @@ def _steps(stored: _Stored) -> Steps:
     return stored.exemplar.get("steps") or ()
 
 
-def _fit(stored: _Stored, alignment: Alignment, witness: Witness | None) -> _Fit | Refusal:
-    steps = bind(_steps(stored), alignment, witness=witness)
+def _kinds(reading: Reading) -> str:
+    """The kinds of the values of a task, in their order."""
+    return " ".join(f"{kind}{unit}" for kind, unit in reading.leaves)
+
+
+def _fit(stored: _Stored, witness: Witness | None) -> _Fit | Refusal:
+    steps = bind(_steps(stored), stored.alignment, witness=witness)
     if isinstance(steps, Refusal):
         return steps
     rest = {
         "output": stored.exemplar.get("output") or "",
         "success": list(stored.exemplar.get("success") or ()),
     }
-    bound = bind([rest], alignment, used=steps)
-    return bound if isinstance(bound, Refusal) else _Fit(stored, alignment, tuple(steps), bound[0])
+    bound = bind([rest], stored.alignment, used=steps)
+    return bound if isinstance(bound, Refusal) else _Fit(stored, tuple(steps), bound[0])
 
 
 class _Clock:

@@ -38,6 +38,8 @@ class Words:
     names: set[str] = field(default_factory=set[str])
     orders: set[Phrase] = field(default_factory=set[Phrase])
     optional: set[Phrase] = field(default_factory=set[Phrase])
+    skips: dict[str, tuple[int, ...]] = field(default_factory=dict[str, "tuple[int, ...]"])
+    # lengths of the optional phrases by their first word
     tells: dict[str, set[Fraction]] = field(default_factory=dict[str, "set[Fraction]"])
     means: dict[str, set[Fraction]] = field(default_factory=dict[str, "set[Fraction]"])
     # of these, the numbers that the word all but is
@@ -108,7 +110,11 @@ class Words:
         elif title == "never exchanged, in all forms":
             self.fixed |= {form[0] for part in parts for form in verb_forms(part)}
         elif title in _PHRASES:
-            getattr(self, _PHRASES[title]).update(tuple(part.split()) for part in parts)
+            phrases = [tuple(part.split()) for part in parts]
+            getattr(self, _PHRASES[title]).update(phrases)
+            for phrase in phrases if title == "may be missing" else ():
+                known = {*self.skips.get(phrase[0], ()), len(phrase)}
+                self.skips[phrase[0]] = tuple(sorted(known, reverse=True))
         elif title in ("numbers behind words", "numbers that words are"):
             number, _, words = line.partition(":")
             self.constants.add(Fraction(number.strip()))
