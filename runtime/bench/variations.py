@@ -1,8 +1,8 @@
 """Recall over families of tasks: a teacher solves the first of each, all others are recalled or refused.
 
-Every stored program competes with every other. A family has a question with its program, variations of it (the
-right answer is known), and traps, which look like it and ask for something else: whatever is replayed for one
-of them is false. With two exemplars the teacher solves one of the variations as well, which is then not asked.
+Every stored program competes with every other. A family has a question with its program, variations of it
+(the right answer is known), and traps, which look like it and ask for something else: whatever is replayed for
+one of them is false. With two exemplars the teacher solves one of the variations too, which is then not asked.
 """
 
 from __future__ import annotations
@@ -220,11 +220,15 @@ def _programs(family: Family, question: Question, words: Words) -> Iterator[list
     for each in options:
         ways *= len(each)
     for chosen in product(*options) if ways <= MOST_PROGRAMS else ():
-        values = iter(chosen)
-        program = NUMBER.sub(lambda _: written(next(values)), text).split("\n")
+        program = _filled(text, chosen).split("\n")
         results = calculated(solved(question.text, program).steps)
         if results and question.answer is not None and _close(results[-1], question.answer):
             yield program
+
+
+def _filled(text: str, values: Sequence[Fraction]) -> str:
+    rest = iter(values)
+    return NUMBER.sub(lambda _: written(next(rest)), text)
 
 
 # ---- telling -----------------------------------------------------------------------------------------------

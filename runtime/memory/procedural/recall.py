@@ -22,9 +22,11 @@ from runtime.memory.procedural.words import Words
 from runtime.store import Record, Shelf, pack
 
 CANDIDATES = 8
-"""Trees that are compared with a task: the nearest by shape; without, by meaning, and as many by their words."""
+"""Trees that are compared with a task: the nearest by shape, or by meaning and as many more by their words."""
 LEAST_LIKE = 0.4
 """Of the cosine of two shapes, below which tasks are not compared."""
+ENOUGH = 4
+"""Stored tasks that fit, after which no more are compared: they tell each other's equal numbers apart."""
 WITNESSES = 3
 """Other solved tasks of the same kind that are asked which number is which."""
 READINGS = 4096
@@ -59,7 +61,7 @@ class Recall:
 
 
 class Outline(Record):
-    """As much of a tree, by its id, as is looked at before its task is known to fit: short, as most do not."""
+    """As much of a tree, by its id, as is looked at before its task is known to fit."""
 
     KIND: ClassVar[str] = "outline"
 
@@ -144,15 +146,15 @@ class ProceduralMemory:
             read = Reading.read(task, self.words)
             vectors = self._vectors(task, read)
         with clock("find"):
-            tasks, refused = self._tasks(self._near(task, vectors), read)
-        count = len(tasks) + len(refused)
+            ids = self._near(task, vectors)
+            outlines = self.shelf.fields(Outline, ids)
         with clock("align"):
-            aligned = self._aligned(tasks, read, refused)
+            aligned, refused = self._aligned([(id, outlines.get(id, {})) for id in ids], read)
         with clock("bind"):
             stored = self._stored(aligned, refused)
             found = self._bound(stored, refused)
-        told = Recall("novel", candidates=count, refused=tuple(refused), ms=clock.ms)
-        if len(found) > 1 and len({outcome(each.steps) for each in found}) > 1:
+        told = Recall("novel", candidates=len(ids), refused=tuple(refused), ms=clock.ms)
+        if len({repr(each.steps) for each in found}) > 1 and len({outcome(each.steps) for each in found}) > 1:
             why = "several stored tasks fit, and would do different things"
             return replace(told, refused=(*((each.stored.id, why) for each in found), *refused))
         if not found:
@@ -199,22 +201,6 @@ class ProceduralMemory:
         worded = self.shelf.search(NeuronTree, task, CANDIDATES)
         return list(dict.fromkeys(hit.id for hit in (*near, *worded)))
 
-    def _tasks(self, ids: Sequence[str], read: Reading) -> tuple[dict[str, Reading], list[tuple[str, str]]]:
-        """The stored tasks with values of the same kinds, as they are compared; and those without."""
-        kinds = _kinds(read)
-        found: dict[str, Reading] = {}
-        refused: list[tuple[str, str]] = []
-        told = self.shelf.fields(Outline, ids)
-        for id in ids:
-            task = told.get(id, {}).get("task")
-            if not isinstance(task, str):
-                continue
-            if told[id].get("leaves") == kinds:
-                found[id] = self._read(task)
-            else:
-                refused.append((id, "it has values of other kinds"))
-        return found, refused
-
     def _read(self, task: str) -> Reading:
         """A stored task as it is compared, read once."""
         known = self._readings.pop(task, None)
@@ -226,16 +212,26 @@ class ProceduralMemory:
     # ---- fitting -----------------------------------------------------------------------------------------
 
     def _aligned(
-        self, tasks: Mapping[str, Reading], read: Reading, refused: list[tuple[str, str]]
-    ) -> dict[str, tuple[Reading, Alignment]]:
+        self, outlines: Iterable[tuple[str, Mapping[str, Any]]], read: Reading
+    ) -> tuple[dict[str, tuple[Reading, Alignment]], list[tuple[str, str]]]:
+        """The stored tasks that fit, and why others do not; once enough do, no more are looked at."""
         found: dict[str, tuple[Reading, Alignment]] = {}
-        for id, stored in tasks.items():
+        refused: list[tuple[str, str]] = []
+        kinds = _kinds(read)
+        for id, told in outlines:
+            task = told.get("task")
+            if not isinstance(task, str) or len(found) >= ENOUGH:
+                continue
+            if told.get("leaves") != kinds:
+                refused.append((id, "it has values of other kinds"))
+                continue
+            stored = self._read(task)
             alignment = align(stored, read, self.words)
             if isinstance(alignment, Refusal):
                 refused.append((id, alignment.why))
             else:
                 found[id] = (stored, alignment)
-        return found
+        return found, refused
 
     def _stored(
         self, aligned: Mapping[str, tuple[Reading, Alignment]], refused: list[tuple[str, str]]

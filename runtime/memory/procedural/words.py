@@ -58,7 +58,7 @@ class Words:
         return bool(self.same.get(first, set[int]()) & self.same.get(second, set[int]()))
 
     def root(self, phrase: Phrase) -> str:
-        """One name for all phrases that can be reached from this one by groups; for finding, not for binding."""
+        """One name for all phrases that groups lead to from this one: for finding, never for binding."""
         if not self._roots:
             self._find_roots()
         return self._roots.get(phrase, " ".join(phrase))
