@@ -289,6 +289,18 @@ def dangers(as_json: bool) -> int:
     return int(_bench("dangers").main(as_json))
 
 
+@bench.command("ablation")
+@json_option("Print the figures as an object.")
+@click.option("--families", default=60, show_default=True, type=click.IntRange(min=1), metavar="N")
+@click.option("--embedder", default="auto", show_default=True, metavar="NAME", help="lexical, minilm, auto.")
+@click.option(
+    "--seed", type=int, default=1, show_default=True, metavar="N", help="Of what is chosen by chance."
+)
+def ablation(as_json: bool, families: int, embedder: str, seed: int) -> int:
+    """Play streams of tasks with all parts of procedural memory and without each: what a part brings."""
+    return int(_bench("ablation").main(as_json, families, seed, embedder))
+
+
 def _bench(name: str) -> Any:
     from importlib import import_module
 

@@ -18,7 +18,7 @@ RATE = 0.2
 def weight(synapse: Synapse) -> float:
     """What the weight is by origin, credit and blame; always within its bounds."""
     grown = (synapse.origin or synapse.weight) * math.exp(RATE * (synapse.right - synapse.wrong))
-    return min(max(grown, LEAST_WEIGHT), MOST_WEIGHT)
+    return round(min(max(grown, LEAST_WEIGHT), MOST_WEIGHT), 6)
 
 
 def credited(

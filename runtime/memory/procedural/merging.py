@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from runtime.memory.procedural.alignment import Refusal, align
 from runtime.memory.procedural.binding import bind
-from runtime.memory.procedural.leaves import tokens, without_courtesies
+from runtime.memory.procedural.reading import Reading
 from runtime.memory.procedural.trees import Ledger, Neuron, NeuronTree, more
 from runtime.store import Record, Shelf, pack
 
@@ -57,8 +57,15 @@ def absorb(shelf: Shelf, tree: NeuronTree, near: Iterable[NeuronTree], words: Wo
 
 
 def alike(one: NeuronTree, other: NeuronTree) -> bool:
-    """Whether the fingerprints of their roots are."""
-    return bool(one.neurons and other.neurons) and _similar(one.neurons[0], other.neurons[0])
+    """Whether the fingerprints of their tasks are, by an embedder that both know."""
+    from runtime.memory.procedural.fingerprint import Fingerprint
+
+    pairs = [(one.vector(name), other.vector(name)) for name in one.vectors.keys() & other.vectors.keys()]
+    return any(
+        Fingerprint.of(first).similarity(Fingerprint.of(second)) > ALIKE
+        for first, second in pairs
+        if first is not None and second is not None
+    )
 
 
 def _similar(one: Neuron, other: Neuron) -> bool:
@@ -70,7 +77,7 @@ def _similar(one: Neuron, other: Neuron) -> bool:
 
 def subsumes(kept: Exemplar, other: Exemplar, words: Words) -> bool:
     """Whether one procedure with another's values is that other, and their tasks differ in leaves alone."""
-    old, new = (without_courtesies(tokens(each.task), words) for each in (kept, other))
+    old, new = (Reading.read(each.task, words) for each in (kept, other))
     found = align(old, new, words)
     if isinstance(found, Refusal) or found.exchanged or found.phrases:
         return False

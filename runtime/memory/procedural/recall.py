@@ -12,17 +12,20 @@ from typing import Any, ClassVar, Literal
 from runtime.embedding import Embedder
 from runtime.memory.procedural.alignment import Alignment, Refusal, align
 from runtime.memory.procedural.binding import Steps, Witness, bind
+from runtime.memory.procedural.blame import confidence, suspect
 from runtime.memory.procedural.exemplar import Exemplar
+from runtime.memory.procedural.merging import absorb, tree_by
 from runtime.memory.procedural.outcome import outcome
 from runtime.memory.procedural.parts import ALL, Parts
 from runtime.memory.procedural.reading import Reading
+from runtime.memory.procedural.rewards import deed
 from runtime.memory.procedural.shape import NAME, shape
 from runtime.memory.procedural.trees import Ledger, NeuronTree, tree_of
 from runtime.memory.procedural.words import Words
 from runtime.store import Record, Shelf, pack
 
 CANDIDATES = 8
-"""Trees that are compared with a task: the nearest by shape, or by meaning and as many more by their words."""
+"""Trees that are compared with a task: the nearest by shape, or else by meaning and by their words."""
 LEAST_LIKE = 0.4
 """Of the cosine of two shapes, below which tasks are not compared."""
 ENOUGH = 4
@@ -48,11 +51,8 @@ class Recall:
     changed: tuple[tuple[str, str], ...] = ()  # what stands for what of the stored task
     refused: tuple[tuple[str, str], ...] = field(default=())  # (tree, why) for those that came near
     ms: Mapping[str, float] = field(default_factory=dict[str, float])  # embed, find, align, bind
-
-    @property
-    def confidence(self) -> float:
-        """How sure it is that the next use goes well, between 0 and 1."""
-        return self.tree.ledger.confidence if self.tree else 0.0
+    confidence: float = 0.0  # how sure it is that this goes well, between 0 and 1
+    rivals: tuple[tuple[str, str], ...] = ()  # trees that fitted and were not used, and what each would do
 
     @property
     def why(self) -> str:
@@ -100,22 +100,34 @@ class ProceduralMemory:
 
     def learn(self, exemplar: Exemplar, *, run: str = "", rung: str = "", at: str = "") -> NeuronTree:
         """Keep a solved task; the same one solved in the same way keeps its ledger."""
-        tree = tree_of(exemplar, self.embedder, run=run, rung=rung, at=at)
+        segmented = self.parts.segmentation
+        tree = tree_of(exemplar, self.embedder, run=run, rung=rung, at=at, segmented=segmented)
         with self.shelf.transaction():
-            if known := self.shelf.get(NeuronTree, tree.id):
-                tree = known.model_copy(update={"vectors": {**known.vectors, **tree.vectors}})
-            self.shelf.put(tree, self.outline(tree))
-        return tree
+            if known := tree_by(self.shelf, tree.id):
+                vectors = tree.vectors if known.id == tree.id else {}  # else they are of many tasks
+                tree = known.model_copy(update={"vectors": {**known.vectors, **vectors}})
+            return self._kept(tree, new=known is None)
 
     def take_in(self, tree: NeuronTree) -> NeuronTree:
         """Give a stored tree its neurons and its vectors."""
-        grown = tree_of(tree.exemplar, self.embedder)
+        grown = tree_of(tree.exemplar, self.embedder, segmented=self.parts.segmentation)
         vectors = {**tree.vectors, **grown.vectors}
-        made = tree.model_copy(
-            update={"vectors": vectors, "neurons": grown.neurons, "synapses": grown.synapses}
-        )
-        self.shelf.put(made, self.outline(made))
-        return made
+        made = tree.model_copy(update={"vectors": vectors})
+        if not tree.neurons:  # else they have been credited and blamed since
+            made = made.model_copy(update={"neurons": grown.neurons, "synapses": grown.synapses})
+        return self._kept(made, new=True)
+
+    def _kept(self, tree: NeuronTree, *, new: bool) -> NeuronTree:
+        """The tree as it is kept: what is the same procedure as one that is there becomes one with it."""
+        with self.shelf.transaction():
+            self.shelf.put(tree, self.outline(tree))
+            if not (new and self.parts.merging):
+                return tree
+            near = self.shelf.pick(NeuronTree, self.candidates(tree.text))
+            held = absorb(self.shelf, tree, near, self.words)
+            if held.id != tree.id:
+                self.shelf.delete(Outline, tree.id)
+            return held
 
     def outline(self, tree: NeuronTree) -> Outline:
         """What a tree is found and compared by."""
@@ -154,18 +166,39 @@ class ProceduralMemory:
             stored = self._stored(aligned, refused)
             found = self._bound(stored, refused)
         told = Recall("novel", candidates=len(ids), refused=tuple(refused), ms=clock.ms)
-        if len({repr(each.steps) for each in found}) > 1 and len({outcome(each.steps) for each in found}) > 1:
-            why = "several stored tasks fit, and would do different things"
-            return replace(told, refused=(*((each.stored.id, why) for each in found), *refused))
-        if not found:
-            return told
-        best = max(found, key=lambda each: (each.stored.alignment.exact, each.stored.ledger.confidence))
-        return self._told(told, best)
+        return self._chosen(task, found, told) if found else told
 
-    def _told(self, told: Recall, fit: _Fit) -> Recall:
-        tree = self.shelf.get(NeuronTree, fit.stored.id)
-        if tree is None:
-            return told
+    def _chosen(self, task: str, found: Sequence[_Fit], told: Recall) -> Recall:
+        """Of what fits, the one that is trusted most, where all that are trusted do the same."""
+        trees = {tree.id: tree for tree in self.shelf.pick(NeuronTree, [each.stored.id for each in found])}
+        distrusted: list[tuple[str, str]] = []
+        trusted: list[_Fit] = []
+        for each in found:
+            if (tree := trees.get(each.stored.id)) is None:
+                continue
+            if why := self._distrust(tree, task):
+                distrusted.append((tree.id, why))
+            else:
+                trusted.append(each)
+        if _differ([each.steps for each in trusted]):
+            why = "several stored tasks fit, and would do different things"
+            distrusted += [(each.stored.id, why) for each in trusted]
+            trusted = []
+        if not trusted:
+            rivals = tuple((each.stored.id, deed(each.steps)) for each in found)
+            return replace(told, refused=(*distrusted, *told.refused), rivals=rivals)
+        sure = {each.stored.id: confidence(trees[each.stored.id], task, self.parts) for each in trusted}
+        best = max(trusted, key=lambda each: (each.stored.alignment.exact, sure[each.stored.id]))
+        return replace(self._told(told, best, trees[best.stored.id]), confidence=sure[best.stored.id])
+
+    def _distrust(self, tree: NeuronTree, task: str) -> str:
+        """Why a tree that fits is not used, for what came of it before; "" where nothing is against it."""
+        if self.parts.quarantine and tree.ledger.quarantined:
+            return "it fits, and went wrong too often: it is in quarantine"
+        misled = suspect(tree, task, self.parts)
+        return f"it fits, and went wrong too often where this was otherwise: {misled}" if misled else ""
+
+    def _told(self, told: Recall, fit: _Fit, tree: NeuronTree) -> Recall:
         changed = tuple(
             (old.text, new.text)
             for old, new in fit.stored.alignment.leaves
@@ -236,16 +269,14 @@ class ProceduralMemory:
     def _stored(
         self, aligned: Mapping[str, tuple[Reading, Alignment]], refused: list[tuple[str, str]]
     ) -> list[_Stored]:
-        """What is known of these trees, but for those that may not be used."""
+        """What is known of these trees, but for those whose steps suit no other task."""
         found: list[_Stored] = []
         for id, told in self.shelf.fields(NeuronTree, aligned).items():
             exemplar, (reading, alignment) = told.get("exemplar"), aligned[id]
             ledger = Ledger.model_validate(told.get("ledger") or {})
             if not isinstance(exemplar, dict):
                 continue
-            if ledger.quarantined and self.parts.quarantine:
-                refused.append((id, "it is in quarantine"))
-            elif exemplar.get("made") and not alignment.exact:
+            if exemplar.get("made") and not alignment.exact:
                 why = "its steps hold text that came from no task, and may not suit another"
                 refused.append((id, why))
             else:
@@ -256,7 +287,7 @@ class ProceduralMemory:
         found: list[_Fit] = []
         for each in stored:
             fit = _fit(each, None)
-            others = (other for other in stored if other is not each)
+            others = (other for other in stored if other is not each and self._sound(other))
             for witness in self._witnesses(each, others) if isinstance(fit, Refusal) else ():
                 told = _fit(each, witness)
                 if isinstance(told, _Fit):
@@ -267,6 +298,9 @@ class ProceduralMemory:
             else:
                 found.append(fit)
         return found
+
+    def _sound(self, stored: _Stored) -> bool:
+        return not (self.parts.quarantine and stored.ledger.quarantined)
 
     def _witnesses(self, stored: _Stored, others: Iterable[_Stored]) -> Iterable[Witness]:
         asked = 0
@@ -280,6 +314,11 @@ class ProceduralMemory:
 
 def _steps(stored: _Stored) -> Steps:
     return stored.exemplar.get("steps") or ()
+
+
+def _differ(done: Sequence[Steps]) -> bool:
+    """Whether these steps do different things; they are worked out only where they are not the same."""
+    return len({repr(each) for each in done}) > 1 and len({outcome(each) for each in done}) > 1
 
 
 def _kinds(reading: Reading) -> str:

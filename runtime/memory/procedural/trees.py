@@ -96,7 +96,7 @@ def more(count: float, by: float) -> int | float:
 
     Rounded, so that what is taken back later leaves nothing behind.
     """
-    made = round(max(count + by, 0.0), 6)
+    made = round(float(max(count + by, 0)), 6)
     return int(made) if made.is_integer() else made
 
 
@@ -116,11 +116,17 @@ class NeuronTree(Record):
 
 
 def tree_of(
-    exemplar: Exemplar, embedder: Embedder, *, run: str = "", rung: str = "", at: str = ""
+    exemplar: Exemplar,
+    embedder: Embedder,
+    *,
+    run: str = "",
+    rung: str = "",
+    at: str = "",
+    segmented: bool = True,
 ) -> NeuronTree:
-    """The neuron tree of a solved task."""
-    seen = embedder.embed_tokens(exemplar.task)
-    neurons, synapses = grown(exemplar.task, seen) if len(seen) else ((), ())
+    """The neuron tree of a solved task; one that is not segmented has no neurons."""
+    seen = embedder.embed_tokens(exemplar.task) if segmented else ()
+    neurons, synapses = grown(exemplar.task, seen) if not isinstance(seen, tuple) and len(seen) else ((), ())
     (whole,) = embedder.embed([exemplar.task])
     return NeuronTree(
         id=identity(exemplar),
@@ -187,6 +193,6 @@ def _grow(
     ]
     whole = sum(pulls) or 1.0
     for (_, child_name, _), pull in zip(children, pulls, strict=True):
-        weight = min(max(pull / whole, LEAST_WEIGHT), MOST_WEIGHT)
+        weight = round(min(max(pull / whole, LEAST_WEIGHT), MOST_WEIGHT), 6)
         synapses.append(Synapse(parent=name, child=child_name, weight=weight, origin=weight))
     return name, mean

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -161,3 +162,13 @@ def words_of(systems: tuple[Path, ...]) -> Words:
         if path.is_file():
             words.read(path.read_text("utf-8"))
     return words
+
+
+def fingerprint(systems: tuple[Path, ...]) -> str:
+    """The same for the same words: what was made of others is made anew."""
+    found = hashlib.sha256()
+    for folder in systems:
+        path = folder / "memory" / "words.md"
+        if path.is_file():
+            found.update(path.read_bytes())
+    return found.hexdigest()[:12]

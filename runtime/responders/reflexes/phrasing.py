@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from runtime.responders.reflexes.exact import consistent
 from runtime.responders.reflexes.slots import Language, Meant, Reader, Scan
 
 VISITS = 20_000
@@ -78,7 +79,8 @@ class Phrasing:
     def readings(self, scan: Scan, start: int, end: int) -> list[Reading]:
         """The ways to read the tokens from `start` to `end`, the surest first; more than one may tie."""
         cut = Scan(scan.tokens[:end], scan.text, scan.language, scan.prior)
-        return sorted(_walk(self.graph, cut, start), key=lambda each: each.score, reverse=True)
+        found = [each for each in _walk(self.graph, cut, start) if consistent(cut, start, each.bound)]
+        return sorted(found, key=lambda each: each.score, reverse=True)
 
 
 _GROUPS = re.compile(r"\[[^\[\]]*\]|\([^()]*\)|\{[^{}]*\}|<[^<>]*>")

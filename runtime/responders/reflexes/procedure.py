@@ -21,6 +21,8 @@ from runtime.responders.reflexes.slots import Language, Reader, choice_of, those
 
 LANGUAGE = "language.md"
 """The file with the words that all reflexes share: joins, courtesies, pronouns, units, kinds of files."""
+METHODS = "methods"
+"""The folder of what was learned: its files lie in it as they are, not in a folder `reflexes` below it."""
 _USES_IT = re.compile(r"\{\{\s*(?:it|they|it_(?!file|column)\w+)\b")
 _KNOWN = frozenset(
     {"name", "description", "phrasings", "slots", "defaults", "needs", "refuse", "steps", "success", "output"}
@@ -51,7 +53,8 @@ class Procedure:
     @property
     def file(self) -> str:
         """How people name it."""
-        return f"system/reflexes/{self.path.name}"
+        learned = self.path.parent.name == METHODS
+        return f"{'state/memory/methods' if learned else 'system/reflexes'}/{self.path.name}"
 
     @cached_property
     def uses_it(self) -> bool:
@@ -119,7 +122,8 @@ class Reflexes:
         found: dict[str, tuple[Path, tuple[int, int]]] = {}
         for folder in self.folders:
             try:
-                entries = [entry for entry in os.scandir(folder / "reflexes") if entry.name.endswith(".md")]
+                place = folder if folder.name == METHODS else folder / "reflexes"
+                entries = [entry for entry in os.scandir(place) if entry.name.endswith(".md")]
             except OSError:
                 continue
             for entry in entries:
@@ -133,7 +137,7 @@ class Reflexes:
         metas = [(path, meta) for path, meta in read if not isinstance(meta, Fault)]
         words = next((meta for path, meta in metas if path.name == LANGUAGE), {})
         try:
-            shelf = _shelf(words)
+            shelf = _shelf(words, self.folders)
         except (TypeError, ValueError, AttributeError, re.error) as error:
             at = next(path for path, _ in metas if path.name == LANGUAGE)
             self._faults.append(Fault(at, 1, f"the shared words cannot be read: {error}"))
@@ -150,15 +154,29 @@ class Reflexes:
         self.shelf = Shelf(**{**vars(shelf), "procedures": active})
 
 
-def _load(path: Path) -> Mapping[str, Any] | Fault:
-    import yaml
-
+def read(path: Path, text: str, language: Language) -> Procedure | Fault:
+    """A reflex from the text of its file, wherever that is."""
+    meta = _meta(path, text)
+    if isinstance(meta, Fault):
+        return meta
     try:
-        text = path.read_text("utf-8")
+        return _procedure(path, meta, language)
+    except ValueError as error:
+        return Fault(path, 1, str(error))
+
+
+def _load(path: Path) -> Mapping[str, Any] | Fault:
+    try:
+        return _meta(path, path.read_text("utf-8"))
     except UnicodeDecodeError:
         return Fault(path, 1, "not UTF-8 text; save the file as UTF-8")
     except OSError as error:
         return Fault(path, 1, f"cannot be read: {error.strerror}")
+
+
+def _meta(path: Path, text: str) -> Mapping[str, Any] | Fault:
+    import yaml
+
     head = re.match(r"---[ \t]*\n(.*?)^---[ \t]*$", text, re.DOTALL | re.MULTILINE)
     if not head:
         return Fault(path, 1, "there is no frontmatter between two lines of ---")
@@ -171,7 +189,7 @@ def _load(path: Path) -> Mapping[str, Any] | Fault:
     return meta if isinstance(meta, dict) else Fault(path, 2, "the frontmatter is not a mapping of names")
 
 
-def _shelf(words: Mapping[str, Any]) -> Shelf:
+def _shelf(words: Mapping[str, Any], systems: tuple[Path, ...] = ()) -> Shelf:
     """The shared words. Every list is text with `|` between its entries, or a mapping of such lists."""
     lists: Mapping[str, Any] = words.get("lists") or {}
     pronouns: Mapping[str, str] = words.get("pronouns") or {}
@@ -185,6 +203,7 @@ def _shelf(words: Mapping[str, Any]) -> Shelf:
         file_pronouns=frozenset(phrase_words(pronouns.get("file", ""))),
         refused=frozenset(str(words.get("refused") or "").lower().split()),
         names=frozenset(str(words.get("files") or "").lower().split()),
+        systems=systems,
     )
     return Shelf(
         language=language,
@@ -223,7 +242,8 @@ def _procedure(path: Path, meta: Mapping[str, Any], language: Language) -> Proce
         raise ValueError("success is missing: a list of criteria")
     known = _Kinds(meta.get("slots") or {}, language)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    texts = {key: str(meta[key]) for key in ("needs", "about", "column", "status") if meta.get(key)}
+    texts = {key: str(meta[key]) for key in ("needs", "about", "column") if meta.get(key)}
+    texts["status"] = _status(meta.get("status"))
     return Procedure(
         str(meta.get("name") or path.stem),
         path,
@@ -241,6 +261,13 @@ def _procedure(path: Path, meta: Mapping[str, Any], language: Language) -> Proce
         facts=dict(meta.get("facts") or {}),
         **texts,
     )
+
+
+def _status(value: Any) -> str:
+    """YAML reads `off` and `on` as false and true."""
+    if isinstance(value, bool):
+        return "active" if value else "off"
+    return str(value or "active")
 
 
 class _Kinds:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
+from pathlib import Path
 from typing import Any
 
 from runtime.responders.reflexes.tokens import Token
@@ -55,6 +56,7 @@ class Language:
     file_pronouns: frozenset[Words] = frozenset()
     refused: frozenset[str] = frozenset()  # words that no unquoted text may hold
     names: frozenset[str] = frozenset()  # files without an extension
+    systems: tuple[Path, ...] = ()  # the folders whose `memory/words.md` count
 
 
 @dataclass(frozen=True)

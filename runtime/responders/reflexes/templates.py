@@ -11,6 +11,7 @@ import re
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 from kernel.references import substitute
@@ -38,14 +39,27 @@ def _for_json(text: str) -> str:
     return text if plain else json.dumps(text, ensure_ascii=False)
 
 
-_FILTERS: Mapping[str, Callable[[str], str]] = {
+def _number(text: str) -> int | float:
+    return int(text) if re.fullmatch(r"-?\d+", text) else float(text)
+
+
+def _hundredth(text: str) -> str:
+    """A percentage as the number to multiply by: 15 as 0.15."""
+    value = Fraction(text) / 100
+    return str(value.numerator) if value.denominator == 1 else json.dumps(float(value))
+
+
+_FILTERS: Mapping[str, Callable[[str], Any]] = {
     "text": str,
+    "number": _number,
+    "hundredth": _hundredth,
     "sh": shlex.quote,
     "re": re.escape,
     "csv": _for_csv,
     "json": _for_json,
 }
-"""What can be done with a slot: as text; quoted for a shell, a pattern, a question to a CSV or JSON file."""
+"""What can be done with a slot: as text, as a number, as a share of one; quoted for a shell, a pattern, a question
+to a CSV or JSON file."""
 
 
 class Unbound(LookupError):

@@ -1,4 +1,4 @@
-"""What comes of a decision: counted once, in whatever order it is said, and taken back when it no longer holds."""
+"""What comes of a decision: counted once in whatever order it is said, taken back when it holds no longer."""
 
 from __future__ import annotations
 

@@ -1,0 +1,364 @@
+"""Methods: procedures that were born from several solved tasks, each in a markdown file of its own.
+
+A file is matched like a shipped reflex. What it can claim is tried out before it is written: each of its
+exemplars must come out of it as it was solved, and no other stored task may come out in another way. A person
+who edits, switches off or deletes a file has the last word. What came of uses stands in the record, not in the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from kernel import disk
+from kernel.errors import UsageError
+from runtime.embedding import Embedder
+from runtime.memory.procedural.alignment import Refusal
+from runtime.memory.procedural.births import BORN, Draft, Solved, Trier, aligns, born, operation, shape
+from runtime.memory.procedural.common import MethodKind, calculates
+from runtime.memory.procedural.leaves import tokens, without_courtesies
+from runtime.memory.procedural.naming import slug
+from runtime.memory.procedural.parts import ALL, Parts
+from runtime.memory.procedural.stages import Stage, Standing, Verification, plain, seed, verification
+from runtime.memory.procedural.trees import Ledger, NeuronTree
+from runtime.memory.procedural.words import Words
+from runtime.memory.procedural.writing import STATUS, markdown, switched
+from runtime.store import Record, Shelf, pack
+
+NEAR = 48
+"""Solved tasks that are looked at when a new one comes."""
+LIKE = 0.6
+"""The nearness of tasks that a file names as none of its own."""
+NEAR_METHODS = 8
+MEMBERS = 64
+"""Exemplars that a record names; a file shows fewer."""
+REBUILT_FROM = 16
+"""Exemplars that a method is made of anew when one comes that it does not cover."""
+
+
+class Method(Record):
+    """What is known of a method besides its file; its id is its name."""
+
+    KIND: ClassVar[str] = "method"
+
+    form: MethodKind = "steps"  # its kind
+    operation: str = ""
+    type: str = ""  # the id of the problem type it was born in
+    trees: tuple[str, ...] = ()
+    ledger: Ledger = Ledger()
+    standing: Standing = Standing()
+    written: str = ""  # the file as it was written last
+    writing: str = ""  # as it is about to be written
+    pending: bool = False  # between the record and the file
+    retired: bool = False  # a person deleted the file
+    why: str = ""  # it was switched off for this
+    source: str = ""  # who said last what came of a use
+
+    @property
+    def stage(self) -> Stage:
+        """How far it is trusted."""
+        return self.standing.stage
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A method as people are told of it."""
+
+    name: str
+    kind: str
+    stage: str
+    uses: int
+    right: float
+    status: str  # of the file: active, off, …; deleted; faulty
+    file: Path
+    edited: bool = False
+    description: str = ""
+    note: str = ""  # what is wrong with the file, or why it is off
+    trees: tuple[str, ...] = ()
+
+
+class Files(Trier, Protocol):
+    """What writes and reads phrasings, which stands above memory: `runtime.responders.reflexes.trial.Trial`."""
+
+    def names(self) -> frozenset[str]:
+        """Names that are taken."""
+        ...
+
+    def status(self, text: str) -> str:
+        """Of a file; "" where it cannot be read."""
+        ...
+
+
+class Methods:
+    """The methods of one workspace: their records on the shelf, their files in `folder`."""
+
+    def __init__(
+        self,
+        shelf: Shelf,
+        embedder: Embedder,
+        words: Words,
+        folder: Path,
+        files: Files,
+        parts: Parts = ALL,
+    ) -> None:
+        self.shelf, self.embedder, self.words = shelf, embedder, words
+        self.folder, self.files, self.parts = folder, files, parts
+
+    # ---- birth -------------------------------------------------------------------------------------------
+
+    def consider(self, tree: NeuronTree, type: str = "") -> Method | None:
+        """After a tree was learned: the method that was born of it, or that it was taken into; else None.
+
+        A method that plans this very task in another way claims too much: it is switched off.
+        """
+        if not self.parts.methods or not tree.exemplar.steps or tree.ledger.quarantined:
+            return None
+        self.mend()
+        key = operation(tree.exemplar)
+        vector = self._vector(tree)
+        known = self._known(key, vector)
+        if self._covered(tree, known):
+            return None
+        hits = self.shelf.nearest(Solved, self.embedder.name, vector, NEAR)
+        near = [each for each in self.shelf.pick(Solved, [hit.id for hit in hits]) if each.id != tree.id]
+        same = [e for e in near if not e.ledger.quarantined and operation(e.exemplar) == key]
+        this = Solved(id=tree.id, text=tree.text, exemplar=tree.exemplar, ledger=tree.ledger)
+        own = [method for method in known if method.operation == key]
+        for method in own:
+            if grown := self._grown(method, this, same):
+                return grown
+        taken = {id for method in own for id in method.trees}
+        free = [each for each in same if each.id not in taken]
+        if len(free) + 1 < BORN:
+            return None
+        like = {hit.id for hit in hits if hit.score >= LIKE} - {each.id for each in free}
+        rest = [each.text for each in near if each.id in like]
+        made = born(this, free, self.words, self.files, self.shelf, self._active(own), rest)
+        return None if isinstance(made, Refusal) else self._written_new(made, key, type, vector)
+
+    def _vector(self, tree: NeuronTree) -> Any:
+        vector = tree.vector(self.embedder.name)
+        return vector if vector is not None else self.embedder.embed([tree.text])[0]
+
+    def _known(self, key: str, vector: Any) -> list[Method]:
+        """Methods of the same operation, and those whose tasks are like this one."""
+        if not self.shelf.count(Method):
+            return []
+        same = list(self.shelf.scan(Method, {"operation": key}))
+        hits = self.shelf.nearest(Method, self.embedder.name, vector, NEAR_METHODS)
+        there = {method.id for method in same}
+        return [*same, *self.shelf.pick(Method, [hit.id for hit in hits if hit.id not in there])]
+
+    def _covered(self, tree: NeuronTree, methods: Iterable[Method]) -> bool:
+        """Whether a method, as it is or as it was written, reads this task already."""
+        wanted = plain(tree.exemplar.steps)
+        covered = False
+        for method in methods:
+            there = self.text(method)
+            for text in dict.fromkeys(each for each in (there, method.written) if each):
+                steps = self.files.plan(text, tree.exemplar.task)
+                if steps is None:
+                    continue
+                if method.form != "steps" or plain(steps) == wanted:
+                    covered = True
+                    self._joined(method, tree.id)
+                elif there == method.written and self.files.status(text) == "active":
+                    why = f"it would have solved this task in another way than memory {tree.id} did"
+                    self._rewrite(method, switched(text, "off"), why=why)
+                break
+        return covered
+
+    def _joined(self, method: Method, tree: str) -> None:
+        if tree not in method.trees and len(method.trees) < MEMBERS:
+            self.shelf.put(method.model_copy(update={"trees": (*method.trees, tree)}))
+
+    def _grown(self, method: Method, this: Solved, same: Sequence[Solved]) -> Method | None:
+        """A method made anew with a task that it did not cover, when nobody has touched its file."""
+        members = [each for each in same if each.id in method.trees]
+        if method.form != "steps" or len(members) < 2 or not any(self._alike(this, e) for e in members[:4]):
+            return None
+        text = self.text(method)
+        if text != method.written or self.files.status(text) != "active":
+            return None
+        stored = self.shelf.pick(Solved, method.trees[:REBUILT_FROM])
+        if len(stored) < BORN - 1:
+            return None
+        others = [each for each in self._active(self.shelf.scan(Method)) if each != text]
+        made = born(stored[0], [*stored[1:], this], self.words, self.files, self.shelf, others, ())
+        if isinstance(made, Refusal) or this.id not in made.trees or made.common.kind != "steps":
+            return None
+        trees = (*method.trees[: MEMBERS - 1], this.id)
+        text = markdown(method.id, made.common, made.phrasings, made.shown, made.others)
+        return self._rewrite(method.model_copy(update={"trees": trees}), text)
+
+    def _alike(self, one: Solved, other: Solved) -> bool:
+        """Whether they are variations of each other, or fill the same arguments by other words."""
+        if shape(one.exemplar) == shape(other.exemplar) and not calculates(one.exemplar):
+            return True
+        return aligns(without_courtesies(tokens(one.exemplar.task), self.words), other, self.words)
+
+    def _active(self, methods: Iterable[Method]) -> list[str]:
+        texts = [self.text(method) for method in methods]
+        return [text for text in texts if text and self.files.status(text) == "active"]
+
+    def _written_new(self, made: Draft, key: str, type: str, vector: Any) -> Method:
+        first = made.shown[0]
+        labels = {
+            first.exemplar.task[hole.start : hole.end].lower().removesuffix("'s") for hole in first.holes
+        }
+        taken = self.files.names() | {path.stem for path in self.folder.glob("*.md")}
+        taken |= {row.id for row in self.shelf.rows(Method.KIND)}
+        read = without_courtesies(tokens(first.exemplar.task), self.words)
+        name = slug(read, labels, self.words, taken)
+        text = markdown(name, made.common, made.phrasings, made.shown, made.others)
+        method = Method(
+            id=name,
+            text=made.phrasings[0],
+            vectors={self.embedder.name: pack(vector)},
+            form=made.common.kind,
+            operation=key,
+            type=type,
+            trees=tuple(made.trees[:MEMBERS]),
+        )
+        return self._rewrite(method, text)
+
+    # ---- files -------------------------------------------------------------------------------------------
+
+    def path(self, method: Method) -> Path:
+        """Where its file lies."""
+        return self.folder / f"{method.id}.md"
+
+    def text(self, method: Method) -> str:
+        """Its file as it is now; "" where there is none, or none that is text."""
+        try:
+            return self.path(method).read_text("utf-8")
+        except (OSError, UnicodeDecodeError):
+            return ""
+
+    def _rewrite(self, method: Method, text: str, why: str = "") -> Method:
+        """The record says what will be written, then the file is, then the record says that it was."""
+        method = method.model_copy(update={"writing": text, "pending": True, "why": why})
+        self.shelf.put(method)
+        return self._finish(method)
+
+    def _finish(self, method: Method) -> Method:
+        path = self.path(method)
+        with disk.of_the_state(path):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            temporary = disk.beside(path)
+            temporary.write_text(method.writing, "utf-8")
+            disk.move(temporary, path)
+        return self._settled(method, written=method.writing)
+
+    def _settled(self, method: Method, **changes: Any) -> Method:
+        method = method.model_copy(update={"writing": "", "pending": False, **changes})
+        self.shelf.put(method)
+        return method
+
+    def mend(self) -> None:
+        """Finish what a crash between record and file has left; a person's edit meanwhile stands."""
+        for method in list(self.shelf.scan(Method, {"pending": True})):
+            path, text = self.path(method), self.text(method)
+            if text == method.writing:
+                self._settled(method, written=text)
+            elif text == method.written if path.exists() else not method.written:
+                self._finish(method)
+            else:
+                self._settled(method)
+
+    # ---- use ---------------------------------------------------------------------------------------------
+
+    def verification(self, name: str) -> Verification:
+        """Who looks at the next use of a method; one that no exemplar made is a person's, and new."""
+        method = self.shelf.get(Method, name)
+        if method is None:
+            return "next rung"
+        return verification(method.stage, seed(method.id, method.ledger.uses + 1))
+
+    def settle(
+        self, method: str, good: bool, source: str, trust: float = 1.0, *, instead_of: bool | None = None
+    ) -> Method | None:
+        """What came of a use; `instead_of` is what was settled for the same use before. None: no such method."""
+        with self.shelf.transaction():
+            known = self.shelf.get(Method, method)
+            if known is None or instead_of == good:
+                return known
+            ledger = known.ledger if instead_of is None else known.ledger.after(instead_of, trust, uses=-1)
+            ledger = ledger.after(good, trust)
+            standing = known.standing.after(ledger, good)
+            known = known.model_copy(update={"ledger": ledger, "standing": standing, "source": source})
+            self.shelf.put(known)
+        return known
+
+    def guidance(self, task: str) -> list[str]:
+        """How tasks like this one were solved, for a model's context: of templates and best exemplars."""
+        if not self.parts.methods or not self.shelf.count(Method):
+            return []
+        (vector,) = self.embedder.embed([task])
+        hits = self.shelf.nearest(Method, self.embedder.name, vector, NEAR_METHODS)
+        found: list[str] = []
+        for method in self.shelf.pick(Method, [hit.id for hit in hits]):
+            text = self.text(method)
+            if not text or self.files.status(text) != STATUS[method.form] or method.form == "steps":
+                continue
+            if (steps := self.files.plan(text, task)) is not None:
+                found.append(_guided(method, steps))
+        return found
+
+    # ---- for people --------------------------------------------------------------------------------------
+
+    def listed(self) -> list[Listed]:
+        """All methods by name; files that a person put there are among them."""
+        self.mend()
+        known = {method.id: method for method in self.shelf.scan(Method)}
+        names = {path.stem for path in self.folder.glob("*.md") if path.stem != "language"}
+        return [self._listed(name, known.get(name)) for name in sorted({*known, *names})]
+
+    def _listed(self, name: str, method: Method | None) -> Listed:
+        method = method or Method(id=name, source="person")
+        text = self.text(method)
+        fault = self.files.fault(text) if text else ""
+        status = "deleted" if not text else "faulty" if fault else self.files.status(text)
+        return Listed(
+            name,
+            method.form,
+            method.stage,
+            method.ledger.uses,
+            method.ledger.correct,
+            status,
+            self.path(method),
+            edited=bool(text) and text != method.written,
+            description=method.text,
+            note=fault or (method.why if status == "off" else ""),
+            trees=method.trees,
+        )
+
+    def switch(self, name: str, on: bool) -> Listed:
+        """Switch a method on or off in its file; one whose file was deleted comes back when switched on.
+
+        Raises `UsageError` where there is no such method.
+        """
+        method = self.shelf.get(Method, name)
+        text = self.text(method or Method(id=name))
+        if not text and on and method:
+            text = method.written
+        if not text:
+            raise UsageError(f"there is no method {name}; to see them: fractal brain methods")
+        changed = switched(text, STATUS[method.form if method else "steps"] if on else "off")
+        if method and text == method.written:
+            self._rewrite(method, changed)
+        elif changed != text:
+            path = self.folder / f"{name}.md"
+            with disk.of_the_state(path):
+                temporary = disk.beside(path)
+                temporary.write_text(changed, "utf-8")
+                disk.move(temporary, path)
+        return self._listed(name, self.shelf.get(Method, name))
+
+
+def _guided(method: Method, steps: Sequence[Mapping[str, Any]]) -> str:
+    told = [f"{n}. {step['tool']} {dict(step.get('args') or {})}" for n, step in enumerate(steps, 1)]
+    how = "… has to be worked out" if method.form == "template" else "the values are another task's"
+    return f"Tasks like this were solved in these steps ({method.id}; {how}):\n" + "\n".join(told)

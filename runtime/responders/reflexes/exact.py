@@ -1,0 +1,148 @@
+"""Slots that read exactly what recall takes for a leaf, a name or a noun: what learned methods are written with.
+
+They never read what `it` means, and no other unit than their own. A label (a name or a noun) stands for every
+occurrence of its word in the task, so that two labels, or a label and a word of the phrasing, never fall together.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+from functools import lru_cache
+from typing import Protocol
+
+from runtime.memory.procedural import leaves
+from runtime.memory.procedural.words import stem, words_of
+from runtime.responders.reflexes.slots import Read, Reader, Scan
+
+_PIECES = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
+_NOT_NOUNS = ("ed", "ly", "est")
+"""Endings of words that are hardly nouns, as in alignment."""
+
+
+class Bound(Protocol):
+    """A slot that was read: by which name, as what, and at which token."""
+
+    @property
+    def slot(self) -> str: ...  # noqa: D102
+    @property
+    def value(self) -> object: ...  # noqa: D102
+    @property
+    def start(self) -> int: ...  # noqa: D102
+
+
+class Label(str):
+    """A name or noun that a slot read."""
+
+    __slots__ = ()
+
+
+@lru_cache(maxsize=64)
+def _leaves(text: str) -> dict[int, leaves.Token]:
+    return {token.start: token for token in leaves.tokens(text)}
+
+
+def _leaf(scan: Scan, at: int) -> tuple[leaves.Token, int] | None:
+    """The leaf or word that begins where a token does and ends where one does, and the token behind it."""
+    if at >= len(scan.tokens):
+        return None
+    token = scan.tokens[at]
+    found = _leaves(scan.text).get(token.start - token.quoted)
+    if found is None:
+        return None
+    end = at
+    while end < len(scan.tokens) and scan.tokens[end].end + scan.tokens[end].quoted <= found.end:
+        end += 1
+    exact = end > at and scan.tokens[end - 1].end + scan.tokens[end - 1].quoted == found.end
+    return (found, end) if exact else None
+
+
+def _reader(kind: str, unit: str = "") -> Reader:
+    def read(scan: Scan, at: int) -> Iterator[Read]:
+        hit = _leaf(scan, at)
+        if hit and hit[0].kind == kind and hit[0].unit == unit:
+            value = hit[0].value
+            yield hit[1], _digits(value) if isinstance(value, Fraction) else value, 0
+
+    return read
+
+
+def _digits(value: Fraction) -> str:
+    return str(value.numerator) if value.denominator == 1 else json.dumps(float(value))
+
+
+def _word(scan: Scan, at: int, *, owner: bool = False) -> str:
+    """The plain word at a position, without its 's; "" when there is none, or when it is no label."""
+    hit = _leaf(scan, at)
+    if hit is None or hit[0].kind != "word" or hit[1] != at + 1 or hit[0].low.endswith("'s") != owner:
+        return ""
+    return hit[0].text[:-2] if owner else hit[0].text
+
+
+def read_proper(scan: Scan, at: int) -> Iterator[Read]:
+    """A name: a word that begins with a capital and is none of those that decide what is to be done."""
+    word = _word(scan, at)
+    if _proper(word, scan):
+        yield at + 1, Label(word), 1
+
+
+def read_noun(scan: Scan, at: int) -> Iterator[Read]:
+    """A word that may stand where another noun stood."""
+    word = _word(scan, at)
+    if _noun(word, scan):
+        yield at + 1, Label(word), 1
+
+
+def read_owner(scan: Scan, at: int) -> Iterator[Read]:
+    """A name or a noun with `'s` behind it: what stands before that."""
+    word = _word(scan, at, owner=True)
+    if _proper(word, scan) or _noun(word, scan):
+        yield at + 1, Label(word), 1
+
+
+def _proper(word: str, scan: Scan) -> bool:
+    return bool(word) and word[0].isupper() and word.lower() not in words_of(scan.language.systems).fixed
+
+
+def _noun(word: str, scan: Scan) -> bool:
+    low = word.lower()
+    fixed = words_of(scan.language.systems).fixed
+    verbal = len(low) > 5 and low.endswith(_NOT_NOUNS)
+    return len(low) > 2 and not verbal and low not in fixed and stem(low) not in fixed
+
+
+def consistent(scan: Scan, start: int, bound: Iterable[Bound]) -> bool:
+    """Whether a slot that stands twice reads the same both times, and each label has its word for itself."""
+    values: dict[str, object] = {}
+    owners: dict[str, str] = {}  # the stem of a label: its slot
+    places: dict[int, str] = {}
+    for each in bound:
+        if isinstance(each.value, Label):
+            own = stem(each.value.lower())
+            if owners.setdefault(own, each.slot) != each.slot or values.setdefault(each.slot, own) != own:
+                return False
+            places[each.start] = each.slot
+        elif values.setdefault(each.slot, each.value) != each.value:
+            return False
+    return not owners or all(
+        places.get(at) == owners[piece]
+        for at in range(start, len(scan.tokens))
+        for piece in map(stem, _PIECES.findall(scan.word(at)))
+        if piece in owners
+    )
+
+
+KINDS: dict[str, Reader] = {
+    "exact number": _reader("number"),
+    "exact amount": _reader("number", "$"),
+    "exact percent": _reader("number", "%"),
+    "exact path": _reader("path"),
+    "exact url": _reader("url"),
+    "exact text": _reader("quoted"),
+    "proper name": read_proper,
+    "noun": read_noun,
+    "owner": read_owner,
+}
+"""By their names in markdown."""
