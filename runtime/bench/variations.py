@@ -1,8 +1,9 @@
 """Recall over families of tasks: a teacher solves the first of each, all others are recalled or refused.
 
-Every stored program competes with every other. A family has a question with its program, variations of it (the
-right answer is known), and traps, which look like it and ask for something else: whatever is replayed for one
-of them is false. With two exemplars the teacher solves one of the variations as well, which is then not asked.
+Every stored program competes with every other. A family has a question with its program, variations of it,
+whose right answer is known, and traps, which look like it and ask for something else: whatever is replayed
+for one of them is false. With two exemplars the teacher solves one of the variations too, which is then not
+asked.
 """
 
 from __future__ import annotations
@@ -220,11 +221,15 @@ def _programs(family: Family, question: Question, words: Words) -> Iterator[list
     for each in options:
         ways *= len(each)
     for chosen in product(*options) if ways <= MOST_PROGRAMS else ():
-        values = iter(chosen)
-        program = NUMBER.sub(lambda _: written(next(values)), text).split("\n")
+        program = _filled(text, chosen).split("\n")
         results = calculated(solved(question.text, program).steps)
         if results and question.answer is not None and _close(results[-1], question.answer):
             yield program
+
+
+def _filled(text: str, values: Sequence[Fraction]) -> str:
+    rest = iter(values)
+    return NUMBER.sub(lambda _: written(next(rest)), text)
 
 
 # ---- telling -----------------------------------------------------------------------------------------------
@@ -273,12 +278,13 @@ def main(
     for name in without:
         parts = parts.without(name)
     figures = measure(path, part, embedders, parts)
+    told = [table(figures)]
+    late: list[str] = []
     if trees:
-        from runtime.bench.recalling import measure as measure_times
-        from runtime.bench.recalling import table as times_table
+        from runtime.bench import recalling  # it reads families as this module does
 
-        figures["trees"] = measure_times(trees, path)
-    print(json.dumps(figures, indent=1) if as_json else table(figures))
-    if trees and not as_json:
-        print("\n" + times_table(figures["trees"]))
-    return int(bool(missed(figures)))
+        figures["trees"] = recalling.measure(trees, path)
+        told.append(recalling.table(figures["trees"]))
+        late = recalling.slow(figures["trees"])
+    print(json.dumps(figures, indent=1) if as_json else "\n\n".join(told))
+    return int(bool(missed(figures) or late))

@@ -160,7 +160,7 @@ class Brain:
                 for tree in trees:
                     more = {} if name in tree.vectors else {name: pack(next(made))}
                     whole = tree.model_copy(update={"vectors": {**tree.vectors, **more}})
-                    self.shelf.put(memory.shaped(whole))
+                    self.shelf.put(whole, memory.outline(whole))
         self.shelf.put(Indexed(id="trees", made_by=made_by))
 
     # ---- learning ----------------------------------------------------------------------------------------

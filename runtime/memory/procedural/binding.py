@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 from runtime.memory.procedural.alignment import Alignment, Refusal
@@ -20,6 +21,8 @@ _PLAIN = re.compile(r"(?!-)[\w./@%+=:,-]+")
 _REFERENCE = re.compile(r"(\{\{.*?\}\})")
 _DIGITS = r"(?<![\w.])(?:\d*\.\d+|\d+)(?![\w.])"
 NUMBER = re.compile(_DIGITS)
+_ALONE = re.compile(f"(?P<number>{_DIGITS})")
+_LETTER = re.compile(r"[^\W\d_]")
 _NEVER = frozenset({"tool", "needs", "step"})
 """Keys whose values are no task's."""
 _FREE = frozenset({Fraction(0), Fraction(1)})
@@ -78,7 +81,6 @@ class _Binder:
                     self._fits.setdefault(old.value / scale, []).append((at, scale))
             elif self._texts.setdefault(str(old.value), str(new.value)) != str(new.value):
                 raise _Unclear(f"{old.text!r} stands for two values")
-        self._pattern = self._all_in_one()
         self._times = Counter(Fraction(text) for text in _numbers(steps)[1])
         self._seen, self._others = self._testimony(steps, witness)
         self._at = 0  # numbers met so far
@@ -145,7 +147,8 @@ class _Binder:
         self._used |= before
         return made
 
-    def _all_in_one(self) -> re.Pattern[str]:
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
         """All that may stand in a text, so that nothing is put in and then taken for something else."""
         texts = sorted((re.escape(text) for text in self._texts if text), key=len, reverse=True)
         words = (re.escape(word) for word in self._alignment.exchanged)
@@ -168,7 +171,12 @@ class _Binder:
         if text in self._texts:
             self._used.add(text)
             return self._texts[text]
-        return self._pattern.sub(self._put, text)
+        return (self._pattern if self._has_more(text) else _ALONE).sub(self._put, text)
+
+    def _has_more(self, text: str) -> bool:
+        """Whether there may be more than numbers to bind in a text."""
+        named = bool(self._alignment.exchanged) and _LETTER.search(text) is not None
+        return bool(self._texts) or named or any(old.parts for old, _ in self._leaves)
 
     def _put(self, hit: re.Match[str]) -> str:
         kind, text = hit.lastgroup, hit[0]

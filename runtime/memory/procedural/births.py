@@ -118,9 +118,7 @@ def born(
 
 def aligns(read: Sequence[Any], other: Solved, words: Words) -> bool:
     """Whether another task is a variation of the one that was read."""
-    return not isinstance(
-        align(read, without_courtesies(tokens(other.exemplar.task), words), words), Refusal
-    )
+    return not isinstance(align(read, without_courtesies(tokens(other.exemplar.task), words), words), Refusal)
 
 
 def _tried(

@@ -253,7 +253,12 @@ class _Finding:
     def _safe(self, way: Way, shape: list[tuple[str, str]], at: int, uses: list[frozenset[Use]]) -> bool:
         """Whether a text may be put there: into a command only where it can be quoted."""
         tool = self.members[0].exemplar.steps[int(way[0])]["tool"] if way and isinstance(way[0], int) else ""
-        kinds = {t.variables[id].kind for g, u in zip(self.groups, uses, strict=True) for id, _ in u for t in g.told}
+        kinds = {
+            t.variables[id].kind
+            for g, u in zip(self.groups, uses, strict=True)
+            for id, _ in u
+            for t in g.told
+        }
         if tool not in COMMANDS or kinds <= {"number", "path"}:
             return True
         before = shape[at - 1][1][-1:] if at else " "

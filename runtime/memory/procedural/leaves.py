@@ -6,8 +6,8 @@ A leaf is a number (with its unit: 5 dollars is $5), a quoted text, a path, or a
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 from runtime.memory.procedural.words import Words
 
@@ -47,8 +47,7 @@ _TITLES = frozenset("mr mrs ms dr st jr sr prof vs".split())  # noqa: SIM905
 _ENDS = frozenset(".?!:")
 
 
-@dataclass(frozen=True)
-class Token:
+class Token(NamedTuple):
     """One piece: `kind` is word, mark, number, quoted, path or url; `value` what a leaf stands for."""
 
     kind: str
@@ -69,6 +68,9 @@ class Token:
 
 
 _Piece = tuple[str, str, int]
+_COUNTING = frozenset({"number", "fraction"})
+_BEGINS = frozenset({*_NUMBERS, *_TENS, *_SIGNS, "a"})
+"""What a number may begin with, but for digits."""
 
 
 def tokens(text: str) -> list[Token]:
@@ -78,7 +80,8 @@ def tokens(text: str) -> list[Token]:
     first = True
     at = 0
     while at < len(pieces):
-        token, used = _number(pieces, at, first) or (_plain(*pieces[at], first), 1)
+        counts = pieces[at][0] in _COUNTING or pieces[at][1].lower() in _BEGINS
+        token, used = (counts and _number(pieces, at, first)) or (_plain(*pieces[at], first), 1)
         titled = token.text == "." and bool(found) and found[-1].low in _TITLES
         first = token.kind == "mark" and token.text in _ENDS and not titled
         if not titled:
@@ -89,7 +92,7 @@ def tokens(text: str) -> list[Token]:
 
 def _pieces(text: str) -> list[_Piece]:
     """Kind, text and place of each piece, without hyphens inside words: `5-year-old` is `5 year old`."""
-    found = [(str(hit.lastgroup), hit[0], hit.start()) for hit in _TOKEN.finditer(text)]
+    found = [(hit.lastgroup or "", hit[0], hit.start()) for hit in _TOKEN.finditer(text)]
     return [piece for piece in found if piece[1] not in "-‐‑" or not _joins(text, piece[2])]
 
 

@@ -62,19 +62,23 @@ def may_be_name(token: Token, words: Words) -> bool:
     return low not in words.fixed or (not token.first and low in words.names)
 
 
-def _spans(lows: Sequence[str], at: int, words: Words) -> tuple[Span, ...]:
+def _spans(lows: tuple[str, ...], at: int, words: Words) -> tuple[Span, ...]:
+    lengths = words.lengths.get(lows[at])
+    if lengths is None:
+        return ()
     found: list[Span] = []
-    for length in words.lengths.get(lows[at], ()):
-        groups = words.same.get(tuple(lows[at : at + length]))
-        if groups and at + length <= len(lows):
+    for length in lengths:
+        phrase = lows[at : at + length]
+        if len(phrase) == length and (groups := words.same.get(phrase)):
             found.append((length, frozenset(groups)))
     return tuple(found)
 
 
-def _skips(lows: Sequence[str], at: int, words: Words) -> int:
-    return next(
-        (n for n in (3, 2, 1) if tuple(lows[at : at + n]) in words.optional and at + n <= len(lows)), 0
-    )
+def _skips(lows: tuple[str, ...], at: int, words: Words) -> int:
+    for length in words.skips.get(lows[at], ()):
+        if lows[at : at + length] in words.optional:
+            return length
+    return 0
 
 
 def _asked(found: Sequence[Token]) -> range:

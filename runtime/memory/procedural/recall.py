@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from runtime.embedding import Embedder
 from runtime.memory.procedural.alignment import Alignment, Refusal, align
@@ -22,12 +22,14 @@ from runtime.memory.procedural.rewards import deed
 from runtime.memory.procedural.shape import NAME, shape
 from runtime.memory.procedural.trees import Ledger, NeuronTree, tree_of
 from runtime.memory.procedural.words import Words
-from runtime.store import Shelf, pack
+from runtime.store import Record, Shelf, pack
 
 CANDIDATES = 8
 """Trees that are compared with a task: the nearest by shape, or else by meaning and by their words."""
 LEAST_LIKE = 0.4
 """Of the cosine of two shapes, below which tasks are not compared."""
+ENOUGH = 4
+"""Stored tasks that fit, after which no more are compared: they tell each other's equal numbers apart."""
 WITNESSES = 3
 """Other solved tasks of the same kind that are asked which number is which."""
 READINGS = 4096
@@ -58,12 +60,22 @@ class Recall:
         return "" if self.tree or not self.refused else self.refused[0][1]
 
 
+class Outline(Record):
+    """As much of a tree, by its id, as is looked at before its task is known to fit."""
+
+    KIND: ClassVar[str] = "outline"
+
+    task: str
+    leaves: str = ""
+
+
 @dataclass(frozen=True)
 class _Stored:
-    """As much of a tree as is looked at before it is taken."""
+    """A tree whose task fits, with as much of it as is needed before one is taken."""
 
     id: str
     reading: Reading
+    alignment: Alignment
     exemplar: Mapping[str, Any]
     ledger: Ledger
 
@@ -73,7 +85,6 @@ class _Fit:
     """A stored procedure with a new task's values."""
 
     stored: _Stored
-    alignment: Alignment
     steps: tuple[dict[str, Any], ...]
     rest: Mapping[str, Any]
 
@@ -90,7 +101,7 @@ class ProceduralMemory:
     def learn(self, exemplar: Exemplar, *, run: str = "", rung: str = "", at: str = "") -> NeuronTree:
         """Keep a solved task; the same one solved in the same way keeps its ledger."""
         segmented = self.parts.segmentation
-        tree = self.shaped(tree_of(exemplar, self.embedder, run=run, rung=rung, at=at, segmented=segmented))
+        tree = tree_of(exemplar, self.embedder, run=run, rung=rung, at=at, segmented=segmented)
         with self.shelf.transaction():
             if known := tree_by(self.shelf, tree.id):
                 vectors = tree.vectors if known.id == tree.id else {}  # else they are of many tasks
@@ -99,7 +110,7 @@ class ProceduralMemory:
 
     def take_in(self, tree: NeuronTree) -> NeuronTree:
         """Give a stored tree its neurons and its vectors."""
-        grown = self.shaped(tree_of(tree.exemplar, self.embedder, segmented=self.parts.segmentation))
+        grown = tree_of(tree.exemplar, self.embedder, segmented=self.parts.segmentation)
         vectors = {**tree.vectors, **grown.vectors}
         made = tree.model_copy(update={"vectors": vectors})
         if not tree.neurons:  # else they have been credited and blamed since
@@ -108,16 +119,22 @@ class ProceduralMemory:
 
     def _kept(self, tree: NeuronTree, *, new: bool) -> NeuronTree:
         """The tree as it is kept: what is the same procedure as one that is there becomes one with it."""
-        self.shelf.put(tree)
-        if not (new and self.parts.merging):
-            return tree
-        near = self.shelf.pick(NeuronTree, self.candidates(tree.text))
-        return absorb(self.shelf, tree, near, self.words)
+        with self.shelf.transaction():
+            self.shelf.put(tree, self.outline(tree))
+            if not (new and self.parts.merging):
+                return tree
+            near = self.shelf.pick(NeuronTree, self.candidates(tree.text))
+            held = absorb(self.shelf, tree, near, self.words)
+            if held.id != tree.id:
+                self.shelf.delete(Outline, tree.id)
+            return held
 
-    def shaped(self, tree: NeuronTree) -> NeuronTree:
-        """The tree with the shape of its task, as the words that are known now tell it."""
-        made = shape(self._read(tree.exemplar.task), self.words)
-        return tree.model_copy(update={"vectors": {**tree.vectors, NAME: pack(made)}})
+    def outline(self, tree: NeuronTree) -> Outline:
+        """What a tree is found and compared by."""
+        task = tree.exemplar.task
+        read = self._read(task)
+        vectors = {NAME: pack(shape(read, self.words))}
+        return Outline(id=tree.id, task=task, leaves=_kinds(read), vectors=vectors)
 
     def reward(self, tree: str, good: bool) -> NeuronTree | None:
         """What came of a use."""
@@ -141,12 +158,14 @@ class ProceduralMemory:
             read = Reading.read(task, self.words)
             vectors = self._vectors(task, read)
         with clock("find"):
-            stored = self._stored(self._near(task, vectors))
+            ids = self._near(task, vectors)
+            outlines = self.shelf.fields(Outline, ids)
         with clock("align"):
-            aligned, refused = self._aligned(stored, read)
+            aligned, refused = self._aligned([(id, outlines.get(id, {})) for id in ids], read)
         with clock("bind"):
-            found = self._bound(aligned, refused)
-        told = Recall("novel", candidates=len(stored), refused=tuple(refused), ms=clock.ms)
+            stored = self._stored(aligned, refused)
+            found = self._bound(stored, refused)
+        told = Recall("novel", candidates=len(ids), refused=tuple(refused), ms=clock.ms)
         return self._chosen(task, found, told) if found else told
 
     def _chosen(self, task: str, found: Sequence[_Fit], told: Recall) -> Recall:
@@ -161,7 +180,7 @@ class ProceduralMemory:
                 distrusted.append((tree.id, why))
             else:
                 trusted.append(each)
-        if len(trusted) > 1 and len({outcome(each.steps) for each in trusted}) > 1:
+        if _differ([each.steps for each in trusted]):
             why = "several stored tasks fit, and would do different things"
             distrusted += [(each.stored.id, why) for each in trusted]
             trusted = []
@@ -169,7 +188,7 @@ class ProceduralMemory:
             rivals = tuple((each.stored.id, deed(each.steps)) for each in found)
             return replace(told, refused=(*distrusted, *told.refused), rivals=rivals)
         sure = {each.stored.id: confidence(trees[each.stored.id], task, self.parts) for each in trusted}
-        best = max(trusted, key=lambda each: (each.alignment.exact, sure[each.stored.id]))
+        best = max(trusted, key=lambda each: (each.stored.alignment.exact, sure[each.stored.id]))
         return replace(self._told(told, best, trees[best.stored.id]), confidence=sure[best.stored.id])
 
     def _distrust(self, tree: NeuronTree, task: str) -> str:
@@ -182,17 +201,17 @@ class ProceduralMemory:
     def _told(self, told: Recall, fit: _Fit, tree: NeuronTree) -> Recall:
         changed = tuple(
             (old.text, new.text)
-            for old, new in fit.alignment.leaves
+            for old, new in fit.stored.alignment.leaves
             if (old.value, old.unit) != (new.value, new.unit)
         )
         return replace(
             told,
-            kind="exact" if fit.alignment.exact else "variation",
+            kind="exact" if fit.stored.alignment.exact else "variation",
             tree=tree,
             steps=fit.steps,
             success=tuple(fit.rest["success"]),
             output=fit.rest["output"],
-            changed=changed + tuple(fit.alignment.exchanged.items()),
+            changed=changed + tuple(fit.stored.alignment.exchanged.items()),
         )
 
     # ---- candidates --------------------------------------------------------------------------------------
@@ -208,24 +227,12 @@ class ProceduralMemory:
 
     def _near(self, task: str, vectors: Mapping[str, Any]) -> list[str]:
         if self.parts.fingerprints:
-            near = self.shelf.nearest(NeuronTree, NAME, vectors[NAME], CANDIDATES)
+            near = self.shelf.nearest(Outline, NAME, vectors[NAME], CANDIDATES)
             return [hit.id for hit in near[:CANDIDATES] if hit.score >= LEAST_LIKE]
         name = self.embedder.name
         near = self.shelf.nearest(NeuronTree, name, vectors[name], CANDIDATES)
         worded = self.shelf.search(NeuronTree, task, CANDIDATES)
         return list(dict.fromkeys(hit.id for hit in (*near, *worded)))
-
-    def _stored(self, ids: Sequence[str]) -> list[_Stored]:
-        """What is known of these trees, in their order."""
-        told = self.shelf.fields(NeuronTree, ids)
-        found: list[_Stored] = []
-        for id in ids:
-            exemplar = told.get(id, {}).get("exemplar")
-            if not isinstance(exemplar, dict) or not isinstance(exemplar.get("task"), str):
-                continue
-            ledger = Ledger.model_validate(told[id].get("ledger") or {})
-            found.append(_Stored(id, self._read(exemplar["task"]), exemplar, ledger))
-        return found
 
     def _read(self, task: str) -> Reading:
         """A stored task as it is compared, read once."""
@@ -238,34 +245,56 @@ class ProceduralMemory:
     # ---- fitting -----------------------------------------------------------------------------------------
 
     def _aligned(
-        self, stored: Iterable[_Stored], read: Reading
-    ) -> tuple[list[tuple[_Stored, Alignment]], list[tuple[str, str]]]:
-        aligned: list[tuple[_Stored, Alignment]] = []
+        self, outlines: Iterable[tuple[str, Mapping[str, Any]]], read: Reading
+    ) -> tuple[dict[str, tuple[Reading, Alignment]], list[tuple[str, str]]]:
+        """The stored tasks that fit, and why others do not; once enough do, no more are looked at."""
+        found: dict[str, tuple[Reading, Alignment]] = {}
         refused: list[tuple[str, str]] = []
-        for each in stored:
-            found = align(each.reading, read, self.words)
-            if isinstance(found, Alignment) and not found.exact and each.exemplar.get("made"):
-                found = Refusal("its steps hold text that came from no task, and may not suit another")
-            if isinstance(found, Refusal):
-                refused.append((each.id, found.why))
+        kinds = _kinds(read)
+        for id, told in outlines:
+            task = told.get("task")
+            if not isinstance(task, str) or len(found) >= ENOUGH:
+                continue
+            if told.get("leaves") != kinds:
+                refused.append((id, "it has values of other kinds"))
+                continue
+            stored = self._read(task)
+            alignment = align(stored, read, self.words)
+            if isinstance(alignment, Refusal):
+                refused.append((id, alignment.why))
             else:
-                aligned.append((each, found))
-        return aligned, refused
+                found[id] = (stored, alignment)
+        return found, refused
 
-    def _bound(
-        self, aligned: Sequence[tuple[_Stored, Alignment]], refused: list[tuple[str, str]]
-    ) -> list[_Fit]:
+    def _stored(
+        self, aligned: Mapping[str, tuple[Reading, Alignment]], refused: list[tuple[str, str]]
+    ) -> list[_Stored]:
+        """What is known of these trees, but for those whose steps suit no other task."""
+        found: list[_Stored] = []
+        for id, told in self.shelf.fields(NeuronTree, aligned).items():
+            exemplar, (reading, alignment) = told.get("exemplar"), aligned[id]
+            ledger = Ledger.model_validate(told.get("ledger") or {})
+            if not isinstance(exemplar, dict):
+                continue
+            if exemplar.get("made") and not alignment.exact:
+                why = "its steps hold text that came from no task, and may not suit another"
+                refused.append((id, why))
+            else:
+                found.append(_Stored(id, reading, alignment, exemplar, ledger))
+        return found
+
+    def _bound(self, stored: Sequence[_Stored], refused: list[tuple[str, str]]) -> list[_Fit]:
         found: list[_Fit] = []
-        for stored, alignment in aligned:
-            fit = _fit(stored, alignment, None)
-            others = (each for each, _ in aligned if each is not stored and self._sound(each))
-            for witness in self._witnesses(stored, others) if isinstance(fit, Refusal) else ():
-                told = _fit(stored, alignment, witness)
+        for each in stored:
+            fit = _fit(each, None)
+            others = (other for other in stored if other is not each and self._sound(other))
+            for witness in self._witnesses(each, others) if isinstance(fit, Refusal) else ():
+                told = _fit(each, witness)
                 if isinstance(told, _Fit):
                     fit = told
                     break
             if isinstance(fit, Refusal):
-                refused.append((stored.id, fit.why))
+                refused.append((each.id, fit.why))
             else:
                 found.append(fit)
         return found
@@ -287,16 +316,26 @@ def _steps(stored: _Stored) -> Steps:
     return stored.exemplar.get("steps") or ()
 
 
-def _fit(stored: _Stored, alignment: Alignment, witness: Witness | None) -> _Fit | Refusal:
-    steps = bind(_steps(stored), alignment, witness=witness)
+def _differ(done: Sequence[Steps]) -> bool:
+    """Whether these steps do different things; they are worked out only where they are not the same."""
+    return len({repr(each) for each in done}) > 1 and len({outcome(each) for each in done}) > 1
+
+
+def _kinds(reading: Reading) -> str:
+    """The kinds of the values of a task, in their order."""
+    return " ".join(f"{kind}{unit}" for kind, unit in reading.leaves)
+
+
+def _fit(stored: _Stored, witness: Witness | None) -> _Fit | Refusal:
+    steps = bind(_steps(stored), stored.alignment, witness=witness)
     if isinstance(steps, Refusal):
         return steps
     rest = {
         "output": stored.exemplar.get("output") or "",
         "success": list(stored.exemplar.get("success") or ()),
     }
-    bound = bind([rest], alignment, used=steps)
-    return bound if isinstance(bound, Refusal) else _Fit(stored, alignment, tuple(steps), bound[0])
+    bound = bind([rest], stored.alignment, used=steps)
+    return bound if isinstance(bound, Refusal) else _Fit(stored, tuple(steps), bound[0])
 
 
 class _Clock:

@@ -7,10 +7,11 @@ places hold counts a little, to tell tasks of the same shape apart.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import lru_cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from runtime.memory.procedural.inflection import stem
 from runtime.memory.procedural.reading import Reading
@@ -34,12 +35,12 @@ def shape(reading: Reading, words: Words) -> Array:
     """The vector, of unit length."""
     import numpy as np
 
-    row = np.zeros(SIZE, np.float64)
+    row = [0.0] * SIZE
     for feature, weight in _features(reading, words):
-        places, signs = _hashed(feature)
-        np.add.at(row, places, signs * weight)
-    length = float(np.sqrt((row * row).sum()))
-    return (row / length if length else row).astype(np.float32)
+        for place, sign in _hashed(feature):
+            row[place] += sign * weight
+    length = math.sqrt(math.fsum(each * each for each in row)) or 1.0
+    return np.array([each / length for each in row], np.float32)
 
 
 def _features(reading: Reading, words: Words) -> Iterator[tuple[str, float]]:
@@ -76,13 +77,8 @@ def _marks(reading: Reading, words: Words) -> Iterator[tuple[str, str]]:
         at += took
 
 
-@lru_cache(50_000)
-def _hashed(feature: str) -> tuple[Any, Any]:
+@lru_cache(20_000)
+def _hashed(feature: str) -> tuple[tuple[int, float], ...]:
     """Where a feature lies, and with which signs: the same on every machine."""
-    import numpy as np
-
     raw = blake2b(feature.encode("utf-8", "surrogatepass"), digest_size=2 * PLACES).digest()
-    return (
-        np.array([raw[2 * n] % SIZE for n in range(PLACES)], np.intp),
-        np.array([1.0 if raw[2 * n + 1] & 1 else -1.0 for n in range(PLACES)]),
-    )
+    return tuple((raw[2 * n] % SIZE, 1.0 if raw[2 * n + 1] & 1 else -1.0) for n in range(PLACES))

@@ -39,6 +39,8 @@ class Words:
     names: set[str] = field(default_factory=set[str])
     orders: set[Phrase] = field(default_factory=set[Phrase])
     optional: set[Phrase] = field(default_factory=set[Phrase])
+    skips: dict[str, tuple[int, ...]] = field(default_factory=dict[str, "tuple[int, ...]"])
+    # lengths of the optional phrases by their first word
     tells: dict[str, set[Fraction]] = field(default_factory=dict[str, "set[Fraction]"])
     means: dict[str, set[Fraction]] = field(default_factory=dict[str, "set[Fraction]"])
     # of these, the numbers that the word all but is
@@ -57,7 +59,7 @@ class Words:
         return bool(self.same.get(first, set[int]()) & self.same.get(second, set[int]()))
 
     def root(self, phrase: Phrase) -> str:
-        """One name for all phrases that can be reached from this one by groups; for finding, not for binding."""
+        """One name for all phrases that groups lead to from this one: for finding, never for binding."""
         if not self._roots:
             self._find_roots()
         return self._roots.get(phrase, " ".join(phrase))
@@ -109,7 +111,11 @@ class Words:
         elif title == "never exchanged, in all forms":
             self.fixed |= {form[0] for part in parts for form in verb_forms(part)}
         elif title in _PHRASES:
-            getattr(self, _PHRASES[title]).update(tuple(part.split()) for part in parts)
+            phrases = [tuple(part.split()) for part in parts]
+            getattr(self, _PHRASES[title]).update(phrases)
+            for phrase in phrases if title == "may be missing" else ():
+                known = {*self.skips.get(phrase[0], ()), len(phrase)}
+                self.skips[phrase[0]] = tuple(sorted(known, reverse=True))
         elif title in ("numbers behind words", "numbers that words are"):
             number, _, words = line.partition(":")
             self.constants.add(Fraction(number.strip()))

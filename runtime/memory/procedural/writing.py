@@ -158,9 +158,7 @@ def _yaml(head: Mapping[str, Any]) -> str:
     )
     Dumper.add_representer(
         Flow,
-        lambda dumper, data: dumper.represent_mapping(
-            "tag:yaml.org,2002:map", dict(data), flow_style=True
-        ),
+        lambda dumper, data: dumper.represent_mapping("tag:yaml.org,2002:map", dict(data), flow_style=True),
     )
     made = dict(head)
     made["phrasings"] = Block(made["phrasings"])
