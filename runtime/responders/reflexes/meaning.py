@@ -8,13 +8,13 @@ left over on either side. What changes files is read more strictly than what onl
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from runtime.memory.procedural.words import Words as Known
-from runtime.responders.reflexes.names import read_named
+from runtime.responders.reflexes.names import read_named, read_symbol
 from runtime.responders.reflexes.phrasing import Bound, Phrasing, PhrasingError, Reading
 from runtime.responders.reflexes.procedure import Procedure, Shelf
 from runtime.responders.reflexes.slots import Language, Scan, Words
@@ -26,6 +26,18 @@ MOST_WORDS = 40
 LONGEST = 6
 """Words of a phrase that may stand for another."""
 _WORD = re.compile(r"[^\s\[\](){}<>|]+")
+_OPTIONAL = re.compile(r"\[[^\[\]]*\]")
+_GROUP = re.compile(r"\(([^()]*)\)")
+_ROOM = {
+    **dict.fromkeys("number integer percent numbers quantity duration date range expression".split(), 0),
+    **dict.fromkeys(("several numbers", "path", "file", "paths", "files", "several paths", "named paths"), 0),
+    **dict.fromkeys(("name", "archive", "glob", "url", "quoted", "text"), 0),
+    **dict.fromkeys(("columns", "folders", "places", "bare folders", "line"), 6),
+    "phrase": 6,
+}
+"""How many words that show no kind a slot of this kind may take; of other kinds, one."""
+_SPELT = {"quantity": ("unit",), "duration": ("period",), "date": ("day",)}
+"""Kinds of slots that take words of a list."""
 _HOLE = re.compile(r"\{([^{}]*)\}|<([^<>]*)>")
 
 
@@ -43,7 +55,7 @@ class _Float:
 ALOFT, LANDING, LANDED = 0, 1, 2
 """Where the floating leaf is: not bound yet; its preposition is read; bound, or there is none."""
 LOOSE = 2
-"""How vague a slot may be after a word that was left aside, where nothing is changed."""
+"""How vague a slot may be: a bare name or a column, no word of prose."""
 STRICT = frozenset({"into"})
 """The prepositions that may stand for each other where files change, by their name in language.md."""
 
@@ -62,6 +74,12 @@ class _Place:
 _NOTHING = Reading(0, 0, (), meaning=True)
 
 
+class _Vocabulary(NamedTuple):
+    own: frozenset[str]  # the words of a phrasing with all that could stand for them
+    room: int  # how many other words its slots could take
+    musts: list[frozenset[str]]  # of each of these, a task has a word
+
+
 class Meanings:
     """What is known of words and of the reflexes of a shelf, for reading by meaning."""
 
@@ -69,7 +87,7 @@ class Meanings:
         self.shelf = shelf
         self.language = shelf.language
         self.known = known
-        self._spoken: dict[str, tuple[frozenset[str], bool]] = {}
+        self._spoken: dict[str, _Vocabulary] = {}
 
     def readings(self, scan: Scan, start: int, end: int) -> Iterator[tuple[Procedure, Phrasing, Reading]]:
         """Every reading of the tokens from `start` to `end`."""
@@ -83,7 +101,7 @@ class Meanings:
             if procedure.refuse & words or procedure.needs or procedure.uses_it:
                 continue
             for phrasing in procedure.phrasings:
-                if not self._could(phrasing, said):
+                if not self._could(phrasing, said, words):
                     continue
                 if floats is None:
                     floats = list(_floats(cut, start))
@@ -120,40 +138,56 @@ class Meanings:
     def _content(self, scan: Scan, start: int) -> list[str]:
         """The words that a phrasing must have: neither empty ones nor names, numbers and quoted texts."""
         named = {at for at in range(start, len(scan.tokens)) for _ in read_named(scan, at)}
+        spelt = self.language.aside | self.language.numbers.keys() | self.language.months.keys()
+        spelt |= {word for words in self.language.operators for word in words}
         words = (scan.word(at) for at in range(start, len(scan.tokens)) if at not in named)
         return [
             word
             for word in words
-            if word and word not in self.language.aside and not any(c.isdigit() for c in word)
+            if re.search(r"[^\W\d]", word) and not re.search(r"\d", word) and word not in spelt
         ]
 
-    def _could(self, phrasing: Phrasing, said: list[str]) -> bool:
-        """Whether the phrasing's words, and those that may stand for them, cover what is said."""
-        spoken, vague = self._words(phrasing)
-        left = sum(word not in spoken for word in said)
-        return left == 0 or (vague and left <= 3)
-
-    def _words(self, phrasing: Phrasing) -> tuple[frozenset[str], bool]:
-        """The words that a phrasing takes, with all that mean the same; whether a slot takes any word."""
+    def _could(self, phrasing: Phrasing, said: list[str], words: frozenset[str]) -> bool:
+        """Whether the phrasing covers what is said, and what is said has the words that it must have."""
         if phrasing.text not in self._spoken:
-            words, vague = self._own(phrasing.text, phrasing)
-            alike = {word for each in words for word in self._neighbours.get(each, ())}
-            self._spoken[phrasing.text] = frozenset(words | alike), vague
-        return self._spoken[phrasing.text]
+            self._spoken[phrasing.text] = self._vocabulary(phrasing)
+        own, room, musts = self._spoken[phrasing.text]
+        return sum(word not in own for word in said) <= room and all(must & words for must in musts)
 
-    def _own(self, text: str, phrasing: Phrasing) -> tuple[set[str], bool]:
+    def _vocabulary(self, phrasing: Phrasing) -> _Vocabulary:
+        own, room = self._own(phrasing.text, phrasing)
+        outer = _OPTIONAL.sub(" ", _OPTIONAL.sub(" ", _OPTIONAL.sub(" ", phrasing.text)))
+        groups = [_WORD.findall(each) for each in _GROUP.findall(outer) if not re.search(r"[{<]", each)]
+        groups += [[word] for word in phrasing.needed]
+        must = [self._meaning(each) for each in groups if not self._slight & {*each}]
+        return _Vocabulary(self._meaning(own), room, must)
+
+    @cached_property
+    def _slight(self) -> frozenset[str]:
+        """Words that a task need not have where a phrasing has them."""
+        return self.language.aside | self.language.articles | self.language.prepositions.keys()
+
+    def _meaning(self, words: Iterable[str]) -> frozenset[str]:
+        """Words with all the words that could stand for them."""
+        own = {word.lower() for word in words}
+        return frozenset(own.union(*(self._neighbours.get(word, ()) for word in own)))
+
+    def _own(self, text: str, phrasing: Phrasing) -> tuple[set[str], int]:
+        """The words of a phrasing, and how many others its slots could take."""
         words: set[str] = set()
-        vague = False
+        room = 0
         for hole in _HOLE.finditer(text):
             if hole[2] is not None:
-                more, loose = self._own(self.language.classes.get(hole[2], ""), phrasing)
+                more, others = self._own(self.language.classes.get(hole[2], ""), phrasing)
                 words |= more
+                room += others
             else:
                 listed = phrasing.kinds.words(hole[1])
                 words |= {word for choice in listed or () for word in choice}
-                loose = listed is None
-            vague = vague or loose
-        return words | {word.lower() for word in _WORD.findall(_HOLE.sub(" ", text))}, vague
+                kind = str(phrasing.kinds.kind(hole[1]))
+                room += 0 if listed is not None else _ROOM.get(kind.partition(" *")[0], 1)
+                words |= {w for name in _SPELT.get(kind, ()) for c in self.language.choices[name] for w in c}
+        return words | {word.lower() for word in _WORD.findall(_HOLE.sub(" ", text))}, room
 
     @cached_property
     def _groups(self) -> tuple[Mapping[int, set[Words]], Mapping[int, set[Words]]]:
@@ -291,15 +325,21 @@ class _Walk:
                         yield _Place(node, place.at, LANDED), _binding(so_far, bound, vague)
         if place.at < len(self.scan.tokens) and place.leaf != LANDING:
             for stop, value, vague in reader(self.scan, place.at):
-                if place.loose and vague > (0 if self.changes else LOOSE) and not self._plain(place.at):
+                if vague > self._vagueness(place) and not self._plain(place.at):
                     continue
                 bound = _bound(name, value, self._index(place.at), self._index(stop - 1) + 1)
                 read = _binding(so_far, bound, vague, stop - place.at if listed else 0)
                 yield _Place(node, stop, place.leaf), read
 
+    def _vagueness(self, place: _Place) -> int:
+        """How vague a slot may be here: less after a word left aside, more after one that announces it."""
+        if place.loose and self.changes:
+            return 0
+        return LOOSE + 1 if place.before in self.language.announcing else LOOSE
+
     def _plain(self, at: int) -> bool:
-        """Whether a token shows by itself what it is: a path, or a text in quotes."""
-        return any(read_named(self.scan, at))
+        """Whether a token shows by itself what it is: a path, a name such as `TODO`, or a text in quotes."""
+        return any(read_named(self.scan, at)) or any(read_symbol(self.scan, at))
 
     def _index(self, at: int) -> int:
         """The place in the task of a token of the task without its floating leaf."""

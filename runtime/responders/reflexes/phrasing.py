@@ -71,6 +71,10 @@ class Kinds(Protocol):
         """The reader of a slot, and whether it is a list of words."""
         ...
 
+    def kind(self, name: str) -> Any:
+        """What kind a slot is: the name of a kind, or a list of words."""
+        ...
+
     def words(self, name: str) -> tuple[Words, ...] | None:
         """Of a slot that is a list of words, the words; None of any other."""
         ...

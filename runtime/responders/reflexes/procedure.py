@@ -223,6 +223,7 @@ def _shelf(words: Mapping[str, Any]) -> Shelf:
         aside=frozenset(str(words.get("aside") or "").lower().split()),
         articles=frozenset(str(words.get("articles") or "").lower().split()),
         markers=frozenset(str(words.get("markers") or "").lower().split()),
+        announcing=frozenset(str(words.get("announcing") or "").lower().split()),
         prepositions=_prepositions(words.get("prepositions") or {}),
     )
     return Shelf(
@@ -316,13 +317,17 @@ class _Kinds:
 
     def words(self, name: str) -> tuple[Words, ...] | None:
         """The words of a slot that is a list of words; None when it reads anything else."""
-        name, _, kind = name.partition(":")
-        kind = kind.strip() or name.strip()
-        found = self.slots.get(kind, kind)
+        found = self.kind(name)
         if isinstance(found, Mapping):
             return tuple(choices(found))
         known = found not in READERS and found in self.language.choices
         return tuple(self.language.choices[found]) if known else None
+
+    def kind(self, name: str) -> Any:
+        """What kind a slot of a phrasing is, written `name` or `name:kind`."""
+        name, _, kind = name.partition(":")
+        kind = kind.strip() or name.strip()
+        return self.slots.get(kind, kind)
 
     def _find(self, kind: Any) -> tuple[Reader, bool]:
         if isinstance(kind, Mapping):

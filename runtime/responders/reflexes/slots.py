@@ -60,6 +60,7 @@ class Language:
     aside: frozenset[str] = frozenset()  # words that say nothing in a question
     articles: frozenset[str] = frozenset()  # words that say nothing in an order
     markers: frozenset[str] = frozenset()  # words that say nothing beside a named file
+    announcing: frozenset[str] = frozenset()  # words after which any word is a text
     prepositions: Mapping[str, frozenset[str]] = field(default_factory=dict)  # the groups of each
 
 
