@@ -309,7 +309,7 @@ class _Walk:
         elif said and self._same_place(what, said):
             yield there, _taking(so_far, said, what)
         if self._empty(what):
-            yield replace(place, node=node), so_far
+            yield replace(place, node=node, loose=True), so_far
         if place.leaf == ALOFT and self._may_land(what):
             yield _Place(node, place.at, LANDING, before=what), so_far
 
@@ -333,8 +333,8 @@ class _Walk:
 
     def _vagueness(self, place: _Place) -> int:
         """How vague a slot may be here: less after a word left aside, more after one that announces it."""
-        if place.loose and self.changes:
-            return 0
+        if place.loose:
+            return 0 if self.changes else 1
         return LOOSE + 1 if place.before in self.language.announcing else LOOSE
 
     def _plain(self, at: int) -> bool:

@@ -29,7 +29,7 @@ _LOOKING = frozenset(
     "calc checksum compare count csv date fetch find git grep json list read search sort stat".split()
 )
 """Operations that change nothing, as long as they are not told where to write."""
-_LOOKING_COMMANDS = ("grep ",)
+_LOOKING_COMMANDS = ("grep ", "test -f ", "if test -e ")
 _UNITS = {"calc": frozenset({"to"})}
 """Where `to` is a unit, not a file."""
 _KNOWN = frozenset(
