@@ -1,96 +1,266 @@
-"""Where a path of a command leads, as danger rules name it; nothing is looked up on the disk but links."""
+"""What sort of place a path is: in the folder, outside, a device, the whole disk; and whether globs can meet.
+
+Paths are taken apart as texts. Where a path lies in the folder and is changed, links on the way are followed.
+"""
 
 from __future__ import annotations
 
 import os
-import posixpath
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from fnmatch import fnmatch
+from copy import copy
+from functools import lru_cache
 from pathlib import Path
 
-UNKNOWN = "\ufffc"
-"""Stands for what cannot be told before the command runs."""
+from kernel.enclosure import PROTECTED, home
+from runtime.nervous.values import ANY, INSIDE, NAME, untold
+
 SCRATCH = ("/tmp", "/var/tmp", "/dev/shm")
-HARMLESS = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty", "/dev/fd")
-_DEVICE = re.compile(r"/dev/(?:sd|hd|vd|xvd|nvme|mmcblk|disk|loop|mapper|dm-|md|mem|kmem|port|ram)[\w/.-]*")
-_TOP = re.compile(r"/[\w.-]+/?\*?")
+TAME = re.compile(r"/dev/(null|zero|u?random|full|std(in|out|err)|tty|fd/\d+|ptmx)$|/proc/self/fd/[012]$")
+"""Devices that anybody may read and write."""
+SYSTEM = (
+    *("/etc", "/usr", "/bin", "/sbin", "/lib", "/lib64", "/boot", "/opt", "/var", "/sys", "/proc", "/root"),
+    *("/srv", "/run", "/System", "/Library", "/Applications", "/snap", "/nix"),
+)
+HOMES = ("/home", "/Users", "/root")
+SCRIPT = 16_000
+"""Bytes of a script in the folder that is looked into before it is run."""
+_GLOB = re.compile(r"[*?\[]")
+_ALL = re.compile(r"(?:\*+|\.\*|\.\[!?[.^]*\]\*|\.\?\?\*|\[!?\.?\]\*|\*\.\*|[?][*])$")
 
 
-@dataclass(frozen=True)
 class Places:
-    """The folder that commands run in, and which paths are credentials or critical, as patterns."""
+    """Sorts paths, seen from one folder."""
 
-    folder: str
-    home: str = field(default_factory=lambda: os.path.expanduser("~"))
-    credentials: Sequence[str] = ()
-    critical: Sequence[str] = ()
-    protected: Sequence[str] = ()
+    def __init__(self, folder: Path, protected: Sequence[Path] = (), systems: Sequence[Path] = ()) -> None:
+        self.folder = str(folder.resolve())
+        self.home = str(home())
+        self.protected = tuple(str(path) for path in protected)
+        self.systems = tuple(str(path) for path in systems)
+        self.links: dict[str, str] = {}
+
+    def fresh(self) -> Places:
+        """The same without what one line did to it."""
+        other = copy(self)
+        other.links = {}
+        return other
 
     def absolute(self, path: str, cwd: str) -> str:
-        """The path from the root; UNKNOWN in it stays."""
+        """The path as an absolute one without `.` and `..`; what is not known stays in it as a mark."""
+        if path.startswith("file://"):
+            path = path.removeprefix("file://").removeprefix("localhost")
         if path == "~" or path.startswith("~/"):
             path = self.home + path[1:]
-        elif path.startswith("~") and not path.startswith(f"~{UNKNOWN}"):
-            path = f"/home/{path[1:]}"
-        if not path.startswith(("/", UNKNOWN)):
-            path = f"{cwd}/{path}"
-        return posixpath.normpath(path) if not path.startswith(UNKNOWN) else path
+        elif path.startswith("~") and re.match(r"~[a-z_][\w-]*(/|$)", path):
+            user, _, rest = path[1:].partition("/")
+            path = f"/root/{rest}" if user == "root" else f"/home/{user}/{rest}"
+        if path.startswith(ANY):
+            return _clean(path)
+        if path.startswith(INSIDE):
+            path = f"{self.folder}/{path}"
+        whole = path if path.startswith("/") else f"{cwd}/{path}"
+        clean = _clean(whole)
+        for link, target in self.links.items():
+            if clean == link or clean.startswith(f"{link}/"):
+                clean = _clean(target + clean[len(link) :])
+        return clean
 
-    def kinds(self, path: str, cwd: str) -> set[str]:
-        """All names under which rules know this path: outside, root, home, whole, device, credential, …"""
-        if not path or path.startswith("-"):
-            return set()
-        full = self.absolute(path, cwd)
-        if full.startswith(UNKNOWN):
-            return {"unknown"}
-        if full in HARMLESS or full.startswith("/dev/fd/"):
-            return {"harmless"}
-        found = set[str]()
-        if _DEVICE.match(full):
-            found.add("device")
-        if self._matches(full, self.credentials):
-            found.add("credential")
-        if self._matches(full, self.critical):
-            found.add("critical")
-        if self._matches(full, self.protected):
-            found.add("protected")
-        return found | self._where(full)
+    def real(self, path: str) -> str:
+        """The path with the links on its way followed, where it lies in the folder."""
+        if not self.inside(path) or untold(path) or "\0" in path:
+            return path
+        head, _, name = path.rpartition("/")
+        glob = _GLOB.search(head)
+        if glob:
+            head, name = head[: head.rfind("/", 0, glob.start())], path
+        try:
+            found = os.path.realpath(head)
+        except (OSError, ValueError):
+            return path
+        return path if found == head else f"{found}/{name}"
 
-    def _where(self, full: str) -> set[str]:
-        bare = posixpath.normpath(re.sub(r"/(?:\*|\.\*|\{.*\}|\.\[.*|\?\?*)?$", "", full) or "/")
-        star = bare != full
-        if self.folder == bare or self.folder.startswith(f"{bare.rstrip('/')}/"):
-            if self.folder == bare:
-                return {"whole"} | ({"star"} if star else set())
-            return {"outside", "above", "root" if bare == "/" else "home" if self._homes(bare) else "parent"}
-        if full.startswith(f"{self.folder}/"):
-            return {"inside"}
-        if any(full == each or full.startswith(f"{each}/") for each in SCRATCH):
-            return {"scratch"}
+    def inside(self, path: str) -> bool:
+        """Whether an absolute path is the folder or in it."""
+        return path == self.folder or path.startswith(f"{self.folder}/")
+
+    def sort(self, path: str) -> frozenset[str]:
+        """Every sort of place that an absolute path is."""
+        if path.startswith(ANY) or not path:
+            return frozenset({"unknown"})
+        if TAME.match(path):
+            return frozenset({"tame"})
+        found: set[str] = set()
+        whole, everything = path, False
+        name = path.rpartition("/")[2]
+        while _ALL.match(whole.rpartition("/")[2]):
+            whole, everything = whole.rpartition("/")[0] or "/", True
+        if everything:
+            found.add("all")
+        if _GLOB.search(name):
+            found.add("glob")
+        if whole == "/" or re.fullmatch(r"/[*?\[\]]+", whole):
+            found |= {"root", "outside"}
+        if self.folder.startswith(f"{whole}/") and whole != "/":
+            found |= {"above", "outside"}
+        if whole == self.folder:
+            found.add("folder")
+        elif self.inside(whole):
+            found |= self._inner(whole)
+        elif path != self.folder and not self.scratch(whole):
+            found |= self._outer(whole)
+        elif self.scratch(whole):
+            found.add("scratch")
+        return frozenset(found)
+
+    def scratch(self, path: str) -> bool:
+        """Whether a path is a place for what is temporary."""
+        return any(path == place or path.startswith(f"{place}/") for place in SCRATCH)
+
+    def _inner(self, path: str) -> set[str]:
+        names = path[len(self.folder) + 1 :].split("/")
+        if names[0] in PROTECTED or ".git" in names or any(_same(names[0], each, True) for each in PROTECTED):
+            return {"inside", "protected"}
+        for each in self.protected:
+            if path == each or path.startswith(f"{each}/") or each.startswith(f"{path}/"):
+                return {"inside", "protected"}
+        return {"inside"}
+
+    def _outer(self, path: str) -> set[str]:
         found = {"outside"}
-        if self._homes(bare):
+        if path.startswith("/dev/"):
+            found.add("device")
+        if any(path == place or path.startswith(f"{place}/") for place in SYSTEM):
+            found.add("system")
+        if path == self.home or path in HOMES or re.fullmatch(r"/(home|Users)/[^/]+", path):
             found.add("home")
-        if bare == "/" or _TOP.fullmatch(full):
-            found.add("root")
+        if any(path == each or path.startswith(f"{each}/") for each in self.protected):
+            found.add("protected")
         return found
 
-    def _homes(self, bare: str) -> bool:
-        home = bare == self.home or bare in ("/root", "/home") or re.fullmatch(r"/(?:home|Users)/[^/]+", bare)
-        return bool(home)
+    def new(self, path: str) -> bool:
+        """Whether nothing stands there yet."""
+        try:
+            return not (_GLOB.search(path) or untold(path)) and not os.path.lexists(path)
+        except (OSError, ValueError):
+            return False
 
-    def _matches(self, full: str, patterns: Sequence[str]) -> bool:
-        for pattern in patterns:
-            wanted = self.home + pattern[1:] if pattern.startswith("~") else pattern
-            if wanted.startswith("/"):
-                if full == wanted.rstrip("/") or fnmatch(full, wanted) or full.startswith(wanted.rstrip("*/") + "/"):
-                    return True
-            elif any(fnmatch(part, wanted) for part in full.split("/")):
-                return True
+    def script(self, path: str) -> str | None:
+        """The text of a short script in the folder; None for anything else."""
+        if not self.inside(path) or "\0" in path:
+            return None
+        try:
+            if not os.path.isfile(path) or os.path.getsize(path) > SCRIPT:
+                return None
+            return Path(path).read_text("utf-8")
+        except (OSError, ValueError):
+            return None
+
+    def drafted(self, path: str) -> bool:
+        """Whether a path is one of the system's, which the kernel keeps as a draft of the run."""
+        bases = (*self.systems[:1], f"{self.folder}/.fractal/system", f"{self.folder}/system")
+        return any(path.startswith(f"{base}/") for base in bases)
+
+
+def _clean(path: str) -> str:
+    """Without `.`, `..` and empty parts, as a text."""
+    parts: list[str] = []
+    rooted = path.startswith("/")
+    for part in path.split("/"):
+        if part in ("", "."):
+            continue
+        if part == ".." and parts and not parts[-1].startswith(ANY):
+            parts.pop()
+        elif part != ".." or not rooted:
+            parts.append(part)
+    return ("/" if rooted else "") + "/".join(parts)
+
+
+# ---- globs -----------------------------------------------------------------------------------------------
+
+
+def matches(path: str, pattern: str, folder: str, own: str) -> bool:
+    """Whether a path, which may have globs and unknown parts itself, can be one that a rule's glob means.
+
+    `**/` at the beginning is any depth, `/**` at the end whatever is below, `~` the home of anybody.
+    """
+    for rule in _rules(pattern, own):
+        text = path[len(folder) + 1 :] if not rule.startswith("/") and path.startswith(f"{folder}/") else path
+        if _meet(text, rule, path.startswith(f"{folder}/")):
+            return True
+    return False
+
+
+@lru_cache(maxsize=1024)
+def _rules(pattern: str, own: str) -> tuple[str, ...]:
+    if pattern.startswith("~/"):
+        rest = pattern[2:]
+        return tuple(f"{each}/{rest}" for each in (own, "/root", "/home/*", "/Users/*"))
+    return (pattern,)
+
+
+def _meet(path: str, rule: str, inside: bool) -> bool:
+    names, wanted = path.strip("/").split("/"), rule.strip("/").split("/")
+    if wanted[0] == "**":
+        wanted = wanted[1:]
+        starts = range(len(names))
+    else:
+        starts = range(1)
+    below = wanted[-1:] == ["**"]
+    if below:
+        wanted = wanted[:-1]
+    for start in starts:
+        rest = names[start:]
+        if len(rest) < len(wanted) or (len(rest) > len(wanted) and not below):
+            continue
+        pairs = list(zip(rest, wanted, strict=False))
+        if all(_same(name, want, inside) for name, want in pairs):
+            return True
+    return False
+
+
+def _same(name: str, want: str, inside: bool) -> bool:
+    if name == want:
+        return True
+    if not _GLOB.search(name) and not untold(name):
+        return bool(_compiled(want).fullmatch(name))
+    told = re.sub(rf"\[[^\]]*\]|[*?{ANY}{NAME}{INSIDE}]", "", name)
+    if inside and len(told) < 2 and not told.startswith("."):
+        return False  # `*` in the folder means its ordinary files
+    if untold(name) and len(told) < 4:
         return False
+    return could_match(name, want)
 
 
-def real(path: Path) -> str:
-    """A folder as commands see it."""
-    return str(path.resolve())
+@lru_cache(maxsize=2048)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    parts = [{"*": "[^/]*", "?": "[^/]"}.get(each, re.escape(each)) for each in pattern]
+    return re.compile("".join(parts), re.DOTALL)
+
+
+def could_match(left: str, right: str) -> bool:
+    """Whether two globs of one name have a name in common; classes in brackets may be any character."""
+    if not (_GLOB.search(left) or _GLOB.search(right) or untold(left)):
+        return left == right
+    if right.startswith(".") and left[:1] in ("*", "?", "[", ANY, NAME, INSIDE):
+        return False  # a leading dot is matched by a dot only
+    one, two = _tokens(left), _tokens(right)
+    if len(one) * len(two) > 4_000:
+        return True
+    row = [True]
+    for each in two:
+        row.append(row[-1] and each == "*")
+    for each in one:
+        fresh = [row[0] and each == "*"]
+        for at, other in enumerate(two):
+            if each == "*" or other == "*":
+                fresh.append(fresh[at] or row[at + 1] or row[at])
+            else:
+                fresh.append(row[at] and (each == other or "?" in (each, other)))
+        row = fresh
+    return row[-1]
+
+
+@lru_cache(maxsize=1024)
+def _tokens(glob: str) -> tuple[str, ...]:
+    text = re.sub(r"\[[^\]]+\]", "?", glob)
+    return tuple("*" if each in ("*", ANY, NAME, INSIDE) else each for each in text)
