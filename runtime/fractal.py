@@ -32,6 +32,7 @@ from runtime.building.workshop import Workshop
 from runtime.crowd import one_of_many
 from runtime.ladder import build, refuse_unknown_price
 from runtime.mcp.servers import Servers
+from runtime.nervous.guard import Guard
 from runtime.results import RunResult, RunSummary, result_of, told
 from runtime.resuming import active_before, assumed, begin_session, go_back, raised
 from runtime.starting import first_document, prior, shelved
@@ -249,6 +250,7 @@ class Fractal:
             self.workspace.private,
             Drafts(folder / "drafts", self.systems),
             runners={"mcp": servers.run},
+            guard=Guard(self.workspace.systems, self.workspace.folder, self.workspace.protected),
             listener=self._listener,
             redact=redactor(os.environ),
             seconds=clock.seconds,

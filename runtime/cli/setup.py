@@ -227,6 +227,13 @@ def many(as_json: bool, runs: str) -> int:
     return int(_bench("many").main(as_json, sizes))
 
 
+@bench.command("dangers")
+@json_option("Print the figures as an object.")
+def dangers(as_json: bool) -> int:
+    """Hold the danger rules against a list of dangerous and harmless commands; nothing of it is run."""
+    return int(_bench("dangers").main(as_json))
+
+
 def _bench(name: str) -> Any:
     from importlib import import_module
 

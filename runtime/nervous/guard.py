@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from kernel.danger import Danger
 from kernel.errors import ConfigurationError
@@ -15,6 +15,9 @@ from runtime.nervous.options import Line
 from runtime.nervous.places import Places
 from runtime.nervous.rules import Rule, together
 from runtime.nervous.values import Act, Found, TooMuch
+
+if TYPE_CHECKING:
+    from runtime.nervous.shell import Shell
 
 _ORDER = {"serious": 0, "danger": 1}
 
@@ -44,6 +47,11 @@ class Guard:
             return (Danger("danger-rules", "serious", f"The rules of danger cannot be read: {error}"),)
         return self.judge(self.acts(tool, args))
 
+    def command(self, line: str) -> Sequence[Danger]:
+        """The dangers of a line of shell; raises `DangerRules`."""
+        self.load()
+        return self.judge(self._followed(lambda shell: shell.line(line)))
+
     def load(self) -> None:
         """Read the rules, where they were not read as they are now; raises `DangerRules`."""
         marks = tuple(_mark(system / "dangers.md") for system in self._systems)
@@ -60,12 +68,15 @@ class Guard:
     def acts(self, tool: Tool, args: Mapping[str, Any]) -> list[Act]:
         """What a call would do."""
         from runtime.nervous.calls import looked_at
+
+        return self._followed(lambda shell: looked_at(tool, args, shell))
+
+    def _followed(self, look: Callable[[Shell], object]) -> list[Act]:
         from runtime.nervous.shell import Shell
 
         found = Found()
-        shell = Shell(self._places.fresh(), found)
         try:
-            looked_at(tool, args, shell)
+            look(Shell(self._places.fresh(), found))
         except (TooMuch, RecursionError):
             found.left = 10
             shown = "it is too long or too deep to be looked through"
