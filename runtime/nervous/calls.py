@@ -14,32 +14,46 @@ from runtime.nervous.running import run
 from runtime.nervous.shell import Shell
 from runtime.nervous.values import UNTOLD, Act, Stream, plain
 
-COMMANDS = re.compile(r"(?i)^(?:command|cmd|shell|script|bash|commandline|command_line|shell_command|exec|run|powershell)$")
+COMMANDS = re.compile(
+    r"(?i)^(?:command|cmd|shell|script|bash|commandline|command_line|shell_command|exec|run|powershell)$"
+)
 CODES = re.compile(r"(?i)^(?:code|source_code|python|python_code|snippet|program)$")
 PATHS = re.compile(
     r"(?i)(?:^|_)(?:paths?|files?|folder|dir|directory|filename|file_?path|from|to|source|target|destination|dest|output|input|"
     r"root|repo|repo_path|location|uri|old_?path|new_?path)$"
 )
-TARGETS = re.compile(r"(?i)^(?:to|target|dest|destination|output|out|output_?(?:path|file)|new_?path|save_?(?:to|as)|.*_to)$")
+TARGETS = re.compile(
+    r"(?i)^(?:to|target|dest|destination|output|out|output_?(?:path|file)|new_?path|save_?(?:to|as)|.*_to)$"
+)
 QUERIES = re.compile(r"(?i)^(?:query|sql|statement|statements|queries|q)$")
-CONTENTS = re.compile(r"(?i)^(?:content|contents|text|body|new|old|data|diff|message|value|new_?str|old_?str|what|prompt|comment|description)$")
+CONTENTS = re.compile(
+    r"(?i)^(?:content|contents|text|body|new|old|data|diff|message|value|new_?str|old_?str|what|prompt|comment|description)$"
+)
 REMOVES = re.compile(r"(?:^|-)(?:remove|delete|rm|unlink|trash|rmdir|purge|erase)(?:-|$)")
 MOVES = re.compile(r"(?:^|-)(?:move|rename|mv)(?:-|$)")
-READS = re.compile(r"(?:^|-)(?:read|get|list|ls|search|find|grep|stat|show|view|describe|info|fetch|count|cat|head|tail|query|check|diff|tree)(?:-|$)")
+READS = re.compile(
+    r"(?:^|-)(?:read|get|list|ls|search|find|grep|stat|show|view|describe|info|fetch|count|cat|head|tail|query|check|diff|tree)(?:-|$)"
+)
 _ADDRESS = re.compile(r"(?i)^(?:https?|wss?|ftp|gopher|file)://")
 _PATH = re.compile(r"(?:/|~/|\.\./|~$|\.\.$|/$|file://)[^\s\0]*$")
 MOST = 400
 """Texts among the arguments of one call that are looked at."""
 
 
-def looked_at(tool: Tool, args: Mapping[str, Any], shell: Shell, environ: Mapping[str, str] | None = None) -> None:
+def looked_at(
+    tool: Tool, args: Mapping[str, Any], shell: Shell, environ: Mapping[str, str] | None = None
+) -> None:
     """Note what a call would do."""
     if tool.scheme == "python" and tool.name == "bash":
         stdin = args.get("stdin")
         shell.line(str(args.get("command", "")), Stream(plain(stdin)) if isinstance(stdin, str) else UNTOLD)
         return
     removes, reads = bool(REMOVES.search(tool.name)), _only_reads(tool)
-    tags = {*tool.effects, tool.scheme} | ({"reads"} if reads else set()) | ({"destructive"} if tool.destructive else set())
+    tags = (
+        {*tool.effects, tool.scheme}
+        | ({"reads"} if reads else set())
+        | ({"destructive"} if tool.destructive else set())
+    )
     words = tuple(text for _, text in _texts(args) if len(text) < 200)[:20]
     shell.note(Act("call", tool.name, words, tags=frozenset(tags), shown=f"calls {tool.name}"))
     does = "read" if reads else "delete" if removes else "write"
@@ -84,7 +98,9 @@ def _argument(tool: Tool, args: Mapping[str, Any], shell: Shell, name: str, text
     elif CODES.match(name) and not shipped:
         from runtime.nervous.scripts import body
 
-        body(shell, "python", text) if re.search(r"(?m)^\s*(?:import|from|print|def)\b|\(", text) else shell.line(text)
+        body(shell, "python", text) if re.search(
+            r"(?m)^\s*(?:import|from|print|def)\b|\(", text
+        ) else shell.line(text)
     elif _ADDRESS.match(text):
         shell.connect(text, program=tool.name)
         if text.lower().startswith("file:"):

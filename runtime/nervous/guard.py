@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -29,9 +30,15 @@ class Guard:
     of rules that is wrong lets nothing pass.
     """
 
-    def __init__(self, systems: Sequence[Path], folder: Path, protected: Sequence[Path] = ()) -> None:
+    def __init__(
+        self,
+        systems: Sequence[Path],
+        folder: Path,
+        protected: Sequence[Path] = (),
+        present: Callable[[str], bool] = os.path.lexists,
+    ) -> None:
         self._systems = tuple(systems)
-        self._places = Places(folder, protected, systems)
+        self._places = Places(folder, protected, systems, present)
         self._marks: object = None
         self._index: dict[str, _Index] = {}
         self._fault: ConfigurationError | None = None

@@ -25,8 +25,10 @@ def canonical(host: str) -> str:
     """A number for an IP address in its usual form: 0xa9fea9fe and 2852039166 are 169.254.169.254."""
     if _PARTS.fullmatch(host):
         try:
-            numbers = [int(each, 16 if each[:2] in ("0x", "0X") else 8 if each[0] == "0" and len(each) > 1 else 10)
-                       for each in host.strip(".").split(".")]
+            numbers = [
+                int(each, 16 if each[:2] in ("0x", "0X") else 8 if each[0] == "0" and len(each) > 1 else 10)
+                for each in host.strip(".").split(".")
+            ]
             whole = 0
             for each in numbers[:-1]:
                 whole = whole * 256 + each

@@ -13,14 +13,54 @@ from runtime.nervous.places import Places, matches
 from runtime.nervous.values import Act
 
 DOES = (
-    *("run", "read", "write", "empty", "delete", "change", "use", "mount", "send", "connect", "listen", "request"),
+    *(
+        "run",
+        "read",
+        "write",
+        "empty",
+        "delete",
+        "change",
+        "use",
+        "mount",
+        "send",
+        "connect",
+        "listen",
+        "request",
+    ),
     *("code", "sql", "set", "secret", "secret-text", "call", "hidden"),
 )
 PLACES = (
-    *("inside", "folder", "outside", "above", "root", "home", "system", "device", "scratch", "protected", "unknown"),
+    *(
+        "inside",
+        "folder",
+        "outside",
+        "above",
+        "root",
+        "home",
+        "system",
+        "device",
+        "scratch",
+        "protected",
+        "unknown",
+    ),
     *("tame", "all", "glob"),
 )
-KEYS = ("does", "program", "words", "option", "all", "argument", "text", "place", "places", "tag", "path", "host", "tool", "unless")
+KEYS = (
+    "does",
+    "program",
+    "words",
+    "option",
+    "all",
+    "argument",
+    "text",
+    "place",
+    "places",
+    "tag",
+    "path",
+    "host",
+    "tool",
+    "unless",
+)
 
 Check = Callable[[Act, Line, Places], bool]
 
@@ -69,7 +109,9 @@ def prepared(act: Act) -> Line:
 
 
 def _named(program: str, pattern: str) -> bool:
-    return program == pattern or ("*" in pattern or "[" in pattern) and fnmatch.fnmatchcase(program, pattern)
+    return program == pattern or (
+        ("*" in pattern or "[" in pattern) and fnmatch.fnmatchcase(program, pattern)
+    )
 
 
 def _texts(key: str, value: Any) -> list[str]:
@@ -126,7 +168,7 @@ def _given(wanted: str, line: Line) -> bool:
     """Whether an option is there: as it stands, with a value behind `=`, or as an unmistakable beginning."""
     name, equals, worth = wanted.partition("=")
     for each in line.options:
-        if each == wanted or "*" in wanted and fnmatch.fnmatchcase(each, wanted):
+        if each == wanted or ("*" in wanted and fnmatch.fnmatchcase(each, wanted)):
             return True
         if not equals and each.partition("=")[0] == wanted:
             return True
@@ -176,10 +218,10 @@ def _tag(key: str, value: Any) -> Check:
 
 
 def _path(key: str, value: Any) -> Check:
-    wanted = _texts(key, value)
+    wanted = tuple(_texts(key, value))
 
     def check(act: Act, line: Line, places: Places) -> bool:
-        return bool(act.path) and any(matches(act.path, each, places.folder, places.home) for each in wanted)
+        return bool(act.path) and matches(act.path, wanted, places.folder, places.home)
 
     return check
 

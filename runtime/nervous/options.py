@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-_LONG_OF_ONE = frozenset({"find", "java", "terraform", "ffmpeg", "openssl", "gcc", "go", "pwsh", "tofu", "dd"})
+_LONG_OF_ONE = frozenset(
+    {"find", "java", "terraform", "ffmpeg", "openssl", "gcc", "go", "pwsh", "tofu", "dd"}
+)
 """Programs whose options begin with one dash and are words."""
 VALUED: Mapping[str, str] = {
     "git": "-C -c --git-dir --work-tree --namespace",
@@ -90,10 +92,39 @@ VALUED: Mapping[str, str] = {
     "7z": "",
 }
 _SAME = {"pip3": "pip", "podman": "docker", "nerdctl": "docker", "gawk": "awk", "mawk": "awk", "nawk": "awk"}
-_SAME |= {"python3": "python", "python2": "python", "nodejs": "node", "egrep": "grep", "fgrep": "grep", "vi": "vim"}
-_SAME |= {"ncat": "nc", "netcat": "nc", "nc.traditional": "nc", "nc.openbsd": "nc", "gsed": "sed", "bsdtar": "tar"}
-_SAME |= {"apt": "apt-get", "gcp": "cp", "oc": "kubectl", "tofu": "terraform", "mongo": "mongosh", "nvim": "vim"}
-_SAME |= {"pnpm": "npm", "yarn": "npm", "mariadb": "mysql", "chgrp": "chown", "gtar": "tar", "ex": "vim", "view": "vim"}
+_SAME |= {
+    "python3": "python",
+    "python2": "python",
+    "nodejs": "node",
+    "egrep": "grep",
+    "fgrep": "grep",
+    "vi": "vim",
+}
+_SAME |= {
+    "ncat": "nc",
+    "netcat": "nc",
+    "nc.traditional": "nc",
+    "nc.openbsd": "nc",
+    "gsed": "sed",
+    "bsdtar": "tar",
+}
+_SAME |= {
+    "apt": "apt-get",
+    "gcp": "cp",
+    "oc": "kubectl",
+    "tofu": "terraform",
+    "mongo": "mongosh",
+    "nvim": "vim",
+}
+_SAME |= {
+    "pnpm": "npm",
+    "yarn": "npm",
+    "mariadb": "mysql",
+    "chgrp": "chown",
+    "gtar": "tar",
+    "ex": "vim",
+    "view": "vim",
+}
 
 
 @dataclass

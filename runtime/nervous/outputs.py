@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
-import zlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from runtime.nervous import filters
 from runtime.nervous.options import Line, family
-from runtime.nervous.values import ANY, INSIDE, NAME, NOTHING, UNTOLD, Stream, untold
+from runtime.nervous.values import ANY, INSIDE, NAME, NOTHING, UNTOLD, Stream, listed, untold
 from runtime.nervous.words import ansi
 
 if TYPE_CHECKING:
     from runtime.nervous.shell import Shell
 
-LONGEST = 60_000
-_NAMES = (
-    *("date", "whoami", "id", "hostname", "uname", "nproc", "wc", "basename", "arch", "getconf", "seq", "uuidgen", "tty"),
-    *("expr", "bc", "md5sum", "sha1sum", "sha256sum", "cksum", "stat", "du", "df", "pidof", "logname", "uptime"),
-    *("lsb_release", "dpkg-architecture", "free", "jobs", "node-version", "python-config"),
+_NAMES = listed(
+    "date whoami id hostname uname nproc wc basename arch getconf seq uuidgen tty expr bc md5sum sha1sum "
+    "sha256sum cksum stat du df pidof logname uptime lsb_release dpkg-architecture free jobs node-version "
+    "python-config"
 )
-_PATHS = ("dirname", "realpath", "readlink", "fd", "fdfind", "tree", "locate")
-_SILENT = (
-    *("rm", "mv", "cp", "mkdir", "touch", "chmod", "chown", "ln", "kill", "sleep", "unzip", "tar", "git", "make"),
-    *("mount", "umount", "mkfs", "tee"),
-)
-_PASSES = (
-    *("cat", "tee", "sort", "uniq", "head", "tail", "sed", "awk", "gawk", "grep", "egrep", "fgrep", "cut", "nl", "column"),
-    *("gzip", "gunzip", "zcat", "bzip2", "xz", "base64", "base32", "xxd", "od", "hexdump", "jq", "yq", "openssl", "gpg"),
-    *("tr", "rev", "tac", "fold", "fmt", "strings", "pv", "zstd", "lz4", "iconv", "envsubst", "xargs", "paste", "less", "more"),
-    *("perl", "python", "python3", "dd", "buffer", "mbuffer", "uudecode", "ccrypt", "basenc", "brotli", "bat", "sponge"),
+_PATHS = listed("dirname realpath readlink fd fdfind tree locate")
+_PASSES = listed(
+    "cat tee sort uniq head tail sed awk gawk grep egrep fgrep cut nl column gzip gunzip zcat bzip2 xz "
+    "base64 base32 xxd od hexdump jq yq openssl gpg tr rev tac fold fmt strings pv zstd lz4 iconv "
+    "envsubst xargs paste less more perl python python3 dd buffer mbuffer uudecode ccrypt basenc brotli "
+    "bat sponge"
 )
 
 
@@ -47,8 +40,29 @@ def printed_by(shell: Shell, line: Line, stdin: Stream) -> Stream:
         return Stream(None, shape=NAME)
     if program in _PATHS:
         return Stream(None, shape=INSIDE if program != "realpath" else ANY)
-    if program in ("curl", "wget", "nc", "ncat", "netcat", "socat", "telnet", "ssh", "scp", "ftp", "lynx", "w3m", "fetch",
-                   "http", "https", "aria2c", "axel", "dig", "host", "nslookup", "openssl") and not _offline(line):
+    if program in (
+        "curl",
+        "wget",
+        "nc",
+        "ncat",
+        "netcat",
+        "socat",
+        "telnet",
+        "ssh",
+        "scp",
+        "ftp",
+        "lynx",
+        "w3m",
+        "fetch",
+        "http",
+        "https",
+        "aria2c",
+        "axel",
+        "dig",
+        "host",
+        "nslookup",
+        "openssl",
+    ) and not _offline(line):
         return Stream(None, frozenset({"download"}))
     if program in ("printenv", "env"):
         return UNTOLD.tagged("environment")
@@ -56,7 +70,18 @@ def printed_by(shell: Shell, line: Line, stdin: Stream) -> Stream:
         return UNTOLD.tagged("endless")
     if program in ("ps", "pgrep") and (program == "ps" or not re.search(r"\w", " ".join(line.operands))):
         return Stream(None, shape="*")  # every process
-    if program in ("pg_dump", "pg_dumpall", "mysqldump", "mongodump", "zip", "7z", "cpio", "ar", "find", "git"):
+    if program in (
+        "pg_dump",
+        "pg_dumpall",
+        "mysqldump",
+        "mongodump",
+        "zip",
+        "7z",
+        "cpio",
+        "ar",
+        "find",
+        "git",
+    ):
         return UNTOLD.tagged("file")
     if program in _PASSES:
         return _passed(shell, line, stdin)
@@ -71,7 +96,9 @@ def _passed(shell: Shell, line: Line, stdin: Stream) -> Stream:
     """A filter prints something that was made of what it got: as much is known of where it came from."""
     tags = set(stdin.tags)
     if not stdin.tags or stdin is UNTOLD:
-        files = line.operands[1:] if family(line.program) in ("grep", "sed", "awk", "jq", "tr") else line.operands
+        files = (
+            line.operands[1:] if family(line.program) in ("grep", "sed", "awk", "jq", "tr") else line.operands
+        )
         for each in files:
             whole = shell.path(each)
             if whole in shell.files:
@@ -80,7 +107,7 @@ def _passed(shell: Shell, line: Line, stdin: Stream) -> Stream:
                 tags |= {"file"}
     program = family(line.program)
     keeps = program in ("grep", "sort", "head", "tail", "uniq", "tac", "tee", "cat", "rg", "pv")
-    same = keeps or stdin.shape in (NAME, "*") and program in ("awk", "cut", "tr", "sed", "column", "paste")
+    same = keeps or (stdin.shape in (NAME, "*") and program in ("awk", "cut", "tr", "sed", "column", "paste"))
     shape = stdin.shape if same and not line.operands[1:] else ANY
     shape = NAME if shape == "*" and program in ("grep", "rg") else shape
     return Stream(None, frozenset(each for each in tags if not each.startswith("path:")), shape)
@@ -118,7 +145,7 @@ def _printf(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
                 out.append("%")
             else:
                 out.append(_formatted(part, values.pop(0) if values else ""))
-    return Stream("".join(out)[:LONGEST])
+    return Stream("".join(out)[: filters.LONGEST])
 
 
 def _formatted(form: str, value: str) -> str:
@@ -147,156 +174,8 @@ def _cat(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
         return stdin
     out = NOTHING
     for each in line.operands:
-        out = out.joined(stdin if each == "-" else _file(shell, each))
+        out = out.joined(stdin if each == "-" else filters.file_of(shell, each))
     return out
-
-
-def _file(shell: Shell, path: str) -> Stream:
-    whole = shell.path(path)
-    if whole in shell.files:
-        return shell.files[whole]
-    if re.match(r"/dev/(zero|u?random|full)$", whole):
-        return UNTOLD.tagged("endless")
-    if whole == "/dev/null":
-        return NOTHING
-    marks = {"file", f"path:{whole}"} if not untold(whole) else {"file"}
-    return Stream(None, frozenset(marks))
-
-
-def _text(shell: Shell, line: Line, stdin: Stream, skip: int = 0) -> str | None:
-    """The text that a filter reads: of the files it names, else of its input."""
-    files = line.operands[skip:]
-    if files:
-        out = NOTHING
-        for each in files:
-            out = out.joined(stdin if each == "-" else _file(shell, each))
-        return out.text
-    return stdin.text
-
-
-def _base64(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    text = _text(shell, line, stdin)
-    if text is None:
-        return None
-    if line.has("-d", "-D", "--decode"):
-        return _decoded(lambda: base64.b64decode(_clean64(text) + "=" * (-len(_clean64(text)) % 4)))
-    return Stream(base64.b64encode(text.encode("utf-8", "replace")).decode() + "\n")
-
-
-def _clean64(text: str) -> str:
-    return re.sub(r"[^A-Za-z0-9+/]", "", text.replace("-", "+").replace("_", "/"))
-
-
-def _decoded(act: Callable[[], bytes]) -> Stream:
-    try:
-        return Stream(act()[:LONGEST].decode("latin-1"))
-    except (binascii.Error, ValueError, zlib.error):
-        return UNTOLD
-
-
-def _base32(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    text = _text(shell, line, stdin)
-    if text is None or not line.has("-d", "-D", "--decode"):
-        return None
-    bare = re.sub(r"[^A-Z2-7]", "", text.upper())
-    return _decoded(lambda: base64.b32decode(bare + "=" * (-len(bare) % 8)))
-
-
-def _xxd(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    text = _text(shell, line, stdin)
-    if text is None or not line.has("-r"):
-        return None
-    if not line.has("-p", "-ps", "-plain") and "-p" not in line.options:
-        text = "".join(re.findall(r"(?m)^[0-9a-f]+:((?: ?[0-9a-f]{2,4})+)", text))
-    bare = re.sub(r"[^0-9a-fA-F]", "", text)
-    return _decoded(lambda: bytes.fromhex(bare[: len(bare) // 2 * 2]))
-
-
-def _openssl(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    plain = line.words[:1] == ["base64"] or (line.words[:1] in (["enc"],) and line.has("-base64", "-a"))
-    ciphers = [each for each in line.options if re.match(r"-(aes|des|bf|rc|chacha|camellia)", each)]
-    if plain and not ciphers and line.has("-d") and not line.value("-in"):
-        return _base64(shell, Line("base64", ["-d"], ["-d"]), stdin)
-    return None
-
-
-def _rev(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    text = _text(shell, line, stdin)
-    return None if text is None else Stream("\n".join(each[::-1] for each in text.split("\n")))
-
-
-def _tac(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    text = _text(shell, line, stdin)
-    return None if text is None else Stream("\n".join(reversed(text.splitlines())) + "\n")
-
-
-def _tr(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    if stdin.text is None or not line.operands:
-        return None
-    first = _set(line.operands[0])
-    if line.has("-d"):
-        return Stream("".join(each for each in stdin.text if each not in first))
-    if len(line.operands) < 2 or line.has("-c", "-C"):
-        return None
-    second = _set(line.operands[1]) or first
-    second += second[-1:] * (len(first) - len(second))
-    table = {ord(one): other for one, other in zip(first, second, strict=False)}
-    return Stream(stdin.text.translate(table))
-
-
-def _set(text: str) -> str:
-    classes = {"[:lower:]": "a-z", "[:upper:]": "A-Z", "[:digit:]": "0-9", "[:space:]": " \t\n\r\v\f", "[:blank:]": " \t"}
-    for name, chars in classes.items():
-        text = text.replace(name, chars)
-    text = ansi(text)
-
-    def spread(hit: re.Match[str]) -> str:
-        low, high = ord(hit[1]), ord(hit[2])
-        return "".join(map(chr, range(low, high + 1))) if low <= high < low + 300 else hit[0]
-
-    return re.sub(r"(.)-(.)", spread, text, flags=re.DOTALL)
-
-
-def _sed(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    """A plain `s/a/b/g` on a known text, a few of them; anything else is not known."""
-    scripts = line.all("-e", "--expression") or line.operands[:1]
-    if stdin.text is None or len(line.operands) > 1 or not scripts:
-        return None
-    text = stdin.text
-    for script in scripts:
-        for part in script.split(";"):
-            hit = re.fullmatch(r"\s*s(.)(.*?)\1(.*?)\1(g?)\s*", part, re.DOTALL)
-            if not hit or re.search(r"[\\+*?()\[{|]", hit[2]) and not re.fullmatch(r"[\w\s.^$\[\]-]*", hit[2]):
-                return None
-            try:
-                new = hit[3].replace("\\", "").replace("&", "")
-                text = re.sub(hit[2], lambda _, new=new: new, text, count=0 if hit[4] else 1, flags=re.MULTILINE)
-            except re.error:
-                return None
-    return Stream(text)
-
-
-def _gunzip(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    if stdin.text is None or line.operands or (line.program == "gzip" and not line.has("-d", "--decompress")):
-        return None
-    raw = stdin.text.encode("latin-1", "replace")
-    return _decoded(lambda: zlib.decompressobj(wbits=47).decompress(raw, LONGEST))
-
-
-def _head(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    text = _text(shell, line, stdin)
-    if text is None:
-        return None
-    count = line.value("-n", "--lines") or next((each[1:] for each in line.words if re.fullmatch(r"-\d+", each)), "10")
-    if line.value("-c", "--bytes") or not re.fullmatch(r"\d{1,6}", count):
-        return Stream(text)  # more than it prints: to be on the safe side
-    lines = text.splitlines(keepends=True)
-    return Stream("".join(lines[: int(count)] if line.program == "head" else lines[-int(count) :]))
-
-
-def _passes(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    text = _text(shell, line, stdin)
-    return None if text is None else Stream(text)
 
 
 def _tee(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
@@ -340,20 +219,34 @@ def _grep(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
 
 def _git(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
     words = line.operands
-    if words[:1] == ["ls-files"] and not line.has("-o", "--others", "-d", "-m", "--deleted", "--modified") and not words[1:]:
+    if (
+        words[:1] == ["ls-files"]
+        and not line.has("-o", "--others", "-d", "-m", "--deleted", "--modified")
+        and not words[1:]
+    ):
         return Stream(None, shape=f"{shell.cwd}/*")
-    if words[:1] in (["ls-files"], ["diff"], ["diff-tree"], ["status"]) or words[:1] == ["rev-parse"] and line.has(
-        "--show-toplevel", "--git-dir", "--show-cdup", "--show-prefix"
+    if words[:1] in (["ls-files"], ["diff"], ["diff-tree"], ["status"]) or (
+        words[:1] == ["rev-parse"]
+        and line.has("--show-toplevel", "--git-dir", "--show-cdup", "--show-prefix")
     ):
         return Stream(None, shape=INSIDE)
-    if words[:1] in (["rev-parse"], ["describe"], ["branch"], ["log"], ["merge-base"], ["symbolic-ref"], ["tag"], ["rev-list"]):
+    if words[:1] in (
+        ["rev-parse"],
+        ["describe"],
+        ["branch"],
+        ["log"],
+        ["merge-base"],
+        ["symbolic-ref"],
+        ["tag"],
+        ["rev-list"],
+    ):
         return Stream(None, shape=NAME)
     return None
 
 
 def _dd(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
     source = next((each[3:] for each in line.words if each.startswith("if=")), "")
-    return _file(shell, source) if source else stdin
+    return filters.file_of(shell, source) if source else stdin
 
 
 def _tar(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
@@ -363,7 +256,9 @@ def _tar(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
 def _script(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
     """`python -c "print('x')"`: a text that is printed as it stands."""
     text = line.value("-c", "-e", "-E")
-    hit = re.fullmatch(r"\s*(?:print|puts|console\.log|echo)\s*\(?\s*(['\"])((?:(?!\1)[^\\])*)\1\s*\)?\s*;?\s*", text)
+    hit = re.fullmatch(
+        r"\s*(?:print|puts|console\.log|echo)\s*\(?\s*(['\"])((?:(?!\1)[^\\])*)\1\s*\)?\s*;?\s*", text
+    )
     return Stream(hit[2] + "\n") if hit else None
 
 
@@ -373,24 +268,24 @@ KNOWN: Mapping[str, Known] = {
     "printf": _printf,
     "cat": _cat,
     "bat": _cat,
-    "tac": _tac,
-    "rev": _rev,
-    "tr": _tr,
-    "sed": _sed,
-    "head": _head,
-    "tail": _head,
-    "base64": _base64,
-    "base32": _base32,
-    "xxd": _xxd,
-    "openssl": _openssl,
-    "gunzip": _gunzip,
-    "gzip": _gunzip,
-    "zcat": _gunzip,
+    "tac": filters.tac,
+    "rev": filters.rev,
+    "tr": filters.tr,
+    "sed": filters.sed,
+    "head": filters.head,
+    "tail": filters.head,
+    "base64": filters.base64,
+    "base32": filters.base32,
+    "xxd": filters.xxd,
+    "openssl": filters.openssl,
+    "gunzip": filters.gunzip,
+    "gzip": filters.gunzip,
+    "zcat": filters.gunzip,
     "tee": _tee,
-    "sort": _passes,
-    "uniq": _passes,
-    "fold": _passes,
-    "strings": _passes,
+    "sort": filters.passes,
+    "uniq": filters.passes,
+    "fold": filters.passes,
+    "strings": filters.passes,
     "pwd": _pwd,
     "mktemp": _mktemp,
     "basename": _basename,

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from functools import lru_cache
 from pathlib import Path
 
 from kernel.enclosure import PROTECTED, home
-from runtime.nervous.values import ANY, INSIDE, NAME, untold
+from runtime.nervous.values import ANY, FETCHED, INSIDE, NAME, untold
 
 SCRATCH = ("/tmp", "/var/tmp", "/dev/shm")
 TAME = re.compile(r"/dev/(null|zero|u?random|full|std(in|out|err)|tty|fd/\d+|ptmx)$|/proc/self/fd/[012]$")
@@ -32,21 +32,30 @@ _ALL = re.compile(r"(?:\*+|\.\*|\.\[!?[.^]*\]\*|\.\?\?\*|\[!?\.?\]\*|\*\.\*|[?][
 class Places:
     """Sorts paths, seen from one folder."""
 
-    def __init__(self, folder: Path, protected: Sequence[Path] = (), systems: Sequence[Path] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        protected: Sequence[Path] = (),
+        systems: Sequence[Path] = (),
+        present: Callable[[str], bool] = os.path.lexists,
+    ) -> None:
+        self.present = present
         self.folder = str(folder.resolve())
         self.home = str(home())
         self.protected = tuple(str(path) for path in protected)
         self.systems = tuple(str(path) for path in systems)
         self.links: dict[str, str] = {}
+        self._known: dict[str, str] = {}
 
     def fresh(self) -> Places:
         """The same without what one line did to it."""
         other = copy(self)
-        other.links = {}
+        other.links, other._known = {}, {}
         return other
 
     def absolute(self, path: str, cwd: str) -> str:
         """The path as an absolute one without `.` and `..`; what is not known stays in it as a mark."""
+        path = path.replace(FETCHED, ANY)
         if path.startswith("file://"):
             path = path.removeprefix("file://").removeprefix("localhost")
         if path == "~" or path.startswith("~/"):
@@ -74,9 +83,10 @@ class Places:
         if glob:
             head, name = head[: head.rfind("/", 0, glob.start())], path
         try:
-            found = os.path.realpath(head)
+            found = self._known.get(head) or os.path.realpath(head)
         except (OSError, ValueError):
             return path
+        self._known[head] = found
         return path if found == head else f"{found}/{name}"
 
     def inside(self, path: str) -> bool:
@@ -129,7 +139,8 @@ class Places:
         found = {"outside"}
         if path.startswith("/dev/"):
             found.add("device")
-        if any(path == place or path.startswith(f"{place}/") for place in SYSTEM):
+        own = path.startswith(f"{self.home}/")
+        if not own and any(path == place or path.startswith(f"{place}/") for place in SYSTEM):
             found.add("system")
         if path == self.home or path in HOMES or re.fullmatch(r"/(home|Users)/[^/]+", path):
             found.add("home")
@@ -140,7 +151,7 @@ class Places:
     def new(self, path: str) -> bool:
         """Whether nothing stands there yet."""
         try:
-            return not (_GLOB.search(path) or untold(path)) and not os.path.lexists(path)
+            return not (_GLOB.search(path) or untold(path)) and not self.present(path)
         except (OSError, ValueError):
             return False
 
@@ -178,16 +189,32 @@ def _clean(path: str) -> str:
 # ---- globs -----------------------------------------------------------------------------------------------
 
 
-def matches(path: str, pattern: str, folder: str, own: str) -> bool:
-    """Whether a path, which may have globs and unknown parts itself, can be one that a rule's glob means.
+def matches(path: str, patterns: tuple[str, ...], folder: str, own: str) -> bool:
+    """Whether a path, which may have globs and unknown parts itself, can be one that globs of a rule mean.
 
-    `**/` at the beginning is any depth, `/**` at the end whatever is below, `~` the home of anybody.
+    `**/` at the beginning is any depth, `/**` at the end whatever is below, `~` the home of anybody; one
+    without a slash in front is seen from the folder.
     """
-    for rule in _rules(pattern, own):
-        text = path[len(folder) + 1 :] if not rule.startswith("/") and path.startswith(f"{folder}/") else path
-        if _meet(text, rule, path.startswith(f"{folder}/")):
-            return True
-    return False
+    inside = path.startswith(f"{folder}/")
+    local = path[len(folder) + 1 :] if inside else path
+    if not _GLOB.search(path) and not untold(path):
+        form = _together(patterns, own)
+        return bool(form.fullmatch(path) or (inside and form.fullmatch(local)))
+    rules = [rule for pattern in patterns for rule in _rules(pattern, own)]
+    return any(_meet(path if rule.startswith("/") else local, rule, inside) for rule in rules)
+
+
+@lru_cache(maxsize=512)
+def _together(patterns: tuple[str, ...], own: str) -> re.Pattern[str]:
+    """One regular expression for all globs."""
+    return re.compile("|".join(_form(rule) for each in patterns for rule in _rules(each, own)), re.DOTALL)
+
+
+def _form(rule: str) -> str:
+    deep, below = rule.startswith("**/"), rule.endswith("/**")
+    middle = rule[3 if deep else 0 : -3 if below else None]
+    parts = "".join({"*": "[^/]*", "?": "[^/]"}.get(each, re.escape(each)) for each in middle)
+    return f"{'(?:.*/)?' if deep else ''}{parts}{'(?:/.*)?' if below else ''}"
 
 
 @lru_cache(maxsize=1024)
@@ -213,7 +240,7 @@ def _meet(path: str, rule: str, inside: bool) -> bool:
         if len(rest) < len(wanted) or (len(rest) > len(wanted) and not below):
             continue
         pairs = list(zip(rest, wanted, strict=False))
-        if all(_same(name, want, inside) for name, want in pairs):
+        if all(_same(name, want, inside or rule.startswith("**/")) for name, want in pairs):
             return True
     return False
 

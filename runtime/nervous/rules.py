@@ -75,7 +75,9 @@ def _read(path: Path, mtime_ns: int, size: int) -> Mapping[str, Rule]:
     rules: dict[str, Rule] = {}
     for part in _parts(path, text):
         if part.name in rules:
-            raise DangerRules(f"{path}:{part.line}: {part.name} stands twice, first at {rules[part.name].place}")
+            raise DangerRules(
+                f"{path}:{part.line}: {part.name} stands twice, first at {rules[part.name].place}"
+            )
         rules[part.name] = _rule(path, part)
     return rules
 
@@ -140,7 +142,9 @@ def _rule(path: Path, part: _Part) -> Rule:
     if effect not in EFFECTS:
         raise wrong(f"effect is {effect!r}, and has to be one of {', '.join(EFFECTS)}", "effect")
     if not why:
-        raise DangerRules(f"{path}:{part.line}: {part.name} does not say why; a sentence stands below the heading")
+        raise DangerRules(
+            f"{path}:{part.line}: {part.name} does not say why; a sentence stands below the heading"
+        )
     entries = fields.get("match")
     if not isinstance(entries, list) or not entries:
         raise wrong("match has to be a list of what is matched", "match")
@@ -174,5 +178,7 @@ def _yaml(path: Path, part: _Part) -> dict[str, Any]:
             f"{path}:{line}: {part.name}: not YAML: {getattr(error, 'problem', None) or error}"
         ) from None
     if not isinstance(data, dict):
-        raise DangerRules(f"{path}:{part.block_line}: {part.name}: the block has to be severity, effect and match")
+        raise DangerRules(
+            f"{path}:{part.block_line}: {part.name}: the block has to be severity, effect and match"
+        )
     return data

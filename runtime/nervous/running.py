@@ -11,7 +11,7 @@ from runtime.nervous.options import Line, line_of
 from runtime.nervous.outputs import printed_by
 from runtime.nervous.scripts import LANGUAGES, code, interpreter
 from runtime.nervous.touching import touched
-from runtime.nervous.values import ANY, INSIDE, NAME, NOTHING, UNTOLD, Act, Stream, untold
+from runtime.nervous.values import ANY, FETCHED, INSIDE, NAME, NOTHING, UNTOLD, Act, Stream, untold
 
 if TYPE_CHECKING:
     from runtime.nervous.shell import Shell
@@ -67,6 +67,8 @@ def _unknown(shell: Shell, words: Sequence[str], stdin: Stream) -> Stream:
     """A command whose name is known only when it is run."""
     if words[0] == "" and len(words) == 1:
         return NOTHING
+    if FETCHED in words[0]:
+        shell.hide("download", "what is fetched from elsewhere is run")
     shell.hide("command", f"which program {words[0] or 'an empty name'} means")
     for at, word in enumerate(words[1:], 1):  # perhaps the unknown part is a wrapper, or is empty
         if not word.startswith("-") and not untold(word) and at < 4:
@@ -80,7 +82,21 @@ def _guessed(name: str) -> str:
     from runtime.nervous.places import could_match
 
     last = name.rpartition("/")[2]
-    known = ("rm", "sh", "bash", "dd", "cat", "nc", "curl", "wget", "python3", "perl", "chmod", "chown", "shred")
+    known = (
+        "rm",
+        "sh",
+        "bash",
+        "dd",
+        "cat",
+        "nc",
+        "curl",
+        "wget",
+        "python3",
+        "perl",
+        "chmod",
+        "chown",
+        "shred",
+    )
     return next((each for each in known if could_match(last, each)), name)
 
 
@@ -146,6 +162,9 @@ def _shell(shell: Shell, line: Line, stdin: Stream) -> Stream:
 
 def execute(shell: Shell, text: str, stdin: Stream = UNTOLD, positional: Sequence[str] = ()) -> Stream:
     """A text that is run as shell."""
+    if text.strip() == FETCHED:
+        shell.hide("download", "what is fetched from elsewhere is run")
+        return UNTOLD
     if text.strip() in UNKNOWNS:
         shell.hide("code", "what is run as code is not known")
         return UNTOLD
@@ -246,7 +265,7 @@ def _source(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
 
 def _trap(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
     if line.operands and line.operands[0] not in ("-", ""):
-        execute(shell, line.operands[0], NOTHING, shell.positional)
+        shell.traps.append(line.operands[0])
     return NOTHING
 
 

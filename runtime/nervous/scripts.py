@@ -10,17 +10,30 @@ from typing import TYPE_CHECKING
 
 from runtime.nervous import sql
 from runtime.nervous.options import Line, family
-from runtime.nervous.values import ANY, NOTHING, UNTOLD, Act, Stream, untold
+from runtime.nervous.values import ANY, NOTHING, UNTOLD, Act, Stream, listed, untold
 
 if TYPE_CHECKING:
     from runtime.nervous.shell import Shell
 
-LANGUAGES = ("python", "pypy", "perl", "ruby", "node", "nodejs", "deno", "bun", "php", "lua", "awk", "gawk", "mawk", "nawk",
-             "tclsh", "osascript", "Rscript", "julia", "expect")
-_CODE = {"python": ("-c",), "pypy": ("-c",), "perl": ("-e", "-E"), "ruby": ("-e",), "node": ("-e", "-p", "--eval", "--print"),
-         "bun": ("-e", "--eval", "-p"), "php": ("-r",), "lua": ("-e",), "Rscript": ("-e",), "julia": ("-e", "-E"), "expect": ("-c",),
-         "osascript": ("-e",)}
-_FROM_INPUT = ("python", "pypy", "perl", "ruby", "node", "php", "lua", "tclsh", "osascript", "expect")
+LANGUAGES = listed(
+    "python pypy perl ruby node nodejs deno bun php lua awk gawk mawk nawk tclsh osascript Rscript julia "
+    "expect"
+)
+_CODE = {
+    "python": ("-c",),
+    "pypy": ("-c",),
+    "perl": ("-e", "-E"),
+    "ruby": ("-e",),
+    "node": ("-e", "-p", "--eval", "--print"),
+    "bun": ("-e", "--eval", "-p"),
+    "php": ("-r",),
+    "lua": ("-e",),
+    "Rscript": ("-e",),
+    "julia": ("-e", "-E"),
+    "expect": ("-c",),
+    "osascript": ("-e",),
+}
+_FROM_INPUT = listed("python pypy perl ruby node php lua tclsh osascript expect")
 _RUNS = re.compile(
     r"(?:\b(?:system|exec|popen|shell_exec|passthru|proc_open|execSync|spawnSync|spawn|execFile|execFileSync|os\.execute|io\.popen"
     r"|pcntl_exec|syscall|IO\.popen|Kernel\.\w+|Open3\.\w+|Deno\.Command|do\s+shell\s+script|qx)\b\s*[\(\{]?\s*|(?<![\w\]])(?=`)|%x(?=[\{\(\[]))"
@@ -45,14 +58,27 @@ _FETCHED = re.compile(
     r"(?:https?://|\bget\s*\(|URI\.open|open-uri|LWP|fetch\(|Net::HTTP|file_get_contents)|"
     r"(?:https?://|URI\.open|LWP|fetch\(|Net::HTTP|file_get_contents).*\b(?:eval|new Function|vm\.run\w*|instance_eval|load)\b"
 )
-_FORKS = re.compile(r"\bfork\b[^;]*\bwhile\b|\bwhile\b[^;]*\bfork\b|\bloop\s*\{\s*fork|\bfork\s*(?:\(\))?\s*while|while\s*\(?\s*(?:1|true)\s*\)?\s*\{?\s*(?:.*\bfork)")
+_FORKS = re.compile(
+    r"\bfork\b[^;]*\bwhile\b|\bwhile\b[^;]*\bfork\b|\bloop\s*\{\s*fork|\bfork\s*(?:\(\))?\s*while|while\s*\(?\s*(?:1|true)\s*\)?\s*\{?\s*(?:.*\bfork)"
+)
 
 
 def interpreter(program: str) -> str | None:
     """The language that a program interprets, None when it is no interpreter: python3.11 is python."""
     bare = re.sub(r"[\d.]+$", "", program)
-    bare = {"nodejs": "node", "pypy": "python", "ipython": "python", "luajit": "lua", "gawk": "awk", "mawk": "awk",
-            "nawk": "awk", "irb": "ruby", "deno": "node", "php-cli": "php", "uv": ""}.get(bare, bare)
+    bare = {
+        "nodejs": "node",
+        "pypy": "python",
+        "ipython": "python",
+        "luajit": "lua",
+        "gawk": "awk",
+        "mawk": "awk",
+        "nawk": "awk",
+        "irb": "ruby",
+        "deno": "node",
+        "php-cli": "php",
+        "uv": "",
+    }.get(bare, bare)
     return bare if bare in LANGUAGES else None
 
 
@@ -67,7 +93,9 @@ def code(shell: Shell, language: str, line: Line, stdin: Stream) -> Stream:
         body(shell, language, text)
     if not texts and line.program == "deno" and line.words[:1] == ["eval"]:
         body(shell, language, " ".join(line.words[1:2]))
-    elif not texts and not valued and language in _FROM_INPUT and (not rest or rest[0] in ("-", "/dev/stdin")):
+    elif (
+        not texts and not valued and language in _FROM_INPUT and (not rest or rest[0] in ("-", "/dev/stdin"))
+    ):
         if stdin is not UNTOLD or rest:
             _fed(shell, language, stdin)
     elif not texts and not valued and rest:
@@ -93,13 +121,20 @@ def _given(language: str, line: Line) -> tuple[list[str], list[str], bool]:
         at += 1
         short = not word.startswith("--")
         for name in names:
-            if word == name or (short and language in ("perl", "ruby", "node", "python", "php") and len(name) == 2
-                                and re.fullmatch(rf"-[a-zA-Z0-9]*{name[1]}", word) and not word.startswith(("-I", "-M", "-W"))):
+            if word == name or (
+                short
+                and language in ("perl", "ruby", "node", "python", "php")
+                and len(name) == 2
+                and re.fullmatch(rf"-[a-zA-Z0-9]*{name[1]}", word)
+                and not word.startswith(("-I", "-M", "-W"))
+            ):
                 if at < len(words):
                     texts.append(words[at])
                     at += 1
                 break
-            if word.startswith(f"{name}=") or (len(name) == 2 and word.startswith(name) and len(word) > 2 and language != "node"):
+            if word.startswith(f"{name}=") or (
+                len(name) == 2 and word.startswith(name) and len(word) > 2 and language != "node"
+            ):
                 texts.append(word[2:] if len(name) == 2 else word.partition("=")[2])
                 break
         else:
@@ -149,7 +184,11 @@ def _file(shell: Shell, language: str, path: str) -> None:
 def body(shell: Shell, language: str, text: str) -> None:
     """Follow a text of code."""
     shell.found.spend()
-    if text.strip(" \n;") and all(each in text and untold(each) for each in [text]) and re.fullmatch(rf"[{ANY}\ue002\ue003\s;]+", text):
+    if (
+        text.strip(" \n;")
+        and all(each in text and untold(each) for each in [text])
+        and re.fullmatch(rf"[{ANY}\ue002\ue003\s;]+", text)
+    ):
         shell.hide("code", f"{language} runs what is not known")
         return
     shell.note(Act("code", language, text=text, shown=f"{language}: {text}"))
@@ -181,7 +220,7 @@ def _other(shell: Shell, language: str, text: str) -> None:
             more = re.match(r"((?:\s*,\s*\[?\s*(?:\"[^\"]*\"|'[^']*'))+)", rest)
             words = re.findall(r"\"([^\"]*)\"|'([^']*)'", more[1]) if more else []
             inner = " ".join([inner, *(one or two for one, two in words)])
-            inner = re.sub(r"#\{[^}]*\}|\$\{[^}]*\}", ANY, inner) if what[0] in "\"`" else inner
+            inner = re.sub(r"#\{[^}]*\}|\$\{[^}]*\}", ANY, inner) if what[0] in '"`' else inner
             execute(shell, inner.replace('\\"', '"').replace("\\'", "'"))
         elif what[:1] == "[":
             words = re.findall(r"\"([^\"]*)\"|'([^']*)'", what)
@@ -190,7 +229,9 @@ def _other(shell: Shell, language: str, text: str) -> None:
             shell.hide("code", f"{language} runs what is not known")
     for hit in _REMOVES.finditer(joined):
         what = hit["text"]
-        if hit[0].startswith("delete") and not re.search(r"Dir|File", joined[max(hit.start() - 8, 0) : hit.start()]):
+        if hit[0].startswith("delete") and not re.search(
+            r"Dir|File", joined[max(hit.start() - 8, 0) : hit.start()]
+        ):
             continue
         path = re.sub(r"^glob[ (]*", "", what).strip("\"'<>") if what[:1] in "\"'<g" else ANY
         shell.touch("delete", path, "removes", "recursive", program=language)
@@ -198,7 +239,12 @@ def _other(shell: Shell, language: str, text: str) -> None:
         if hit["read"]:
             shell.read(hit["read"].strip("\"'"), program=language)
         else:
-            shell.touch("write", (hit["text"] or hit["other"] or hit["third"]).strip("\"' "), "writes", program=language)
+            shell.touch(
+                "write",
+                (hit["text"] or hit["other"] or hit["third"]).strip("\"' "),
+                "writes",
+                program=language,
+            )
     for hit in re.finditer(r"\"([^\"\n]{2,200})\"|'([^'\n]{2,200})'", joined):
         literal = hit[1] or hit[2]
         if sql.looks_like(literal):
@@ -208,7 +254,9 @@ def _other(shell: Shell, language: str, text: str) -> None:
             shell.read(literal, program=language)
     if _FETCHED.search(text):
         shell.hide("download", "what is fetched from elsewhere is run")
-    if re.search(r"\beval\b", text) and re.search(r"(?i)base64|\bpack\b|fromCharCode|unpack|atob|gzinflate|str_rot13|hex", text):
+    if re.search(r"\beval\b", text) and re.search(
+        r"(?i)base64|\bpack\b|fromCharCode|unpack|atob|gzinflate|str_rot13|hex", text
+    ):
         shell.hide("code", f"{language} runs a text that is hidden")
 
 
@@ -228,7 +276,9 @@ def _awk(shell: Shell, line: Line, stdin: Stream) -> Stream:
         if _in_string(text, hit.start()):
             continue
         execute(shell, hit[1].strip('"').replace('\\"', '"') if hit[1].startswith('"') else _awk_text(hit[1]))
-    for hit in re.finditer(r"(\"(?:\\.|[^\"\\])*\")\s*\|&?\s*getline|(?:print|printf)[^|\n]*\|&?\s*(\"(?:\\.|[^\"\\])*\")", text):
+    for hit in re.finditer(
+        r"(\"(?:\\.|[^\"\\])*\")\s*\|&?\s*getline|(?:print|printf)[^|\n]*\|&?\s*(\"(?:\\.|[^\"\\])*\")", text
+    ):
         execute(shell, (hit[1] or hit[2]).strip('"').replace('\\"', '"'), UNTOLD)
     if "/inet/" in text:
         shell.note(Act("connect", "awk", tags=frozenset({"socket"}), shown="opens a socket"))

@@ -7,13 +7,28 @@ import re
 _COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/|#[^\n]*", re.DOTALL)
 _TEXT = re.compile(r"'(?:[^']|'')*'")
 _FORMS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("drops", re.compile(r"(?is)^\s*(?:drop\s+(?:table|database|schema|view|index|column|user|role|keyspace|collection)|alter\s+table\s.*\bdrop\b)")),
+    (
+        "drops",
+        re.compile(
+            r"(?is)^\s*(?:drop\s+(?:table|database|schema|view|index|column|user|role|keyspace|collection)|alter\s+table\s.*\bdrop\b)"
+        ),
+    ),
     ("empties", re.compile(r"(?is)^\s*truncate\b")),
     ("deletes", re.compile(r"(?is)^\s*(?:with\b.*)?delete\s+from\b(?!.*\bwhere\b)")),
-    ("deletes", re.compile(r"(?is)^\s*(?:with\b.*)?delete\s+from\b.*\bwhere\s+(?:\(?\s*(?:1|true|1\s*=\s*1|'?a'?\s*=\s*'?a'?|not\s+false|id\s+is\s+not\s+null|rowid\s*>\s*0)\s*\)?)\s*$")),
+    (
+        "deletes",
+        re.compile(
+            r"(?is)^\s*(?:with\b.*)?delete\s+from\b.*\bwhere\s+(?:\(?\s*(?:1|true|1\s*=\s*1|'?a'?\s*=\s*'?a'?|not\s+false|id\s+is\s+not\s+null|rowid\s*>\s*0)\s*\)?)\s*$"
+        ),
+    ),
     ("updates", re.compile(r"(?is)^\s*(?:with\b.*)?update\b.*\bset\b(?!.*\bwhere\b)")),
     ("grants", re.compile(r"(?is)^\s*(?:grant|revoke|alter\s+(?:user|role)|create\s+(?:user|role))\b")),
-    ("runs", re.compile(r"(?is)\bcopy\b.*\b(?:to|from)\s+program\b|\bxp_cmdshell\b|\bload_extension\s*\(|\binto\s+(?:out|dump)file\b|\bsys_exec\s*\(|\bpg_read_file\s*\(|^\s*\\!|^\s*system\s")),
+    (
+        "runs",
+        re.compile(
+            r"(?is)\bcopy\b.*\b(?:to|from)\s+program\b|\bxp_cmdshell\b|\bload_extension\s*\(|\binto\s+(?:out|dump)file\b|\bsys_exec\s*\(|\bpg_read_file\s*\(|^\s*\\!|^\s*system\s"
+        ),
+    ),
     ("drops", re.compile(r"(?i)\.(?:dropDatabase|drop|dropCollection)\s*\(|\b(?:flushall|flushdb)\b")),
     ("deletes", re.compile(r"(?i)\.(?:deleteMany|remove)\s*\(\s*(?:\{\s*\})?\s*\)")),
 )
@@ -25,7 +40,9 @@ def statements(text: str) -> list[tuple[str, frozenset[str]]]:
     found: list[tuple[str, frozenset[str]]] = []
     if len(text) > 100_000:
         return [("too long to be looked through", frozenset({"drops"}))]
-    bare = _COMMENT.sub(" ", _TEXT.sub(lambda hit: hit[0].replace(";", ",").replace("--", "  ").replace("/*", "  "), text))
+    bare = _COMMENT.sub(
+        " ", _TEXT.sub(lambda hit: hit[0].replace(";", ",").replace("--", "  ").replace("/*", "  "), text)
+    )
     for each in bare.split(";"):
         looked = _TEXT.sub("''", each) if "where" not in each.lower() else each
         tags = frozenset(tag for tag, form in _FORMS if form.search(looked))

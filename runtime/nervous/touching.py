@@ -6,21 +6,22 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from runtime.nervous import network
 from runtime.nervous.options import Line, family
 from runtime.nervous.sql import statements
-from runtime.nervous.values import ANY, UNTOLD, Act, Stream, untold
+from runtime.nervous.values import ANY, UNTOLD, Act, Stream, listed
 
 if TYPE_CHECKING:
     from runtime.nervous.shell import Shell
 
-_LOOKS = (
-    *("echo", "printf", "ls", "cd", "pwd", "which", "type", "whereis", "man", "help", "stat", "du", "df", "tree", "exit"),
-    *("git", "pip", "pip3", "npm", "yarn", "pnpm", "docker", "podman", "kubectl", "terraform", "make", "cargo", "go"),
-    *("sleep", "kill", "pkill", "killall", "date", "seq", "expr", "find", "basename", "dirname", "realpath", "readlink"),
-    *("systemctl", "service", "useradd", "usermod", "id", "whoami", "ssh-keygen", "pytest", "ruff", "mypy", "file"),
+_LOOKS = listed(
+    "echo printf ls cd pwd which type whereis man help stat du df tree exit git pip pip3 npm yarn pnpm "
+    "docker podman kubectl terraform make cargo go sleep kill pkill killall date seq expr find basename "
+    "dirname realpath readlink systemctl service useradd usermod id whoami ssh-keygen pytest ruff mypy "
+    "file"
 )
 """Programs whose words are no files whose content they show."""
-_FIRST_IS_NO_FILE = ("grep", "rg", "sed", "awk", "jq", "yq", "tr", "ag", "ack", "perl", "openssl", "egrep", "fgrep")
+_FIRST_IS_NO_FILE = listed("grep rg sed awk jq yq tr ag ack perl openssl egrep fgrep")
 _PATHLIKE = re.compile(r"[./~]|[*?]")
 
 
@@ -36,7 +37,9 @@ def touched(shell: Shell, line: Line, stdin: Stream) -> None:
 
 def _reads(shell: Shell, line: Line, skip: int = 0) -> None:
     operands = line.operands
-    if family(line.program) in _FIRST_IS_NO_FILE and not line.has("-e", "-f", "--regexp", "--expression", "--file"):
+    if family(line.program) in _FIRST_IS_NO_FILE and not line.has(
+        "-e", "-f", "--regexp", "--expression", "--file"
+    ):
         skip = max(skip, 1)
     for each in operands[skip:]:
         if _PATHLIKE.search(each) or each.startswith("id_") or each.isidentifier():
@@ -63,7 +66,12 @@ def _shreds(shell: Shell, line: Line, stdin: Stream) -> None:
 def _truncates(shell: Shell, line: Line, stdin: Stream) -> None:
     size = line.value("-s", "--size")
     for each in line.operands:
-        shell.touch("empty" if size.lstrip("<") in ("0", "") or size.startswith("-") else "write", each, "truncates", program="truncate")
+        shell.touch(
+            "empty" if size.lstrip("<") in ("0", "") or size.startswith("-") else "write",
+            each,
+            "truncates",
+            program="truncate",
+        )
 
 
 def _moves(shell: Shell, line: Line, stdin: Stream) -> None:
@@ -124,7 +132,9 @@ def _changes(shell: Shell, line: Line, stdin: Stream) -> None:
     if line.program == "chmod" and re.match(r"-[rwxstugoa]+$", line.words[0] if line.words else ""):
         files = line.operands
     tags = [f"mode:{mode}"] + (["recursive"] if line.has("-R", "--recursive") else [])
-    if re.fullmatch(r"0?[0-7]*7[0-7]?7|[ugo]*[ao][ugo]*\+?=?[rx]*w[rwx]*|\+w|0?[0-7]{2}[2367]", mode) or mode in ("a=rwx", "ugo+rwx"):
+    if re.fullmatch(
+        r"0?[0-7]*7[0-7]?7|[ugo]*[ao][ugo]*\+?=?[rx]*w[rwx]*|\+w|0?[0-7]{2}[2367]", mode
+    ) or mode in ("a=rwx", "ugo+rwx"):
         tags.append("open")
     if re.fullmatch(r"[4267]\d{3}|0[4267]\d{3}|[ugoa]*\+[rwxt]*s[rwxst]*", mode):
         tags.append("setuid")
@@ -135,7 +145,9 @@ def _changes(shell: Shell, line: Line, stdin: Stream) -> None:
 def _dd(shell: Shell, line: Line, stdin: Stream) -> None:
     source = next((each[3:] for each in line.words if each.startswith("if=")), "")
     known = shell.read(source, program="dd") if source else stdin
-    if re.match(r"/dev/(zero|u?random|full)$", source) and not any(each.startswith("count=") for each in line.words):
+    if re.match(r"/dev/(zero|u?random|full)$", source) and not any(
+        each.startswith("count=") for each in line.words
+    ):
         known = known.tagged("endless")
     for each in line.words:
         if each.startswith("of="):
@@ -207,132 +219,6 @@ def _outputs(shell: Shell, line: Line, stdin: Stream) -> None:
 # ---- the network -----------------------------------------------------------------------------------------
 
 
-def _curl(shell: Shell, line: Line, stdin: Stream) -> None:
-    urls = [*line.operands, *line.all("--url")]
-    where = urls[0] if urls else ANY
-    for each in urls:
-        shell.connect(each, program="curl")
-        if untold(each.partition("?")[2]) or re.search(rf"//[^/]*[{ANY}]", each) and "?" not in each:
-            shell.send(each, Stream(None), "curl")
-    for name in ("-d", "--data", "--data-binary", "--data-ascii", "--data-urlencode", "--json", "-F", "--form", "--data-raw"):
-        for value in line.all(name):
-            _sent(shell, where, name, value, stdin)
-    for value in line.all("-T", "--upload-file"):
-        _file_sent(shell, where, value, stdin, "curl")
-    for value in line.all("-H", "--header", "-u", "--user", "-b", "--cookie", "-A", "--user-agent", "-e", "--referer"):
-        if value.startswith("@"):
-            _file_sent(shell, where, value[1:], stdin, "curl")
-        elif untold(value):
-            shell.send(where, Stream(None), "curl")
-    for value in line.all("-K", "--config"):
-        shell.read(value, program="curl")
-    method = line.value("-X", "--request").upper()
-    shell.note(Act("request", "curl", text=method, shown=f"{method or 'GET'} {where}"))
-    fetched = UNTOLD.tagged("download")
-    for value in line.all("-o", "--output"):
-        base = line.value("--output-dir")
-        shell.write(f"{base}/{value}" if base else value, fetched, program="curl")
-    for value in line.all("-c", "--cookie-jar", "-D", "--dump-header", "--trace", "--stderr"):
-        shell.touch("write", value, "writes", program="curl")
-    if line.has("-O", "--remote-name", "--remote-name-all"):
-        for each in urls:
-            name = each.rstrip("/").rpartition("/")[2].partition("?")[0] or "index.html"
-            shell.write(f"{line.value('--output-dir') or '.'}/{name}", fetched, program="curl")
-
-
-def _sent(shell: Shell, where: str, name: str, value: str, stdin: Stream) -> None:
-    if name in ("-F", "--form"):
-        _, _, value = value.partition("=")
-        if value[:1] in ("@", "<"):
-            _file_sent(shell, where, value[1:].partition(";")[0], stdin, "curl")
-            return
-    elif value.startswith("@") and name != "--data-raw":
-        _file_sent(shell, where, value[1:], stdin, "curl")
-        return
-    elif name == "--data-urlencode" and re.match(r"\w*@", value):
-        _file_sent(shell, where, value.partition("@")[2], stdin, "curl")
-        return
-    shell.send(where, Stream(value), "curl")
-
-
-def _file_sent(shell: Shell, where: str, path: str, stdin: Stream, program: str) -> None:
-    if path in ("-", "/dev/stdin", "."):
-        shell.send(where, stdin, program)
-    else:
-        shell.send(where, shell.read(path, program=program).tagged("file"), program)
-
-
-def _wget(shell: Shell, line: Line, stdin: Stream) -> None:
-    where = line.operands[0] if line.operands else ANY
-    for each in line.operands:
-        shell.connect(each, program="wget")
-        if untold(each.partition("?")[2]):
-            shell.send(each, Stream(None), "wget")
-    for value in line.all("--post-file", "--body-file"):
-        _file_sent(shell, where, value, stdin, "wget")
-    for value in line.all("--post-data", "--body-data"):
-        shell.send(where, Stream(value), "wget")
-    for value in line.all("--header"):
-        if untold(value):
-            shell.send(where, Stream(None), "wget")
-    shell.note(Act("request", "wget", text=line.value("--method").upper(), shown=f"fetches {where}"))
-    fetched = UNTOLD.tagged("download")
-    target = line.value("-O", "--output-document")
-    if target and target != "-":
-        shell.write(target, fetched, program="wget")
-    elif not target:
-        for each in line.operands:
-            name = each.rstrip("/").rpartition("/")[2].partition("?")[0] or "index.html"
-            shell.write(f"{line.value('-P', '--directory-prefix') or '.'}/{name}", fetched, program="wget")
-
-
-def _nc(shell: Shell, line: Line, stdin: Stream) -> None:
-    listens = line.has("-l", "--listen") or any("l" in each for each in line.options if re.match(r"-[a-z]+$", each))
-    shell.note(Act("listen" if listens else "connect", line.program, text=" ".join(line.operands[:1]),
-                   tags=frozenset({"raw"}), shown=f"{line.program} {' '.join(line.words)}"))
-    if stdin is not UNTOLD and not listens:
-        shell.send(" ".join(line.operands[:2]), stdin, line.program)
-
-
-def _openssl(shell: Shell, line: Line, stdin: Stream) -> None:
-    _reads(shell, line)
-    for each in line.all("-in", "-inkey", "-key"):
-        shell.read(each, program="openssl")
-    for each in line.all("-out", "-keyout"):
-        shell.touch("write", each, "writes", program="openssl")
-    if line.words[:1] == ["s_client"]:
-        where = line.value("-connect")
-        shell.connect(where, "raw", program="openssl")
-        if stdin is not UNTOLD and stdin.text != "":
-            shell.send(where, stdin, "openssl")
-
-
-def _remote_copy(shell: Shell, line: Line, stdin: Stream) -> None:
-    if not line.operands:
-        return
-    *sources, target = line.operands
-    remote = re.compile(r"^(?:[\w.-]+@)?[\w.-]+:|^(?:rsync|sftp|scp|s3|gs|az|ftp)://|^\w[\w-]+:")
-    for each in sources:
-        if not remote.match(each):
-            known = shell.read(each, program=line.program)
-            if remote.match(target):
-                shell.send(target, known.tagged("file"), line.program)
-    if not remote.match(target):
-        shell.touch("write", target, "copies to", program=line.program)
-        if line.has("--delete", "--delete-before", "--delete-after", "--delete-excluded", "--delete-during"):
-            shell.touch("delete", target, "removes what is not in the source from", "recursive", "mirrored", program="rsync")
-    if line.has("--remove-source-files"):
-        for each in sources:
-            shell.touch("delete", each, "removes", program=line.program)
-
-
-def _sends_operands(shell: Shell, line: Line, stdin: Stream) -> None:
-    """Names that are looked up somewhere else: what is in them leaves this machine."""
-    for each in line.operands:
-        if untold(each):
-            shell.send(each, UNTOLD, line.program)
-
-
 def _database(shell: Shell, line: Line, stdin: Stream) -> None:
     texts = [*line.all("-c", "--command", "-e", "--execute", "-cmd", "--eval")]
     words = line.operands
@@ -344,7 +230,10 @@ def _database(shell: Shell, line: Line, stdin: Stream) -> None:
         texts.append(stdin.text)
     if "piped" in stdin.tags and stdin.text is None and not {"file", "download"} & stdin.tags:
         shell.note(Act("sql", line.program, tags=frozenset({"unknown"}), shown="SQL that is not known"))
-    for each in [*line.all("-f", "--file"), *(t.removeprefix("path:") for t in stdin.tags if t.startswith("path:"))]:
+    for each in [
+        *line.all("-f", "--file"),
+        *(t.removeprefix("path:") for t in stdin.tags if t.startswith("path:")),
+    ]:
         texts.append(shell.places.script(shell.path(each)) or "")
     for text in texts:
         if line.program == "sqlite3" and (hit := re.search(r"(?m)^\s*\.(?:shell|system)\s+(.+)", text)):
@@ -368,13 +257,23 @@ def _git(shell: Shell, line: Line, stdin: Stream) -> None:
         if re.search(r"://|@[\w.-]+:|^/|^\.\.", where):
             shell.send(where, UNTOLD.tagged("file"), "git")
     for value in line.all("-C", "--work-tree"):
-        if words[:1] and words[0] in ("clean", "checkout", "reset", "restore", "rm", "pull", "merge", "stash"):
+        if words[:1] and words[0] in (
+            "clean",
+            "checkout",
+            "reset",
+            "restore",
+            "rm",
+            "pull",
+            "merge",
+            "stash",
+        ):
             shell.touch("write", value, "changes files in", program="git")
 
 
 def _containers(shell: Shell, line: Line, stdin: Stream) -> None:
     for value in line.all("-v", "--volume", "--mount"):
-        parts = dict(each.partition("=")[::2] for each in value.split(",")) if "=" in value else {}
+        pairs = [each.partition("=") for each in value.split(",")] if "=" in value else []
+        parts: dict[str, str] = {name: worth for name, _, worth in pairs}
         source = parts.get("source") or parts.get("src") or value.partition(":")[0]
         if source.startswith(("/", "~", ".", ANY)):
             whole = shell.path(source)
@@ -393,7 +292,9 @@ def _installs(shell: Shell, line: Line, stdin: Stream) -> None:
 
 Program = Callable[["Shell", Line, Stream], None]
 PROGRAMS: Mapping[str, Program] = {
-    **dict.fromkeys(("rm", "rmdir", "unlink", "trash", "trash-put", "gio-trash", "del", "rimraf", "srm"), _removes),
+    **dict.fromkeys(
+        ("rm", "rmdir", "unlink", "trash", "trash-put", "gio-trash", "del", "rimraf", "srm"), _removes
+    ),
     **dict.fromkeys(("shred", "wipe"), _shreds),
     **dict.fromkeys(("mv", "rename-file"), _moves),
     **dict.fromkeys(("cp", "install", "ln", "ditto", "link"), _copies),
@@ -401,20 +302,36 @@ PROGRAMS: Mapping[str, Program] = {
     "mkfifo": _pipes,
     **dict.fromkeys(("tee", "sponge"), _tees),
     **dict.fromkeys(("chmod", "chown", "setfacl", "chattr", "chgrp", "chcon"), _changes),
-    **dict.fromkeys(("scp", "rsync", "sftp", "rclone", "gsutil-cp"), _remote_copy),
-    **dict.fromkeys(("dig", "nslookup", "host", "ping", "traceroute", "getent", "mail", "mailx", "sendmail"), _sends_operands),
-    **dict.fromkeys(("sqlite3", "psql", "mysql", "mongosh", "redis-cli", "duckdb", "sqlcmd", "clickhouse-client", "cqlsh"), _database),
-    **dict.fromkeys(("nc", "socat", "telnet"), _nc),
+    **dict.fromkeys(("scp", "rsync", "sftp", "rclone", "gsutil-cp"), network.remote_copy),
+    **dict.fromkeys(
+        ("dig", "nslookup", "host", "ping", "traceroute", "getent", "mail", "mailx", "sendmail"),
+        network.looked_up,
+    ),
+    **dict.fromkeys(
+        (
+            "sqlite3",
+            "psql",
+            "mysql",
+            "mongosh",
+            "redis-cli",
+            "duckdb",
+            "sqlcmd",
+            "clickhouse-client",
+            "cqlsh",
+        ),
+        _database,
+    ),
+    **dict.fromkeys(("nc", "socat", "telnet"), network.nc),
     **dict.fromkeys(("sort", "gcc", "cc", "clang", "g++", "pandoc", "ffmpeg", "shuf"), _outputs),
     **dict.fromkeys(("unzip", "7z", "unrar"), _unzip),
     "truncate": _truncates,
     "dd": _dd,
     "sed": _sed,
     "tar": _tar,
-    "curl": _curl,
-    "wget": _wget,
+    "curl": network.curl,
+    "wget": network.wget,
     "git": _git,
     **dict.fromkeys(("docker", "docker-compose", "kubectl"), _containers),
-    "openssl": _openssl,
+    "openssl": network.openssl,
     "pip": _installs,
 }

@@ -10,15 +10,19 @@ NAME = "\ue002"
 """Stands for a part that is not known, but is no path: a date, a number, a hash."""
 INSIDE = "\ue003"
 """Stands for a path somewhere in the folder, such as those that `find .` prints."""
-UNKNOWN = (ANY, NAME, INSIDE)
-_PRIVATE = {code: "?" for code in range(0xE000, 0xE200)}
+FETCHED = "\ue004"
+"""Stands for what comes from another machine; it may be anything."""
+UNKNOWN = (ANY, NAME, INSIDE, FETCHED)
+_PRIVATE = dict.fromkeys(range(57344, 57856), "?")
 
 
 @dataclass(frozen=True)
 class Act:
     """One thing that an action would do: a program that is run, a file that is removed, something sent."""
 
-    does: str  # run, read, write, empty, delete, change, send, connect, code, sql, set, secret, call, hidden, …
+    does: (
+        str  # run, read, write, empty, delete, change, send, connect, code, sql, set, secret, call, hidden, …
+    )
     program: str = ""
     words: tuple[str, ...] = ()  # the arguments of what is run
     path: str = ""  # absolute, without `..`
@@ -73,15 +77,20 @@ class Found:
             self._seen.add(act)
             self.acts.append(act)
 
-    def spend(self) -> None:
-        """Count one more thing looked at; raises `TooMuch`."""
-        self.left -= 1
+    def spend(self, much: int = 1) -> None:
+        """Count one more thing looked at, or a larger one; raises `TooMuch`."""
+        self.left -= much
         if self.left < 0:
             raise TooMuch
 
 
 class TooMuch(Exception):
     """An action that takes too long to follow."""
+
+
+def listed(text: str) -> frozenset[str]:
+    """The words of a text: lists of programs and options are written so."""
+    return frozenset(text.split())
 
 
 def untold(text: str) -> bool:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING
 
 from runtime.nervous.options import Line, family
-from runtime.nervous.values import ANY, INSIDE, NAME, NOTHING, UNTOLD, Act, Stream, untold
+from runtime.nervous.values import ANY, INSIDE, NAME, NOTHING, UNTOLD, Act, Stream, listed
 from runtime.nervous.words import ansi
 
 if TYPE_CHECKING:
@@ -74,31 +75,48 @@ SIMPLE: Mapping[str, tuple[str, int]] = {
 _LOADERS = re.compile(r"ld(?:-linux[\w.-]*|-musl[\w.-]*|\.so[\w.]*)$")
 _STRINGS = ("watch", "hyperfine", "entr")
 """Of these the words are put together and given to a shell."""
-_FILTERS = (
-    *("-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex", "-mtime", "-mmin", "-atime", "-amin"),
-    *("-ctime", "-cmin", "-size", "-newer", "-empty", "-user", "-group", "-perm", "-lname", "-inum", "-links", "-nouser"),
+_FILTERS = listed(
+    "-name -iname -path -ipath -wholename -regex -iregex -mtime -mmin -atime -amin -ctime -cmin -size "
+    "-newer -empty -user -group -perm -lname -inum -links -nouser"
 )
+
+Wrapper = Callable[["Shell", Line, Stream], Stream | None]
 
 
 def unwrap(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
     """What the program that is wrapped prints, once it was followed; None when this is no wrapper."""
     program = line.program
-    special = SPECIAL.get(family(program))
+    special = _special().get(family(program))
     if special is not None:
         return special(shell, line, stdin)
     if program in SIMPLE or _LOADERS.match(program):
-        _told(shell, line)
+        told(shell, line)
         return _simple(shell, line, stdin)
     return None
 
 
-def _told(shell: Shell, line: Line) -> None:
+@cache
+def _special() -> Mapping[str, Wrapper]:
+    from runtime.nervous.launchers import LAUNCHERS
+
+    own = {"env": _env, "su": _su, "runuser": _su, "flock": _strings, "script": _strings}
+    return {**own, "xargs": _xargs, "parallel": _xargs, "find": _find, **LAUNCHERS}
+
+
+def told(shell: Shell, line: Line) -> None:
+    """Note that a program is run."""
     shell.note(
-        Act("run", line.program, tuple(line.words), shown=f"runs {line.program} {' '.join(line.words)}".rstrip())
+        Act(
+            "run",
+            line.program,
+            tuple(line.words),
+            shown=f"runs {line.program} {' '.join(line.words)}".rstrip(),
+        )
     )
 
 
-def _inner(shell: Shell, words: list[str], stdin: Stream) -> Stream:
+def inner(shell: Shell, words: list[str], stdin: Stream) -> Stream:
+    """Follow the command that is wrapped."""
     from runtime.nervous.running import run
 
     return run(shell, words, stdin) if words else NOTHING
@@ -106,7 +124,7 @@ def _inner(shell: Shell, words: list[str], stdin: Stream) -> Stream:
 
 def _simple(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
     valued, skipped = SIMPLE.get(line.program, ("", 0))
-    words, options = _rest(line.words, set(valued.split()))
+    words, options = rest_of(line.words, set(valued.split()))
     for option in options:
         name, _, value = option.partition("=")
         if name in ("-E", "--setenv") and value:
@@ -123,11 +141,15 @@ def _simple(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
 
         return execute(shell, " ".join(words), stdin)
     if not words and line.program in ("sudo", "doas", "chroot", "nsenter", "unshare", "busybox"):
-        return _inner(shell, ["sh"], stdin) if any(each in options for each in ("-i", "-s", "--login")) else NOTHING
-    return _inner(shell, words, stdin)
+        return (
+            inner(shell, ["sh"], stdin)
+            if any(each in options for each in ("-i", "-s", "--login"))
+            else NOTHING
+        )
+    return inner(shell, words, stdin)
 
 
-def _rest(words: list[str], valued: set[str]) -> tuple[list[str], list[str]]:
+def rest_of(words: list[str], valued: set[str]) -> tuple[list[str], list[str]]:
     """The words after a wrapper's own options, and those options."""
     at = 0
     options: list[str] = []
@@ -151,9 +173,13 @@ def _env(shell: Shell, line: Line, stdin: Stream) -> Stream:
     while words:
         word = words[0]
         if word in ("-S", "--split-string") or word.startswith(("-S", "--split-string=", "-vS", "-iS")):
-            text = words[1] if word in ("-S", "--split-string") and len(words) > 1 else re.split("S|=", word, 1)[-1]
+            text = (
+                words[1]
+                if word in ("-S", "--split-string") and len(words) > 1
+                else re.split("S|=", word, 1)[-1]
+            )
             rest = words[2:] if word in ("-S", "--split-string") else words[1:]
-            words = [*_split(text), *rest]
+            words = [*split(text), *rest]
         elif word in ("-u", "-C", "--unset", "--chdir"):
             if word in ("-C", "--chdir") and len(words) > 1:
                 shell.cwd = shell.path(words[1])
@@ -167,10 +193,11 @@ def _env(shell: Shell, line: Line, stdin: Stream) -> Stream:
         else:
             words = words[1:] if word == "--" else words
             break
-    return _inner(shell, words, stdin) if words else UNTOLD.tagged("environment")
+    return inner(shell, words, stdin) if words else UNTOLD.tagged("environment")
 
 
-def _split(text: str) -> list[str]:
+def split(text: str) -> list[str]:
+    """The words of a text, as a shell would split it."""
     try:
         return shlex.split(text)
     except ValueError:
@@ -180,7 +207,7 @@ def _split(text: str) -> list[str]:
 def _su(shell: Shell, line: Line, stdin: Stream) -> Stream:
     from runtime.nervous.running import execute
 
-    _told(shell, line)
+    told(shell, line)
     words = line.words
     for at, word in enumerate(words):
         if word in ("-c", "--command") and at + 1 < len(words):
@@ -198,18 +225,31 @@ def _strings(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
     for at, word in enumerate(words[:-1]):
         if re.fullmatch(r"-[a-zA-Z]*c|--command", word):
             return execute(shell, words[at + 1], stdin)
-    rest, _ = _rest(words, {"-w", "-E", "--timeout"})
+    rest, _ = rest_of(words, {"-w", "-E", "--timeout"})
     if line.program == "flock":
-        return _inner(shell, rest[1:], stdin)
+        return inner(shell, rest[1:], stdin)
     for path in rest[:1]:
         shell.touch("write", path, "writes", program=line.program)
     return NOTHING
 
 
 def _xargs(shell: Shell, line: Line, stdin: Stream) -> Stream:
-    valued = {"-I", "-n", "-P", "-L", "-d", "-s", "-E", "-a", "--max-args", "--max-procs", "--delimiter", "--arg-file"}
+    valued = {
+        "-I",
+        "-n",
+        "-P",
+        "-L",
+        "-d",
+        "-s",
+        "-E",
+        "-a",
+        "--max-args",
+        "--max-procs",
+        "--delimiter",
+        "--arg-file",
+    }
     valued |= {"-J", "-R", "-j", "--jobs", "--colsep", "--joblog"}
-    words, options = _rest(line.words, valued)
+    words, options = rest_of(line.words, valued)
     if line.program == "parallel":
         for mark in (":::", "::::", ":::+"):
             if mark in words:
@@ -231,16 +271,19 @@ def _xargs(shell: Shell, line: Line, stdin: Stream) -> Stream:
             from runtime.nervous.running import execute
 
             text = words[0] if words else "{}"
-            return execute(shell, "\n".join(text.replace("{}", each) if "{}" in text else f"{text} {each}" for each in items))
+            return execute(
+                shell,
+                "\n".join(text.replace("{}", each) if "{}" in text else f"{text} {each}" for each in items),
+            )
         place = "{}" if any("{}" in each for each in words) else ""
     if not words:
         return stdin
     if place:
         printed = NOTHING
         for item in items:
-            printed = _inner(shell, [each.replace(place, item) for each in words], handed)
+            printed = inner(shell, [each.replace(place, item) for each in words], handed)
         return Stream(None, printed.tags, printed.shape)
-    return _inner(shell, [*words, *items], handed)
+    return inner(shell, [*words, *items], handed)
 
 
 def _find(shell: Shell, line: Line, stdin: Stream) -> Stream:
@@ -253,15 +296,22 @@ def _find(shell: Shell, line: Line, stdin: Stream) -> Stream:
         starts.append(words[at])
         at += 1
     rest = words[at:]
-    _told(shell, line)
+    told(shell, line)
     found = [_below(start, False) for start in starts or ["."]]
     either = "-o" in rest or "-or" in rest
+    word = ""
     while rest:
-        word, *rest = rest
-        if word in _FILTERS and (word == "-empty" or rest[:1] not in (["*"], [".*"], ["./*"], ["*.*"], ["?*"])):
+        before, (word, *rest) = word, rest
+        if word in _FILTERS and before in ("!", "-not"):
+            rest = rest[1:]  # all but some narrows nothing
+        elif word in _FILTERS and (
+            word == "-empty" or rest[:1] not in (["*"], [".*"], ["./*"], ["*.*"], ["?*"])
+        ):
             # what stands behind an action, or beside another choice, does not narrow it
             if not (either and "-delete" in rest):
-                name = rest[0] if rest and word in ("-name", "-iname", "-path", "-ipath", "-wholename") else ""
+                name = (
+                    rest[0] if rest and word in ("-name", "-iname", "-path", "-ipath", "-wholename") else ""
+                )
                 found = [_below(start, True, name) for start in starts or ["."]]
             rest = rest if word in ("-empty", "-nouser") else rest[1:]
         elif word == "-delete":
@@ -270,7 +320,7 @@ def _find(shell: Shell, line: Line, stdin: Stream) -> Stream:
         elif word in ("-exec", "-execdir", "-ok", "-okdir"):
             end = next((n for n, each in enumerate(rest) if each in (";", "+")), len(rest))
             for path in found:
-                _inner(shell, [each.replace("{}", path) for each in rest[:end]], UNTOLD)
+                inner(shell, [each.replace("{}", path) for each in rest[:end]], UNTOLD)
             rest = rest[end + 1 :]
         elif word in ("-fprint", "-fprint0", "-fls", "-fprintf") and rest:
             shell.touch("write", rest[0], "writes", program="find")
@@ -284,239 +334,3 @@ def _below(start: str, filtered: bool, name: str = "") -> str:
     below = INSIDE if base == "." else f"{base}/{INSIDE}"
     last = name.rpartition("/")[2]
     return f"{below}/{last}" if last.strip("*") else below
-
-
-def _ssh(shell: Shell, line: Line, stdin: Stream) -> Stream:
-    """What is run elsewhere cannot be seen; what is handed to it leaves this machine."""
-    _told(shell, line)
-    if line.operands:
-        host = line.operands[0]
-        shell.connect(host, "shell", program=line.program)
-        shell.note(
-            Act("run", "ssh-command", tuple(line.operands[1:]), shown=f"runs on {host}: {' '.join(line.operands[1:])}")
-        )
-        if stdin is not UNTOLD and stdin.text != "":
-            shell.send(host, stdin, line.program)
-    for value in line.all("-o"):
-        name, _, text = value.replace("=", " ", 1).partition(" ")
-        if name.lower() in ("proxycommand", "localcommand", "knownhostscommand"):
-            from runtime.nervous.running import execute
-
-            execute(shell, text.strip())
-    for value in line.all("-i"):
-        shell.touch("use", value, "uses the key", program=line.program)
-    return Stream(None, frozenset({"download"}))
-
-
-def _later(shell: Shell, line: Line, stdin: Stream) -> Stream:
-    """`at`, `batch`, `crontab`: run later, outside of any run."""
-    _told(shell, line)
-    if stdin.text and line.program in ("at", "batch"):
-        from runtime.nervous.running import execute
-
-        execute(shell, stdin.text)
-    return NOTHING
-
-
-def _terminal(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    """`tmux new -d 'text'`, `screen -dm words`: a command in a terminal of its own."""
-    from runtime.nervous.running import execute
-
-    _told(shell, line)
-    words, _ = _rest(line.words, {"-S", "-s", "-L", "-t", "-n", "-c", "-x", "-y", "-h", "-T", "-p"})
-    if line.program == "tmux":
-        verbs = ("new", "new-session", "neww", "new-window", "split-window", "respawn-pane", "run-shell", "run")
-        if words[:1] and words[0] in verbs:
-            words, _ = _rest(words[1:], {"-s", "-n", "-c", "-t", "-x", "-y", "-e", "-F"})
-        elif words[:1] and words[0] in ("send-keys", "send"):
-            words, _ = _rest(words[1:], {"-t", "-N"})
-            words = [each for each in words if each not in ("Enter", "C-m")]
-        else:
-            return NOTHING
-    return execute(shell, " ".join(words)) if words else NOTHING
-
-
-def _git(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    """Only what git is told to run; the rest of git is for rules."""
-    from runtime.nervous.running import execute
-
-    words = line.operands
-    for value in line.all("-c", "--config-env"):
-        name, _, text = value.partition("=")
-        if name.lower().startswith("alias.") and text.startswith("!"):
-            execute(shell, text[1:])
-        elif name.lower().startswith("alias."):
-            _inner(shell, ["git", *_split(text)], UNTOLD)
-        elif re.search(r"(?i)sshcommand|pager|editor|fsmonitor|hookspath|askpass|helper|textconv|cmd$|proxy$", name):
-            shell.note(Act("set", text=f"git {name}", words=(text,), shown=f"has git run {text}"))
-            if text.startswith("!") or " " in text:
-                execute(shell, text.lstrip("!"))
-    if words[:2] == ["submodule", "foreach"]:
-        execute(shell, " ".join(words[2:]))
-    elif words[:2] == ["bisect", "run"]:
-        _inner(shell, line.words[line.words.index("run") + 1 :], UNTOLD)
-    elif words[:1] == ["rebase"]:
-        raw = line.words
-        for at, word in enumerate(raw):
-            if word in ("-x", "--exec") and at + 1 < len(raw):
-                execute(shell, raw[at + 1])
-            elif word.startswith("--exec="):
-                execute(shell, word.partition("=")[2])
-    elif words[:1] == ["filter-branch"]:
-        for at, word in enumerate(line.words[:-1]):
-            if word.endswith("-filter"):
-                execute(shell, line.words[at + 1])
-    elif words[:1] == ["config"] and len(words) > 2:
-        if words[2].startswith("!"):
-            execute(shell, words[2][1:])
-        elif words[1].startswith("alias."):
-            _inner(shell, ["git", *_split(words[2])], UNTOLD)
-    return None
-
-
-def _editor(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    """`vim -c '!rm x'`, `ed` and `gdb` with commands."""
-    from runtime.nervous.running import execute
-
-    texts = [*line.all("-c", "--cmd", "-ex", "-iex", "-eval-command"), *(w[1:] for w in line.words if w[:1] == "+")]
-    if family(line.program) == "vim" or line.program in ("ed", "gdb"):
-        texts += (stdin.text or "").splitlines()
-    for text in texts:
-        if hit := re.match(r"\s*:?\s*(?:r|read|w|silent|sil|%|shell|call\s+system\()*\s*!?\s*(?:!|shell\s|system\()\s*(.+)", text):
-            execute(shell, hit[1].strip().strip("'\")(") if "system(" in text else hit[1].strip())
-        elif hit := re.match(r"\s*:?\s*(?:lua|py3?|python3?)\s+(.+)", text):
-            from runtime.nervous.scripts import body
-
-            body(shell, "python" if hit[0].strip(" :").startswith("py") else "lua", hit[1])
-    return None
-
-
-def _tar(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    from runtime.nervous.running import execute
-
-    for value in line.all("--checkpoint-action", "--to-command", "--use-compress-program", "-I", "--rsh-command", "-F"):
-        if value.startswith("exec="):
-            shell.hide("command", "tar is told to run something")
-        if value.startswith("exec=") or value and not re.fullmatch(r"[\w.+-]+(?: -[\w-]+)*|dot|bell|echo.*", value):
-            execute(shell, value.removeprefix("exec="))
-    return None
-
-
-def _make(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    from runtime.nervous.running import execute
-
-    text = "\n".join(line.all("--eval", "-E"))
-    if line.value("-f", "--file") in ("-", "/dev/stdin"):
-        if stdin.text is None:
-            shell.hide("download" if "download" in stdin.tags else "code", "what make is handed is not known")
-        text += f"\n{stdin.text or ''}"
-    for recipe in re.findall(r"(?m)^\t[@-]*(.+)$|;[ \t]*[@-]*(.+)$|\$\(shell ([^)]*)\)", text):
-        execute(shell, next(filter(None, recipe)))
-    for word in line.operands:
-        if word.startswith("SHELL="):
-            shell.note(Act("set", text="SHELL", words=(word,), shown=f"has make run {word}"))
-    return None
-
-
-def _package(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    """`uv run x`, `poetry run x`, `bundle exec x`, `npm exec -- x`: a program of an environment."""
-    words = line.words
-    verbs = ("run", "exec", "x", "dlx", "run-script")
-    if line.program in ("npm", "yarn", "pnpm", "bun") and words[:1] in (["run"], ["run-script"]):
-        return None  # a script that package.json names
-    if words[:1] and words[0] in verbs:
-        rest, _ = _rest(words[1:], {"--with", "--from", "-p", "--python", "-n", "--extra", "--package", "-C"})
-        if rest and re.search(r"[A-Za-z]", rest[0]):
-            _told(shell, line)
-            return _inner(shell, [re.sub(r"(?<=.)@[\w.^~-]+$", "", rest[0]), *rest[1:]], stdin)
-    return None
-
-
-def _nix(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    from runtime.nervous.running import execute
-
-    for at, word in enumerate(line.words[:-1]):
-        if word in ("--run", "--command", "-c"):
-            return execute(shell, line.words[at + 1] if word != "-c" else " ".join(line.words[at + 1 :]))
-    return None
-
-
-def _containers(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    """What is run inside a container is followed for what it does to databases; its files are its own."""
-    from runtime.nervous.values import Found
-
-    words = line.operands
-    words = words[1:] if words[:1] == ["compose"] else words
-    if words[:1] != ["exec"] or len(words) < 3:
-        return None
-    raw = line.words
-    start = next((at for at, each in enumerate(raw) if each == words[2]), len(raw))
-    kept, shell.found = shell.found, Found()
-    saved = shell.places.links
-    try:
-        with shell.apart():
-            _inner(shell, [each for each in raw[start:] if each != "--"], stdin)
-    finally:
-        inner, shell.found = shell.found, kept
-        shell.places.links = saved
-    for act in inner.acts:
-        if act.does == "sql" or (act.does == "run" and act.program in ("dropdb", "redis-cli", "mysqladmin", "mongosh")):
-            shell.note(act)
-    return None
-
-
-def _sort(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    for option in line.options:
-        if option.startswith("--compress-program="):
-            _inner(shell, [option.partition("=")[2]], UNTOLD)
-    return None
-
-
-def _rsync(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    from runtime.nervous.running import execute
-
-    for value in line.all("-e", "--rsh", "-S", "-J"):
-        if untold(value) or not re.match(r"ssh\b", value):
-            execute(shell, value)
-    return None
-
-
-def _split_command(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    from runtime.nervous.running import execute
-
-    for value in line.all("--filter", "-TT"):
-        execute(shell, value, UNTOLD)
-    return None
-
-
-SPECIAL: Mapping[str, Callable[[Shell, Line, Stream], Stream | None]] = {
-    "env": _env,
-    "su": _su,
-    "runuser": _su,
-    "flock": _strings,
-    "script": _strings,
-    "xargs": _xargs,
-    "parallel": _xargs,
-    "find": _find,
-    "ssh": _ssh,
-    "at": _later,
-    "batch": _later,
-    "tmux": _terminal,
-    "screen": _terminal,
-    "byobu": _terminal,
-    "git": _git,
-    "vim": _editor,
-    "ed": _editor,
-    "gdb": _editor,
-    "emacs": _editor,
-    "tar": _tar,
-    "make": _make,
-    "sort": _sort,
-    "rsync": _rsync,
-    "scp": _rsync,
-    "split": _split_command,
-    "zip": _split_command,
-    **dict.fromkeys(("uv", "poetry", "pipenv", "bundle", "npm", "hatch", "pdm", "conda", "rye", "pixi", "pipx", "bun"), _package),
-    **dict.fromkeys(("nix-shell", "nix", "nix-env"), _nix),
-    **dict.fromkeys(("docker", "kubectl", "docker-compose"), _containers),
-}
