@@ -112,8 +112,7 @@ def _argument(tool: Tool, args: Mapping[str, Any], shell: Shell, name: str, text
         for told, tags in sql.statements(text):
             shell.note(Act("sql", tool.name, text=told, tags=tags, shown=f"SQL: {told}"))
     elif PATHS.search(name) or (_PATH.match(text) and not CONTENTS.match(name) and not _is_pattern(name)):
-        if text and len(text) < 4_000 and "\n" not in text:
-            _path(tool, args, shell, name, text, does)
+        _path(tool, args, shell, name, text, does)
     if tool.name == "patch" and name == "diff":
         for hit in re.finditer(r"(?m)^\+\+\+ (?:b/)?([^\t\n]+)", text):
             shell.touch("write", hit[1].strip(), "changes", program=tool.name)
@@ -124,6 +123,8 @@ def _is_pattern(name: str) -> bool:
 
 
 def _path(tool: Tool, args: Mapping[str, Any], shell: Shell, name: str, text: str, does: str) -> None:
+    if not text or len(text) > 4_000 or "\n" in text:
+        return
     whole = shell.path(text)
     if shell.places.drafted(whole) and not whole.endswith("/dangers.md"):
         return  # a change of the system is a draft, and the kernel admits it by its sample

@@ -17,11 +17,13 @@ _SUBSTITUTED = ("command_substitution", "process_substitution")
 
 
 def variable_assignment(shell: Shell, node: Node, stdin: Stream) -> Stream:
+    """`x=1` alone."""
     assigned(shell, node)
     return NOTHING
 
 
 def variable_assignments(shell: Shell, node: Node, stdin: Stream) -> Stream:
+    """`x=1 y=2` alone."""
     return _all(shell, node, stdin)
 
 
@@ -32,6 +34,7 @@ def _all(shell: Shell, node: Node, stdin: Stream) -> Stream:
 
 
 def declaration_command(shell: Shell, node: Node, stdin: Stream) -> Stream:
+    """`export`, `declare`, `local`."""
     for each in node.named_children:
         if each.type == "variable_assignment":
             assigned(shell, each)
@@ -45,6 +48,7 @@ def declaration_command(shell: Shell, node: Node, stdin: Stream) -> Stream:
 
 
 def unset_command(shell: Shell, node: Node, stdin: Stream) -> Stream:
+    """`unset x`."""
     for each in node.named_children:
         name = one(shell, each)
         shell.variables.pop(name, None)
@@ -53,6 +57,7 @@ def unset_command(shell: Shell, node: Node, stdin: Stream) -> Stream:
 
 
 def assigned(shell: Shell, node: Node) -> str:
+    """Set what an assignment sets; returns its name."""
     target = node.child_by_field_name("name")
     name = shell.text_of(target)
     value = node.child_by_field_name("value")
@@ -78,16 +83,18 @@ def assigned(shell: Shell, node: Node) -> str:
 
 
 def command(shell: Shell, node: Node, stdin: Stream) -> Stream:
+    """A simple command."""
     return _simple(shell, node, [], stdin)
 
 
 def redirected_statement(shell: Shell, node: Node, stdin: Stream) -> Stream:
+    """A statement with redirections."""
     body = node.child_by_field_name("body")
     redirects = [each for each in node.children if each.type.endswith("_redirect")]
     if body is None or body.type == "command":
         return _simple(shell, body, redirects, stdin)
-    inputs, outputs, _, rest = redirected(shell, redirects)
-    return after(shell, shell.walk(body, stdin if inputs is None else inputs), outputs, rest)
+    inputs, outputs, _, rest = _redirected(shell, redirects)
+    return _after(shell, shell.walk(body, stdin if inputs is None else inputs), outputs, rest)
 
 
 def _simple(shell: Shell, node: Node | None, redirects: list[Node], stdin: Stream) -> Stream:
@@ -100,7 +107,7 @@ def _simple(shell: Shell, node: Node | None, redirects: list[Node], stdin: Strea
     if node is not None:
         shell.visited.add((node.start_byte, node.end_byte))
         saved = dict(shell.variables)
-        lost = left_out(shell, [*node.children, *redirects])
+        lost = _left_out(shell, [*node.children, *redirects])
         for child in node.children:
             if child.type == "variable_assignment":
                 fresh.append(assigned(shell, child))
@@ -109,10 +116,10 @@ def _simple(shell: Shell, node: Node | None, redirects: list[Node], stdin: Strea
             elif child.type not in (";", "&", "\n", "comment"):
                 words.append(child)  # a lone `-` is a word too, if an unnamed one
     shell.found.spend(len(words) // 8)
-    inputs, outputs, more, rest = redirected(shell, redirects)
+    inputs, outputs, more, rest = _redirected(shell, redirects)
     alternatives: list[list[str]] = [[]]
-    for word in whole(words):
-        choices = expand(shell, word[0]) if len(word) == 1 else raw(shell, span(shell, word))
+    for word in _whole(words):
+        choices = expand(shell, word[0]) if len(word) == 1 else raw(shell, _span(shell, word))
         alternatives = [[*each, *fields] for each in alternatives for fields in choices][: MOST * 2]
     printed = NOTHING
     for each in alternatives:
@@ -123,10 +130,10 @@ def _simple(shell: Shell, node: Node | None, redirects: list[Node], stdin: Strea
             printed = inputs
     if fresh and words:
         shell.variables = saved
-    return after(shell, printed, outputs, rest)
+    return _after(shell, printed, outputs, rest)
 
 
-def left_out(shell: Shell, nodes: Sequence[Node]) -> list[str]:
+def _left_out(shell: Shell, nodes: Sequence[Node]) -> list[str]:
     """Words that the parser has left out, such as the `-` of `cat - <<EOF`."""
     found: list[str] = []
     for one_node, other in pairwise(nodes):
@@ -137,11 +144,11 @@ def left_out(shell: Shell, nodes: Sequence[Node]) -> list[str]:
     return found
 
 
-def span(shell: Shell, nodes: Sequence[Node]) -> str:
+def _span(shell: Shell, nodes: Sequence[Node]) -> str:
     return shell.source[nodes[0].start_byte : nodes[-1].end_byte].decode("utf-8", "replace")
 
 
-def after(shell: Shell, printed: Stream, outputs: list[tuple[str, bool]], rest: list[Node]) -> Stream:
+def _after(shell: Shell, printed: Stream, outputs: list[tuple[str, bool]], rest: list[Node]) -> Stream:
     for path, append in outputs:
         shell.write(path, printed, append=append)
     printed = NOTHING if outputs else printed
@@ -155,7 +162,7 @@ def after(shell: Shell, printed: Stream, outputs: list[tuple[str, bool]], rest: 
     return printed
 
 
-def redirected(
+def _redirected(
     shell: Shell, nodes: Sequence[Node]
 ) -> tuple[Stream | None, list[tuple[str, bool]], list[str], list[Node]]:
     """What comes in, where what is printed goes, words after a target, and what stands behind `<<EOF`."""
@@ -168,9 +175,9 @@ def redirected(
             value = node.named_children[-1] if node.named_children else None
             inputs = Stream(one(shell, value) + "\n")
         elif node.type == "heredoc_redirect":
-            inputs = heredoc(shell, node)
+            inputs = _heredoc(shell, node)
             inner = [each for each in node.named_children if each.type.endswith("_redirect")]
-            more = redirected(shell, inner)
+            more = _redirected(shell, inner)
             outputs += more[1]
             words += more[2]
             for at, each in enumerate(node.children):
@@ -183,11 +190,11 @@ def redirected(
                 else:
                     rest.append(each)
         else:
-            inputs = file_redirect(shell, node, outputs, words) or inputs
+            inputs = _file_redirect(shell, node, outputs, words) or inputs
     return inputs, outputs, words, rest
 
 
-def file_redirect(
+def _file_redirect(
     shell: Shell, node: Node, outputs: list[tuple[str, bool]], words: list[str]
 ) -> Stream | None:
     sign = next((each.type for each in node.children if not each.is_named), ">")
@@ -212,7 +219,7 @@ def file_redirect(
     return None
 
 
-def heredoc(shell: Shell, node: Node) -> Stream:
+def _heredoc(shell: Shell, node: Node) -> Stream:
     start = next((shell.text_of(each) for each in node.children if each.type == "heredoc_start"), "")
     body = next((each for each in node.children if each.type == "heredoc_body"), None)
     if body is None:
@@ -238,7 +245,7 @@ def heredoc(shell: Shell, node: Node) -> Stream:
     return Stream(text.replace("\\$", "$").replace("\\`", "`").replace("\\\n", "").replace("\\\\", "\\"))
 
 
-def whole(nodes: Sequence[Node]) -> list[list[Node]]:
+def _whole(nodes: Sequence[Node]) -> list[list[Node]]:
     """The words of a command; what stands side by side without a blank is one word to a shell."""
     words: list[list[Node]] = []
     for node in nodes:
@@ -250,6 +257,7 @@ def whole(nodes: Sequence[Node]) -> list[list[Node]]:
 
 
 def stages(node: Node) -> Iterator[Node]:
+    """The commands of a pipeline, in order."""
     for each in node.named_children:
         if each.type == "pipeline":
             yield from stages(each)

@@ -155,9 +155,11 @@ class Expressions:
                 return base.join(self.text(each) for each in items.elts)
             if isinstance(items, (ast.ListComp, ast.GeneratorExp)) and len(items.generators) == 1:
                 return self._comprehended(base, items)
-            if isinstance(items, ast.Call) and self.name(items.func) == "map" and len(items.args) == 2:
-                if self.name(items.args[0]) == "chr" and isinstance(items.args[1], (ast.List, ast.Tuple)):
-                    return base.join(self._character(self.text(each)) for each in items.args[1].elts)
+            numbers = items.args[1] if isinstance(items, ast.Call) and len(items.args) == 2 else None
+            if not isinstance(items, ast.Call) or not isinstance(numbers, (ast.List, ast.Tuple)):
+                return ANY
+            if (self.name(items.func), self.name(items.args[0])) == ("map", "chr"):
+                return base.join(self._character(self.text(each)) for each in numbers.elts)
             return ANY
         if func.attr == "joinpath":
             return "/".join([base, *args])
@@ -211,6 +213,7 @@ class Expressions:
 
 
 def decoded(text: str, how: str) -> str:
+    """The text behind a coding: base64, hex, rot13."""
     if untold(text):
         return ANY
     try:

@@ -1,4 +1,4 @@
-"""Asked before each action: what would it really do, and which of the rules of danger does that fall under?"""
+"""Asked before each action: what would it really do, and which rules of danger does that fall under?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs that run something besides what they are for: _git, _tar, _make, editors, _ssh, tmux, uv and npx."""
+"""Programs that run something besides what they are for: git, tar, make, editors, ssh, tmux, uv."""
 
 from __future__ import annotations
 

@@ -172,9 +172,9 @@ def _given(wanted: str, line: Line) -> bool:
             return True
         if not equals and each.partition("=")[0] == wanted:
             return True
-        if wanted.startswith("--") and not equals and each.startswith("--") and len(each) > 4:
-            if wanted.startswith(each.partition("=")[0]) and len(each) < len(wanted):
-                return True  # programs take `--forc` for `--force`
+        long = wanted.startswith("--") and not equals and each.startswith("--") and len(each) > 4
+        if long and len(each) < len(wanted) and wanted.startswith(each.partition("=")[0]):
+            return True  # programs take `--forc` for `--force`
     return bool(equals) and any(
         option == name and fnmatch.fnmatchcase(given, worth) for option, given in line.values
     )

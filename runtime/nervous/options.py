@@ -11,15 +11,17 @@ _LONG_OF_ONE = frozenset(
 """Programs whose options begin with one dash and are words."""
 VALUED: Mapping[str, str] = {
     "git": "-C -c --git-dir --work-tree --namespace",
-    "docker": "-H --host --context --config -l -v --volume --mount --name -e --env -w --workdir -u --user -p --publish "
-    "--network --net --pid --ipc --cap-add --device --security-opt --userns --entrypoint --env-file -f --file --filter",
-    "kubectl": "-n --namespace --context --kubeconfig --cluster --user -f --filename -l --selector -c --grace-period",
+    "docker": "-H --host --context --config -l -v --volume --mount --name -e --env -w --workdir -u --user -p "
+    "--publish --network --net --pid --ipc --cap-add --device --security-opt --userns --entrypoint --env- "
+    "file -f --file --filter",
+    "kubectl": "-n --namespace --context --kubeconfig --cluster --user -f --filename -l --selector -c "
+    "--grace-period",
     "helm": "-n --namespace --kube-context --kubeconfig",
     "aws": "--profile --region --output --endpoint-url --query",
     "gcloud": "--project --zone --region --account",
     "gh": "-R --repo",
     "npm": "--prefix -w --workspace --registry --tag",
-    "pip": "-r --requirement -i --index-url --extra-index-url -t --target -c -e --editable --prefix --root",
+    "pip": "-r --requirement -i --index-url --extra-index-url -t --target -c -e --editable --prefix --root ",
     "make": "-C -f -I -j -o -W --directory --file",
     "rm": "",
     "chmod": "--reference",
@@ -32,8 +34,9 @@ VALUED: Mapping[str, str] = {
     "touch": "-d --date -r --reference -t",
     "truncate": "-s --size -r --reference",
     "shred": "-n --iterations -s --size",
-    "tar": "-f --file -C --directory -T --files-from -X --exclude-from --exclude --transform --strip-components "
-    "--to-command --checkpoint-action --checkpoint -I --use-compress-program --owner --group --mode -K",
+    "tar": "-f --file -C --directory -T --files-from -X --exclude-from --exclude --transform "
+    "--strip-components --to-command --checkpoint-action --checkpoint "
+    "-I --use-compress-program --owner --group --mode -K",
     "sed": "-e --expression -f --file -l",
     "grep": "-e --regexp -f --file -m --max-count -A -B -C --include --exclude --exclude-dir --color",
     "rg": "-e --regexp -f --file -g --glob -t -T -A -B -C -m --max-count --type",
@@ -42,23 +45,25 @@ VALUED: Mapping[str, str] = {
     "head": "-n -c --lines --bytes",
     "tail": "-n -c --lines --bytes --pid -s",
     "cut": "-d -f -c -b",
-    "curl": "-d --data --data-binary --data-raw --data-urlencode --data-ascii --json -F --form --form-string -T "
-    "--upload-file -o --output -H --header -X --request -u --user -A --user-agent -e --referer -b --cookie -c "
-    "--cookie-jar -x --proxy -m --max-time --connect-timeout --retry -w --write-out -K --config --cacert --cert -E "
-    "--key --resolve --url --output-dir -Y -y -r --range --limit-rate --interface -C --create-file-mode -D "
-    "--dump-header --unix-socket --netrc-file --retry-delay -z --time-cond --variable --stderr --trace",
+    "curl": "-d --data --data-binary --data-raw --data-urlencode --data-ascii --json -F --form "
+    "--form-string -T --upload-file -o --output -H --header -X --request -u --user -A "
+    "--user-agent -e --referer -b --cookie -c --cookie-jar -x --proxy -m --max-time --connect-timeout --retry -w --write-out -K "
+    "--config --cacert --cert -E --key --resolve --url --output-dir -Y -y -r --range --limit-rate "
+    "--interface -C --create-file-mode -D --dump-header --unix-socket --netrc-file --retry-delay -z "
+    "--time-cond --variable --stderr --trace",
     "wget": "-O --output-document -o --output-file -P --directory-prefix --post-data --post-file --body-data "
-    "--body-file --method --header -U --user-agent -T --timeout -t --tries -i --input-file --user --password -a "
-    "--load-cookies --limit-rate -w --wait -e --execute -A -R -D -I -X --use-askpass",
+    "--body-file --method --header -U --user-agent -T --timeout -t --tries -i --input-file --user "
+    "--password -a --load-cookies --limit-rate -w --wait -e --execute -A -R -D -I -X --use-askpass",
     "ssh": "-p -i -o -l -F -J -L -R -D -b -c -e -E -I -m -O -Q -S -W -w -B",
     "scp": "-P -i -o -F -l -c -S -J",
-    "rsync": "-e --rsh --exclude --include --filter --files-from --rsync-path --port --bwlimit --log-file -f -T -B",
+    "rsync": "-e --rsh --exclude --include --filter --files-from --rsync-path --port --bwlimit "
+    "--log-file -f -T -B",
     "nc": "-p -e -c -w -s -i -x -X -q -o -I -O -P -T -V",
     "kill": "-s -n --signal",
     "pkill": "-u -U -g -P -t -s --signal --euid --uid",
     "killall": "-s --signal -u --user -y -o",
     "sqlite3": "-cmd -init -separator -nullvalue",
-    "psql": "-c -d -h -p -U -f -v -o -L --command --dbname --host --port --username --file --set --output",
+    "psql": "-c -d -h -p -U -f -v -o -L --command --dbname --host --port --username --file --set --output ",
     "mysql": "-e -h -u -P -D --execute --host --user --port --database -S --socket",
     "mongosh": "--eval --host --port -u -p --username --password",
     "redis-cli": "-h -p -a -n -u -i -r --user --pass --eval",
@@ -74,7 +79,7 @@ VALUED: Mapping[str, str] = {
     "ruby": "-e -r -I -C",
     "php": "-r -d -c -f -S -t",
     "date": "-d --date -f -r -s --set",
-    "openssl": "-in -out -k -pass -K -iv -keyout -days -connect -key -cert -newkey -subj -passin -passout",
+    "openssl": "-in -out -k -pass -K -iv -keyout -days -connect -key -cert -newkey -subj -passin -passout ",
     "base64": "-w --wrap -i -o",
     "xxd": "-s -l -c -g -o",
     "zip": "-x -i -P -TT -b",

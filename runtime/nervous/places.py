@@ -160,9 +160,10 @@ class Places:
         if not self.inside(path) or "\0" in path:
             return None
         try:
-            if not os.path.isfile(path) or os.path.getsize(path) > SCRIPT:
+            file = Path(path)
+            if not file.is_file() or file.stat().st_size > SCRIPT:
                 return None
-            return Path(path).read_text("utf-8")
+            return file.read_text("utf-8")
         except (OSError, ValueError):
             return None
 

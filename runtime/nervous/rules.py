@@ -1,4 +1,4 @@
-"""Reads `system/dangers.md`: rules as a person writes them, strictly, with the file and line of what is wrong."""
+"""Reads `system/dangers.md`, rules as a person writes them; what is wrong is told with file and line."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def read(path: Path) -> dict[str, Rule]:
 
 
 def together(systems: Sequence[Path]) -> dict[str, Rule]:
-    """The rules of all systems, the nearest first: a nearer one replaces or switches off what is behind it."""
+    """The rules of all systems, the nearest first: a nearer one replaces or switches off one behind it."""
     rules: dict[str, Rule] = {}
     for system in reversed(systems):
         path = system / "dangers.md"

@@ -40,26 +40,30 @@ _RUNS = re.compile(
     r"(?P<text>\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|`(?:\\.|[^`\\])*`|\{[^}]*\}|\[[^\]]*\]|[^\s;,)\"']*)"
 )
 _REMOVES = re.compile(
-    r"\b(?:unlink|unlinkSync|rmdir|rmdirSync|rmSync|rmtree|remove_tree|rm_rf|rm_r|rm_f|remove_entry\w*|remove_dir|delete|rimraf|"
-    r"Deno\.remove|removeSync|os\.remove|fs\.rm|fs\.promises\.rm|unlink_file)\b\s*\(?\s*(?P<text>\"[^\"]*\"|'[^']*'|glob[ (]*\"[^\"]*\"|<[^>]*>|[$@\w.()\[\]/*]*)"
+    r"\b(?:unlink|unlinkSync|rmdir|rmdirSync|rmSync|rmtree|remove_tree|rm_rf|rm_r|rm_f|remove_entry\w*"
+    r"|remove_dir|delete|rimraf|Deno\.remove|removeSync|os\.remove|fs\.rm|fs\.promises\.rm|unlink_file)\b\s*\(?\s*"
+    r"(?P<text>\"[^\"]*\"|'[^']*'|glob[ (]*\"[^\"]*\"|<[^>]*>|[$@\w.()\[\]/*]*)"
 )
 _OPENS = re.compile(
-    r"\b(?:writeFile|writeFileSync|appendFile|appendFileSync|createWriteStream|file_put_contents|File\.write|truncateSync|truncate)"
-    r"\s*\(\s*(?P<text>\"[^\"]*\"|'[^']*')|\bopen\s*\(?[^;]*?[\"']\+?>+\s*(?P<other>[^\"']+)[\"']"
+    r"\b(?:writeFile|writeFileSync|appendFile|appendFileSync|createWriteStream|file_put_contents|File\.write"
+    r"|truncateSync|truncate)\s*\(\s*(?P<text>\"[^\"]*\"|'[^']*')|\bopen\s*\(?[^;]*?[\"']\+?>+\s*(?P<other>[^\"']+)[\"']"
     r"|File\.open\(\s*(?P<third>\"[^\"]*\"|'[^']*')\s*,\s*['\"][wa]"
     r"|\b(?:readFile|readFileSync|file_get_contents|File\.read|slurp)\s*\(\s*(?P<read>\"[^\"]*\"|'[^']*')"
 )
 _CONNECTS = re.compile(
-    r"IO::Socket|Socket::INET|use\s+Socket|TCPSocket|fsockopen|net\.(?:connect|Socket|createConnection)|require\(['\"]net['\"]\)"
-    r"|socket\.tcp|/inet/tcp|TCPServer|require[ (]['\"]socket['\"]"
+    r"IO::Socket|Socket::INET|use\s+Socket|TCPSocket|fsockopen|net\.(?:connect|Socket|createConnection)"
+    r"|require\(['\"]net['\"]\)|socket\.tcp|/inet/tcp|TCPServer|require[ (]['\"]socket['\"]"
 )
 _FETCHED = re.compile(
-    r"(?s)\b(?:eval|exec|instance_eval|class_eval|new Function|Function|vm\.run\w*|load|loadstring|require)\b.*"
+    r"(?s)\b(?:eval|exec|instance_eval|class_eval|new Function|Function|vm\.run\w*|load|loadstring"
+    r"|require)\b.*"
     r"(?:https?://|\bget\s*\(|URI\.open|open-uri|LWP|fetch\(|Net::HTTP|file_get_contents)|"
-    r"(?:https?://|URI\.open|LWP|fetch\(|Net::HTTP|file_get_contents).*\b(?:eval|new Function|vm\.run\w*|instance_eval|load)\b"
+    r"(?:https?://|URI\.open|LWP|fetch\(|Net::HTTP|file_get_contents).*"
+    r"\b(?:eval|new Function|vm\.run\w*|instance_eval|load)\b"
 )
 _FORKS = re.compile(
-    r"\bfork\b[^;]*\bwhile\b|\bwhile\b[^;]*\bfork\b|\bloop\s*\{\s*fork|\bfork\s*(?:\(\))?\s*while|while\s*\(?\s*(?:1|true)\s*\)?\s*\{?\s*(?:.*\bfork)"
+    r"\bfork\b[^;]*\bwhile\b|\bwhile\b[^;]*\bfork\b|\bloop\s*\{\s*fork|\bfork\s*(?:\(\))?\s*while"
+    r"|while\s*\(?\s*(?:1|true)\s*\)?\s*\{?\s*(?:.*\bfork)"
 )
 
 
@@ -83,7 +87,7 @@ def interpreter(program: str) -> str | None:
 
 
 def code(shell: Shell, language: str, line: Line, stdin: Stream) -> Stream:
-    """Follow an interpreter: code in its options, in its input, or in a file of this line or of the folder."""
+    """Follow an interpreter: code in its options, its input, or a file of this line or of the folder."""
     from runtime.nervous.outputs import printed_by
 
     if language == "awk":

@@ -43,6 +43,8 @@ _CONTROL = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u0085\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]|\r(?!\n)"
 )
 _SEQUENCES = ("program", "compound_statement", "do_group", "else_clause", "elif_clause", "if_statement")
+_ASCII = bytes(range(128)) + b"x" * 128
+"""Bytes beyond ASCII as letters: the scanner of the grammar crashes at some (tree-sitter-bash#337)."""
 _STRUCTURE = ("program", "list", "pipeline", "compound_statement", "subshell", "do_group", "if_statement")
 _INSIDE = ("command_substitution", "process_substitution")
 
@@ -58,6 +60,7 @@ def _parser() -> Any:
 
 def _tree(source: bytes) -> Any:
     """The root of the syntax tree; None where the grammar makes nothing of the text within its time."""
+    source = source.translate(_ASCII)
     if len(source) < SHORT:
         return _parser().parse(source).root_node
     end = thread_time() + PARSING
@@ -309,9 +312,8 @@ class Shell:
         return NOTHING
 
     def text_of(self, node: Node | None) -> str:
+        """The text of a node, "" of none."""
         return self.source[node.start_byte : node.end_byte].decode("utf-8", "replace") if node else ""
-
-    # ---- assignments ----
 
     def assign(self, name: str, values: tuple[tuple[str, ...], ...]) -> None:
         """Set a variable; where it is only set sometimes, its earlier values stay possible."""

@@ -18,6 +18,7 @@ ROUNDS = 12
 
 
 def sequence(shell: Shell, nodes: Sequence[Node], stdin: Stream, parent: Node | None = None) -> Stream:
+    """One statement after the other."""
     printed = NOTHING
     maybe = parent is not None and parent.type in (
         "if_statement",
@@ -32,7 +33,7 @@ def sequence(shell: Shell, nodes: Sequence[Node], stdin: Stream, parent: Node | 
     return printed
 
 
-def chain(shell: Shell, node: Node, stdin: Stream) -> Stream:
+def _chain(shell: Shell, node: Node, stdin: Stream) -> Stream:
     first, *rest = node.named_children
     printed = shell.walk(first, stdin)
     either = any(each.type == "||" for each in node.children)
@@ -42,7 +43,7 @@ def chain(shell: Shell, node: Node, stdin: Stream) -> Stream:
     return printed
 
 
-def pipeline(shell: Shell, node: Node, stdin: Stream) -> Stream:
+def _pipeline(shell: Shell, node: Node, stdin: Stream) -> Stream:
     stream = stdin
     for each in commands.stages(node):
         with shell.apart():
@@ -50,16 +51,16 @@ def pipeline(shell: Shell, node: Node, stdin: Stream) -> Stream:
     return stream
 
 
-def subshell(shell: Shell, node: Node, stdin: Stream) -> Stream:
+def _subshell(shell: Shell, node: Node, stdin: Stream) -> Stream:
     with shell.apart():
         return sequence(shell, node.named_children, stdin)
 
 
-def negated_command(shell: Shell, node: Node, stdin: Stream) -> Stream:
+def _negated_command(shell: Shell, node: Node, stdin: Stream) -> Stream:
     return sequence(shell, node.named_children, stdin)
 
 
-def while_statement(shell: Shell, node: Node, stdin: Stream) -> Stream:
+def _while_statement(shell: Shell, node: Node, stdin: Stream) -> Stream:
     text = shell.text_of(node)
     if re.match(r"(?:while\s+(?:true|:|\[?\[?\s*1\s*\]?\]?|\(\(\s*1\s*\)\))|until\s+false)\s*[;\n]", text):
         body = node.child_by_field_name("body")
@@ -71,7 +72,7 @@ def while_statement(shell: Shell, node: Node, stdin: Stream) -> Stream:
     return Stream(None, printed.tags, printed.shape)
 
 
-def for_statement(shell: Shell, node: Node, stdin: Stream) -> Stream:
+def _for_statement(shell: Shell, node: Node, stdin: Stream) -> Stream:
     name = shell.text_of(node.child_by_field_name("variable"))
     body = node.child_by_field_name("body")
     items: list[str] = []
@@ -91,7 +92,7 @@ def for_statement(shell: Shell, node: Node, stdin: Stream) -> Stream:
     return printed
 
 
-def c_style_for_statement(shell: Shell, node: Node, stdin: Stream) -> Stream:
+def _c_style_for_statement(shell: Shell, node: Node, stdin: Stream) -> Stream:
     for each in node.children_by_field_name("initializer"):
         if each.type == "variable_assignment":
             shell.variables[shell.text_of(each.child_by_field_name("name"))] = ((NAME,),)
@@ -102,7 +103,7 @@ def c_style_for_statement(shell: Shell, node: Node, stdin: Stream) -> Stream:
     return Stream(None, shell.walk(body, stdin).tags) if body else NOTHING
 
 
-def case_statement(shell: Shell, node: Node, stdin: Stream) -> Stream:
+def _case_statement(shell: Shell, node: Node, stdin: Stream) -> Stream:
     value = node.child_by_field_name("value")
     if value is not None:
         expand(shell, value)
@@ -115,7 +116,7 @@ def case_statement(shell: Shell, node: Node, stdin: Stream) -> Stream:
     return printed
 
 
-def function_definition(shell: Shell, node: Node, stdin: Stream) -> Stream:
+def _function_definition(shell: Shell, node: Node, stdin: Stream) -> Stream:
     name = shell.text_of(node.child_by_field_name("name"))
     body = node.child_by_field_name("body")
     if body is None:
@@ -134,15 +135,15 @@ def _risky(item: str) -> bool:
 
 Statement = Callable[["Shell", Node, Stream], Stream]
 STATEMENTS: Mapping[str, Statement] = {
-    "list": chain,
-    "pipeline": pipeline,
-    "subshell": subshell,
-    "negated_command": negated_command,
-    "while_statement": while_statement,
-    "for_statement": for_statement,
-    "c_style_for_statement": c_style_for_statement,
-    "case_statement": case_statement,
-    "function_definition": function_definition,
+    "list": _chain,
+    "pipeline": _pipeline,
+    "subshell": _subshell,
+    "negated_command": _negated_command,
+    "while_statement": _while_statement,
+    "for_statement": _for_statement,
+    "c_style_for_statement": _c_style_for_statement,
+    "case_statement": _case_statement,
+    "function_definition": _function_definition,
     "command": commands.command,
     "redirected_statement": commands.redirected_statement,
     "variable_assignment": commands.variable_assignment,

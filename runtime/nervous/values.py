@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 ANY = "\ue001"
-"""Stands in a text for a part that may be anything: what a variable from outside holds, what a program prints."""
+"""Stands in a text for a part that may be anything: what a variable from outside holds."""
 NAME = "\ue002"
 """Stands for a part that is not known, but is no path: a date, a number, a hash."""
 INSIDE = "\ue003"

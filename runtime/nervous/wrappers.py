@@ -176,7 +176,7 @@ def _env(shell: Shell, line: Line, stdin: Stream) -> Stream:
             text = (
                 words[1]
                 if word in ("-S", "--split-string") and len(words) > 1
-                else re.split("S|=", word, 1)[-1]
+                else re.split("S|=", word, maxsplit=1)[-1]
             )
             rest = words[2:] if word in ("-S", "--split-string") else words[1:]
             words = [*split(text), *rest]
