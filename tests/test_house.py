@@ -132,8 +132,8 @@ def test_no_operation_imports_a_responder():
 def test_no_tracked_file_names_a_machine_or_a_registry():
     found = []
     for name in tracked():
-        if name == "tests/test_house.py":
-            continue  # it has the patterns
+        if name in ("tests/test_house.py", "system/dangers.md"):
+            continue  # the one has the patterns, the other what is secret on any machine
         text = (ROOT / name).read_bytes().decode("utf-8", "replace")
         for number, line in enumerate(text.splitlines(), 1):
             if OURS_ALONE.search(line):

@@ -47,7 +47,8 @@ VALUED: Mapping[str, str] = {
     "cut": "-d -f -c -b",
     "curl": "-d --data --data-binary --data-raw --data-urlencode --data-ascii --json -F --form "
     "--form-string -T --upload-file -o --output -H --header -X --request -u --user -A "
-    "--user-agent -e --referer -b --cookie -c --cookie-jar -x --proxy -m --max-time --connect-timeout --retry -w --write-out -K "
+    "--user-agent -e --referer -b --cookie -c --cookie-jar -x --proxy -m --max-time "
+    "--connect-timeout --retry -w --write-out -K "
     "--config --cacert --cert -E --key --resolve --url --output-dir -Y -y -r --range --limit-rate "
     "--interface -C --create-file-mode -D --dump-header --unix-socket --netrc-file --retry-delay -z "
     "--time-cond --variable --stderr --trace",

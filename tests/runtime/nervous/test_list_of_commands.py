@@ -1,0 +1,112 @@
+"""The labelled list: no dangerous command passes, harmless ones do, and nothing of it is run."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from runtime.bench.dangers import FOLDER, entries
+from runtime.fractal import shipped_system
+from runtime.nervous.guard import Guard
+from runtime.nervous.rules import rules_of
+
+LISTED = entries()
+OTHERS_SPEAK = {"hidden-code"}
+"""Rules that seldom name their entries: where the code can be read, what it does is named instead."""
+
+
+@pytest.fixture(scope="module")
+def guard() -> Guard:
+    return Guard([shipped_system()], FOLDER)
+
+
+def test_no_dangerous_command_passes(guard: Guard) -> None:
+    assert [each.command for each in LISTED if each.rule and not guard.command(each.command)] == []
+
+
+def test_nearly_all_harmless_commands_pass(guard: Guard) -> None:
+    harmless = [each.command for each in LISTED if not each.rule]
+    stopped = [command for command in harmless if guard.command(command)]
+    assert len(stopped) <= len(harmless) / 100, stopped
+
+
+def test_every_rule_is_in_the_list_and_catches_something(guard: Guard) -> None:
+    caught = {danger.rule for each in LISTED for danger in guard.command(each.command)}
+    rules = set(rules_of([shipped_system()]).rules)
+    assert rules - caught == {"deletes-elsewhere"}  # of tools, not of commands
+    assert {each.rule for each in LISTED if each.rule} == rules - {"deletes-elsewhere"}
+
+
+def test_the_rule_that_the_list_names_is_among_those_that_speak(guard: Guard) -> None:
+    agreed: defaultdict[str, list[bool]] = defaultdict(list)
+    for each in LISTED:
+        if each.rule:
+            agreed[each.rule].append(each.rule in {danger.rule for danger in guard.command(each.command)})
+    every = [one for rule in agreed.values() for one in rule]
+    assert sum(every) >= 0.9 * len(every)
+    low = {rule for rule, found in agreed.items() if sum(found) < 0.9 * len(found)}
+    assert low <= OTHERS_SPEAK
+
+
+def test_the_serious_ones_of_the_list_are_never_mere_dangers(guard: Guard) -> None:
+    """Where a serious rule is expected, `--yes` must not cover what was found instead."""
+    rules = rules_of([shipped_system()]).rules
+    mild = [
+        each.command
+        for each in LISTED
+        if each.rule
+        and rules[each.rule].severity == "serious"
+        and {danger.severity for danger in guard.command(each.command)} == {"danger"}
+    ]
+    assert len(mild) <= 2, mild
+
+
+def test_a_command_is_judged_in_less_than_a_millisecond(guard: Guard) -> None:
+    guard.command("true")
+    times: list[float] = []
+    for each in LISTED:
+        start = time.perf_counter()
+        guard.command(f"{each.command} ")  # not what another test has asked already
+        times.append(time.perf_counter() - start)
+    assert statistics.median(times) < 0.001
+
+
+@pytest.fixture
+def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "touch made",
+        "$(touch made)",
+        "`touch made`",
+        "echo x > made",
+        ": > made",
+        "cat <(touch made)",
+        "sh -c 'touch made'",
+        "eval 'touch made'",
+        "python3 -c \"open('made', 'w')\"",
+        "perl -e 'open(F, \">made\")'",
+        "find . -exec touch made ';'",
+        "echo touch made | sh",
+        "echo dG91Y2ggbWFkZQo= | base64 -d | sh",
+        "awk 'BEGIN { system(\"touch made\") }'",
+        "f() { touch made; }; f",
+        "trap 'touch made' EXIT",
+        "make --eval='$(shell touch made)'",
+    ],
+)
+def test_nothing_is_run(watched: Path, command: str) -> None:
+    before = (dict(os.environ), Path.cwd())
+    Guard([shipped_system()], watched).command(command)
+    assert list(watched.iterdir()) == []
+    assert (dict(os.environ), Path.cwd()) == before
