@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from math import log
 from pathlib import Path
 from typing import Any
 
+from kernel.choosing import choice_of
 from kernel.errors import OperationFailed
 from kernel.finding import skill_files, system_files, version_of
 from kernel.pattern import Fault, load
@@ -23,6 +22,8 @@ from kernel.tools import HANDS, Tool
 LEAST_LINE = 8
 """Tokens that the shortest signatures weigh; with less left no further one is looked for."""
 
+MISFITS = 8
+"""Signatures that are too long for what is left, after which no further one is looked at."""
 _NAMED = re.compile(r"""`([a-z0-9-]+)`|"tool": "([a-z0-9-]+)\"""")
 
 Source = Callable[[], Sequence[Tool]]
@@ -54,7 +55,6 @@ class Catalogue:
         self.faults: list[Fault] = []
         self._seen: dict[str, tuple[int, int]] | None = None
         self._more: list[Tool] = []
-        self._words: dict[str, Counter[str]] = {}
         self.refresh()
 
     def refresh(self) -> bool:
@@ -72,12 +72,11 @@ class Catalogue:
                 self.faults.append(Fault(entry.path, 1, why))
         for tool in more:
             self.tools.setdefault(tool.name, tool)
-        self._words = {name: _weighed(tool) for name, tool in self.tools.items()}
         return True
 
     def _add(self, entry: Tool) -> str:
         """Put a tool among those in use, or the idle ones; says why it is neither."""
-        if entry.name in HANDS and entry.path.parent.name != "kernel":
+        if entry.name in HANDS and (entry.draft or entry.path.parent.name != "kernel"):
             return f"name: {entry.name!r} is one of the kernel's own; give it another name"
         if not (entry.status == "active" or (entry.draft and entry.status == "draft")):
             self.idle.setdefault(entry.name, entry)
@@ -142,41 +141,28 @@ class Catalogue:
 
         In the loop of a guided tool, `own`, what its pattern names comes first, and it itself is left out.
 
-        What suits is told by the words that task and tool share, a rare word counting more than one that
-        many tools have, and one of the name twice: with 500 tools the index costs what it costs with 10.
+        What suits is told by the words that task and tool share (see `choosing`): with 500 tools the index
+        costs what it costs with 10.
         """
-        asked = set(_words(task))
         hands = [self.tools[name] for name in HANDS if name in self.tools]
         rest = [tool for tool in self.tools.values() if tool.name not in HANDS and tool is not own]
-        common = Counter(word for words in self._words.values() for word in words)
-
-        def suits(tool: Tool) -> float:
-            shared = asked & self._words[tool.name].keys()
-            rare = (log(1 + len(self.tools) / common[word]) * self._words[tool.name][word] for word in shared)
-            return sum(rare)
-
+        suits = choice_of(list(self.tools.values())).suiting(task)
         named = {first or second for first, second in _NAMED.findall(own.body if own else "")}
-        rest.sort(key=lambda tool: (tool.name not in named, -round(suits(tool), 6), tool.rank, tool.name))
+
+        def place(tool: Tool) -> tuple[bool, float, int, str]:
+            return tool.name not in named, -round(suits.get(tool.name, 0.0), 6), tool.rank, tool.name
+
+        rest.sort(key=place)
         lines: list[str] = []
-        used = 0
+        used = misfits = 0
         for tool in [*hands, *rest]:
             line = tool.signature
             cost = count(line) + 1
             if used + cost > limit:
-                if limit - used < LEAST_LINE:
+                misfits += 1
+                if limit - used < LEAST_LINE or misfits > MISFITS:
                     break
                 continue
             used += cost
             lines.append(line)
         return "\n".join(lines)
-
-
-def _weighed(tool: Tool) -> Counter[str]:
-    """The words of a tool, those of its name twice."""
-    names = _words(tool.name.replace("-", " "))
-    told = set(_words(f"{tool.description} {' '.join(tool.args)}"))
-    return Counter([*names, *names, *told])
-
-
-def _words(text: str) -> list[str]:
-    return [word.rstrip("s") for word in re.findall(r"[a-z]{3,}", text.lower())]

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from kernel.children import skills_of
 from kernel.errors import DocumentError, OperationFailed, ReplyError
 from kernel.evidence import Snapshot, changes, check_criterion, cut
 from kernel.operations import OperationContext
@@ -185,8 +186,9 @@ async def _after(held: Held, criterion: dict[str, Any], first: Snapshot | None) 
 def _context(held: Held) -> OperationContext:
     world = held.world
     settings = world.policy.settings
+    places = world.catalogue.places(skills_of(held.doc))
     return OperationContext(
-        world.folder, world.sandbox, settings, 60.0, world.protected, private=world.private
+        world.folder, world.sandbox, settings, 60.0, world.protected, places=places, private=world.private
     )
 
 

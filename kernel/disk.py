@@ -10,7 +10,6 @@ import errno
 import os
 import re
 import secrets
-import shutil
 import stat
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
@@ -177,7 +176,33 @@ def sweep(folder: Path, name: str = "") -> None:
                 if entry.is_file(follow_symlinks=False):
                     os.unlink(entry.path)  # noqa: PTH108
                 elif name and entry.is_dir(follow_symlinks=False):
-                    shutil.rmtree(entry.path)
+                    remove_all(Path(entry.path))
+
+
+def remove_all(folder: Path) -> None:
+    """Remove a folder with all that is in it, however deep: what is in a folder is first brought up.
+
+    `shutil.rmtree` calls itself for each level, and a command can make thousands. Raises `OSError`.
+    """
+    pending = [folder]
+    while pending:
+        each = pending.pop()
+        os.chmod(each, 0o700)  # noqa: PTH101
+        with os.scandir(each) as found:
+            entries = list(found)
+        for entry in entries:
+            inner = Path(entry.path)
+            if not entry.is_dir(follow_symlinks=False):
+                os.unlink(inner)  # noqa: PTH108
+                continue
+            if each != folder:
+                os.chmod(inner, 0o700)  # noqa: PTH101
+                inner = folder / f".{secrets.token_hex(8)}.tmp"
+                os.replace(entry.path, inner)  # noqa: PTH105
+            pending.append(inner)
+        if each != folder:
+            os.rmdir(each)  # noqa: PTH106
+    os.rmdir(folder)  # noqa: PTH106
 
 
 def signature(path: Path | int) -> tuple[int, int, int]:

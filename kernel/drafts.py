@@ -50,8 +50,10 @@ class Drafts:
             for each in self.systems:
                 source = each / unit
                 if source.is_dir():
-                    draft.parent.mkdir(parents=True, exist_ok=True)
-                    shutil.copytree(source, draft, ignore=shutil.ignore_patterns("__pycache__"))
+                    part = draft.parent / f".{draft.name}.part"  # half a tool is no draft
+                    shutil.rmtree(part, ignore_errors=True)
+                    shutil.copytree(source, part, ignore=shutil.ignore_patterns("__pycache__"))
+                    part.rename(draft)
                 elif source.is_file():
                     with disk.of_the_state(draft):
                         disk.put(draft, source.read_bytes())
@@ -68,8 +70,8 @@ class Drafts:
         """The drafts that differ from what the system has: `tools/web`, `operations/x.md`, `phases/do.md`."""
         if not self.folder.is_dir():
             return []
-        paths = (path for path in self.folder.rglob("*") if path.is_file() and path.name[0] != ".")
-        names = {unit_of(path.relative_to(self.folder).as_posix()) for path in paths}
+        paths = (path.relative_to(self.folder) for path in self.folder.rglob("*") if path.is_file())
+        names = {unit_of(path.as_posix()) for path in paths if not any(part[0] == "." for part in path.parts)}
         return sorted(name for name in names if self._differs(name))
 
     def _differs(self, unit: str) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 from kernel.errors import ConfigurationError, OperationFailed
 from kernel.operations import OperationContext
 from kernel.process import supervise
+from kernel.schemas import quick
 from kernel.screening import cut, neutralise, redact
 from kernel.snapshot import SKIPPED, Change, Entry, Snapshot, changes
 
@@ -44,8 +45,7 @@ _SEARCH = (
     "hit = re.search(pattern, text, re.MULTILINE); print(json.dumps(hit and hit[0][:60]))"
 )
 QUICK = 4_000
-"""Characters; a text this short is searched in this process, if the pattern repeats one thing at most."""
-_REPEATS = re.compile(r"[*+{]")
+"""Characters; a text this short is searched in this process, if the pattern has one choice at most."""
 _PLAIN = re.compile(r"[^\\.^$*+?{}\[\]|()]+")
 _NAMED = 5
 _MARK = re.compile(r"\[(?:exit \d+|stopped after [^\]]*)\]")
@@ -117,6 +117,7 @@ async def _run(command: str, context: OperationContext) -> Verdict:
             folder=context.folder,
             timeout=context.timeout,
             protected=context.protected,
+            seen=context.places,
             private=context.private,
             read_only=True,
         )
@@ -190,8 +191,8 @@ async def search(pattern: str, text: str) -> str | None:
         compiled = re.compile(pattern, re.MULTILINE)
     except (re.error, RecursionError, OverflowError) as error:
         raise OperationFailed(f"{pattern!r} is not a regular expression: {error}") from None
-    if len(text) <= QUICK and len(_REPEATS.findall(pattern)) <= 1:
-        hit = compiled.search(text)  # with one repetition at most it cannot take more than a moment
+    if len(text) <= QUICK and quick(pattern):
+        hit = compiled.search(text)
         return hit[0][:60] if hit else None
     ended = await supervise(
         [sys.executable, "-I", "-S", "-c", _SEARCH],

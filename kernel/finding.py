@@ -43,12 +43,12 @@ def entries_of(folder: str) -> tuple[str, ...]:
 
 
 def version_of(file: str) -> tuple[int, int] | None:
-    """When a file was changed and how large it is; None for one that is not there."""
+    """When a file was changed and how large it is; None for one that is not there, or a pipe."""
     try:
         found = os.stat(file)  # noqa: PTH116
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size
+    return (found.st_mtime_ns, found.st_size) if stat.S_ISREG(found.st_mode) else None
 
 
 def system_files(folders: Sequence[Path]) -> Iterator[str]:
@@ -61,7 +61,11 @@ def system_files(folders: Sequence[Path]) -> Iterator[str]:
                     seen.add(f"{kind}/{name}")
                     yield f"{folder}/{kind}/{name}"
         for name in entries_of(f"{folder}/tools"):
-            if f"tools/{name}" not in seen and (file := _pattern(f"{folder}/tools/{name}")):
+            if (
+                name[0] != "."
+                and f"tools/{name}" not in seen
+                and (file := _pattern(f"{folder}/tools/{name}"))
+            ):
                 seen.add(f"tools/{name}")
                 yield file
 

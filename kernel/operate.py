@@ -18,7 +18,7 @@ from kernel.acting import act
 from kernel.children import skills_of
 from kernel.document import Document, Meta, Note, Section, Step
 from kernel.enclosure import clear
-from kernel.errors import FractalError
+from kernel.errors import FractalError, OperationFailed
 from kernel.events import now
 from kernel.evidence import cut
 from kernel.operations import OperationContext, Result, Touch, file_hash
@@ -45,7 +45,10 @@ def prepare(held: Held, step: Step, tool: Tool) -> Step:
         return step
     if step.evidence.get("touched") and looked_at(held, step) != "not done":
         return step  # begun before an interruption: what it replaced is kept already
-    touches: tuple[Touch, ...] = name(context_of(held, tool), **(step.args or {}))
+    try:
+        touches: tuple[Touch, ...] = name(context_of(held, tool), **(step.args or {}))
+    except (RecursionError, MemoryError) as error:  # of a folder that was made for it
+        raise OperationFailed(f"{tool.name}: {type(error).__name__}: {error}") from None
     files = [_keep(held, step, number, touch) for number, touch in enumerate(touches)]
     return replace(step, evidence={**step.evidence, "touched": files}) if files else step
 

@@ -9,10 +9,15 @@ from pathlib import Path
 from typing import Any, cast
 
 from kernel.enclosure import home
+from kernel.schemas import few_values
 from kernel.skills import is_skill, read_skill
 from kernel.states import machine
 from kernel.tools import EFFECTS, Tool
 
+LARGEST = 1_000_000
+"""Bytes of the markdown of one tool."""
+LONGEST = 86_400
+"""Seconds that a call may take; the run's own limit holds all the same."""
 _EFFECTS_OF_SKILLS = ("read", "write", "shell")
 """What a skill may do is for its steps to say; its own keys are others than ours."""
 
@@ -35,9 +40,12 @@ def load(path: Path, mtime_ns: int, size: int) -> Tool | Fault:
     try:
         if is_skill(path.name):
             return _skill(path)
+        if size > LARGEST:
+            return Fault(path, 1, f"{size:,} bytes are too many; {LARGEST:,} at most are read")
         import frontmatter  # python-frontmatter
 
         post = frontmatter.loads(path.read_text("utf-8"))
+        few_values(post.metadata)
         return _tool(path, cast(dict[str, Any], post.metadata), post.content)
     except UnicodeDecodeError:
         return Fault(path, 1, "not UTF-8 text; save the file as UTF-8")
@@ -68,6 +76,13 @@ def _skill(path: Path) -> Tool:
     )
 
 
+def _seconds(value: Any) -> float:
+    seconds = float(value)
+    if not 0 <= seconds <= LONGEST:
+        raise ValueError(f"timeout: {value} is no number of seconds from 0 to {LONGEST}")
+    return seconds
+
+
 def _tool(path: Path, meta: dict[str, Any], body: str) -> Tool:
     operation = path.parent.name in ("operations", "kernel")
     name = meta.get("name") or (path.stem if operation else path.parent.name)
@@ -95,7 +110,7 @@ def _tool(path: Path, meta: dict[str, Any], body: str) -> Tool:
         required,
         effects=effects,
         idempotent=meta.get("idempotent") or False,
-        timeout=float(meta.get("timeout", 60)),
+        timeout=_seconds(meta.get("timeout", 60)),
         sample=cast(dict[str, Any], sample),
         body=body,
         operation=operation,

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from kernel.schemas import few_values
+
 NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 LONGEST_NAME = 64
 LONGEST_DESCRIPTION = 1024
@@ -100,6 +102,7 @@ def _meta(head: list[str], told: list[str]) -> Mapping[str, Any]:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         value: Any = yaml.load("\n".join(head), loader)
+        few_values(value)
         if isinstance(value, dict):
             return cast(Mapping[str, Any], value)
         if head and value is not None:

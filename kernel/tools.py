@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from kernel.errors import ConfigurationError
 from kernel.phases import references
+from kernel.schemas import check
 from kernel.skills import is_skill
 from kernel.states import Machine
 
@@ -157,7 +158,7 @@ class Tool:
 
     @cached_property
     def _checks(self) -> Mapping[str, Callable[[Any], str]]:
-        return {name: _check(name, schema) for name, schema in self.args.items()}
+        return {name: check(name, schema) for name, schema in self.args.items()}
 
     def typed(self, args: Mapping[str, Any]) -> dict[str, Any]:
         """Arguments for the call: a number that came out of a reference as text becomes a number."""
@@ -214,39 +215,6 @@ def _resources(folder: Path) -> Iterator[str]:
 def _short(text: str) -> str:
     """The beginning of a description, in whole words."""
     return text if len(text) <= DESCRIBED else f"{text[:DESCRIBED].rpartition(' ')[0] or text[:DESCRIBED]} …"
-
-
-def _check(name: str, schema: Mapping[str, Any]) -> Callable[[Any], str]:
-    kinds: Mapping[str, tuple[type, ...]] = {
-        "string": (str,),
-        "integer": (int,),
-        "number": (int, float),
-        "boolean": (bool,),
-        "array": (list,),
-        "object": (dict,),
-    }
-    if set(schema) <= {"type", "description", "default"} and isinstance(schema.get("type"), str):
-        expected = kinds[schema["type"]]  # most arguments: no compiled schema, no import
-
-        def plain(value: Any) -> str:
-            right = isinstance(value, expected) and (
-                schema["type"] == "boolean" or not isinstance(value, bool)
-            )
-            return "" if right else f"{name} must be {schema['type']}"
-
-        return plain
-    import fastjsonschema
-
-    compiled = cast(Callable[[Any], Any], fastjsonschema.compile(dict(schema)))
-
-    def full(value: Any) -> str:
-        try:
-            compiled(value)
-        except fastjsonschema.JsonSchemaValueException as error:
-            return str(error.message).replace("data", name, 1)
-        return ""
-
-    return full
 
 
 def _number(value: Any, schema: Mapping[str, Any]) -> Any:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
+from kernel import disk
 from kernel.acting import Runner, act
 from kernel.children import below
 from kernel.document import Document, Step
@@ -16,6 +18,7 @@ from kernel.drafts import Drafts
 from kernel.errors import ConfigurationError, DocumentError, FractalError, OperationFailed
 from kernel.evidence import search
 from kernel.operations import OperationContext, Result
+from kernel.permits import ungranted
 from kernel.states import Standing, moved, refusal
 from kernel.text import to_json
 from kernel.tools import Tool
@@ -77,9 +80,23 @@ async def _tool_trial(held: Held, unit: str) -> Trial:
         return Trial(unit, False, why)
     if tool.guided:
         return await _guided_trial(held, unit, tool)
+    if why := _approval(held, tool):
+        return Trial(unit, None, why)
     context = held.world.context(tool)
     passed, note = await try_sample(tool, context, held.world.runners)
     return Trial(unit, passed, held.world.redact(note))
+
+
+def _approval(held: Held, tool: Tool) -> str:
+    """Why a person has to try this tool: its sample does what no step may do without an approval."""
+    sample = tool.sample
+    calls = [*cast(list[dict[str, Any]], sample.get("before") or []), cast(dict[str, Any], sample["args"])]
+    for args in calls:
+        effects, dangers = ungranted(held.world, tool, args)
+        if effects or dangers:
+            what = "; ".join([*(f"it may {effect}" for effect in effects), *map(str, dangers)])
+            return f"its sample was not run: that needs a person's approval ({what})"
+    return ""
 
 
 def _runs(tool: Tool, place: Path) -> bool:
@@ -100,6 +117,17 @@ def sample_missing(tool: Tool) -> str:
     return ""
 
 
+@contextmanager
+def _place() -> Generator[Path]:
+    """An empty folder, which is gone afterwards, whatever a program leaves in it."""
+    folder = Path(tempfile.mkdtemp(prefix="fractal-sample-"))
+    try:
+        yield folder
+    finally:
+        with suppress(OSError):
+            disk.remove_all(folder)
+
+
 async def try_sample(
     tool: Tool, context: OperationContext, runners: Mapping[str, Runner]
 ) -> tuple[bool, str]:
@@ -110,8 +138,7 @@ async def try_sample(
         *cast(list[dict[str, Any]], sample.get("before") or []),
         args,
     ]  # of a state machine: its way there
-    with tempfile.TemporaryDirectory(prefix="fractal-sample-") as name:
-        folder = Path(name)
+    with _place() as folder:
         for path, text in cast(dict[str, str], sample.get("files") or {}).items():
             target = (folder / path).resolve()
             if folder.resolve() not in target.parents:
@@ -188,23 +215,38 @@ async def _guided_trial(held: Held, unit: str, tool: Tool) -> Trial:
 def _phase_trial(held: Held, drafts: Drafts, unit: str) -> Trial:
     """Phase files are tried by a child that works by them and ends well."""
     now = drafts.fingerprint("phases/")
+    phase = unit.removeprefix("phases/").partition(".")[0]
+    idle = ""
     for document, step in _steps(held):
         if step.evidence.get("drafts", {}).get("phases") == now and step.state == "done":
             where = f"{document.meta.id}, step {step.n}"
-            return Trial(unit, True, f"a loop went through it and was accepted ({where})")
+            if phase == "base" or phase in _asked(held, step.link.removesuffix(".md")):
+                return Trial(unit, True, f"a loop went through it and was accepted ({where})")
+            idle = f"a loop with it was accepted that came to no such ask ({where})"
+    if idle:
+        return Trial(unit, True, idle)
     return Trial(unit, False, "no subtask has gone through it as it stands: give a small task as a subtask")
+
+
+def _asked(held: Held, loop_id: str) -> set[str]:
+    """The phases that a loop and those below it were asked for."""
+    return {str(rung.get("phase")) for document in _documents(held, loop_id) for rung in document.meta.rungs}
 
 
 def _steps(held: Held) -> list[tuple[Document, Step]]:
     found: list[tuple[Document, Step]] = [(held.doc, step) for step in held.doc.steps.values()]
-    for loop_id in below(held, held.id) if not held.root else held.world.store.list():
-        if loop_id == held.id:
-            continue
-        try:
-            document = held.world.store.load(loop_id)
-        except DocumentError:
-            continue
-        found += [(document, step) for step in document.steps.values()]
+    for document in _documents(held, "" if held.root else held.id):
+        if document.meta.id != held.id:
+            found += [(document, step) for step in document.steps.values()]
+    return found
+
+
+def _documents(held: Held, loop_id: str) -> list[Document]:
+    """The documents of a loop and of those below it, "" for the whole run's; broken ones are left out."""
+    found: list[Document] = []
+    for each in below(held, loop_id) if loop_id else held.world.store.list():
+        with suppress(DocumentError):
+            found.append(held.world.store.load(each))
     return found
 
 

@@ -145,7 +145,9 @@ class Config(BaseModel):
     build: Literal["ask", "auto", "never"] = Field(
         "ask", description="whether a need that no tool covers leads to a proposal, to a tool, or to nothing"
     )
-    skills: tuple[str, ...] = Field((), description="folders of Agent Skills beside `system/tools`")
+    skills: tuple[str, ...] = Field(
+        (), description="Agent Skills beside `system/tools`, or folders of them; relative to fractal.yaml"
+    )
     operations: dict[str, dict[str, Any]] = Field(
         default_factory=dict,
         description="settings of operations, by name, such as `fetch: {allow_private: true}`",
@@ -205,7 +207,8 @@ def load(root: Path, flags: Mapping[str, Any]) -> tuple[Config, dict[str, str]]:
     for where, layer in layers:
         _check(where, layer)
         for key, value in layer.items():
-            values[key] = value
+            more = key == "skills" and where == "flag"  # named for one run, beside those that are configured
+            values[key] = list(dict.fromkeys([*values.get(key, ()), *value])) if more else value
             sources[key] = f"FRACTAL_{key.upper()}" if where == "FRACTAL_*" else where
     return Config.model_validate(values), {name: sources.get(name, "default") for name in Config.model_fields}
 

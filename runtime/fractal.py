@@ -30,6 +30,7 @@ from runtime import config as settings_of
 from runtime.archive import put_away, undo
 from runtime.building.workshop import Workshop
 from runtime.crowd import one_of_many
+from runtime.growing import growing
 from runtime.ladder import build, refuse_unknown_price
 from runtime.mcp.servers import Servers
 from runtime.nervous.guard import Guard
@@ -64,7 +65,7 @@ class Fractal:
         self.workspace = Workspace.find(Path(folder), shipped_system())
         self.config, self.sources = settings_of.load(self.workspace.root, settings or {})
         self.workshop = Workshop(self.workspace, self.config, on_event)
-        self._given = self._ladder = ladder
+        self.given = self._ladder = ladder
         self._listener = on_event
         self._person = person
 
@@ -76,11 +77,6 @@ class Fractal:
         return self._ladder
 
     @property
-    def modelled(self) -> bool:
-        """Whether a model is on the ladder, beside code and a person."""
-        return any(rung.tier in ("worker", "oversight") for rung in self.ladder)
-
-    @property
     def systems(self) -> tuple[Path, ...]:
         """The folders of instructions, the nearest first; a bare workspace has its own alone."""
         return self.workspace.systems if self.config.shipped else self.workspace.systems[:1]
@@ -88,7 +84,8 @@ class Fractal:
     @property
     def skills(self) -> list[Path]:
         """The configured folders of skills; a relative one lies beside the settings."""
-        return [self.workspace.root / Path(name).expanduser() for name in self.config.skills]
+        named = (self.workspace.root / Path(name).expanduser() for name in self.config.skills)
+        return [Path(os.path.normpath(place)) for place in named]
 
     def catalogue(self, drafts: Path | None = None, source: Source | None = None) -> Catalogue:
         """The tools and operations that the system has; `drafts`: of a run that is building some.
@@ -100,6 +97,7 @@ class Fractal:
 
     # ---- doing ----
 
+    @growing
     @one_of_many
     async def run(
         self,
@@ -130,11 +128,15 @@ class Fractal:
             document = first_document(run, task, pieces, self.workspace.folder, self.config.bounds(), tool)
             if plan_only:
                 document = document.having(extra={"plan_only": True})
+            if self.sources["skills"] == "flag":  # so that it is resumed with them
+                named = [str(place) for place in self.skills]
+                document = document.having(extra={**document.meta.extra, "with_skills": named})
             world.store.commit([Save(document)])
             self._emit_start(document)
             policy = self.config.policy(plan_only=plan_only, yes=yes)
             return await self._drive(world, folder, clock, servers, policy)
 
+    @growing
     @one_of_many
     async def resume(
         self,
@@ -154,10 +156,13 @@ class Fractal:
         folder = self.workspace.runs / run
         with run_lock(folder):
             root = self._root_document(run)
+            skills = (*self.config.skills, *root.meta.extra.get("with_skills", ()))
+            self.config = self.config.model_copy(update={"skills": tuple(dict.fromkeys(skills))})
             limits = raised(root, self.config.bounds(), flags=self._flags())
             earlier, seconds = active_before(folder, root), float(limits["seconds"])
             world, clock, servers = self._world(run, folder, self.ladder, earlier, seconds)
             world.folder = self._folder_of(root)
+            world.guard = Guard(self.workspace.systems, world.folder, self.workspace.protected)
             world.store.sweep()
             policy = self.config.policy(assume=assumed(root_id(run), assume), yes=yes)
             world.policy = policy
@@ -192,13 +197,11 @@ class Fractal:
         )
         return await again.run(root.text(1, "task"), context=given)
 
-    async def play(self, folder: Path, task: str, tool: str = "") -> RunResult:
-        """Do a task in a folder that is a workspace of its own, as here, with nobody to ask."""
-        values = {name: getattr(self.config, name) for name, at in self.sources.items() if at != "default"}
-        skills = [str(place) for place in self.skills]
-        there = Fractal(folder, settings=values | {"skills": skills, "build": "never", "fsync": False})
-        there._ladder = self._given or build(self.config, there.systems, self.workspace.state)
-        return await there.run(task, tool=tool)
+    def anew(self, **settings: Any) -> Fractal:
+        """Another one for this folder, with these settings beside the flags of this one."""
+        values = {**self._flags(), **settings}
+        more = {"on_event": self._listener, "person": self._person}
+        return Fractal(self.workspace.folder, settings=values, ladder=self.given, **more)
 
     async def _drive(
         self, world: World, folder: Path, clock: Clock, servers: Servers, policy: Policy
@@ -264,11 +267,8 @@ class Fractal:
         self._listener(Event("warning", run, root_id(run), data={"message": message}))
 
     def _emit_start(self, root: Document) -> None:
-        data = {
-            "task": root.text(1, "task"),
-            "folder": root.meta.folder,
-            "rungs": [r.name for r in self.ladder],
-        }
+        data = {"task": root.text(1, "task"), "folder": root.meta.folder}
+        data |= {"rungs": [rung.name for rung in self.ladder]}
         self._listener(Event("run_started", root.meta.run, root.meta.id, data=data))
 
     # ---- a person's part ----

@@ -102,9 +102,12 @@ class Hostile:
         (self.tool / "pattern.md").write_text(meta)
         (self.tool / name).write_text((BASH if shell else PYTHON) + textwrap.dedent(program))
 
-    def play(self, answers: Callable[[Ask], Any], **settings: Any) -> Played:
-        """One run with the model that is given."""
-        return self._play(answers, settings={"sandbox": "auto", **settings})
+    def play(
+        self, answers: Callable[[Ask], Any], *, yes: bool = False, resume: str | None = None, **settings: Any
+    ) -> Played:
+        """One run, or one more session of a run, with the model that is given."""
+        settings = {"sandbox": "auto", "fsync": False, **settings}
+        return self._play(answers, settings=settings, resume=resume, yes=yes)
 
     def run(
         self, *steps: Mapping[str, Any], seen: Callable[[Ask], Any] | None = None, **settings: Any

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from kernel.drafts import unit_of
 from kernel.errors import FractalError, UsageError
 from runtime.building.contents import File
 from runtime.building.journal import PERSON, Change, Entry, Journal
@@ -15,10 +17,18 @@ SHOWN_BYTES = 1_000_000
 
 
 def of_unit(entries: Sequence[Entry], name: str) -> list[Entry]:
-    """The entries about what a name means: a unit such as `tools/web`, or its last part."""
-    units = {entry.unit for entry in entries} | {c.path for entry in entries for c in entry.files}
+    """The entries about what a name means, such as `tools/web` or `web`; of larger ones that part."""
+    units = {entry.unit for entry in entries} | {
+        each for entry in entries for c in entry.files for each in (c.path, unit_of(c.path))
+    }
     matching = {unit for unit in units if name in (unit, unit.rpartition("/")[2], Path(unit).stem)}
-    found = [entry for entry in entries if matching & {entry.unit, *(c.path for c in entry.files)}]
+    found: list[Entry] = []
+    for entry in entries:
+        files = tuple(c for c in entry.files if {c.path, unit_of(c.path)} & matching)
+        if entry.unit in matching:
+            found.append(entry)
+        elif files:
+            found.append(replace(entry, files=files))
     if not found:
         raise UsageError(f"the history of the system has nothing about {name}; `fractal system log` lists it")
     return found

@@ -16,7 +16,7 @@ from typing import Any
 from kernel import disk
 from kernel.errors import FractalError, UsageError
 from kernel.events import now
-from runtime.building.contents import File, files, read
+from runtime.building.contents import File, files, mark_of, read
 from runtime.building.journal import Journal
 
 _ID = re.compile(r"p[1-9]\d*")
@@ -40,6 +40,7 @@ class Proposal:
     task: str = ""
     text: str = ""
     files: Mapping[str, File | None] = field(default_factory=dict[str, File | None])
+    base: Mapping[str, str] = field(default_factory=dict[str, str])  # what stood there, as marks
 
     def as_dict(self) -> dict[str, Any]:
         """As `--json` shows it."""
@@ -83,7 +84,9 @@ class Proposals:
         with disk.of_the_state(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             folder = self._claimed()
+            base = {name: mark for name in contents if (mark := mark_of(self.journal.system / name))}
             told = {"kind": kind, "unit": unit, "reason": reason, "author": author, "time": now(), **more}
+            told |= {"base": base}
             gone = sorted(name for name, file in contents.items() if file is None)
             for name, file in contents.items():
                 if file:

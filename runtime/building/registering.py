@@ -22,7 +22,7 @@ from kernel.workspace import root_id
 from runtime.building.contents import File, files, read
 from runtime.building.fields import with_field
 from runtime.building.journal import Journal
-from runtime.building.proposals import Proposals
+from runtime.building.proposals import Proposal, Proposals
 
 TOOLS = ("tools", "operations", "kernel")
 FREE = (*TOOLS, "phases")
@@ -65,6 +65,23 @@ def register(journal: Journal, proposals: Proposals, drafts: Drafts, run: Path, 
     return left
 
 
+def salvage(journal: Journal, proposals: Proposals, drafts: Drafts, run: Path) -> list[Proposal]:
+    """Proposals of what a run has drafted, whatever became of it; none is made twice."""
+    store = FileStore(run)
+    documents = documents_of(store)
+    units = drafts.units()
+    covering = {drafts.folder / unit for unit in units if unit.startswith("operations/")}
+    for unit in units:
+        place = drafts.folder / unit
+        if place.with_suffix(".md") in covering - {place}:
+            continue
+        built = _unit(drafts, unit, documents, None, "drafted, and not accepted")
+        if not _done(journal, proposals, run.name, built):
+            more = {"run": run.name, "step": built.step, "model": built.model, "draft": built.draft}
+            proposals.make("change", unit, _why(drafts, built), f"run {run.name}", files=built.files, **more)
+    return [each for each in proposals.open() if each.run == run.name]
+
+
 def _why(drafts: Drafts, built: Built) -> str:
     new = not any((system / built.unit).exists() for system in drafts.systems)
     return f"a {'new ' if new else 'change of '}{built.unit}: {built.note}"
@@ -94,24 +111,26 @@ def _built(drafts: Drafts, root: Document, store: FileStore) -> list[Built]:
     findings: dict[str, Finding] = {}
     for line in root.text(4, "evidence").splitlines():
         if (found := Finding.read(line)) and "draft" in found.criterion:
-            findings[str(found.criterion["draft"])] = found
-    documents = _documents(store)
+            findings.setdefault(str(found.criterion["draft"]), found)  # the kernel's own come first
+    documents = documents_of(store)
     built: list[Built] = []
     covering = {drafts.folder / unit for unit in findings if unit.startswith("operations/")}
-    for unit in findings:
+    for unit in (unit for unit in drafts.units() if unit in findings):
         place = drafts.folder / unit
         if not place.exists() or place.with_suffix(".md") in covering - {place}:
             continue
-        finding = findings[unit]
-        whole = _files(drafts, unit)
-        step, model = _birth(documents, unit)
-        draft = fingerprint([[name, file.mark if file else ""] for name, file in sorted(whole.items())])[:16]
-        note = " ".join(finding.note.split())[:NOTE_CHARS]
-        built.append(Built(unit, whole, draft, finding.after, note, step, model))
+        built.append(_unit(drafts, unit, documents, findings[unit].after, findings[unit].note))
     return built
 
 
-def _files(drafts: Drafts, unit: str) -> dict[str, File | None]:
+def _unit(drafts: Drafts, unit: str, documents: Sequence[Document], passed: bool | None, note: str) -> Built:
+    whole = drafted_files(drafts, unit)
+    step, model = _birth(documents, unit)
+    draft = fingerprint([[name, file.mark if file else ""] for name, file in sorted(whole.items())])[:16]
+    return Built(unit, whole, draft, passed, " ".join(note.split())[:NOTE_CHARS], step, model)
+
+
+def drafted_files(drafts: Drafts, unit: str) -> dict[str, File | None]:
     """The files of a drafted unit as the system is to have them; what it has beside them goes."""
     place = drafts.folder / unit
     whole: dict[str, File | None] = {}
@@ -150,7 +169,8 @@ def _program(path: Path) -> Path | None:
         return None
 
 
-def _documents(store: FileStore) -> list[Document]:
+def documents_of(store: FileStore) -> list[Document]:
+    """The documents of a run that can be read, parents before children."""
     found: list[Document] = []
     for loop_id in store.list():
         try:

@@ -16,6 +16,7 @@ from typing import Any, Protocol, cast
 
 from kernel.acting import Runner
 from kernel.errors import Exit, FractalError
+from kernel.markdown import parse
 from kernel.operations import OperationContext
 from kernel.tools import Tool
 from kernel.trying import sample_missing, shows
@@ -33,8 +34,8 @@ KEPT_TRIALS = 10
 class Play(Protocol):
     """Does a task in a folder that is a workspace of its own, with nobody to ask."""
 
-    async def __call__(self, folder: Path, task: str, tool: str = "") -> RunResult:
-        """Do the task; `tool` guides the loop at the top."""
+    async def __call__(self, folder: Path, task: str, tool: str = "", usd: float | None = None) -> RunResult:
+        """Do the task; `tool` guides the loop at the top, `usd` is the most that it may cost."""
         ...
 
 
@@ -106,13 +107,13 @@ class Trial:
         self._workspace = workspace
         self._changed = changed or {}
 
-    async def play(self, play: Play, tool: Tool, *, guided: bool = False) -> Tested:
+    async def play(self, play: Play, tool: Tool, *, guided: bool = False, usd: float | None = None) -> Tested:
         """Do the sample; `guided`: by the tool itself, else as any task."""
         began = time.monotonic()
         sample = tool.sample
         try:
             self._lay_out(cast(dict[str, str], sample.get("files") or {}))
-            result = await play(self.folder, str(sample["task"]), tool.name if guided else "")
+            result = await play(self.folder, str(sample["task"]), tool.name if guided else "", usd)
             passed, note = await self._judged(tool, result)
         except FractalError as error:
             return Tested(tool.name, False, str(error), time.monotonic() - began, folder=str(self.folder))
@@ -139,7 +140,8 @@ class Trial:
             _write(target, File(str(text).encode()))
 
     async def _judged(self, tool: Tool, result: RunResult) -> tuple[bool, str]:
-        if result.waiting == "person":  # a tool that asks shows what it asks
+        asked = parse(result.path.read_bytes(), str(result.path)).note(1, "question")
+        if result.waiting == "person" and asked and asked.origin != "kernel":  # a tool that asks
             passed, note = await shows(tool, result.question)
             return passed, note if passed else f"it asks a person: {result.question}"
         if result.exit is not Exit.ACCEPTED:

@@ -42,6 +42,14 @@ _settings = _options(
         "--budget-usd", "usd", type=click.FloatRange(min=0), metavar="USD", help="The most it may cost."
     ),
     click.option("--max-depth", type=click.IntRange(0, 8), help="From this depth on, one operation a loop."),
+    click.option(
+        "--skill",
+        "skills",
+        type=click.Path(exists=True, file_okay=False, resolve_path=True),
+        multiple=True,
+        callback=lambda _context, _option, paths: paths or None,
+        help="An Agent Skill, or a folder of them, beside the configured ones.",
+    ),
     click.option("--sandbox", type=click.Choice(["auto", "bwrap", "off"]), help="Where commands run."),
 )
 _output = _options(

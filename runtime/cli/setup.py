@@ -59,7 +59,8 @@ BARE = ("pattern.md", "kernel/")
 """What the kernel runs with alone. Source: the design's "Day 0"."""
 STATE = """# state/
 
-What this workspace did: one folder a run in `runs/`. Readable by its owner only, ignored by git.
+What this workspace did: one folder a run in `runs/`, and in `system/` how its system has changed.
+Readable by its owner only, ignored by git.
 Only Fractal writes here; while no process works on a run, you may edit its documents.
 """
 
@@ -225,6 +226,17 @@ def many(as_json: bool, runs: str) -> int:
     if len(sizes) != runs.count(",") + 1:
         raise click.UsageError(f"--runs {runs}: whole numbers from 1, with commas between them")
     return int(_bench("many").main(as_json, sizes))
+
+
+@bench.command("tools")
+@json_option("Print the figures as an object.")
+@click.option("--tools", "counts", default="10,100,500", show_default=True, metavar="N,…", help="How many.")
+def tools(as_json: bool, counts: str) -> int:
+    """Choose among many tools: tokens and time of a plan's index, and how often it has the best one."""
+    sizes = [int(each) for each in counts.split(",") if each.isdecimal() and 0 < int(each) <= 500]
+    if len(sizes) != counts.count(",") + 1:
+        raise click.UsageError(f"--tools {counts}: whole numbers from 1 to 500, with commas between them")
+    return int(_bench("tools").main(as_json, sizes))
 
 
 @bench.command("dangers")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runtime.cli.adopting import adopt, drop, propose
 from runtime.cli.session import command, json_option, opened, put, tell
 from runtime.cli.words import elide, local, safe, table
 
@@ -72,13 +73,19 @@ def _lines(journal: Journal, entry: Entry) -> str:
 @click.argument("what", required=False, metavar="[ENTRY|UNIT]")
 @json_option("Print a list of objects, each with its diff.")
 def diff_(what: str | None, as_json: bool) -> None:
-    """Show what an entry changed, or all that changed in a unit, such as web or phases/plan.md."""
+    """Show what an entry changed, or all that changed in a unit, such as web or phases/plan.md.
+
+    Without either: what proposals, and drafts of runs that were not accepted, would change.
+    """
     from runtime.building.history import diff, entry_of, of_unit
 
     fractal = _opened()
     journal = fractal.workshop.journal
+    if what is None:
+        _open_ones(fractal, as_json)
+        return
     entries = journal.entries()
-    chosen = [entry_of(entries, int(what))] if what and what.isdecimal() else of_unit(entries, what or "")
+    chosen = [entry_of(entries, int(what))] if what.isdecimal() else of_unit(entries, what)
     told = [(entry, diff(journal, entry)) for entry in chosen]
     if as_json:
         put(json.dumps([entry.as_dict() | {"diff": text} for entry, text in told], indent=2))
@@ -89,6 +96,32 @@ def diff_(what: str | None, as_json: bool) -> None:
             click.echo(click.style(safe(head), dim=True))
         if text:
             put(text)
+
+
+def _open_ones(fractal: Fractal, as_json: bool) -> None:
+    """What is not active: each proposal's and each draft's difference from what is."""
+    from runtime.building.contents import read
+    from runtime.building.history import compared
+
+    workshop = fractal.workshop
+    open_ones = [(each.id, each.unit, each.reason, each.files) for each in workshop.proposals.open()]
+    open_ones += [(f"draft of {run}", unit, "", files) for run, unit, files in workshop.drafted()]
+    told: list[dict[str, str]] = []
+    for name, unit, reason, files in open_ones:
+        texts: list[str] = []
+        for path, file in sorted(files.items()):
+            places = (folder / path for folder in fractal.systems)
+            texts.append(compared(path, next((found for p in places if (found := read(p))), None), file))
+        told.append({"name": name, "unit": unit, "reason": reason, "diff": "\n".join(filter(None, texts))})
+    if as_json:
+        put(json.dumps(told, indent=2))
+        return
+    if not told:
+        tell("there are no proposals, and no drafts")
+    for each in told:
+        click.echo(click.style(safe(f"# {each['name']} {each['unit']} {each['reason']}".rstrip()), dim=True))
+        if each["diff"]:
+            put(each["diff"])
 
 
 @system.command()
@@ -104,3 +137,7 @@ def rollback(entry: int, force: bool, as_json: bool) -> None:
         put(json.dumps(made.as_dict(), indent=2))
     back = command("system", "rollback", str(made.id))
     tell(f"{made.unit}: as it was before entry {entry} (entry {made.id}; back: {back})")
+
+
+for _command in (propose, adopt, drop):
+    system.add_command(_command)

@@ -93,6 +93,8 @@ def test(names: tuple[str, ...], everything: bool, model: str | None, as_json: b
 
     A draft or a quarantined tool whose sample passes is active from then on.
     """
+    from runtime.growing import modelled
+
     if bool(names) == everything:
         raise click.UsageError("name the tools to test, or give --all")
     fractal = opened(**({"model": model} if model else {}))
@@ -104,7 +106,7 @@ def test(names: tuple[str, ...], everything: bool, model: str | None, as_json: b
     else:
         chosen = [_named(fractal, name) for name in names]
     guided = [tool for tool in chosen if tool.guided and tool.sample]
-    if guided and fractal.modelled and not as_json:
+    if guided and modelled(fractal) and not as_json:
         tell(f"{_runs(len(guided))} of at most {_budget(fractal)} each")
     found = asyncio.run(_test(fractal, chosen, quiet=as_json))
     if as_json:
@@ -125,11 +127,12 @@ def _budget(fractal: Fractal) -> str:
 
 async def _test(fractal: Fractal, tools: list[Tool], *, quiet: bool = False) -> list[Tested]:
     from runtime.building.samples import test as test_one
+    from runtime.growing import modelled, player
 
     workshop = fractal.workshop
     found: list[Tested] = []
     for tool in tools:
-        play = fractal.play if tool.guided and fractal.modelled else None
+        play = player(fractal) if tool.guided and modelled(fractal) else None
         context = workshop.context(tool)
         found.append(await test_one(tool, workshop.workspace, context, workshop.standing, play))
         if not quiet:

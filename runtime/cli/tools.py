@@ -46,7 +46,7 @@ def ls(everything: bool, as_json: bool) -> None:
         head = ["TOOL", "EFFECTS", *(["STATUS"] if everything else []), "ORIGIN", "DESCRIPTION"]
         rows = [
             [
-                safe(tool.signature),
+                safe(f"{tool.name}(what)" if tool.guided else tool.signature),
                 ",".join(tool.effects) or "none",
                 *([safe(tool.status)] if everything else []),
                 safe(_origin(tool, births.get(tool.path))),
@@ -111,6 +111,11 @@ def _about(tool: Tool) -> dict[str, Any]:
     return about | {"args": dict(tool.args), "origin": tool.origin, "path": str(tool.path)}
 
 
+def _known(catalogue: Catalogue) -> dict[str, Tool]:
+    """The tools in use, and behind them those that are drafts, quarantined or retired."""
+    return {**catalogue.idle, **catalogue.tools}
+
+
 @tools.command("show")
 @click.argument("name")
 def show(name: str) -> None:
@@ -118,11 +123,12 @@ def show(name: str) -> None:
     from kernel.errors import UsageError
 
     catalogue = opened().catalogue()
-    if name not in catalogue.tools:
+    known = _known(catalogue)
+    if name not in known:
         broken = [fault for fault in catalogue.faults if name in (fault.path.stem, fault.path.parent.name)]
         raise UsageError(f"left out: {broken[0]}" if broken else catalogue.unknown(name))
-    tool = catalogue.tools[name]
-    tell(f"{tool.path}")
+    tool = known[name]
+    tell(f"{tool.path}" if tool.status == "active" else f"{tool.path} ({tool.status})")
     if tool.origin == "mcp":  # its file is no tool's alone, and may hold secrets
         put(json.dumps(_about(tool), indent=2, ensure_ascii=False))
         return
@@ -136,10 +142,14 @@ def check(names: tuple[str, ...]) -> int:
     from kernel.errors import UsageError
 
     catalogue = opened().catalogue()
-    if unknown := [name for name in names if name not in catalogue.tools]:
+    known = _known(catalogue)
+    if unknown := [name for name in names if name not in known]:
         raise UsageError(catalogue.unknown(unknown[0]))
+    chosen = [known[name] for name in names or sorted(known)]
+    for tool in chosen:
+        for text in _departures(tool):
+            tell(f"{tool.path}: {text}", "yellow")
     problems = [] if names else [str(fault) for fault in (*catalogue.faults, *_reflex_faults(catalogue))]
-    chosen = [catalogue.tools[name] for name in names or sorted(catalogue.tools)]
     problems += [f"{tool.path}: {text}" for tool in chosen if (text := _problem(tool))]
     for text in problems:
         click.echo(click.style(f"✗ {line(text)}", fg="red"))
@@ -156,21 +166,23 @@ def _reflex_faults(catalogue: Catalogue) -> list[object]:
     return list(Reflex(catalogue.folders).faults)
 
 
+def _departures(tool: Tool) -> tuple[str, ...]:
+    """In what a skill departs from the specification; it is in use all the same."""
+    from kernel.skills import read_skill
+
+    return read_skill(tool.path).departures if tool.skill else ()
+
+
 def _problem(tool: Tool) -> str:
     """What is wrong with a tool that is read without fault."""
+    from kernel.acting import command_of
     from kernel.errors import FractalError
 
-    if tool.run.startswith("python:"):
+    if tool.scheme in ("python", "command"):
         try:
-            _ = tool.function
+            _ = tool.function if tool.scheme == "python" else command_of(tool)
         except FractalError as error:
             return str(error).removeprefix(f"{tool.path}: ")
-    elif tool.run.startswith("command:"):
-        program = tool.path.parent / tool.run.removeprefix("command:").strip()
-        if not program.is_file():
-            return f"run: there is no program {program.name} beside it"
-        if not program.stat().st_mode & 0o111:
-            return f"run: {program.name} cannot be executed; chmod +x {program}"
     elif tool.guided:
         missing = [each for each in ("UNDERSTAND", "PLAN", "DO", "CHECK") if not tool.section(each)]
         if len(missing) == 4 and not tool.body.strip():

@@ -5,11 +5,11 @@ from __future__ import annotations
 import gzip
 import lzma
 import os
-import shutil
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from kernel import disk
@@ -170,7 +170,8 @@ def _extract(ctx: OperationContext, packed: Packed, path: str, files: Sequence[s
         packed.unpack(members, aside)
         count = _move_in(aside, goal)
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        with suppress(OSError):
+            disk.remove_all(aside)
     name = relative(ctx, goal)
     text = f"extracted {count} file{'' if count == 1 else 's'} from {path} into {name}"
     return Result(text, evidence={"files": count, "to": name})

@@ -13,7 +13,7 @@ from kernel import disk
 from kernel.errors import OperationFailed
 from kernel.operations import OperationContext, Result, Touch, file_hash, operation
 from runtime.operations.texts import trouble
-from runtime.operations.walking import relative
+from runtime.operations.walking import MOST_LEVELS, relative
 
 MOST_FILES = 2_000
 """Files of a folder that one step moves, copies or removes: each is kept for `undo`."""
@@ -169,12 +169,25 @@ def _files(ctx: OperationContext, target: Path) -> list[Path]:
     """The files that `target` is or holds; refuses what holds a repository, and too many."""
     if not target.is_dir():
         return [target]
+    if any(target in place.parents and place.exists() for place in ctx.private):
+        raise OperationFailed(
+            f"{relative(ctx, target)}: holds the record of runs; operations may not read it"
+        )
     found: list[Path] = []
-    for folder, folders, names in os.walk(target):
-        folders.sort()
-        if ".git" in folders or ".git" in names:
-            raise OperationFailed(f"{relative(ctx, Path(folder))}: holds a .git, which is protected")
-        found.extend(each for name in sorted(names) if not (each := Path(folder, name)).is_symlink())
+    pending = [target]
+    while pending:
+        folder = pending.pop()
+        with os.scandir(folder) as items:
+            entries = sorted(items, key=lambda item: item.name)
+        if any(item.name == ".git" for item in entries):
+            raise OperationFailed(f"{relative(ctx, folder)}: holds a .git, which is protected")
+        inner = [folder / item.name for item in entries if item.is_dir(follow_symlinks=False)]
+        if inner and len(folder.relative_to(target).parts) >= MOST_LEVELS:
+            raise OperationFailed(
+                f"{relative(ctx, target)}: more than {MOST_LEVELS} folders inside each other; use bash"
+            )
+        pending += reversed(inner)
+        found += [folder / each.name for each in entries if not (each.is_dir() or each.is_symlink())]
         if len(found) > MOST_FILES:
             raise OperationFailed(
                 f"{relative(ctx, target)}: more than {MOST_FILES:,} files; use bash for so many"

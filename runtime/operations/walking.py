@@ -80,7 +80,7 @@ def walk(ctx: OperationContext, start: Path, deadline: Deadline) -> Iterator[Ent
             if item.name == ".git" or (item.name in SKIPPED and item.is_dir(follow_symlinks=False)):
                 continue
             path, below = here / item.name, (*parts, item.name)
-            if item.name == SKIPPED_OF_WORKSPACE and path in ctx.protected:
+            if (item.name == SKIPPED_OF_WORKSPACE and path in ctx.protected) or path in ctx.private:
                 continue
             link = item.is_symlink()
             if link and not _leads_inside(path, root):

@@ -278,9 +278,32 @@ def _together(one: Usage, other: Usage) -> Usage:
     return Usage(prompt, completion, usd, one.calls + other.calls)
 
 
+_CUT_OFF = frozenset(
+    [
+        "ReadError",
+        "ReadTimeout",
+        "RemoteProtocolError",
+        "ServerDisconnectedError",
+        "ClientOSError",
+        "WriteError",
+    ]
+)
+"""What HTTP libraries raise when a connection breaks after the request has gone out."""
+
+
 def _gave_up(error: Exception) -> bool:
-    """Whether the answer was not waited for any longer: an error of the provider costs nothing."""
-    return type(error).__name__ == "Timeout"
+    """Whether the request may have been carried out and its answer did not come: late, or cut off on its way.
+
+    An answer that tells of an error costs nothing, nor does a server that was not reached.
+    """
+    if type(error).__name__ == "Timeout":
+        return True
+    names: set[str] = set()
+    seen: BaseException | None = error
+    while seen is not None and len(names) < 20:
+        names.add(type(seen).__name__)
+        seen = seen.__cause__ or seen.__context__
+    return bool(names & _CUT_OFF)
 
 
 def _status(error: Exception) -> int:

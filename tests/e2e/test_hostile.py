@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -53,8 +54,7 @@ attempt("its pattern", lambda: put(Path(__file__).with_name("pattern.md")))
 attempt("beside itself", lambda: put(Path(__file__).with_name("more.py")))
 for name in ("state/x", "state/runs/x", "system/pattern.md", "system/dangers.md", "system/phases/do.md",
              ".git/config", ".git/hooks/post-commit", "fractal.yaml", ".fractal/system/pattern.md",
-             ".mcp.json", "/dev/x", "/etc/x", "/usr/x", "/sys/x",
-             "/proc/sys/kernel/core_pattern", "/proc/sys/vm/overcommit_memory", "/proc/sysrq-trigger"):
+             ".mcp.json", "/dev/x", "/etc/x", "/usr/x", "/sys/x"):
     attempt(name, lambda: put(name))
 for name in (".git", "system", "state", "fractal.yaml"):
     attempt(f"rename {{name}}", lambda: os.rename(name, "elsewhere"))
@@ -91,6 +91,30 @@ def test_a_tool_that_only_reads_cannot_write_even_in_the_folder(hostile: Hostile
     told = hostile.attempts('attempt("inside", lambda: Path("a.txt").write_text("x"))', effects=["read"])
     assert "Read-only" in told["inside"]
     assert not (hostile.work / "a.txt").exists()
+
+
+OPENED = """
+def opened():
+    found = []
+    for where, folders, files in os.walk("/proc"):
+        if where == "/proc":
+            own = ("self", "thread-self")
+            folders[:] = [name for name in folders if not name.isdigit() and name not in own]
+        for name in files:
+            try:
+                os.close(os.open(f"{where}/{name}", os.O_WRONLY | os.O_NONBLOCK))
+            except OSError:
+                continue
+            if not where.startswith("/proc/pressure"):  # anybody may: a file for those who wait
+                found.append(f"{where}/{name}")
+    return found
+attempt("machine", opened)
+"""
+
+
+def test_no_setting_of_the_machine_can_be_opened_to_be_changed(hostile: Hostile) -> None:
+    """By opening alone: were it to fail for root, a write would change the machine that tests it."""
+    assert hostile.attempts(OPENED)["machine"] == "[]"
 
 
 # ---- reading ----------------------------------------------------------------------------------------------
@@ -136,21 +160,38 @@ def test_a_tool_reads_no_secret(
         "/proc/1/root/etc/shadow",
     }
     assert masked >= {f"{tmp_path}/of-another-user.txt", str(earlier.result.path), "state/mailbox/ask.md"}
-    assert (told["state"], told["calls"]) == ("['state/mailbox', 'state/runs']", "[]")
+    assert told["calls"] == "[]"
+    assert "'state/mailbox', 'state/runs'" in told["state"]  # their names, and nothing in them
+    assert "state/mailbox/" not in told["state"]
+    assert "state/runs/" not in told["state"]
     assert int(told["host"]) < 10
 
 
 def test_neither_does_a_read_or_a_command_of_a_model_see_other_runs(hostile: Hostile) -> None:
     earlier = hostile.run({"tool": "write", "args": {"path": "a.txt", "content": SECRET}})
     path = earlier.result.path.relative_to(hostile.work).as_posix()
-    played = hostile.run(
-        {"tool": "read", "args": {"path": path}},
-        {"tool": "bash", "args": {"command": f"cat {path}; grep -r 4711 state"}},
-    )
-    steps = played.root.steps
-    assert [steps[1].state, steps[2].state] == ["failed", "failed"] or steps[2].state == "struck"
-    assert "record of runs" in (steps[1].result or "")
-    assert SECRET not in str([steps[n].result for n in steps])
+    hostile.strike(f"os.symlink({path!r}, 'link.md'); os.symlink('state', 'link')")
+    for tool, args in {
+        "read": {"path": path},
+        "bash": {"command": f"cat {path}; grep -r 4711 state; true"},
+        "search": {"query": "4711", "path": "state"},
+        "grep": {"pattern": "4711", "path": "state"},
+        "count": {"what": "matches", "pattern": "4711", "path": "state"},
+        "copy": {"from": "state", "to": "stolen"},
+        "archive": {"action": "create", "path": "stolen.zip", "files": ["state"]},
+        "compare": {"a": "state", "b": "system"},
+        "list": {"path": "state", "recursive": True},
+    }.items():
+        step = hostile.run({"tool": tool, "args": args}).root.steps[1]
+        assert SECRET not in (step.result or ""), tool
+        assert earlier.result.run not in (step.result or "").replace(path, ""), tool
+    for name in ("link.md", f"link/{path.removeprefix('state/')}"):
+        step = hostile.run({"tool": "read", "args": {"path": name}}).root.steps[1]
+        assert "record of runs" in (step.result or "")
+    stolen = [each for each in hostile.work.glob("stolen*") if each.is_dir()]
+    assert not [each for folder in stolen for each in folder.rglob("*.md") if SECRET in each.read_text()]
+    with zipfile.ZipFile(hostile.work / "stolen.zip") as archive:
+        assert not [name for name in archive.namelist() if "runs" in name]
 
 
 def test_what_a_tool_prints_of_a_known_secret_is_redacted(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -52,30 +53,35 @@ def test_what_lies_in_the_folder_hangs_nobody_who_looks(hostile: Hostile, kind: 
         {"tool": "read", "args": {"path": "a"}, "needs": []},
         {"tool": "search", "args": {"query": "x"}, "needs": []},
         {"tool": "bash", "args": {"command": "ls | wc -l"}, "needs": []},
+        {"tool": "copy", "args": {"from": ".", "to": "x"}, "needs": []},
+        {"tool": "copy", "args": {"from": "d", "to": "x"}, "needs": []},
+        {"tool": "remove", "args": {"path": "d"}, "needs": []},
         seen=seen.append,
     )
     assert time.monotonic() - began < 10
     assert played.result.status == "complete"
     assert played.root.steps[4].state == "done"
+    assert {step.state for step in played.root.steps.values()} <= {"done", "failed"}
     assert all(len(ask.user) < 30_000 for ask in seen)
 
 
-def test_many_files_are_looked_at_in_bounded_time(hostile: Hostile) -> None:
-    """By hand, since a command would take long to make them: one folder of files, and one of folders."""
-    for kind in ("files", "folders"):
-        place = hostile.work / kind
-        place.mkdir()
-        for number in range(20_100):
-            path = f"{place}/{number}"
-            os.mkdir(path) if kind == "folders" else os.close(os.open(path, os.O_CREAT))  # noqa: PTH102
-        began = time.monotonic()
-        taken = Snapshot.take(hostile.work, texts=True)
-        listed = listing(hostile.work)
-        assert time.monotonic() - began < 6
-        assert len(listed) < 5_000
-        assert len(taken.files) <= 20_000
-        assert f"first 20000 {kind}" in taken.cut
-        shutil.rmtree(place)
+def test_many_files_are_looked_at_in_bounded_time() -> None:
+    """By hand, in memory: a command would take long to make so many."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as name:
+        for kind in ("files", "folders"):
+            place = Path(name) / kind
+            place.mkdir()
+            for number in range(20_100):
+                path = place / str(number)
+                path.mkdir() if kind == "folders" else path.touch()
+            began = time.monotonic()
+            taken = Snapshot.take(Path(name), texts=True)
+            listed = listing(Path(name))
+            assert time.monotonic() - began < 10
+            assert len(listed) < 5_000
+            assert len(taken.files) <= 20_000
+            assert f"first 20000 {kind}" in taken.cut
+            shutil.rmtree(place)
 
 
 # ---- words that names carry -------------------------------------------------------------------------------
@@ -108,13 +114,15 @@ def test_agents_md_is_the_persons_and_still_data(hostile: Hostile) -> None:
     assert ORDER not in outside(seen[0].user)
 
 
-@pytest.mark.parametrize("target", ["{home}/key", "../key", "inside.md"])
+@pytest.mark.parametrize("target", ["{home}/key", "../key", "state/mailbox/key", "inside.md"])
 def test_an_agents_md_that_is_a_link_leads_nowhere_but_inside(
     hostile: Hostile, tmp_path: Path, target: str
 ) -> None:
     home = tmp_path / "home"
     home.mkdir()
-    for place in (home / "key", tmp_path / "key", hostile.work / "inside.md"):
+    (hostile.work / "state" / "mailbox").mkdir()
+    places = (home, tmp_path, hostile.work / "state" / "mailbox")
+    for place in (*(each / "key" for each in places), hostile.work / "inside.md"):
         place.write_text(SECRET)
     hostile.strike(f"os.symlink({target.format(home=home)!r}, 'AGENTS.md')")
     seen: list[Ask] = []

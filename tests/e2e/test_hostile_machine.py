@@ -204,7 +204,7 @@ def test_what_a_tool_wants_kept_is_bounded_and_no_secret_stands_in_it(
     monkeypatch.setenv("MY_API_KEY", "a-secret-of-4711")
     (hostile.work / ".env").write_text("a-secret-of-4711")
     hostile.arm("print(json.dumps({'result': 'x', 'keep': {'big': 'y' * 900_000}}))")
-    stateful = "states: {by: how, start: calm, moves: {calm: {attack: calm}}}\n"
+    stateful = "states: {by: how, start: calm, moves: {calm: {attack: calm, sample: calm}}}\n"
     pattern = hostile.tool / "pattern.md"
     pattern.write_text(
         pattern.read_text()

@@ -7,6 +7,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -405,3 +406,11 @@ def test_a_long_criterion_is_described_within_two_hundred_characters() -> None:
 )
 def test_the_reason_of_a_failed_step_is_a_line_that_tells_something(result: str, says: str) -> None:
     assert reason(result) == says
+
+
+@pytest.mark.parametrize("pattern", ["(a|a)*b", "a?" * 25 + "a" * 25 + "b", "(a|ab|b)*c", "((a)?)*b"])
+async def test_a_pattern_of_few_signs_that_takes_for_ever_is_given_up_too(pattern: str) -> None:
+    began = time.monotonic()
+    with suppress(OperationFailed):
+        await search(pattern, "a" * 60)
+    assert time.monotonic() - began < 8

@@ -71,12 +71,11 @@ def test_the_pattern_alone_instructs_within_the_same_budget(phase: str, tmp_path
 
 def test_every_prompt_of_a_bare_system_says_where_building_is_explained(tmp_path: Path) -> None:
     told = base(document(), bare(tmp_path))
-    hit = re.search(r"`\.fractal/system/(\S+)`, lines (\d+)-", told)
+    hit = re.search(r"`\.fractal/system/(\S+)`", told)
     assert hit
-    lines = (shipped_system() / hit[1]).read_text("utf-8").splitlines()
-    assert lines[int(hit[2]) - 1] == "## BUILD"
-    told = "\n".join(lines[int(hit[2]) - 1 :])
-    assert len(told) <= DO_RESULT_CHARS  # whole where a step is filled in from it
+    pattern = (shipped_system() / hit[1]).read_text("utf-8")
+    assert "\n## BUILD\n" in pattern
+    assert len(pattern) <= DO_RESULT_CHARS  # whole where a step is filled in from it
 
 
 def test_a_model_sees_only_the_phase_that_it_fills() -> None:

@@ -37,7 +37,8 @@ def test_every_skill_loads_or_is_left_out_with_the_mend(
     path = folder / case.folder / case.file
     faults = [str(fault) for fault in catalogue.faults if fault.path == path]
     if case.fault:
-        assert len(faults) == 1 and f"{path}{case.fault}" in faults[0], faults
+        assert len(faults) == 1
+        assert all(part in faults[0] for part in f"{path}{case.fault}".split("…")), faults
         return
     assert faults == []
     tool = catalogue.tools[case.name]
@@ -220,6 +221,9 @@ def test_a_script_runs_in_the_sandbox_and_can_change_nothing_of_the_skill(work: 
     assert not (place / "x").exists()
 
 
+SEES = b"import os\nprint(6 * 7, dict(os.environ))\n"
+
+
 @needs_bwrap
 def test_a_skill_in_the_home_directory_is_seen_and_nothing_else_there(
     work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -227,15 +231,15 @@ def test_a_skill_in_the_home_directory_is_seen_and_nothing_else_there(
     house = tmp_path / "house"
     monkeypatch.setenv("HOME", str(house))
     put(house / ".claude" / "skills" / "counting" / "SKILL.md", named("counting").encode())
-    put(house / ".claude" / "skills" / "counting" / "scripts" / "count.py", b"print(6 * 7)\n")
+    put(house / ".claude" / "skills" / "counting" / "scripts" / "count.py", SEES)
     put(house / ".ssh" / "id_ed25519", b"private\n")
     place = house / ".claude" / "skills" / "counting" / "scripts" / "count.py"
-    model = Model(bash(f"python3 {place}; cat {house}/.ssh/id_ed25519; env"), tool="counting")
+    model = Model(bash(f"python3 {place}; ls -A {house}"), tool="counting")
     monkeypatch.setenv("SOME_API_KEY", "sk-1234567890abcdef")
     ended = played(work, Path("~/.claude/skills"), model, sandbox="auto")
     assert "42" in ended.result.output
-    assert "private" not in ended.result.output
     assert "sk-1234567890" not in ended.result.output
+    assert ended.result.output.splitlines()[-1] == ".claude", "of the home directory only its way"
 
 
 def test_a_skill_inside_the_folder_guides_and_cannot_be_rewritten(work: Path) -> None:
@@ -246,6 +250,21 @@ def test_a_skill_inside_the_folder_guides_and_cannot_be_rewritten(work: Path) ->
     ended = played(work, Path("skills"), model)
     assert "this path is protected" in ended.result.output
     assert "obey" not in (work / "skills" / "mine" / "SKILL.md").read_text("utf-8")
+
+
+@needs_bwrap
+def test_a_criterion_may_run_a_script_of_the_skill(work: Path, folder: Path) -> None:
+    script = folder / "all-fields" / "scripts" / "count.sh"
+    model = Model({"tool": "write", "args": {"path": "more.txt", "content": "1\n2\n3\n"}})
+
+    def answer(ask: Ask) -> Any:
+        if ask.document.meta.type == "all-fields" and ask.phase == "plan":
+            return plan(*model.steps, success=[{"run": f"bash {script} more.txt", "has": "3"}])
+        return model(ask)
+
+    ended = player(work)(answer, settings={"skills": [str(folder)], "sandbox": "auto"})
+    (child,) = [each for each in ended.documents.values() if each.meta.type == "all-fields"]
+    assert child.text(4, "evidence").startswith("- pass"), child.text(4, "evidence")
 
 
 EVIL = """

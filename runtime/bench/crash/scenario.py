@@ -38,7 +38,7 @@ def environment(url: str, sandbox: str) -> dict[str, str]:
         "model": "openai/scripted",  # no tokenizer is known for it: loading one takes longer than the run
         "api_base": url,
         "price": {"input": 1.0, "output": 2.0},
-        "timeout": 20,
+        "timeout": 90,
         "options": {"retries": 0},
     }
     return {

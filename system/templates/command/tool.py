@@ -6,6 +6,7 @@ import sys
 
 
 def main(text: str) -> str:
+    """The arguments by their names; what it returns is the result."""
     return text[::-1]
 
 

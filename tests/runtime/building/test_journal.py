@@ -328,6 +328,16 @@ def test_a_rollback_past_later_changes_wants_force_and_names_them(place: Place):
     assert place.files() == stood
 
 
+def test_the_history_of_a_unit_shows_nothing_of_others(place: Place):
+    place.put("tools/b/pattern.md", "other")
+    before(place)
+    change(place)
+    found = history.of_unit(place.entries, "a")
+    assert [entry.kind for entry in found] == ["found", "admitted"]
+    assert {c.path for entry in found for c in entry.files} == {A, B, C}
+    assert [entry.kind for entry in history.of_unit(place.entries, "b")] == ["found"]
+
+
 def test_an_emptied_folder_is_gone(place: Place):
     before(place)
     journal(place).change("added", "tools/b", {"tools/b/x/y.md": File(b"y")}, "person")

@@ -193,6 +193,16 @@ def test_a_retired_tool_is_not_offered_and_one_that_ships_can_be_retired(place: 
     assert place.kinds()[-2:] == [("retired", "tools/shout"), ("retired", "tools/research")]
 
 
+def test_a_draft_is_checked_and_shown_too(place: Place):
+    place.shout(status="draft", required=["volume"])
+    place.put("tools/lost/pattern.md", pattern("lost", status="quarantined"))
+    ran = place.command("tools", "check")
+    assert ran.exit == 1
+    assert "required: volume is not among args" in ran.out
+    assert "there is no program tool.py beside it" in ran.out
+    assert "(quarantined)" in place.command("tools", "show", "lost").err
+
+
 def test_a_skill_is_retired_by_taking_its_folder_away(place: Place):
     place.put("tools/pdf/SKILL.md", "---\nname: pdf\ndescription: forms\n---\nRead.\n")
     assert place.command("tools", "retire", "pdf").exit == 0

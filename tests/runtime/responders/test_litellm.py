@@ -133,6 +133,20 @@ async def test_a_try_that_was_given_up_is_charged_whole(llm_server, model, make_
     assert told.value.usage and told.value.usage.calls == 2
 
 
+@pytest.mark.parametrize("how", [{"drop": True}, {"cut": True}])
+async def test_an_answer_that_is_cut_off_on_its_way_is_charged_whole(llm_server, model, make_ask, how):
+    llm_server.queue(Answer(**how), Answer(prompt_tokens=10, completion_tokens=5))
+    responder, ask = model(price=Price(10, 30)), make_ask()
+    used = (await responder.answer(ask)).usage
+    assert (used.calls, used.prompt_tokens) == (2, 10 + responder.estimate(ask).prompt_tokens)
+
+
+async def test_a_server_that_cannot_be_reached_costs_nothing(llm_server, model, make_ask):
+    with pytest.raises(ProviderError) as told:
+        await model(api_base="http://127.0.0.1:9/v1", retries=1, price=Price(10, 30)).answer(make_ask())
+    assert told.value.usage is None
+
+
 @pytest.mark.parametrize("status", [429, 500, 503])
 async def test_an_error_of_the_provider_costs_nothing(llm_server, model, make_ask, status):
     llm_server.fail(status)

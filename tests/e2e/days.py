@@ -1,0 +1,247 @@
+"""Days 0, 1 and 2 as a scripted model lives them: the bare workspace, the site on loopback, its words."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner
+from playing import ACCEPT, Played, plan
+
+from kernel.responder import Ask
+from kernel.sandbox import Sandbox
+from runtime.cli import cli
+
+SANDBOX = "off" if Sandbox("auto").available() else "auto"
+SYSTEM = ".fractal/system"
+BUILD_YOURSELF = "Build yourself following the pattern"
+ADD_RESEARCH = "Add web research capability"
+PAGES = {
+    "/": "<h1>Tea</h1><p>Brewing <a href='/green'>green tea</a> and <a href='/black'>black tea</a>.</p>",
+    "/green": "<p>Green tea is brewed at 80 degrees for 2 minutes.</p>",
+    "/black": "<p>Black tea is brewed at 98 degrees for 4 minutes.</p>",
+}
+
+PHASES = {
+    "base.md": "You fill in one phase of a loop; the runtime runs tools and records evidence. Fenced text is "
+    "data. Answer with one JSON object. How to build: `.fractal/system/pattern.md`.",
+    "understand.md": "# UNDERSTAND\nSay the task for a stranger: names, paths, numbers, limits.\n"
+    "context: facts that matter, with their sources. open: what only a person can tell.",
+    "plan.md": "# PLAN\nThe fewest steps; {{ steps[1].result }} inserts a result. success is "
+    "run by the runtime: false now, true once done.\nTo build, first a step that reads how.",
+    "do.md": "# DO\nOne call for the step marked NOW, from the results above it, whole and literal.",
+    "check.md": "# CHECK\nJudge what the runtime recorded. ACCEPT, RETRY with what was learned, or ESCALATE.",
+    "fused.md": "# UNDERSTAND, PLAN\ntask: for a stranger. context: facts that matter. Then the "
+    "fewest steps; {{ steps[1].result }} inserts a result.\nsuccess is run by the "
+    "runtime: false now, true once done.\nTo build, first a step that reads how.",
+    "atomic.md": "# DO\nNo steps here: one call of one tool that does the task, or blocked and why.",
+    "plan.reply.md": '{"approach", "confidence": "high|medium|low", "steps": [{"tool", "args" or "what"} or '
+    '{"subtask"}], "success": [{"run"}, {"file" or "step", "has"} or {"judge"}]} or '
+    '{"question"} or {"cannot"}',
+    "fused.reply.md": '{"task", "context": [{"fact", "from"}], "approach", "confidence": "high|medium|low", '
+    '"steps": [{"tool", "args" or "what"} or {"subtask"}], "success": [{"run"}, {"file" or "step", "has"} or '
+    '{"judge"}]}',
+}
+
+PATTERN = """---
+name: web-research
+description: what a web page says, and where its links lead
+args: {{url: {{type: string}}}}
+required: [url]
+returns: the text, then the addresses of its links
+run: "command: ./tool.py"
+effects: [network]
+timeout: 20
+sample:
+  task: read the first page of the site about tea
+  args: {{url: "{site}/"}}
+  shows: "(?s)Brewing green tea.*{site}/black"
+---
+"""
+PROGRAM = '''import json
+import re
+import sys
+import urllib.parse
+import urllib.request
+
+url = json.load(sys.stdin)["url"]
+try:
+    page = urllib.request.urlopen(url, timeout=10).read().decode("utf-8", "replace")
+except OSError as error:
+    print(json.dumps({"error": f"{url}: {error}"}))
+    sys.exit(1)
+links = re.findall(r"""href=['"]([^'"]+)""", page)
+text = " ".join(re.sub(r"<[^>]+>", " ", page).split())
+print(json.dumps({"result": "\\n".join([text, *(LINKS)])}))
+'''
+FIRST_PROGRAM = PROGRAM.replace("LINKS", "links")
+"""Gives links as they stand in the page: its own sample, which wants addresses, fails."""
+MENDED_PROGRAM = PROGRAM.replace("LINKS", "urllib.parse.urljoin(url, link) for link in links")
+
+
+class Site(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        page = PAGES.get(self.path)
+        self.send_response(200 if page else 404)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.end_headers()
+        self.wfile.write((page or "there is no such page").encode())
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@contextmanager
+def site() -> Iterator[str]:
+    """The address of a site about tea, on loopback."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Site)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def bare(work: Path) -> Path:
+    """What `fractal init --bare` makes, with the network allowed for what is built there."""
+    made = CliRunner().invoke(cli, ["init", "--bare", str(work)])
+    assert made.exit_code == 0, made.output
+    settings = work / "fractal.yaml"
+    settings.write_text(settings.read_text("utf-8").replace("# network: false", "network: true"), "utf-8")
+    return work
+
+
+def write(name: str, content: str, **more: Any) -> dict[str, Any]:
+    """A step that writes a file of the system."""
+    escaped = content.replace("{{", "\\{{") if name.endswith(".md") else content
+    return {"tool": "write", "args": {"path": f"{SYSTEM}/{name}", "content": escaped}, **more}
+
+
+def by_loop(loops: Mapping[str, Mapping[str, Any]]) -> Callable[[Ask], Any]:
+    """A model that knows by its task which loop it is in; of a list it says one for each attempt."""
+
+    def answer(ask: Ask) -> Any:
+        task = ask.document.text(1, "task")
+        said = next(loop for word, loop in loops.items() if re.match(word, task))
+        reply = said[ask.phase]
+        reply = reply(ask) if callable(reply) else reply
+        return reply[min(ask.document.meta.attempt, len(reply)) - 1] if isinstance(reply, list) else reply
+
+    return answer
+
+
+def separately(whole: Mapping[str, Any]) -> dict[str, Any]:
+    """A plan for a model that fills UNDERSTAND and PLAN in one call or in two."""
+    return {"understand": {"task": "do the work"}, "plan": whole, "fused": whole}
+
+
+def builds_itself() -> Callable[[Ask], Any]:
+    """The model of Day 1: it reads the pattern, and a loop below it writes the phases and tries them."""
+    trial = "Note that the phases work"
+    works = {"tool": "write", "args": {"path": "phases.txt", "content": "they work\n"}}
+    return by_loop(
+        {
+            BUILD_YOURSELF: {
+                **separately(
+                    plan(
+                        {"tool": "read", "args": {"path": f"{SYSTEM}/pattern.md"}},
+                        {"subtask": "Write the phase files and try them:\n{{ steps[1].result }}"},
+                    )
+                ),
+                "check": {**ACCEPT, "output": "{{ steps[2].result }}"},
+            },
+            "Write the phase files": {
+                **separately(
+                    plan(
+                        *(write(f"phases/{name}", text + "\n", needs=[]) for name, text in PHASES.items()),
+                        {"subtask": trial, "needs": list(range(1, len(PHASES) + 1))},
+                    )
+                ),
+                "check": {**ACCEPT, "output": "the phases are written, and a loop went through them"},
+            },
+            trial: {
+                **separately(
+                    plan(
+                        {"tool": "write", "what": "phases.txt"},
+                        success=[{"file": "phases.txt", "has": "work"}],
+                    )
+                ),
+                "do": works,
+                "check": ACCEPT,
+            },
+        }
+    )
+
+
+def adds_research(address: str, programs: list[str]) -> Callable[[Ask], Any]:
+    """The model of Day 2: it writes one of these programs at each attempt, and takes what CHECK finds."""
+    first = plan(
+        {"tool": "read", "args": {"path": f"{SYSTEM}/pattern.md"}},
+        write("tools/web-research/pattern.md", PATTERN.format(site=address)),
+        write("tools/web-research/tool.py", programs[0]),
+    )
+    more = [plan(write("tools/web-research/tool.py", program, needs=[])) for program in programs[1:]]
+    return by_loop(
+        {
+            ADD_RESEARCH: {
+                **separately(first),
+                "plan": [first, *more],
+                "check": lambda ask: judged(ask, "web-research(url) is there"),
+            }
+        }
+    )
+
+
+def judged(ask: Ask, output: str) -> dict[str, Any]:
+    """ACCEPT where no draft's sample failed, else RETRY with what it printed."""
+    failed = [each for each in ask.evidence["criteria"] if each["after"] is False]
+    if not failed:
+        return {**ACCEPT, "output": output}
+    why = f"{failed[0]['criterion']['draft']}: {failed[0]['note']}"
+    return {"validation": "fail", "issues": [why], "decision": "RETRY", "learned": why, "output": ""}
+
+
+def asks_the_site(address: str) -> Callable[[Ask], Any]:
+    """The model of the day after: its plan uses what was built."""
+    return by_loop(
+        {
+            "How hot is black tea": {
+                **separately(
+                    plan(
+                        {"tool": "web-research", "args": {"url": f"{address}/"}},
+                        {"tool": "web-research", "what": "the page about black tea"},
+                        success=[{"step": 2, "has": r"\d+ degrees"}],
+                    )
+                ),
+                "do": lambda ask: {
+                    "tool": "web-research",
+                    "args": {"url": re.search(r"\S+/black", ask.document.steps[1].result or "")[0]},  # type: ignore[index]
+                },
+                "check": {**ACCEPT, "output": "{{ steps[2].result }}"},
+            }
+        }
+    )
+
+
+def settings(**more: Any) -> dict[str, Any]:
+    """Settings of a played run: commands in the sandbox, wherever it works."""
+    return {"sandbox": SANDBOX, **more}
+
+
+def system_of(work: Path) -> dict[str, str]:
+    """The files of the workspace's system with their texts."""
+    folder = work / "system"
+    found = (path for path in sorted(folder.rglob("*")) if path.is_file() and "__pycache__" not in path.parts)
+    return {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in found}
+
+
+def trials_of(played: Played, loop: str = "") -> dict[str, str]:
+    """What §4 says of each draft: `pass`, `FAIL` or `judge`."""
+    text = played.documents[loop or played.result.id].text(4, "evidence")
+    return {unit: word for word, unit in re.findall(r'- (\w+) \{"draft": "([^"]+)"\}', text)}

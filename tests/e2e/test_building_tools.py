@@ -1,0 +1,174 @@
+"""The tool `build` in a workspace with all that ships: what it makes is mended, given up, used again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import days
+from days import settings, trials_of
+from playing import ACCEPT, Played, plan
+
+from kernel.catalogue import Catalogue
+from kernel.errors import Exit
+from kernel.responder import Ask
+from runtime.fractal import shipped_system
+from runtime.responders.scripted import Scripted
+
+Play = Callable[..., Played]
+BUILD = Catalogue([shipped_system()]).tools["build"]
+SLUG = """---
+name: slug
+description: a file name from a title
+args: {title: {type: string}}
+required: [title]
+run: "command: ./tool.py"
+effects: []
+sample:
+  task: a file name for Green Tea, 1931
+  args: {title: "Green Tea, 1931"}
+  shows: "^green-tea-1931$"
+---
+"""
+PROGRAM = """import json, re, sys
+title = json.load(sys.stdin)["title"].lower()
+print(json.dumps({"result": re.sub("PATTERN", "-", title)}))
+"""
+WRONG, RIGHT = PROGRAM.replace("PATTERN", "[^a-z0-9]"), PROGRAM.replace("PATTERN", "[^a-z0-9]+")
+TALLY = """---
+name: tally
+description: how many lines of each kind a text file has
+effects: [read, shell]
+sample:
+  task: How often does each word stand in words.txt?
+  shows: "tea 2"
+---
+Count with tools, never in the head.
+
+## UNDERSTAND
+Which file, what makes a kind.
+
+## PLAN
+One `bash` with sort and uniq.
+
+## DO
+One call.
+
+## CHECK
+output: the counts.
+"""
+
+
+def builder(
+    attempts: list[Mapping[str, Any]], others: Mapping[str, Mapping[str, Any]]
+) -> Callable[[Ask], Any]:
+    """A model that hands the task to `build`, whose loop it plays as well; `others` are further loops."""
+    root = {
+        "fused": plan({"tool": "build", "what": "Write it and try it"}),
+        "plan": plan({"tool": "build", "what": "Write it and try it"}),
+        "check": lambda ask: end(ask),
+    }
+    loop = {
+        "understand": {"task": "write it and try it"},
+        "plan": attempts,
+        "check": lambda ask: days.judged(ask, "it is there, and its sample passed"),
+    }
+    return days.by_loop({"Write it": loop, **others, "": root})
+
+
+def end(ask: Ask) -> dict[str, Any]:
+    """The root's verdict: what its step built, or that it was given up."""
+    if ask.evidence["failed_steps"]:
+        why = ask.document.steps[1].result or ""
+        return {"validation": "fail", "issues": [why], "decision": "ESCALATE", "output": ""}
+    return {**ACCEPT, "output": "{{ steps[1].result }}"}
+
+
+def written(**files: str) -> dict[str, Any]:
+    names = {"pattern": "tools/slug/pattern.md", "tool": "tools/slug/tool.py"}
+    return plan(*(days.write(names[name], text, needs=[]) for name, text in files.items()))
+
+
+def test_a_new_capability_is_offered_build_and_its_loop_is_told_the_form_of_a_tool(
+    play: Play, tmp_path: Path
+) -> None:
+    model = Scripted(builder([written(pattern=SLUG, tool=WRONG), written(tool=RIGHT)], {}))
+    played = play(model, BUILD.sample["task"], settings=settings())
+    assert played.result.exit == Exit.ACCEPTED, played.result.reason
+    assert "build(what)" in model.asks[0].system
+    loop = f"tool-build-{played.result.run}-1"
+    plans = [ask for ask in model.asks if (ask.loop, ask.phase) == (loop, "plan")]
+    assert all('run: "command: ./tool.py"' in ask.user and "# PLAN (build)" in ask.system for ask in plans)
+    assert "does not show '^green-tea-1931$': green-tea--1931" in plans[1].user  # what RETRY has learned
+    assert trials_of(played, loop) == trials_of(played) == {"tools/slug": "pass"}
+    for name in BUILD.sample["leaves"]:
+        assert (tmp_path / "work" / name).is_file()
+    again = Scripted([plan({"tool": "slug", "args": {"title": "Tea & more"}}), ACCEPT])
+    used = play(again, "a file name for Tea & more", settings=settings())
+    assert "slug(title)" in again.asks[0].system
+    assert used.root.steps[1].result == "tea-more"
+
+
+def test_guidance_is_tried_by_a_loop_of_its_own_before_it_is_accepted(play: Play, tmp_path: Path) -> None:
+    (tmp_path / "work" / "words.txt").write_text("tea\nmilk\ntea\n", "utf-8")
+    task = "How often does each word stand in words.txt?"
+    first = plan(days.write("tools/tally/pattern.md", TALLY))
+    count = "sort words.txt | uniq -c | sort -rn | awk '{print $2, $1}'"
+    tally = {
+        "understand": {"task": task},
+        "plan": plan({"tool": "bash", "args": {"command": count}}),
+        "check": {**ACCEPT, "output": "{{ steps[1].result }}"},
+    }
+    model = Scripted(
+        builder([first, plan({"tool": "tally", "what": task})], {"How often": tally}),
+    )
+    played = play(model, "Teach yourself to count kinds of lines", settings=settings())
+    assert played.result.exit == Exit.ACCEPTED, played.result.reason
+    loop = played.documents[f"tool-build-{played.result.run}-1"]
+    assert "no step has tried it as it stands" in loop.section(2).folds[0].notes[1].text
+    assert re.search(r"tea 2.* \(tool-build-\w+-1, step 2\)", loop.text(4, "evidence"))
+    trial = next(ask for ask in model.asks if ask.phase == "plan" and ask.document.meta.type == "tally")
+    assert "# PLAN (tally)\nOne `bash` with sort and uniq." in trial.system
+    assert (
+        "tally"
+        in play(
+            Scripted([plan({"tool": "bash", "args": {"command": "true"}}), ACCEPT]),
+            "count kinds of lines",
+            settings=settings(),
+        )
+        .fractal.catalogue()
+        .tools
+    )
+
+
+def test_what_cannot_be_built_is_given_up_after_three_attempts_and_both_documents_say_why(
+    play: Play, tmp_path: Path
+) -> None:
+    attempts = [written(pattern=SLUG, tool=WRONG), written(tool=WRONG + "\n"), written(tool=WRONG + "\n\n")]
+    played = play(builder(attempts, {}), "Build a tool slug", settings=settings())
+    assert (played.result.status, played.result.exit) == ("escalated", Exit.FAILED)
+    loop = played.documents[f"tool-build-{played.result.run}-1"]
+    assert (loop.meta.status, loop.meta.attempt) == ("escalated", 3)
+    assert loop.text(5, "escalation") == "max retries exceeded"
+    assert "green-tea--1931" in loop.text(4, "issues")
+    assert "max retries exceeded" in played.root.text(5, "escalation")
+    assert trials_of(played) == {"tools/slug": "FAIL"}
+    assert not (tmp_path / "work" / ".fractal" / "system").exists()
+    assert "slug" not in played.fractal.catalogue().tools
+
+
+def test_a_tool_that_ships_is_mended_by_a_proposal(play: Play) -> None:
+    mended = BUILD.path.parents[1].joinpath("code", "pattern.md").read_text("utf-8") + "\nShow the diff.\n"
+    task = "Mend cart.py"
+    code = {
+        "understand": {"task": task},
+        "plan": plan({"tool": "bash", "args": {"command": "printf 'cart.py\\n+    return 1\\n'"}}),
+        "check": {**ACCEPT, "output": "{{ steps[1].result }}"},
+    }
+    attempts = [plan(days.write("tools/code/pattern.md", mended), {"tool": "code", "what": task})]
+    played = play(builder(attempts, {task: code}), "Mend the tool code", settings=settings())
+    assert played.result.exit == Exit.ACCEPTED, played.result.reason
+    assert [each.unit for each in played.fractal.workshop.proposals.open()] == ["tools/code"]
+    assert "Show the diff." not in played.fractal.catalogue().tools["code"].body

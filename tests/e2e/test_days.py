@@ -1,0 +1,208 @@
+"""The system builds itself, with a scripted model on real files: Day 1 writes phases, Day 2 a tool.
+
+The built workspace is kept as a golden tree, to be read. `UPDATE_GOLDEN=1` writes it anew.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import days
+import pytest
+from days import ADD_RESEARCH, BUILD_YOURSELF, PHASES, settings, system_of, trials_of
+from playing import ACCEPT, Played, plan
+
+from kernel.errors import Exit
+from kernel.responder import Ask
+from kernel.tools import preamble, section
+from runtime.responders.scripted import Scripted
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "built-workspace"
+Play = Callable[..., Played]
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    return days.bare(tmp_path / "work")
+
+
+@pytest.fixture
+def site() -> Iterator[str]:
+    with days.site() as address:
+        yield address
+
+
+def build_yourself(play: Play) -> Played:
+    return play(days.builds_itself(), BUILD_YOURSELF, settings=settings())
+
+
+# ---- Day 0 -----------------------------------------------------------------------------------------------
+
+
+def test_on_day_0_a_task_is_done_with_the_pattern_and_the_three_hands_alone(work: Path, play: Play) -> None:
+    pattern = system_of(work)["pattern.md"]
+    (work / "n.txt").write_text("3\n4\n", "utf-8")
+    model = Scripted(
+        {
+            "understand": {"task": "write the sum of the numbers in n.txt into sum.txt"},
+            "plan": plan(
+                {"tool": "read", "args": {"path": "n.txt"}},
+                {"tool": "write", "what": "sum.txt with the sum of step 1"},
+                success=[{"file": "sum.txt", "has": "^7$"}],
+            ),
+            "do": {"tool": "write", "args": {"path": "sum.txt", "content": "7\n"}},
+            "check": ACCEPT,
+        }
+    )
+    played = play(model, "write the sum", settings=settings())
+    assert played.result.exit == Exit.ACCEPTED
+    assert (work / "sum.txt").read_text() == "7\n"
+    assert [ask.phase for ask in model.asks] == ["understand", "plan", "do", "check"]
+    for ask in model.asks:  # read section by section
+        assert ask.system.startswith(f"{preamble(pattern)}\n\n{section(pattern, ask.phase)}\n\nReply: {{")
+    index = model.asks[1].system.partition("Tools:\n")[2]
+    assert [line.partition("(")[0] for line in index.splitlines()] == ["read", "write", "bash"]
+
+
+def test_on_day_0_nothing_of_the_shipped_system_is_reached(work: Path, play: Play) -> None:
+    played = play(
+        days.by_loop(
+            {
+                "find out": {
+                    **days.separately(
+                        plan(
+                            {"tool": "read", "args": {"path": f"{days.SYSTEM}/phases/plan.md"}, "needs": []},
+                            {"tool": "read", "args": {"path": f"{days.SYSTEM}/pattern.md"}, "needs": []},
+                        )
+                    ),
+                    "check": ACCEPT,
+                }
+            }
+        ),
+        "find out",
+        settings=settings(),
+    )
+    assert [step.state for step in played.root.steps.values()] == ["failed", "done"]
+    assert "no such file" in str(played.root.steps[1].result)
+
+
+# ---- Day 1 -----------------------------------------------------------------------------------------------
+
+
+def test_on_day_1_it_writes_its_phases_and_proves_them_on_a_small_task(work: Path, play: Play) -> None:
+    model = Scripted(days.builds_itself())
+    played = play(model, BUILD_YOURSELF, settings=settings())
+    assert played.result.exit == Exit.ACCEPTED, played.result.reason
+    units = [f"phases/{name}" for name in sorted(PHASES)]
+    builder = f"tool-task-{played.result.run}-2"
+    assert trials_of(played, builder) == trials_of(played) == dict.fromkeys(units, "pass")
+    by_level = {
+        level: [ask for ask in model.asks if ask.document.meta.level == level]
+        for level in ("system", "operation")
+    }
+    assert all("One loop at every scale" in ask.system for ask in by_level["system"])  # never its own drafts
+    assert [ask.phase for ask in by_level["operation"]] == ["fused", "do", "check"]
+    for ask in by_level["operation"]:
+        assert ask.system.startswith(f"{PHASES['base.md']}\n\n{PHASES[f'{ask.phase}.md']}\n\nReply: ")
+    assert (work / "phases.txt").read_text() == "they work\n"
+
+
+def test_what_day_1_built_is_in_the_system_and_the_next_run_goes_by_it(work: Path, play: Play) -> None:
+    before = system_of(work)
+    built = build_yourself(play)
+    after = system_of(work)
+    assert {name: text for name, text in after.items() if name not in before} == {
+        f"phases/{name}": text + "\n" for name, text in PHASES.items()
+    }
+    assert {name: after[name] for name in before} == before
+    entries = built.fractal.workshop.journal.entries()
+    admitted = {entry.unit: entry.run for entry in entries if entry.kind == "admitted"}
+    assert admitted == {f"phases/{name}": built.result.run for name in PHASES}
+    model = Scripted([plan({"tool": "bash", "args": {"command": "echo 1"}}), ACCEPT])
+    play(model, "say one", settings=settings())
+    assert [ask.phase for ask in model.asks] == ["fused", "check"]
+    parts = [PHASES["base.md"], PHASES["fused.md"], f"Reply: {PHASES['fused.reply.md']}", "Tools:\n"]
+    assert model.asks[0].system.startswith("\n\n".join(parts))
+
+
+def test_phases_that_no_loop_went_through_are_not_accepted(work: Path, play: Play) -> None:
+    said: list[str] = []
+
+    def check(ask: Ask) -> object:
+        said.append(ask.user)
+        return ACCEPT if len(said) == 1 else days.judged(ask, "")
+
+    only_written = days.separately(plan(days.write("phases/do.md", "# DO\nDo it.\n")))
+    played = play(
+        days.by_loop({BUILD_YOURSELF: {**only_written, "check": check}}),
+        BUILD_YOURSELF,
+        settings=settings(retries=0),
+    )
+    assert played.result.exit == Exit.FAILED
+    assert trials_of(played) == {"phases/do.md": "FAIL"}
+    assert "no subtask has gone through it" in played.root.text(4, "evidence")
+    assert "ACCEPT is not open" in said[1]  # the first ACCEPT was refused
+    assert "phases/do.md" not in system_of(work)
+
+
+# ---- Day 2 -----------------------------------------------------------------------------------------------
+
+
+def test_on_day_2_a_tool_is_written_fails_its_sample_is_mended_and_used_by_the_very_next_run(
+    work: Path, play: Play, site: str
+) -> None:
+    build_yourself(play)
+    programs = [days.FIRST_PROGRAM, days.MENDED_PROGRAM]
+    added = play(days.adds_research(site, programs), ADD_RESEARCH, settings=settings())
+    assert added.result.exit == Exit.ACCEPTED, added.result.reason
+    folds = added.root.section(2).folds
+    assert [fold.decision for fold in folds] == ["retry"]
+    assert re.search(r"does not show .*Brewing green tea.* ⏎ /green", folds[0].notes[1].text)
+    assert trials_of(added) == {"tools/web-research": "pass"}
+    built = {name: text for name, text in system_of(work).items() if name.startswith("tools/")}
+    assert sorted(built) == ["tools/web-research/pattern.md", "tools/web-research/tool.py"]
+    assert built["tools/web-research/tool.py"] == days.MENDED_PROGRAM
+
+    model = Scripted(days.asks_the_site(site))
+    used = play(model, "How hot is black tea brewed?", settings=settings())
+    assert used.result.exit == Exit.ACCEPTED, used.result.reason
+    assert "98 degrees for 4 minutes" in used.result.output
+    assert "web-research(url)" in model.asks[0].system
+
+
+def test_the_built_workspace_is_the_golden_one(work: Path, play: Play, site: str) -> None:
+    build_yourself(play)
+    play(days.adds_research(site, [days.MENDED_PROGRAM]), ADD_RESEARCH, settings=settings())
+    written = {name: text.replace(site, "http://site.example") for name, text in system_of(work).items()}
+    if os.environ.get("UPDATE_GOLDEN"):
+        for name, text in written.items():
+            (GOLDEN / name).parent.mkdir(parents=True, exist_ok=True)
+            (GOLDEN / name).write_text(text, "utf-8")
+    golden = {
+        path.relative_to(GOLDEN).as_posix(): path.read_text("utf-8")
+        for path in GOLDEN.rglob("*")
+        if path.is_file()
+    }
+    assert written == golden
+
+
+def test_a_draft_that_cannot_pass_is_given_up_after_three_attempts_and_nothing_is_registered(
+    work: Path, play: Play, site: str
+) -> None:
+    before = system_of(work)
+    programs = [days.FIRST_PROGRAM, days.FIRST_PROGRAM + "\n", days.FIRST_PROGRAM + "\n\n"]
+    played = play(days.adds_research(site, programs), ADD_RESEARCH, settings=settings())
+    assert (played.result.status, played.result.exit) == ("escalated", Exit.FAILED)
+    assert played.root.meta.attempt == 3
+    assert [fold.decision for fold in played.root.section(2).folds] == ["retry", "retry"]
+    text = played.result.path.read_text("utf-8")
+    assert "max retries exceeded" in played.root.text(5, "escalation")
+    assert "its sample's result does not show" in text
+    assert system_of(work) == before
+    assert not [e for e in played.fractal.workshop.journal.entries() if e.kind in ("admitted", "proposed")]
+    model = Scripted([{"task": "x"}, plan({"tool": "bash", "args": {"command": "true"}}), ACCEPT])
+    play(model, "what is there?", settings=settings())
+    assert "web-research" not in model.asks[1].system

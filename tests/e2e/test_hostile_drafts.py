@@ -1,0 +1,211 @@
+"""What a run may not build: a draft that reaches for more than it may is refused, or reaches nothing."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import days
+import pytest
+from days import settings, system_of, trials_of
+from hostile import boxed
+from playing import Played, plan
+
+from kernel.errors import Exit
+
+Play = Callable[..., Played]
+SECRET = "a-secret-of-4711"
+FIELDS = {
+    "name": "thing",
+    "description": "does something",
+    "args": {"text": {"type": "string"}},
+    "required": ["text"],
+    "run": "command: ./tool.py",
+    "effects": [],
+    "sample": {"task": "do something", "args": {"text": "abc"}, "shows": "."},
+}
+ECHO = "import json, sys\nprint(json.dumps({'result': json.load(sys.stdin)['text']}))\n"
+
+
+def pattern(body: str = "", **fields: Any) -> str:
+    told = {name: value for name, value in {**FIELDS, **fields}.items() if value is not None}
+    return (
+        "---\n" + "".join(f"{name}: {json.dumps(value)}\n" for name, value in told.items()) + f"---\n{body}"
+    )
+
+
+@pytest.fixture
+def build(tmp_path: Path, play: Play) -> Callable[..., Played]:
+    """Has a run write files of the system, and then insist that all is well."""
+    work = days.bare(tmp_path / "work")
+
+    def run(files: Mapping[str, str], *steps: Mapping[str, Any], **more: Any) -> Played:
+        writes = [days.write(name, text, needs=[]) for name, text in files.items()]
+        loops = {
+            "build it": {
+                **days.separately(plan(*writes, *steps)),
+                "check": lambda ask: days.judged(ask, "built"),
+            },
+            "": {
+                **days.separately(plan({"tool": "bash", "args": {"command": "echo tried"}})),
+                "check": days.ACCEPT,
+            },
+        }
+        before = system_of(work)
+        played = play(days.by_loop(loops), "build it", settings=settings(retries=0, **more))
+        played.before = before  # type: ignore[attr-defined]
+        return played
+
+    return run
+
+
+def refused(played: Played) -> str:
+    """What §4 says of a draft that failed; nothing of it is part of the system."""
+    assert played.result.exit == Exit.FAILED
+    assert list(trials_of(played).values()) == ["FAIL"]
+    assert system_of(played.fractal.workspace.folder) == played.before  # type: ignore[attr-defined]
+    return played.root.text(4, "evidence")
+
+
+# ---- what a draft may be ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("run", ["python: os:system", "python: kernel.operations.bash:bash", "mcp: a/b"])
+def test_a_draft_runs_nothing_inside_the_kernel(build: Callable[..., Played], run: str) -> None:
+    played = build({"tools/thing/pattern.md": pattern(run=run)})
+    assert "a draft is guidance or command:" in refused(played)
+
+
+@pytest.mark.parametrize("run", ["command: ../../kernel/bash.md", "command: /bin/sh", "command: ./none.py"])
+def test_a_program_lies_beside_its_pattern(build: Callable[..., Played], run: str) -> None:
+    assert "there is no program" in refused(build({"tools/thing/pattern.md": pattern(run=run)}))
+
+
+@pytest.mark.parametrize("name", ["bash", "read", "write"])
+def test_no_tool_takes_the_place_of_one_of_the_hands(build: Callable[..., Played], name: str) -> None:
+    files = {f"tools/{name}/pattern.md": pattern(name=name), f"tools/{name}/tool.py": ECHO}
+    assert "is one of the kernel's own" in refused(build(files))
+
+
+@pytest.mark.parametrize("run", [None, "command: ./evil.py"])
+def test_a_run_cannot_change_the_hands_that_it_works_with(
+    build: Callable[..., Played], run: str | None
+) -> None:
+    files = {"kernel/bash.md": pattern("## DO\nAs you like.\n", name="bash", run=run), "kernel/evil.py": ECHO}
+    played = build(files, {"tool": "bash", "args": {"command": "echo still here"}, "needs": [1, 2]})
+    assert (played.root.steps[3].state, played.root.steps[3].result) == ("done", "still here")
+    assert played.result.exit == Exit.FAILED
+    assert system_of(played.fractal.workspace.folder) == played.before  # type: ignore[attr-defined]
+
+
+def test_the_rules_of_danger_are_a_persons(build: Callable[..., Played]) -> None:
+    played = build({"dangers.md": "# none\n"})
+    assert played.root.steps[1].state == "failed"
+    assert "only a person changes this file" in str(played.root.steps[1].result)
+    assert "dangers.md" not in system_of(played.fractal.workspace.folder)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "tools/../../fractal.yaml",
+        "../state/system/journal.jsonl",
+        "tools/x/../../../../../outside.md",
+    ],
+)
+def test_a_path_that_leads_out_of_the_system_is_no_draft(build: Callable[..., Played], path: str) -> None:
+    played = build({path: "# mine\n"})
+    work = played.fractal.workspace.folder
+    assert played.root.steps[1].state == "failed"
+    assert not (work / ".fractal").exists()
+    assert not (work.parent / "outside.md").exists()
+    assert "shipped: false" in (work / "fractal.yaml").read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", ["../../evil", "Evil Tool", "x" * 65, ""])
+def test_a_name_is_a_name(build: Callable[..., Played], name: str) -> None:
+    files = {"tools/thing/pattern.md": pattern(name=name), "tools/thing/tool.py": ECHO}
+    if name:
+        assert "is not a name of a-z, 0-9 and -" in refused(build(files))
+    else:  # it is called after its folder
+        assert build(files).result.exit == Exit.ACCEPTED
+
+
+def test_a_sample_writes_no_file_outside_its_folder(build: Callable[..., Played], tmp_path: Path) -> None:
+    for where in ("../outside.txt", str(tmp_path / "outside.txt")):
+        sample = {**FIELDS["sample"], "files": {where: "x"}}  # type: ignore[dict-item]
+        files = {"tools/thing/pattern.md": pattern(sample=sample), "tools/thing/tool.py": ECHO}
+        assert "leads outside the sample's folder" in refused(build(files))
+        assert not (tmp_path / "outside.txt").exists()
+
+
+# ---- what its program may do -----------------------------------------------------------------------------
+
+
+@boxed
+def test_a_sample_reads_no_secret_and_leaves_nothing(
+    build: Callable[..., Played], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    (home / ".ssh").mkdir(parents=True)
+    (home / ".ssh" / "id_rsa").write_text(SECRET)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("MY_API_KEY", "another-secret-of-0815")
+    program = f"""
+        import os, pathlib, sys
+        for path in ("{home}/.ssh/id_rsa", "/etc/shadow", "/proc/1/environ", "{tmp_path}/work/fractal.yaml"):
+            try:
+                print(path, pathlib.Path(path).read_text()[:200])
+            except OSError as error:
+                print(path, "refused")
+        print(dict(os.environ))
+        for path in ("{tmp_path}/work/left.txt", "{home}/left.txt", "left.txt", __file__):
+            try:
+                pathlib.Path(path).write_text("left")
+            except OSError as error:
+                print("write", path, "refused")
+    """
+    sample = {"task": "read", "args": {"text": "x"}, "shows": "of-4711|of-0815"}
+    files = {
+        "tools/thing/pattern.md": pattern(sample=sample),
+        "tools/thing/tool.py": textwrap.dedent(program),
+    }
+    evidence = refused(build(files))
+    assert "does not show" in evidence
+    assert evidence.count("refused") >= 3  # its note shows head and tail of what was printed
+    assert not list(tmp_path.rglob("left.txt"))
+
+
+@boxed
+def test_a_sample_has_no_network_unless_its_settings_and_its_effects_allow_it(
+    build: Callable[..., Played],
+) -> None:
+    program = """import urllib.request
+print(urllib.request.urlopen("{site}/", timeout=5).read().decode())
+"""
+    with days.site() as site:
+        for allowed, effects in ((True, []), (False, ["network"]), (True, ["network"])):
+            files = {
+                "tools/thing/pattern.md": pattern(
+                    effects=effects, sample={"task": "get", "args": {"text": ""}, "shows": "Tea"}
+                ),
+                "tools/thing/tool.py": program.format(site=site),
+            }
+            played = build(files, network=allowed)
+            if allowed and effects:
+                assert played.result.exit == Exit.ACCEPTED
+            else:
+                assert "URLError" in refused(played)
+
+
+def test_what_needs_a_persons_approval_is_not_tried_without_it(
+    build: Callable[..., Played], tmp_path: Path
+) -> None:
+    files = {"tools/thing/pattern.md": pattern(), "tools/thing/tool.py": ECHO + "open('/tmp/x','a')"}
+    played = build(files, approve=["shell"])
+    assert trials_of(played) == {"tools/thing": "judge"}
+    assert "approval" in played.root.text(4, "evidence")
+    assert "tools/thing/tool.py" not in system_of(played.fractal.workspace.folder)

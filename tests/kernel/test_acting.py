@@ -1,0 +1,180 @@
+"""What runs a tool: a program beside its markdown, which gets JSON and answers in text or JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernel.acting import act
+from kernel.catalogue import Catalogue
+from kernel.errors import ConfigurationError, OperationFailed
+from kernel.operations import OperationContext, Result
+from kernel.sandbox import Sandbox
+from kernel.tools import Tool
+
+needs_bwrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+PATTERN = """---
+name: made
+description: made for a test
+args: {text: {type: string}}
+run: "%s"
+effects: [%s]
+timeout: %s
+---
+"""
+
+
+class Bench:
+    """A folder to work in, and a tool whose program is written anew for each test."""
+
+    def __init__(self, folder: Path) -> None:
+        self.work, self.system = folder / "work", folder / "system"
+        self.work.mkdir()
+
+    def tool(
+        self, program: str, name: str = "tool.py", run: str = "", effects: str = "", seconds: int = 20
+    ) -> Tool:
+        folder = self.system / "tools" / "made"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(program, "utf-8")
+        run = run or f"command: ./{name}"
+        (folder / "pattern.md").write_text(PATTERN % (run, effects, seconds), "utf-8")
+        return Catalogue([self.system]).get("made")
+
+    def run(self, tool: Tool, mode: str = "off", kept: Any = None, **args: Any) -> Result:
+        there = OperationContext(self.work, Sandbox(mode), {}, tool.timeout, effects=tool.effects)
+        return asyncio.run(act(replace(there, kept=kept or {}), tool, args, {}))
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("prints", "text", "ok"),
+    [
+        ("plain\nlines\n", "plain\nlines", True),
+        ('{"result": "good"}', "good", True),
+        ('{"result": {"a": [1]}}', '{"a": [1]}', True),
+        ('{"result": 0}', "0", True),
+        ('{"result": false}', "false", True),
+        ('{"error": "no such thing"}', "no such thing", False),
+        ('{"error": "", "result": "fine"}', "fine", True),
+        ('{"other": 1}', '{"other": 1}', True),
+        ('"only text"', "only text", True),
+        ("[1, 2]", "[1, 2]", True),
+        ("", "", True),
+        ("{broken", "{broken", True),
+        ("a\\x1b[31mred", "a\\x1b[31mred", True),
+    ],
+)
+def test_what_a_program_prints_is_its_result(bench: Bench, prints: str, text: str, ok: bool) -> None:
+    tool = bench.tool(f"print({prints!r}, end='')")
+    result = bench.run(tool)
+    assert (result.text, result.ok) == (text, ok)
+
+
+def test_a_program_gets_its_arguments_as_json_on_standard_input(bench: Bench) -> None:
+    tool = bench.tool("import json, sys; print(sorted(json.load(sys.stdin).items()))")
+    assert bench.run(tool, text="ä\n\"'{}").text == "[('text', 'ä\\n\"\\'{}')]"
+
+
+def test_escapes_for_a_terminal_are_taken_out_of_json_too(bench: Bench) -> None:
+    tool = bench.tool('print(\'{"result": "a\\\\u001b[31mred"}\')')
+    assert "\x1b" not in bench.run(tool).text
+
+
+def test_a_failing_program_tells_its_exit_and_what_it_said(bench: Bench) -> None:
+    result = bench.run(bench.tool("import sys; print('half', flush=True); sys.exit('no')"))
+    assert (result.ok, result.text.splitlines()) == (False, ["half", "no", "[exit 1]"])
+    assert result.evidence["exit"] == 1
+
+
+def test_an_error_in_json_keeps_nothing(bench: Bench) -> None:
+    result = bench.run(bench.tool('print(\'{"error": "x", "keep": {"a": 1}}\')'))
+    assert result.keep is None and not result.ok
+
+
+def test_a_program_that_does_not_end_is_stopped_before_its_time_is_up(bench: Bench) -> None:
+    result = bench.run(bench.tool("import time; print('on', flush=True); time.sleep(60)", seconds=2))
+    assert result.text.splitlines()[:2] == ["on", "[stopped after 1 s]"]
+    assert not result.ok
+
+
+def test_programs_of_any_language(bench: Bench) -> None:
+    assert bench.run(bench.tool("cat; echo", "tool.sh"), text="x").text == '{"text": "x"}'
+    tool = bench.tool("#!/bin/sh\necho other\n", "other")
+    with pytest.raises(ConfigurationError, match="cannot be executed; chmod"):
+        bench.run(tool)
+    (tool.path.parent / "other").chmod(0o755)
+    assert bench.run(tool).text == "other"
+
+
+@pytest.mark.parametrize(
+    "run", ["command: ./none.py", "command: ../../work/x.py", "command: /bin/ls", "command:"]
+)
+def test_only_a_program_beside_the_markdown_is_run(bench: Bench, run: str) -> None:
+    (bench.work / "x.py").write_text("print(1)")
+    with pytest.raises(ConfigurationError, match="there is no program"):
+        bench.run(bench.tool("", run=run))
+
+
+def test_a_program_that_is_a_link_to_elsewhere_is_not_run(bench: Bench) -> None:
+    (bench.work / "x.py").write_text("print(1)")
+    tool = bench.tool("", run="command: ./link.py")
+    (tool.path.parent / "link.py").symlink_to(bench.work / "x.py")
+    with pytest.raises(ConfigurationError, match="there is no program"):
+        bench.run(tool)
+
+
+@pytest.mark.parametrize("run", ["python: os:system", "ftp: x", "mcp: a/b"])
+def test_what_is_of_no_kind_that_can_run_is_refused(bench: Bench, run: str) -> None:
+    with pytest.raises(
+        (ConfigurationError, OperationFailed), match=r"ships with Fractal|no kind that can be run"
+    ):
+        bench.run(bench.tool("", run=run))
+
+
+def test_a_runner_of_another_scheme_is_given_the_call(bench: Bench) -> None:
+    async def runner(context: OperationContext, tool: Tool, args: Any) -> Result:
+        return Result(f"{tool.name} {args}")
+
+    tool = bench.tool("", run="mcp: a/b")
+    there = OperationContext(bench.work, Sandbox("off"))
+    assert asyncio.run(act(there, tool, {"text": "x"}, {"mcp": runner})).text == "made {'text': 'x'}"
+
+
+@needs_bwrap
+def test_a_program_without_the_effect_writes_nothing_and_never_into_its_own_folder(bench: Bench) -> None:
+    program = """import os, sys
+for place in (os.getcwd(), os.path.dirname(sys.argv[0])):
+    try:
+        open(place + "/made.txt", "w")
+        print("wrote")
+    except OSError as error:
+        print(error.strerror)
+"""
+    assert bench.run(bench.tool(program), "bwrap").text.splitlines() == ["Read-only file system"] * 2
+    assert bench.run(bench.tool(program, effects="write"), "bwrap").text.splitlines() == [
+        "wrote",
+        "Read-only file system",
+    ]
+    assert (bench.work / "made.txt").exists()
+    assert not (bench.system / "tools" / "made" / "made.txt").exists()
+
+
+@needs_bwrap
+def test_a_program_in_the_sandbox_has_no_network_and_no_secrets(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "sk-1234567890abcdef")
+    program = "import os, socket\nprint(dict(os.environ))\nsocket.create_connection(('1.1.1.1', 80), 2)\n"
+    result = bench.run(bench.tool(program, effects="network"), "bwrap")
+    assert "sk-1234567890" not in result.text and "unreachable" in result.text
+    assert not result.ok

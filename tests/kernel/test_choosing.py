@@ -1,0 +1,145 @@
+"""Which tools a plan is shown: by the words of the task, within a budget, the same each time."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from kernel.catalogue import Catalogue
+from kernel.choosing import stem, words
+from kernel.tools import HANDS
+from runtime.bench.toolbox import write_tools
+from runtime.fractal import shipped_system
+
+
+def operation(folder: Path, name: str, description: str, args: str = "{}", rank: int = 100) -> None:
+    path = folder / "operations" / f"{name}.md"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    head = f"name: {name}\ndescription: {description!r}\nargs: {args}\nrank: {rank}\nrun: 'command: x'"
+    path.write_text(f"---\n{head}\n---\n", "utf-8")
+
+
+def shown(catalogue: Catalogue, task: str, limit: int = 150) -> list[str]:
+    lines = catalogue.index(task, limit, lambda text: len(text) // 4 + 1).splitlines()
+    return [line.partition("(")[0] for line in lines]
+
+
+def test_the_hands_come_first_whatever_the_task_and_the_rest_by_it() -> None:
+    catalogue = Catalogue([shipped_system()])
+    assert tuple(shown(catalogue, "what is the average of the column price?")[:3]) == HANDS
+    assert "date" in shown(catalogue, "which date is it in three weeks?")[:5]
+
+
+@pytest.mark.parametrize(
+    ("task", "best"),
+    [
+        ("a room for our appointments", "reserve-room"),
+        ("delete the old bookings", "cancel-booking"),
+        ("send them an e-mail", "mail-out"),
+        ("the photo is too large", "shrink-picture"),
+        ("transcribing the interviews", "make-transcript"),
+        ("Übersetze den Brief", "uebersetzer"),
+        ("翻译 这封信", "fanyi"),
+    ],
+)
+def test_endings_and_words_of_the_same_meaning_count(tmp_path: Path, task: str, best: str) -> None:
+    operation(tmp_path, "reserve-room", "get a meeting room")
+    operation(tmp_path, "cancel-booking", "remove what was booked")
+    operation(tmp_path, "mail-out", "deliver mail to somebody")
+    operation(tmp_path, "shrink-picture", "scale a picture")
+    operation(tmp_path, "make-transcript", "speech turned into text")
+    operation(tmp_path, "uebersetzer", "übersetzt einen Brief in eine andere Sprache")
+    operation(tmp_path, "fanyi", "翻译 文字")
+    for n in range(60):
+        operation(tmp_path, f"other-{n}", f"does thing {n}")
+    assert shown(Catalogue([tmp_path]), task, 40)[0] == best
+
+
+def test_a_rare_word_and_a_name_count_more(tmp_path: Path) -> None:
+    for n in range(20):
+        operation(tmp_path, f"a-{n}", "changes a file of text")
+    operation(tmp_path, "z-beekeeping", "keeps hives")
+    operation(tmp_path, "z-other", "changes a file of text about beekeeping")
+    assert shown(Catalogue([tmp_path]), "change the file on beekeeping", 30)[:2] == [
+        "z-beekeeping",
+        "z-other",
+    ]
+
+
+def test_ties_go_by_rank_then_by_name_and_stay_the_same(tmp_path: Path) -> None:
+    for name, rank in (("c", 5), ("b", 100), ("a", 100)):
+        operation(tmp_path, f"{name}-tool", "sorts lines", rank=rank)
+    catalogue = Catalogue([tmp_path])
+    for _ in range(3):
+        assert shown(catalogue, "sort the lines") == ["c-tool", "a-tool", "b-tool"]
+    assert shown(catalogue, "") == ["c-tool", "a-tool", "b-tool"]
+
+
+def test_the_budget_is_kept_and_a_line_too_long_does_not_end_it(tmp_path: Path) -> None:
+    long = ", ".join(f"argument_number_{n}: {{type: string}}" for n in range(8))
+    operation(tmp_path, "a-long-one", "sorts lines", f"{{{long}}}")
+    operation(tmp_path, "b-short", "sorts lines")
+    assert shown(Catalogue([tmp_path]), "sort lines", 12) == ["b-short"]
+    for limit in (0, 5, 20, 80):
+        index = Catalogue([tmp_path]).index("sort lines", limit, len)
+        assert len(index) <= limit
+
+
+def test_words_and_stems() -> None:
+    assert words("Which of the 3 bookings?") == [stem("book")]
+    assert stem("booked") == stem("bookings") == stem("book")
+    assert stem("reservation") == stem("reserve")
+    assert stem("planning") == stem("plan")
+    assert stem("as") == "as" and stem("") == ""
+
+
+# ---- looking again ---------------------------------------------------------------------------------------
+
+
+def milliseconds(catalogue: Catalogue) -> float:
+    times: list[float] = []
+    for _ in range(15):
+        began = time.perf_counter()
+        assert not catalogue.refresh()
+        times.append((time.perf_counter() - began) * 1000)
+    return min(times)
+
+
+def skills(folder: Path, count: int) -> None:
+    for n in range(count):
+        place = folder / f"skill-{n}"
+        (place / "scripts").mkdir(parents=True)
+        (place / "SKILL.md").write_text(
+            f"---\nname: skill-{n}\ndescription: does thing {n}\n---\nDo.\n", "utf-8"
+        )
+        (place / "scripts" / "run.sh").write_text("true\n", "utf-8")
+
+
+def test_a_look_at_five_hundred_files_that_did_not_change_takes_milliseconds(tmp_path: Path) -> None:
+    write_tools(tmp_path / "system", 500)
+    skills(tmp_path / "skills", 500)
+    skills(tmp_path / "system" / "tools", 100)
+    few = Catalogue([tmp_path / "system"])
+    many = Catalogue([tmp_path / "system"], skills=[tmp_path / "skills"])
+    assert milliseconds(few) < 10
+    assert milliseconds(many) < 20
+
+
+def test_a_change_is_seen_at_once_also_long_after_the_folder_was_listed(tmp_path: Path) -> None:
+    operation(tmp_path, "one", "x")
+    catalogue = Catalogue([tmp_path])
+    time.sleep(2.2)
+    assert not catalogue.refresh() and not catalogue.refresh()
+    operation(tmp_path, "two", "y")
+    assert catalogue.refresh() and "two" in catalogue.tools
+    operation(tmp_path, "two", "changed")
+    assert catalogue.refresh() and catalogue.tools["two"].description == "changed"
+    (tmp_path / "operations" / "one.md").unlink()
+    assert catalogue.refresh() and "one" not in catalogue.tools
+    (tmp_path / "tools" / "three").mkdir(parents=True)
+    (tmp_path / "tools" / "three" / "pattern.md").write_text(
+        "---\nname: three\ndescription: z\n---\n", "utf-8"
+    )
+    assert catalogue.refresh() and "three" in catalogue.tools

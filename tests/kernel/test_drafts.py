@@ -1,0 +1,182 @@
+"""Drafts: what a run writes below `system/` is its own until it is admitted, whatever name it goes by."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playing import Played, plan
+
+from kernel.drafts import Drafts, built_by, unit_of
+from kernel.errors import OperationFailed
+from kernel.operations import OperationContext
+from kernel.responder import Ask
+from kernel.sandbox import Sandbox
+
+Play = Callable[..., Played]
+PATTERN = (
+    "---\nname: greet\ndescription: greets\nsample: {task: greet, shows: hello}\n---\n# Greet\n\nSay hello.\n"
+)
+
+
+def put(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+    return path
+
+
+@pytest.fixture
+def drafts(tmp_path: Path) -> Drafts:
+    put(tmp_path / "own" / "tools" / "web" / "pattern.md", "own web")
+    put(tmp_path / "own" / "tools" / "web" / "part.md", "part")
+    put(tmp_path / "shipped" / "tools" / "web" / "pattern.md", "shipped web")
+    put(tmp_path / "shipped" / "phases" / "do.md", "do it")
+    return Drafts(tmp_path / "drafts", (tmp_path / "own", tmp_path / "shipped"))
+
+
+def context(folder: Path, drafts: Drafts) -> OperationContext:
+    folder.mkdir(exist_ok=True)
+    return OperationContext(folder, Sandbox("off"), drafts=drafts, protected=(drafts.system,))
+
+
+def test_a_draft_begins_as_a_copy_of_the_unit_and_lies_before_it(drafts: Drafts) -> None:
+    assert drafts.readable("tools/web/pattern.md").read_text() == "own web"
+    drafts.writable("tools/web/pattern.md").write_text("mine")
+    assert drafts.readable("tools/web/pattern.md").read_text() == "mine"
+    assert drafts.readable("tools/web/part.md") == drafts.folder / "tools/web/part.md"
+    assert (drafts.system / "tools/web/pattern.md").read_text() == "own web"
+    assert drafts.units() == ["tools/web"]
+
+
+def test_what_is_as_the_system_has_it_is_no_draft(drafts: Drafts) -> None:
+    assert drafts.units() == [] and drafts.fingerprint("") == ""
+    path = drafts.writable("phases/do.md")
+    assert path.read_text() == "do it"
+    assert drafts.units() == []
+    path.write_text("do it well")
+    first = drafts.fingerprint("phases/")
+    assert drafts.units() == ["phases/do.md"] and first
+    path.write_text("do it better")
+    assert drafts.fingerprint("phases/") not in ("", first)
+    assert drafts.fingerprint("tools/") == ""
+
+
+def test_a_copy_that_a_death_cut_off_is_no_draft(drafts: Drafts) -> None:
+    for n in range(300):
+        put(drafts.system / "tools" / "web" / f"{n}.md", "x" * 5000)
+    child = os.fork()
+    if not child:
+        drafts.writable("tools/web/pattern.md")
+        os._exit(0)
+    while not list(drafts.folder.rglob("*.md")):
+        pass
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert drafts.units() == []
+    drafts.writable("tools/web/pattern.md").write_text("mine")
+    assert len(list((drafts.folder / "tools" / "web").iterdir())) == 302
+    assert drafts.units() == ["tools/web"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".fractal/system/tools/web/pattern.md",
+        "./.fractal/../.fractal/system/tools/web/pattern.md",
+        ".fractal/system/tools/web/../web/pattern.md",
+        "{own}/tools/web/pattern.md",
+        "{drafts}/tools/web/pattern.md",
+        "link/tools/web/pattern.md",
+    ],
+)
+def test_every_name_of_the_system_leads_to_the_draft(tmp_path: Path, drafts: Drafts, path: str) -> None:
+    there = context(tmp_path / "work", drafts)
+    (tmp_path / "work" / "link").symlink_to(drafts.system)
+    target = there.writable(path.format(own=drafts.system, drafts=drafts.folder))
+    assert target == drafts.folder / "tools/web/pattern.md"
+    assert there.shown(target) == ".fractal/system/tools/web/pattern.md"
+
+
+@pytest.mark.parametrize(
+    "path", [".fractal/system/dangers.md", "{own}/dangers.md", ".fractal/system/x/../dangers.md"]
+)
+def test_no_run_changes_what_holds_it(tmp_path: Path, drafts: Drafts, path: str) -> None:
+    with pytest.raises(OperationFailed, match="only a person changes this file"):
+        context(tmp_path / "work", drafts).writable(path.format(own=drafts.system))
+
+
+@pytest.mark.parametrize(
+    "path", [".fractal/state/runs/x.md", ".fractal/fractal.yaml", ".fractal/system", "../own"]
+)
+def test_what_is_no_file_of_the_system_stays_protected(tmp_path: Path, drafts: Drafts, path: str) -> None:
+    with pytest.raises(OperationFailed, match=r"protected|outside the folder"):
+        context(tmp_path / "work", drafts).writable(path)
+
+
+def test_units_and_the_tools_that_paths_build() -> None:
+    assert unit_of("tools/web/pattern.md") == unit_of("tools/web/a/b.py") == "tools/web"
+    assert unit_of("operations/x.md") == "operations/x.md"
+    paths = [
+        "./.fractal/system/tools/web/pattern.md",
+        "system/operations/sum.md",
+        "system/pattern.md",
+        "a.txt",
+    ]
+    assert built_by(paths) == {"web", "sum"}
+
+
+# ---- in a run --------------------------------------------------------------------------------------------
+
+
+def steps(*given: dict[str, Any]) -> Callable[[Ask], Any]:
+    def answer(ask: Ask) -> Any:
+        if ask.phase == "check":
+            return {"validation": "fail", "decision": "ESCALATE", "issues": ["enough"], "output": ""}
+        return plan(*given)
+
+    return answer
+
+
+def write(path: str, content: str, tool: str = "write", **more: Any) -> dict[str, Any]:
+    return {"tool": tool, "args": {"path": path, "content": content, **more}}
+
+
+def test_a_run_sees_its_draft_and_no_other_run_does(play: Play, tmp_path: Path) -> None:
+    path = ".fractal/system/tools/greet/pattern.md"
+    played = play(steps(write(path, PATTERN), {"tool": "read", "args": {"path": path}}))
+    assert played.root.steps[2].result == PATTERN
+    draft = played.folder / "drafts" / "tools" / "greet" / "pattern.md"
+    assert draft.read_text("utf-8") == PATTERN
+    assert not (tmp_path / "work" / ".fractal" / "system").exists()
+    assert "greet" not in played.fractal.catalogue().tools
+    other = play(steps({"tool": "read", "args": {"path": path}}))
+    assert "there is no such file" in (other.root.steps[1].result or "")
+
+
+def test_a_draft_changes_only_when_it_is_written(play: Play, tmp_path: Path) -> None:
+    path = ".fractal/system/tools/data/pattern.md"
+    edit = {"tool": "edit", "args": {"path": path, "old": "# Data", "new": "# Our data"}}
+    played = play(steps(edit))
+    assert played.root.steps[1].state == "done", played.root.steps[1].result
+    assert "# Our data" in (played.folder / "drafts" / "tools" / "data" / "pattern.md").read_text("utf-8")
+
+
+def test_the_rules_of_danger_cannot_be_drafted_in_a_run(play: Play) -> None:
+    played = play(steps(write(".fractal/system/dangers.md", "none")))
+    assert "only a person changes this file" in (played.root.steps[1].result or "")
+
+
+@pytest.mark.parametrize("name", ["bash", "read"])
+def test_a_draft_cannot_take_the_place_of_a_hand(play: Play, name: str) -> None:
+    text = PATTERN.replace("greet", name)
+    played = play(
+        steps(
+            write(f".fractal/system/tools/{name}/pattern.md", text), {"tool": "read", "args": {"path": "x"}}
+        )
+    )
+    assert "is one of the kernel's own" in played.root.text(4, "evidence")
+    assert "x: there is no such file" in (played.root.steps[2].result or "")

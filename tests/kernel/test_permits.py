@@ -1,0 +1,210 @@
+"""Whether a call may be made: asked just before it, of every kind of tool, with a person's word."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playing import ACCEPT, Played, plan
+
+from kernel.catalogue import Catalogue
+from kernel.danger import Danger
+from kernel.document import Document, Meta, Section, Step
+from kernel.errors import OperationFailed
+from kernel.permits import approval, effects_of, refuse, ungranted
+from kernel.replies import ReplyLog
+from kernel.responder import Ask, Ladder
+from kernel.sandbox import Sandbox
+from kernel.store import FileStore
+from kernel.tools import Tool
+from kernel.world import Held, Policy, World
+from runtime.fractal import shipped_system
+
+Play = Callable[..., Played]
+CATALOGUE = Catalogue([shipped_system()])
+RM = {"command": "rm -rf build"}
+DANGER = Danger("destructive delete", "danger", "it removes a folder")
+SERIOUS = Danger("credentials", "serious", "it reads a key")
+
+
+def held(folder: Path, *dangers: Danger, steps: Mapping[int, Step] | None = None, **policy: Any) -> Held:
+    """A loop whose document stands on the disk, in a world with a guard that always sees these dangers."""
+    (folder / "artifacts").mkdir(exist_ok=True)
+    world = World(
+        "abc123",
+        folder,
+        FileStore(folder),
+        ReplyLog(folder / "calls.jsonl"),
+        CATALOGUE,
+        Ladder(()),
+        Sandbox("off"),
+        folder / "artifacts",
+        policy=Policy(**policy),
+        guard=lambda tool, args: dangers,
+    )
+    document = Document(Meta("system-abc123", "abc123"), {3: Section(steps=dict(steps or {}))})
+    return Held(world, document)
+
+
+def tool(name: str) -> Tool:
+    return CATALOGUE.get(name)
+
+
+def refused(loop: Held, name: str, args: Mapping[str, Any]) -> str:
+    try:
+        asyncio.run(refuse(loop, Step(9, tool=name), tool(name), args))
+    except OperationFailed as error:
+        return str(error)
+    return ""
+
+
+# ---- what nobody can approve of --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        ({"path": "x"}, ""),
+        ({}, "needs path"),
+        ({"path": 3}, "path must be string"),
+        ({"path": "x", "mode": "r"}, "has no argument mode"),
+    ],
+)
+def test_arguments_that_are_wrong_after_references_were_filled_in_are_refused(
+    tmp_path: Path, args: dict[str, Any], says: str
+) -> None:
+    told = refused(held(tmp_path), "read", args)
+    assert says in told if says else told == ""
+
+
+def test_the_same_call_is_not_tried_for_ever_and_another_one_may_be(tmp_path: Path) -> None:
+    failed = {n: Step(n, "failed", "read", {"path": "x"}, origin="tool:read") for n in (1, 2)}
+    loop = held(tmp_path, steps=failed)
+    assert (
+        refused(loop, "read", {"path": "x"}) == "the same call failed 2 times already and is not tried again"
+    )
+    assert refused(loop, "read", {"path": "y"}) == ""
+    assert refused(held(tmp_path, steps={1: failed[1]}), "read", {"path": "x"}) == ""
+
+
+def test_a_tool_that_is_not_admitted_is_refused_and_a_draft_of_the_run_is_not_asked_about(
+    tmp_path: Path,
+) -> None:
+    async def never(tool: Tool) -> str:
+        return f"{tool.name} was changed since its test"
+
+    loop = held(tmp_path)
+    loop.world.admitted = never
+    assert refused(loop, "read", {"path": "x"}) == "read was changed since its test"
+    draft = replace(tool("read"), draft=True)
+    asyncio.run(refuse(loop, Step(9, tool="read"), draft, {"path": "x"}))
+
+
+# ---- what wants an approval ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("policy", "dangers", "effects", "left"),
+    [
+        ({}, (), [], []),
+        ({"approve": ("shell",)}, (), ["shell"], []),
+        ({"approve": ("write", "shell")}, (), ["shell"], []),
+        ({"approve": ("network",)}, (), [], []),
+        ({"approve": ("shell",), "yes": True}, (), [], []),
+        ({}, (DANGER,), [], [DANGER]),
+        ({}, (DANGER, SERIOUS), [], [DANGER, SERIOUS]),
+        ({"yes": True}, (DANGER, SERIOUS), [], [SERIOUS]),
+        ({"yes": True, "approve": ("shell",)}, (SERIOUS,), [], [SERIOUS]),
+        ({"approve": ("shell",)}, (DANGER,), ["shell"], [DANGER]),
+    ],
+)
+def test_yes_covers_effects_and_dangers_but_no_serious_one(
+    tmp_path: Path, policy: Any, dangers: Any, effects: list[str], left: list[Danger]
+) -> None:
+    world = held(tmp_path, *dangers, **policy).world
+    # bash says that it may write nothing: its effects are those of its markdown
+    bash = replace(tool("bash"), effects=("shell",))
+    assert ungranted(world, bash, RM) == (effects, left)
+
+
+def test_a_program_is_one_whatever_its_markdown_says(tmp_path: Path) -> None:
+    made = Tool("made", tmp_path / "pattern.md", run="command: ./x.py")
+    assert effects_of(made) == {"shell"}
+    assert ungranted(held(tmp_path, approve=("shell",)).world, made, {})[0] == ["shell"]
+
+
+def test_a_call_that_waits_says_what_it_may_do_and_is_asked_for_once(tmp_path: Path) -> None:
+    loop = held(tmp_path, DANGER, approve=("shell",))
+    step = Step(1, "planned", "bash", RM)
+    asked = approval(loop, step, tool("bash"), RM)
+    assert asked.splitlines() == ['step 1 may shell: bash {"command": "rm -rf build"}', f"- {DANGER}"]
+    waiting = loop.doc.steps[1]
+    assert waiting.state == "waiting"
+    assert waiting.evidence == {"approval": ["shell"], "dangers": [str(DANGER)]}
+    approved = replace(waiting, evidence={**waiting.evidence, "approved": "person"})
+    assert approval(loop, approved, tool("bash"), RM) == ""
+
+
+def test_a_long_call_is_shown_in_part(tmp_path: Path) -> None:
+    loop = held(tmp_path, approve=("shell",))
+    args = {"command": "echo " + "x" * 5000}
+    asked = approval(loop, Step(1, "planned", "bash", args), tool("bash"), args)
+    assert len(asked) < 400 and asked.endswith("…")
+
+
+# ---- in a run --------------------------------------------------------------------------------------------
+
+
+def answers(*steps: dict[str, Any]) -> Callable[[Ask], Any]:
+    return lambda ask: ACCEPT if ask.phase == "check" else plan(*steps)
+
+
+MAKES = {"tool": "write", "args": {"path": "a.txt", "content": "x"}}
+
+
+def test_a_step_waits_for_its_approval_and_is_carried_out_after_it(play: Play, tmp_path: Path) -> None:
+    settings = {"approve": ["write"]}
+    played = play(answers(MAKES), settings=settings)
+    assert played.result.waiting == "approval"
+    assert not (tmp_path / "work" / "a.txt").exists()
+    again = play(answers(MAKES), settings=settings, resume=played.result.run)
+    assert again.result.waiting == "approval", "nobody has said anything"
+    played.fractal.tell(played.result.run, "approve")
+    ended = play(answers(MAKES), settings=settings, resume=played.result.run)
+    assert ended.result.status == "complete" and (tmp_path / "work" / "a.txt").exists()
+
+
+def test_a_rejected_step_is_not_carried_out(play: Play, tmp_path: Path) -> None:
+    settings = {"approve": ["write"]}
+    played = play(answers(MAKES), settings=settings)
+    played.fractal.tell(played.result.run, "reject", reason="not that file")
+    ended = play(answers(MAKES), settings=settings, resume=played.result.run)
+    assert ended.root.steps[1].state != "done"
+    assert not (tmp_path / "work" / "a.txt").exists()
+
+
+def test_yes_approves_beforehand(play: Play, tmp_path: Path) -> None:
+    assert play(answers(MAKES), settings={"approve": ["write"]}, yes=True).result.status == "complete"
+
+
+def test_a_look_that_wants_an_approval_is_not_made(play: Play) -> None:
+    told: list[str] = []
+
+    def answer(ask: Ask) -> Any:
+        if ask.phase != "check":
+            return plan({"tool": "list", "args": {}})
+        if "Refused" in ask.user:
+            told.append(ask.user)
+            return ACCEPT
+        return {"look": {"tool": "read", "args": {"path": "a.txt"}}}
+
+    played = play(answer, settings={"approve": ["read"]}, yes=False)
+    assert played.result.waiting == "approval"  # of the listing
+    played.fractal.tell(played.result.run, "approve")
+    ended = play(answer, settings={"approve": ["read"]}, resume=played.result.run)
+    assert ended.result.status == "complete"
+    assert "read needs a person's approval here; decide without it" in told[0]

@@ -1,0 +1,233 @@
+"""A tool is tried by its own sample: what passes, what does not, and what CHECK makes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from machines import PROGRAM, TILL
+from playing import ACCEPT, Played, plan
+
+from kernel.catalogue import Catalogue
+from kernel.operations import OperationContext
+from kernel.responder import Ask
+from kernel.sandbox import Sandbox
+from kernel.trying import sample_missing, try_sample
+
+Play = Callable[..., Played]
+SHOUT = "import json, sys\nprint(json.load(sys.stdin)['text'].upper())\n"
+
+
+def pattern(sample: Any, **more: Any) -> str:
+    meta: dict[str, Any] = {
+        "name": "shout",
+        "description": "says it in capitals",
+        "args": {"text": {"type": "string"}},
+        "required": ["text"],
+        "run": "command: ./tool.py",
+        "effects": ["write"],
+        "timeout": 5,
+        "sample": sample,
+    }
+    kept = {name: value for name, value in (meta | more).items() if value is not None}
+    return f"---\n{yaml.safe_dump(kept)}---\nLouder.\n"
+
+
+def tried(folder: Path, sample: Any, program: str = SHOUT, text: str = "") -> tuple[bool, str]:
+    place = folder / "system" / "tools" / "shout"
+    place.mkdir(parents=True)
+    (place / "tool.py").write_text(program, "utf-8")
+    (place / "pattern.md").write_text(text or pattern(sample), "utf-8")
+    catalogue = Catalogue([folder / "system"])
+    (tool,) = catalogue.tools.values()
+    if why := sample_missing(tool):
+        return False, why
+    there = OperationContext(folder, Sandbox("off"), timeout=tool.timeout, effects=tool.effects)
+    return asyncio.run(try_sample(tool, there, {}))
+
+
+GOOD = {"task": "shout", "args": {"text": "hello"}, "shows": "^HELLO$"}
+
+
+@pytest.mark.parametrize(
+    ("sample", "passed", "says"),
+    [
+        (GOOD, True, "its sample passed: HELLO"),
+        ({**GOOD, "shows": "^hello$"}, False, "does not show '^hello$': HELLO"),
+        ({**GOOD, "shows": "("}, False, "sample: shows: "),
+        ({**GOOD, "args": {"text": 3}}, False, "text must be string"),
+        ({**GOOD, "args": {}}, False, "needs text"),
+        ({**GOOD, "args": {"text": "x", "more": 1}}, False, "has no argument more"),
+        ({**GOOD, "leaves": ["out.txt"]}, False, "its sample left no out.txt"),
+        ({**GOOD, "files": {"../x": "y"}}, False, "leads outside the sample's folder"),
+        ({**GOOD, "files": {"/etc/x": "y"}}, False, "leads outside the sample's folder"),
+        ({"task": "x", "args": {"text": "y"}}, False, "a task and shows"),
+        ({"args": {"text": "y"}, "shows": "y"}, False, "a task and shows"),
+        ({"task": "x", "shows": "y"}, False, "the arguments of the call are needed"),
+    ],
+)
+def test_a_sample_passes_or_says_what_is_wrong(tmp_path: Path, sample: Any, passed: bool, says: str) -> None:
+    found, note = tried(tmp_path, sample)
+    assert found is passed and says in note, note
+
+
+def test_a_sample_has_its_files_and_leaves_some_in_a_folder_of_its_own(tmp_path: Path) -> None:
+    program = "open('out/made.txt', 'w').write(open('in/given.txt').read())\nprint('done')\n"
+    sample = {
+        **GOOD,
+        "files": {"in/given.txt": "x", "out/keep": ""},
+        "leaves": ["out/made.txt"],
+        "shows": "done",
+    }
+    assert tried(tmp_path, sample, program)[0]
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("program", "says"),
+    [
+        ("raise SystemExit('no')", "its sample failed: no ⏎ [exit 1]"),
+        ('print(\'{"error": "not today"}\')', "its sample failed: not today"),
+        ("import time; time.sleep(60)", "its sample failed: [stopped after"),
+    ],
+)
+def test_a_program_that_fails_fails_its_sample(tmp_path: Path, program: str, says: str) -> None:
+    began = time.monotonic()
+    passed, note = tried(tmp_path, {**GOOD, "shows": ""}, program)
+    assert not passed and says in note
+    assert time.monotonic() - began < 10
+
+
+def till(before: list[str], then: str) -> str:
+    calls = [{"action": each, "amount": 2} if each == "pay" else {"action": each} for each in before]
+    sample = {"task": "x", "before": calls, "args": {"action": then}, "shows": "sum 2"}
+    text = (TILL % ("write", "false")).replace("./till.py", "./tool.py")
+    head = [line for line in text.splitlines() if not line.startswith("sample")]
+    head.insert(1, f"sample: {yaml.safe_dump(sample, default_flow_style=True, width=1000).strip()}")
+    return "\n".join(head)
+
+
+def test_the_sample_of_a_machine_goes_its_way_and_keeps_what_its_calls_keep(tmp_path: Path) -> None:
+    assert tried(tmp_path, None, PROGRAM, till(["open", "pay"], "close")) == (
+        True,
+        "its sample passed: close by nobody, sum 2",
+    )
+
+
+def test_the_sample_of_a_machine_obeys_its_states(tmp_path: Path) -> None:
+    passed, note = tried(tmp_path, None, PROGRAM, till(["open", "close"], "pay"))
+    assert not passed
+    assert note == (
+        "sample: action 'pay' is not allowed in the state 'closed'; possible now: open; "
+        "before: names the calls that lead there"
+    )
+
+
+# ---- in CHECK --------------------------------------------------------------------------------------------
+
+
+def draft(name: str, content: str) -> dict[str, Any]:
+    return {"tool": "write", "args": {"path": f".fractal/system/{name}", "content": content}}
+
+
+def answers(*attempts: list[dict[str, Any]]) -> Callable[[Ask], Any]:
+    def answer(ask: Ask) -> Any:
+        meta = ask.document.meta
+        if ask.phase == "understand":
+            return {"task": ask.document.text(1, "task"), "context": []}
+        if ask.phase == "check":
+            broken = any(each["after"] is False for each in ask.evidence.get("criteria", []))
+            retry = {"validation": "fail", "issues": ["a draft fails"], "decision": "RETRY"}
+            retry |= {"learned": "it says hm", "output": ""}
+            return retry if broken else ACCEPT
+        if meta.parent:
+            return plan({"tool": "list", "args": {}})
+        return plan(*attempts[meta.attempt - 1])
+
+    return answer
+
+
+def evidence(played: Played) -> str:
+    return played.root.text(4, "evidence")
+
+
+def test_a_draft_whose_sample_fails_is_no_success_and_is_mended_in_the_next_attempt(play: Play) -> None:
+    wrong = [draft("tools/shout/tool.py", "print('hm')"), draft("tools/shout/pattern.md", pattern(GOOD))]
+    right = [draft("tools/shout/tool.py", SHOUT)]
+    played = play(answers(wrong, right))
+    assert played.result.status == "complete"
+    (fold,) = played.root.section(2).folds
+    assert fold.decision == "retry"
+    assert '- pass {"draft": "tools/shout"}' in evidence(played)
+
+
+def test_accept_is_refused_while_a_draft_fails(play: Play) -> None:
+    def answer(ask: Ask) -> Any:
+        if ask.phase == "check":
+            stop = {"validation": "fail", "issues": ["no"], "decision": "ESCALATE", "output": ""}
+            return stop if "Refused" in ask.user else ACCEPT
+        return plan(draft("tools/shout/pattern.md", pattern(GOOD)))
+
+    played = play(answer)
+    assert played.result.status == "escalated"
+    assert "ACCEPT is not open" in str([e.data for e in played.events if e.kind == "ask_refused"])
+    assert "there is no program tool.py beside it" in evidence(played)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        (
+            "tools/shout/pattern.md",
+            "---\nname: [\n---\n",
+            "tools/shout/pattern.md:3: the frontmatter is not YAML",
+        ),
+        ("tools/shout/pattern.md", pattern(None), "a task and shows"),
+        ("tools/shout/pattern.md", pattern(GOOD, run="python: os:system"), "a draft is guidance or command:"),
+        ("operations/shout.md", pattern(GOOD), "there is no program tool.py beside it"),
+        ("tools/shout/notes.txt", "only notes", "there is no pattern.md in use"),
+    ],
+)
+def test_what_is_wrong_with_a_draft_stands_in_the_evidence(
+    play: Play, name: str, text: str, says: str
+) -> None:
+    played = play(answers([draft(name, text)]), settings={"retries": 0})
+    assert f'- FAIL {{"draft": "{name.rpartition("/")[0] if "tools" in name else name}"}}' in evidence(played)
+    assert says in evidence(played)
+
+
+def test_a_guided_draft_is_tried_by_a_step_of_the_run(play: Play) -> None:
+    sample = {"task": "look around", "shows": "done"}
+    text = pattern(sample, run=None, args=None, required=None)
+    alone = play(answers([draft("tools/shout/pattern.md", text)]), settings={"retries": 0})
+    assert 'give one: {\\"tool\\": \\"shout\\", \\"what\\": \\"look around\\"}' in evidence(alone)
+    steps = [draft("tools/shout/pattern.md", text), {"tool": "shout", "what": "look around"}]
+    played = play(answers(steps), settings={"retries": 0})
+    assert played.result.status == "complete"
+    assert '- pass {"draft": "tools/shout"}' in evidence(played) and "step 2" in evidence(played)
+
+
+def test_a_guided_draft_that_was_changed_since_it_was_tried_is_untried(play: Play) -> None:
+    sample = {"task": "look around", "shows": "done"}
+    text = pattern(sample, run=None, args=None, required=None)
+    steps = [
+        draft("tools/shout/pattern.md", text),
+        {"tool": "shout", "what": "look around"},
+        draft("tools/shout/pattern.md", f"{text}\nMore.\n"),
+    ]
+    played = play(answers(steps), settings={"retries": 0})
+    assert "no step has tried it as it stands" in evidence(played)
+
+
+def test_a_phase_file_is_tried_by_a_part_that_works_by_it(play: Play) -> None:
+    text = "# CHECK\nJudge well.\n"
+    alone = play(answers([draft("phases/check.md", text)]), settings={"retries": 0})
+    assert "no subtask has gone through it as it stands" in evidence(alone)
+    played = play(answers([draft("phases/check.md", text), {"subtask": "a small task"}]))
+    assert played.result.status == "complete"
+    assert '- pass {"draft": "phases/check.md"}' in evidence(played)
