@@ -15,7 +15,7 @@ from runtime.nervous.shell import Shell
 from runtime.nervous.values import UNTOLD, Act, Stream, plain
 
 COMMANDS = re.compile(
-    r"(?i)^(?:command|cmd|shell|script|bash|commandline|command_line|shell_command|exec|run|powershell)$"
+    r"(?i)^(?:command|cmd|shell|script|bash|commandline|command_line|shell_command|exec|run|powershell)s?$"
 )
 CODES = re.compile(r"(?i)^(?:code|source_code|python|python_code|snippet|program)$")
 PATHS = re.compile(
@@ -77,7 +77,7 @@ def _texts(value: Any, name: str = "", depth: int = 0) -> Iterator[tuple[str, st
         for key, each in value.items():
             yield from _texts(each, str(key), depth + 1)
     elif isinstance(value, (list, tuple)) and depth < 6:
-        if COMMANDS.match(name) and all(isinstance(each, str) for each in value):
+        if COMMANDS.match(name) and not name.endswith("s") and all(isinstance(each, str) for each in value):
             yield name, " ".join(_quoted(each) for each in value)
         else:
             for each in value:

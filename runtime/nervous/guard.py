@@ -45,13 +45,10 @@ class Guard:
         self.rules: Mapping[str, Rule] = {}
 
     def __call__(self, tool: Tool, args: Mapping[str, Any]) -> Sequence[Danger]:
-        """The dangers of a call, the serious ones first; none for a harmless one."""
+        """The dangers of a call, the serious ones first; raises `DangerRules` where the rules are wrong."""
         if tool.guided:
             return ()
-        try:
-            self.load()
-        except ConfigurationError as error:
-            return (Danger("danger-rules", "serious", f"The rules of danger cannot be read: {error}"),)
+        self.load()
         return self.judge(self.acts(tool, args))
 
     def command(self, line: str) -> Sequence[Danger]:

@@ -123,7 +123,9 @@ class Places:
         return frozenset(found)
 
     def scratch(self, path: str) -> bool:
-        """Whether a path is a place for what is temporary."""
+        """Whether a path is a place for what is temporary; a home that lies there is none."""
+        if path == self.home or path.startswith(f"{self.home}/") or self.home.startswith(f"{path}/"):
+            return path in SCRATCH
         return any(path == place or path.startswith(f"{place}/") for place in SCRATCH)
 
     def _inner(self, path: str) -> set[str]:
@@ -142,7 +144,12 @@ class Places:
         own = path.startswith(f"{self.home}/")
         if not own and any(path == place or path.startswith(f"{place}/") for place in SYSTEM):
             found.add("system")
-        if path == self.home or path in HOMES or re.fullmatch(r"/(home|Users)/[^/]+", path):
+        if (
+            path == self.home
+            or self.home.startswith(f"{path}/")
+            or path in HOMES
+            or re.fullmatch(r"/(home|Users)/[^/]+", path)
+        ):
             found.add("home")
         if any(path == each or path.startswith(f"{each}/") for each in self.protected):
             found.add("protected")

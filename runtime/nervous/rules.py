@@ -161,7 +161,8 @@ def _matcher(entry: Any, wrong: Callable[[str, str], DangerRules]) -> Matcher:
     try:
         return matcher(entry)
     except (ValueError, re.error) as error:
-        key = getattr(error, "key", "") or next(iter(entry))
+        key = getattr(error, "key", "")
+        key = key if key in str(entry) else next(iter(entry))
         raise wrong(f"match: {error}", str(key)) from None
 
 

@@ -37,8 +37,8 @@ def rules(guard: Guard, tool: Tool | str, **args: Any) -> set[str]:
         ("read", {"path": "conf/.env"}, "credentials"),
         ("read", {"path": "/etc/shadow"}, "credentials"),
         ("write", {"path": "../other/a.txt", "content": "x"}, "write-outside"),
-        ("write", {"path": "~/.bashrc", "content": "x"}, "persistence"),
-        ("edit", {"path": "/etc/hosts", "old": "a", "new": "b"}, "system-change"),
+        ("write", {"path": "~/.bashrc", "content": "x"}, "write-system"),
+        ("edit", {"path": "/etc/hosts", "old": "a", "new": "b"}, "write-system"),
         ("copy", {"from": "~/.aws/credentials", "to": "a.txt"}, "credentials"),
         ("move", {"from": "a.txt", "to": "/tmp/../etc/a.txt"}, "write-outside"),
         ("remove", {"path": "~"}, "delete-everything"),
@@ -129,8 +129,8 @@ def test_a_rule_can_name_a_tool(tmp_path: Path) -> None:
     system = tmp_path / "system"
     system.mkdir()
     (system / "dangers.md").write_text(
-        "## big-payment (serious)\n\nPays much.\n\n"
-        "```yaml\n- call: tool:bank-pay\n  argument: '^\\d{4,}$'\n```\n"
+        "### big-payment\n\nPays much.\n\n```yaml\nseverity: serious\neffect: network\n"
+        "match:\n- {does: call, tool: bank-pay, argument: '^\\d{4,}$'}\n```\n"
     )
     guard = Guard([system], tmp_path)
     assert rules(guard, server_tool("bank-pay"), amount="12000") == {"big-payment"}
