@@ -82,7 +82,6 @@ class Guard:
         try:
             look(Shell(self._places.fresh(), found))
         except (TooMuch, RecursionError):
-            found.left = 10
             shown = "it is too long or too deep to be looked through"
             found.add(Act("hidden", tags=frozenset({"too much"}), shown=shown))
         return found.acts

@@ -22,7 +22,7 @@ _VALUES = {"-O", "+O", "-o", "+o", "--rcfile", "--init-file"}
 
 def run(shell: Shell, words: Sequence[str], stdin: Stream) -> Stream:
     """Follow one command with its words; returns what it prints."""
-    shell.found.spend()
+    shell.found.spend(1 + len(words) // 16)
     name = words[0]
     if name in shell.functions:
         return _function(shell, words, stdin)

@@ -35,16 +35,16 @@ DEEPEST = 12
 """Commands inside commands."""
 LARGEST = 4_000
 """Characters of what a variable holds."""
-SHORT = 1_000
-"""Bytes that are parsed without looking at the clock."""
-PARSING = 0.04
-"""Seconds that parsing may take: text that is no shell takes far longer than shell."""
+SHORT = 160
+"""Bytes that are parsed without looking at the clock; text that is no shell takes far longer than shell."""
 _CONTROL = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u0085\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]|\r(?!\n)"
 )
 _SEQUENCES = ("program", "compound_statement", "do_group", "else_clause", "elif_clause", "if_statement")
-_ASCII = bytes(range(128)) + b"x" * 128
+_ASCII = bytes(each if each in (9, 10, 13) or 31 < each < 127 else 120 for each in range(256))
 """Bytes beyond ASCII as letters: the scanner of the grammar crashes at some (tree-sitter-bash#337)."""
+QUOTES = 400
+"""Backticks, and quotes behind a dollar: the grammar takes the longer the more of them are left open."""
 _STRUCTURE = ("program", "list", "pipeline", "compound_statement", "subshell", "do_group", "if_statement")
 _INSIDE = ("command_substitution", "process_substitution")
 
@@ -58,12 +58,13 @@ def _parser() -> Any:
     return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
 
 
-def _tree(source: bytes) -> Any:
+def _tree(source: bytes, end: float) -> Any:
     """The root of the syntax tree; None where the grammar makes nothing of the text within its time."""
+    if source.count(b"`") > QUOTES or source.count(b"$'") > QUOTES:
+        return None
     source = source.translate(_ASCII)
     if len(source) < SHORT:
         return _parser().parse(source).root_node
-    end = thread_time() + PARSING
 
     def late(offset: int, has_error: bool) -> bool:
         return thread_time() > end
@@ -96,6 +97,7 @@ class Shell:
         self.files: dict[str, Stream] = {}  # written by this line, so that they can be run later in it
         self.depth = 0
         self.calling: list[str] = []
+        self.wrapped = 0  # programs that run programs
         self.traps: list[str] = []  # what is run when a line has ended
         self.fetched: list[str] = []  # folders that this line fills with what it fetches
         self.remotes: dict[str, str] = {}  # of git
@@ -123,7 +125,7 @@ class Shell:
             self.hide("code", "a part of what is run as code is not known")
         raw = text.encode("utf-8", "replace")
         self.found.spend(len(raw) // 40 if self.depth else 1)
-        root = _tree(raw)
+        root = _tree(raw, self.found.end)
         if root is None or root.has_error:
             self.hide("unparsed", "it is no shell that could be read to its end")
         if root is None:

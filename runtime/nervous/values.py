@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from time import thread_time
 
 ANY = "\ue001"
 """Stands in a text for a part that may be anything: what a variable from outside holds."""
@@ -14,6 +15,10 @@ FETCHED = "\ue004"
 """Stands for what comes from another machine; it may be anything."""
 UNKNOWN = (ANY, NAME, INSIDE, FETCHED)
 _PRIVATE = dict.fromkeys(range(57344, 57856), "?")
+
+
+SECONDS = 0.04
+"""Of CPU that looking at one action may take, whatever stands in it."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,7 @@ class Found:
 
     acts: list[Act] = field(default_factory=list)
     left: int = 3_000
+    end: float = field(default_factory=lambda: thread_time() + SECONDS)
     _seen: set[Act] = field(default_factory=set)
 
     def add(self, act: Act) -> None:
@@ -80,7 +86,7 @@ class Found:
     def spend(self, much: int = 1) -> None:
         """Count one more thing looked at, or a larger one; raises `TooMuch`."""
         self.left -= much
-        if self.left < 0:
+        if self.left < 0 or thread_time() > self.end:
             raise TooMuch
 
 

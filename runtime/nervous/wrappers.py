@@ -9,12 +9,14 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from runtime.nervous.options import Line, family
-from runtime.nervous.values import ANY, INSIDE, NAME, NOTHING, UNTOLD, Act, Stream, listed
+from runtime.nervous.values import ANY, INSIDE, NAME, NOTHING, UNTOLD, Act, Stream, TooMuch, listed
 from runtime.nervous.words import ansi
 
 if TYPE_CHECKING:
     from runtime.nervous.shell import Shell
 
+DEEPEST = 12
+"""Programs that run programs that run programs."""
 SIMPLE: Mapping[str, tuple[str, int]] = {
     "sudo": ("-u -g -h -p -C -r -t -T -D -R -U --user --group --chdir --chroot", 0),
     "doas": ("-u -C", 0),
@@ -119,7 +121,15 @@ def inner(shell: Shell, words: list[str], stdin: Stream) -> Stream:
     """Follow the command that is wrapped."""
     from runtime.nervous.running import run
 
-    return run(shell, words, stdin) if words else NOTHING
+    if not words:
+        return NOTHING
+    shell.wrapped += 1
+    try:
+        if shell.wrapped > DEEPEST:
+            raise TooMuch
+        return run(shell, words, stdin)
+    finally:
+        shell.wrapped -= 1
 
 
 def _simple(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
