@@ -21,7 +21,7 @@ VALUED: Mapping[str, str] = {
     "gcloud": "--project --zone --region --account",
     "gh": "-R --repo",
     "npm": "--prefix -w --workspace --registry --tag",
-    "pip": "-r --requirement -i --index-url --extra-index-url -t --target -c -e --editable --prefix --root ",
+    "pip": "-r --requirement -i -t --target -c -e --editable --prefix --root ",
     "make": "-C -f -I -j -o -W --directory --file",
     "rm": "",
     "chmod": "--reference",
