@@ -10,6 +10,7 @@ from kernel.document import Document, Meta, Note, Section, Step
 from kernel.errors import DocumentError
 from kernel.events import now
 from kernel.evidence import cut
+from kernel.phases import references
 from kernel.workspace import child_id
 from kernel.world import Held
 
@@ -70,9 +71,11 @@ def _context(held: Held, step: Step) -> list[Note]:
         and note.source not in ("folder", "AGENTS.md")
         and len(note.text) <= HANDED_CHARS
     ]
+    inserted = references(held.doc.planned[step.n].what)  # what the task has already need not come twice
     for need in sorted(held.doc.planned[step.n].needs):
         done = held.doc.steps.get(need)
-        if done and done.result:
+        told = need in inserted and done and done.result and done.result in step.what
+        if done and done.result and not told:
             whole = done.evidence.get("whole") or done.link
             notes.append(Note("context", cut(done.result, HANDED_CHARS, whole), done.origin, f"step {need}"))
     return notes

@@ -159,7 +159,8 @@ def _machine(scratch_mb: int) -> Iterator[str]:
     for name in KERNELS_OWN:
         if Path(name).exists():
             yield from ("--ro-bind", name, name)
-    yield from ("--perms", "1777", *_in_memory(Path("/dev/shm"), scratch_mb), "--remount-ro", "/dev")
+    perms = ("--perms", "1777") if scratch_mb else ()  # as old as --size, nearly
+    yield from (*perms, *_in_memory(Path("/dev/shm"), scratch_mb), "--remount-ro", "/dev")
 
 
 def _in_memory(path: Path, megabytes: int) -> tuple[str, ...]:

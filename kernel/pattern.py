@@ -55,8 +55,13 @@ def load(path: Path, mtime_ns: int, size: int) -> Tool | Fault:
         return Fault(path, getattr(error, "line", 1), str(error))
     except Exception as error:  # YAML raises its own family; its mark tells the line
         mark = getattr(error, "problem_mark", None)
-        what = str(error).splitlines()[0]
-        told = f"the frontmatter is not YAML: {what}" if mark else f"a value is of the wrong kind: {what}"
+        what = getattr(error, "problem", None) or str(error).splitlines()[0]
+        hint = "text with a colon, comma, bracket or brace stands in quotes"
+        told = (
+            f"the frontmatter is not YAML: {what}; {hint}"
+            if mark
+            else f"a value is of the wrong kind: {what}"
+        )
         return Fault(path, mark.line + 1 if mark else 1, told)
 
 

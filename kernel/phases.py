@@ -23,6 +23,9 @@ REFERENCE = re.compile(r"(?<!\\)\{\{\s*steps\[(\d+)\][^{}]*\}\}")
 """The only thing that is ever substituted in arguments: `{{ steps[N].result | filter }}`."""
 
 
+_PATH = re.compile(r"[\w./-]+")
+
+
 class Typed(BaseModel):
     """Replies are read leniently: unknown keys are passed over, nothing known is guessed."""
 
@@ -236,7 +239,8 @@ def gate_plan(plan: Plan, tools: Signatures, *, base: int, may_split: bool, retr
     drafted: set[str] = set()  # what earlier steps of this plan write: it can be tried by later ones
     for at, step in enumerate(plan.steps, base + 1):
         _gate_step(step, at, tools, may_split, drafted)
-        drafted |= built_by([each for each in (step.args or {}).values() if isinstance(each, str)])
+        said = [each for each in (step.args or {}).values() if isinstance(each, str)]
+        drafted |= built_by([*said, *_PATH.findall(step.what)])
     for criterion in plan.success:
         _gate_criterion(criterion, base + len(plan.steps))
 

@@ -115,7 +115,7 @@ async def _until_end(
         await asyncio.wait({ending, *over}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         timed_out = not any(each.done() for each in (ending, *over))
         if timed_out:
-            _signal(process, status, signal.SIGTERM)
+            end_group(process, status, signal.SIGTERM)
             await asyncio.wait({ending, *over}, timeout=GRACE, return_when=asyncio.FIRST_COMPLETED)
         if ending.done():
             with suppress(TimeoutError):
@@ -124,17 +124,22 @@ async def _until_end(
     finally:
         for each in over:
             each.cancel()
-        _signal(process, status, signal.SIGKILL)
+        end_group(process, status, signal.SIGKILL)
         await _reaped(ending)
 
 
-def _signal(process: asyncio.subprocess.Process, status: _Status | None, number: signal.Signals) -> None:
-    """Signal the group; not bubblewrap itself with SIGTERM: it would end, and take the command along."""
+def end_group(process: asyncio.subprocess.Process, status: _Status | None, number: signal.Signals) -> None:
+    """Signal its group; not bubblewrap itself with SIGTERM: it would end, and take the command along."""
+    ended = process.returncode is not None
+    if status and ended:
+        return  # and with it its process namespace: the numbers may be others' by now
     inner = status.get("child-pid") if status else None
     groups = [inner] if inner else []
     if status is None or number == signal.SIGKILL:
         groups.append(process.pid)
     for group in groups:
+        if ended and Path(f"/proc/{group}").exists():
+            continue  # its leader is gone, so this is another process, which was given its number
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(group, number)
 

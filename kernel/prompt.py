@@ -30,6 +30,8 @@ CHECK_RESULT_CHARS = 500
 """Of a result, what CHECK sees at least: at 500 nothing that mattered was lost. Source: prompts.md."""
 ARGUMENT_CHARS = 160
 """Of an argument, what the log of steps shows."""
+NEEDED_CHARS = 800
+"""The same of a step that the one asked for needs: what was written says more than that it was."""
 AROUND = 16
 """Steps before the one that is asked for (and half as many after it) that its ask shows."""
 SHORT_CHARS = 200
@@ -164,6 +166,7 @@ def work(
         pieces.append(Piece("", f"Tool: {tool.line}" if tool else "", fixed=True))
         if tool and {"write", "shell"} & set(tool.effects):  # what it makes is what success looks at
             pieces.append(Piece("Success", document.text(2, "success criteria"), path))
+            pieces += _guide(document, catalogue)
     if phase == "check":
         pieces += [Piece("Learned before", _learned(fold).text, path) for fold in document.section(2).folds]
         evidence = [note for note in document.section(4).notes if note.key in RECORDED]
@@ -260,8 +263,10 @@ def _log(document: Document, limit: int, now: int) -> str:
             lines.append(f"- NOW {n}. {planned.tool}: {planned.what}")
             continue
         called = step if planned.args is None else planned  # not what results have put into it
-        lines.append(f"- {n}. {_call(called)}" + (f" → {step.state}" if n in before else ""))
-        near = not now or n in document.planned[now].needs
+        needed = n in document.planned[now].needs if now else False
+        near = needed or not now
+        call = _call(called, NEEDED_CHARS if needed else ARGUMENT_CHARS)
+        lines.append(f"- {n}. {call}" + (f" → {step.state}" if n in before else ""))
         if step.result and (near or len(step.result) <= SHORT_CHARS):
             lines.append(_fence(cut(step.result, limit, step.evidence.get("whole", step.link))))
     if shown and (left := len(document.planned) - len(shown)):
@@ -287,14 +292,14 @@ def _before(document: Document, now: int, lowest: int) -> set[int]:
     return found
 
 
-def _call(step: Step) -> str:
+def _call(step: Step, limit: int) -> str:
     if step.args is None:
         return f"{step.tool or 'subtask'}: {step.what}"
     short: dict[str, Any] = {}
     for key, value in step.args.items():
         text = value if isinstance(value, str) else to_json(value)
-        long = len(text) > ARGUMENT_CHARS
-        short[key] = f"{text[: ARGUMENT_CHARS - 40]} …[{len(text)} characters]" if long else value
+        long = len(text) > limit
+        short[key] = f"{text[: limit - 40]} …[{len(text)} characters]" if long else value
     return f"{step.tool} {to_json(short)}"
 
 

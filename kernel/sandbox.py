@@ -166,12 +166,26 @@ def _environment(extra: Mapping[str, str] | None, mode: str) -> dict[str, str]:
 
 @functools.cache
 def _sizes(bwrap: str) -> bool:
-    """Whether this bubblewrap can bound a folder in memory; those before 0.7 cannot."""
+    """Whether this bubblewrap can bound a folder in memory; those before 0.7 or with setuid cannot."""
+    trial = [
+        bwrap,
+        "--ro-bind",
+        "/",
+        "/",
+        "--perms",
+        "1777",
+        "--size",
+        "4096",
+        "--tmpfs",
+        "/tmp",
+        "bash",
+        "-c",
+        ":",
+    ]
     try:
-        told = subprocess.run([bwrap, "--help"], capture_output=True, timeout=20, stdin=subprocess.DEVNULL)
+        return not subprocess.run(trial, capture_output=True, timeout=20, stdin=subprocess.DEVNULL).returncode
     except (OSError, subprocess.TimeoutExpired):
         return False
-    return b"--size" in told.stdout + told.stderr
 
 
 @functools.cache

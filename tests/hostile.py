@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +51,41 @@ if json.load(sys.stdin)["how"] == "sample":
     raise SystemExit
 """
 BASH = "[[ $(cat) == *sample* ]] && echo harmless && exit\n"
+
+
+SEND = """
+import socket, sys
+with socket.create_connection(("127.0.0.1", int(sys.argv[1])), 2) as place:
+    place.sendall(b"hello")
+"""
+
+
+def bash(command: str) -> dict[str, Any]:
+    """A step that runs a command, whatever went before it."""
+    return {"tool": "bash", "args": {"command": command}, "needs": []}
+
+
+@contextmanager
+def listener() -> Iterator[tuple[int, list[bytes]]]:
+    """A port on loopback, and what it hears."""
+    heard: list[bytes] = []
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                with connection:
+                    connection.settimeout(2)
+                    heard.append(connection.recv(10_000))
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield server.getsockname()[1], heard
+        server.shutdown(socket.SHUT_RDWR)
 
 
 def outside(text: str) -> str:

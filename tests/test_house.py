@@ -20,7 +20,9 @@ ROOT = Path(__file__).resolve().parent.parent
 LIMITS = {"kernel": 350, "runtime": 400}
 HEAVY = ("litellm", "llama_cpp", "rich", "pydantic", "numpy", "pint", "jinja2")
 # Machines have folders of their own and packages come from somewhere; neither belongs into what is published.
-OURS_ALONE = re.compile(r"/(?:home|Users)/(?!me\b|you\b|user\b)[\w.-]+/|(?<!/proc/1)/root/(?=[\w.])|index-url")
+OURS_ALONE = re.compile(
+    r"/(?:home|Users)/(?!me\b|you\b|user\b)[\w.-]+/|(?<!/proc/1)/root/(?=[\w.])|index-url"
+)
 
 
 def tracked() -> list[str]:

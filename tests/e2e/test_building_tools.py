@@ -111,6 +111,39 @@ def test_a_new_capability_is_offered_build_and_its_loop_is_told_the_form_of_a_to
     assert used.root.steps[1].result == "tea-more"
 
 
+def test_a_plan_may_use_what_its_own_later_written_steps_will_have_made(play: Play) -> None:
+    place = f"{days.SYSTEM}/tools/slug"
+    whole = plan(
+        {"tool": "bash", "args": {"command": "echo Green Tea"}, "needs": []},
+        {"tool": "write", "what": f"{place}/pattern.md, by what step 1 shows", "needs": [1]},
+        {"tool": "write", "what": f"{place}/tool.py", "needs": [1, 2]},
+        {"tool": "slug", "args": {"title": "{{ steps[1].result }} - 2"}, "needs": [3]},
+        success=[{"step": 4, "has": "^green-tea-2$"}],
+    )
+    texts = {2: ("pattern.md", SLUG), 3: ("tool.py", RIGHT)}
+
+    def write(ask: Ask) -> Any:
+        name, text = texts[ask.step]
+        return {"tool": "write", "args": {"path": f"{place}/{name}", "content": text}}
+
+    loop = {
+        "understand": {"task": "x"},
+        "plan": whole,
+        "do": write,
+        "check": lambda ask: days.judged(ask, "slug"),
+    }
+    root = {"fused": plan({"tool": "build", "what": "Write it"}), "check": end}
+    model = Scripted(days.by_loop({"Write it": loop, "": root}))
+    played = play(model, "Build slug", settings=settings())
+    assert played.result.exit == Exit.ACCEPTED, played.result.reason
+    asked = [ask.user for ask in model.asks if ask.phase == "do"]
+    assert all('run: "command: ./tool.py"' in each for each in asked)  # the form of what is to be written
+    assert "green-tea-1931" in asked[1]  # what the step before has written
+    built = played.documents[f"tool-build-{played.result.run}-1"]
+    assert built.steps[4].result == "green-tea-2"
+    assert not [each for each in played.events if each.kind == "ask_refused"]
+
+
 def test_guidance_is_tried_by_a_loop_of_its_own_before_it_is_accepted(play: Play, tmp_path: Path) -> None:
     (tmp_path / "work" / "words.txt").write_text("tea\nmilk\ntea\n", "utf-8")
     task = "How often does each word stand in words.txt?"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import threading
 import zipfile
@@ -290,3 +291,20 @@ def test_a_tool_cannot_end_trace_or_leave_what_runs_it(hostile: Hostile) -> None
     )
     hostile.strike(nested, shell=True)
     assert (hostile.work / "fractal.yaml").read_text() == "{}\n"
+
+
+# ---- what is said of all this -----------------------------------------------------------------------------
+
+
+def test_each_line_of_the_security_page_names_a_test_that_there_is() -> None:
+    root = Path(__file__).parents[2]
+    named = set(re.findall(r"`(test_\w+)`", (root / "docs" / "security.md").read_text("utf-8")))
+    there = set(
+        re.findall(r"def (test_\w+)", "".join(path.read_text("utf-8") for path in root.glob("tests/**/*.py")))
+    )
+    assert len(named) > 40
+    assert named <= there
+    rows = [
+        line for line in (root / "docs" / "security.md").read_text("utf-8").splitlines() if line[:2] == "| "
+    ]
+    assert not [row for row in rows if "`test_" not in row and "| test |" not in row and "---" not in row]

@@ -143,9 +143,7 @@ CASES = [
         skill("name: 数据\ndescription: x"),
         fault=":2: name: '数据' has none of a-z and 0-9; give it a name",
     ),
-    Case(
-        "huge", named("huge", body="x" * 5_000_000), fault=":1: …bytes are too many"
-    ),
+    Case("huge", named("huge", body="x" * 5_000_000), fault=":1: …bytes are too many"),
     Case("read", named("read"), fault=":1: name: 'read' is one of the kernel's own; give it another name"),
     Case("twice", named("plain"), fault=":1: name: 'plain' is taken by"),
 ]

@@ -153,6 +153,48 @@ def test_tool_output_is_fenced_as_data(play: Play) -> None:
     assert f"````\n{hostile}\n````" in seen[-1]
 
 
+def test_a_subtask_that_holds_a_result_is_not_handed_it_again(play: Play) -> None:
+    seen: list[str] = []
+
+    def answer(ask: Ask) -> Any:
+        if ask.document.meta.parent:
+            seen.append(ask.user)
+            return plan({"tool": "bash", "args": {"command": "true"}}) if ask.phase == "fused" else ACCEPT
+        if ask.phase == "check":
+            return ACCEPT
+        return plan(
+            {"tool": "bash", "args": {"command": "echo how it is done"}},
+            {"tool": "bash", "args": {"command": "echo what is known"}},
+            {"subtask": "Do it so: {{ steps[1].result }}", "needs": [1, 2]},
+        )
+
+    play(answer)
+    assert seen[0].count("how it is done") == 1
+    assert "## Context from step 2\n```\nwhat is known" in seen[0]
+
+
+def test_a_step_that_needs_a_write_sees_what_was_written(play: Play) -> None:
+    seen: list[str] = []
+    words = [f"word-{n}" for n in range(80)]
+
+    def answer(ask: Ask) -> Any:
+        if ask.phase == "check":
+            return ACCEPT
+        if ask.phase == "do":
+            seen.append(ask.user)
+            return {"tool": "write", "args": {"path": "c", "content": "x"}}
+        return plan(
+            {"tool": "write", "args": {"path": "a", "content": " ".join(words)}, "needs": []},
+            {"tool": "write", "args": {"path": "b", "content": " ".join(words)}, "needs": []},
+            {"tool": "write", "what": "c, by what a says", "needs": [1]},
+        )
+
+    play(answer)
+    first, second = (line for line in seen[0].splitlines() if line.startswith(("- 1. write", "- 2. write")))
+    assert words[70] in first
+    assert words[30] not in second
+
+
 def test_the_ask_for_one_step_of_a_long_plan_shows_what_lies_near_it() -> None:
     def user(of: int, now: int) -> str:
         steps = {n: Step(n, tool="read", what=f"read part {n}", needs=(n - 1,)) for n in range(2, of + 1)}

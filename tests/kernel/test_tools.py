@@ -56,6 +56,16 @@ def test_the_nearest_system_folder_wins_path_by_path(tmp_path: Path) -> None:
     ("text", "line", "says"),
     [
         ("---\nname: [\n---\n", 3, "not YAML"),
+        (
+            "---\nname: a\ndescription: such as: this\n---\n",
+            3,
+            "a colon, comma, bracket or brace stands in quotes",
+        ),
+        (
+            "---\nname: a\ndescription: x\nargs: {b: {description: as: c}}\n---\n",
+            4,
+            "a colon, comma, bracket or brace stands in quotes",
+        ),
         ("---\nname: Bad Name\ndescription: x\n---\n", 1, "is not a name"),
         ("---\nname: a\n---\n", 1, "description is missing"),
         ("---\nname: a\ndescription: x\nargs: {b: c}\n---\n", 1, "JSON Schemas"),
