@@ -36,7 +36,9 @@ DEEPEST = 12
 LARGEST = 4_000
 """Characters of what a variable holds."""
 SHORT = 160
-"""Bytes that are parsed without looking at the clock; text that is no shell takes far longer than shell."""
+"""Bytes that are parsed without looking at the clock."""
+PARSING = 0.04
+"""Seconds of CPU that parsing may take, and one more for a million bytes; nonsense takes long."""
 _CONTROL = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u0085\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]|\r(?!\n)"
 )
@@ -58,21 +60,23 @@ def _parser() -> Any:
     return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
 
 
-def _tree(source: bytes, end: float) -> Any:
+def _tree(source: bytes) -> Any:
     """The root of the syntax tree; None where the grammar makes nothing of the text within its time."""
     if source.count(b"`") > QUOTES or source.count(b"$'") > QUOTES:
         return None
     source = source.translate(_ASCII)
+    parser = _parser()
     if len(source) < SHORT:
-        return _parser().parse(source).root_node
+        return parser.parse(source).root_node
+    end = thread_time() + PARSING + len(source) / 1_000_000
 
     def late(offset: int, has_error: bool) -> bool:
         return thread_time() > end
 
     try:
-        return _parser().parse(lambda at, _: source[at:], progress_callback=late).root_node
+        return parser.parse(lambda at, _: source[at:], progress_callback=late).root_node
     except ValueError:
-        _parser().reset()
+        parser.reset()
         return None
 
 
@@ -125,7 +129,7 @@ class Shell:
             self.hide("code", "a part of what is run as code is not known")
         raw = text.encode("utf-8", "replace")
         self.found.spend(len(raw) // 40 if self.depth else 1)
-        root = _tree(raw, self.found.end)
+        root = _tree(raw)
         if root is None or root.has_error:
             self.hide("unparsed", "it is no shell that could be read to its end")
         if root is None:

@@ -17,8 +17,8 @@ UNKNOWN = (ANY, NAME, INSIDE, FETCHED)
 _PRIVATE = dict.fromkeys(range(57344, 57856), "?")
 
 
-SECONDS = 0.04
-"""Of CPU that looking at one action may take, whatever stands in it."""
+SECONDS = 0.25
+"""Of CPU after which no more is looked at, should counting not have ended it before."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Found:
     """The acts found so far, and how much may still be looked at before it is too much to follow."""
 
     acts: list[Act] = field(default_factory=list)
-    left: int = 3_000
+    left: int = 2_200
     end: float = field(default_factory=lambda: thread_time() + SECONDS)
     _seen: set[Act] = field(default_factory=set)
 
