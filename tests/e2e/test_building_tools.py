@@ -205,3 +205,57 @@ def test_a_tool_that_ships_is_mended_by_a_proposal(play: Play) -> None:
     assert played.result.exit == Exit.ACCEPTED, played.result.reason
     assert [each.unit for each in played.fractal.workshop.proposals.open()] == ["tools/code"]
     assert "Show the diff." not in played.fractal.catalogue().tools["code"].body
+
+
+# ---- Day N -----------------------------------------------------------------------------------------------
+
+
+TOP = """---
+name: top-words
+description: the words that a file has most often
+args: {path: {type: string}}
+required: [path]
+run: "command: ./top-words.sh"
+effects: [read]
+sample:
+  task: the most frequent word
+  files: {a.txt: "b\\na\\nb\\n"}
+  args: {path: a.txt}
+  shows: "^2 b"
+---
+"""
+TOP_PROGRAM = """path=$(sed 's/.*"path": "\\([^"]*\\)".*/\\1/')
+sort "$path" | uniq -c | sort -rn | sed 's/^ *//'
+"""
+
+
+def test_on_day_n_what_was_improvised_three_times_is_built_as_an_operation_and_used(
+    play: Play, tmp_path: Path
+) -> None:
+    files = plan(
+        days.write("operations/top-words.md", TOP, needs=[]),
+        days.write("operations/top-words.sh", TOP_PROGRAM, needs=[]),
+    )
+    build = {"understand": {"task": "x"}, "plan": files}
+    asked: list[str] = []
+
+    def answer(ask: Ask) -> Any:
+        if ask.document.meta.type == "build":
+            asked.append(ask.document.text(1, "task"))
+            return days.judged(ask, "top-words(path)") if ask.phase == "check" else build[ask.phase]
+        name = ask.document.text(1, "task").split()[-1]
+        command = f"sort {name} | uniq -c | sort -rn | head -3"
+        step = plan({"tool": "bash", "args": {"command": command}})
+        return {"fused": step, "check": {**ACCEPT, "output": "{{ steps[1].result }}"}}[ask.phase]
+
+    for name in ("a.txt", "b.txt", "c.txt"):
+        (tmp_path / "work" / name).write_text("tea\nmilk\ntea\n", "utf-8")
+        assert not asked
+        played = play(answer, f"the most frequent words of {name}", settings=settings(build="auto"))
+        assert played.result.exit == Exit.ACCEPTED, played.result.reason
+    assert "sort a.txt | uniq -c | sort -rn" in asked[0]
+    assert played.fractal.workshop.proposals.open() == []  # it was adopted by being built
+    model = Scripted([plan({"tool": "top-words", "args": {"path": "a.txt"}}), ACCEPT])
+    used = play(model, "the most frequent words of a.txt", settings=settings())
+    assert "top-words(path)" in model.asks[0].system
+    assert used.root.steps[1].result == "2 tea\n1 milk"
