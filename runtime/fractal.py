@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from kernel.catalogue import Catalogue, Source
-from kernel.document import ENDED, Document
+from kernel.document import Document
 from kernel.drafts import Drafts
 from kernel.engine import Clock, Engine
-from kernel.errors import DocumentError, FractalError, UsageError
+from kernel.errors import FractalError, UsageError
 from kernel.events import Event, Listener, now, silent
 from kernel.loop import next_prompt
-from kernel.markdown import parse
 from kernel.prompt import Prompt
 from kernel.replies import ReplyLog
 from kernel.responder import Ladder
@@ -34,7 +33,8 @@ from runtime.growing import growing
 from runtime.ladder import build, refuse_unknown_price
 from runtime.mcp.servers import Servers
 from runtime.nervous.guard import Guard
-from runtime.results import RunResult, RunSummary, result_of, told
+from runtime.reading import Reader
+from runtime.results import RunResult, result_of, told
 from runtime.resuming import active_before, assumed, begin_session, go_back, raised
 from runtime.starting import first_document, prior, shelved
 
@@ -50,7 +50,7 @@ def shipped_system() -> Path:
     raise FractalError("the instructions (system/) are missing; install again, or set FRACTAL_SYSTEM")
 
 
-class Fractal:
+class Fractal(Reader):
     """A workspace, its settings and its ladder. Cheap to make: nothing is read before it is needed."""
 
     def __init__(
@@ -62,7 +62,7 @@ class Fractal:
         on_event: Listener = silent,
         person: Asker | None = None,
     ) -> None:
-        self.workspace = Workspace.find(Path(folder), shipped_system())
+        super().__init__(Workspace.find(Path(folder), shipped_system()))
         self.config, self.sources = settings_of.load(self.workspace.root, settings or {})
         self.workshop = Workshop(self.workspace, self.config, on_event)
         self.given = self._ladder = ladder
@@ -115,7 +115,7 @@ class Fractal:
         """
         if not task.strip():
             raise UsageError('the task is empty; say what is to be done: fractal run "…"')
-        earlier = prior(self._root_document(self.find(after))) if after else []
+        earlier = prior(self.root_document(self.find(after))) if after else []
         ladder = self.ladder  # a wrong setting is told before anything is written
         refuse_unknown_price(ladder, self.config.usd)
         run = self.workspace.new_run()
@@ -152,10 +152,10 @@ class Fractal:
         done again; `redo`: also what instructions that have changed since had led to. `assume` says of steps
         that may have happened `rerun` or `done`; of one step `3=done`, below the root `LOOP:3=done`.
         """
-        run = self.find(run) if run else self._newest_unfinished()
+        run = self.find(run) if run else self.newest_unfinished()
         folder = self.workspace.runs / run
         with run_lock(folder):
-            root = self._root_document(run)
+            root = self.root_document(run)
             skills = (*self.config.skills, *root.meta.extra.get("with_skills", ()))
             self.config = self.config.model_copy(update={"skills": tuple(dict.fromkeys(skills))})
             limits = raised(root, self.config.bounds(), flags=self._flags())
@@ -167,7 +167,7 @@ class Fractal:
             policy = self.config.policy(assume=assumed(root_id(run), assume), yes=yes)
             world.policy = policy
             go_back(world, root, limits, redo=redo)
-            root = self._root_document(run)
+            root = self.root_document(run)
             if root.ended:
                 return result_of(root, folder / f"{root.meta.id}.md", Waiting("nothing"))
             refuse_unknown_price(self.ladder, limits.get("usd"))
@@ -187,7 +187,7 @@ class Fractal:
     async def replay(self, run: str, model: str | None = None) -> RunResult:
         """The task of an earlier run again: from its log of replies, or with another model."""
         run = self.find(run)
-        root = self._root_document(run)
+        root = self.root_document(run)
         given = [(note.source, note.text) for note in root.section(1).notes if note.origin == "tool:file"]
         again = Fractal(
             self.workspace.folder,
@@ -276,7 +276,7 @@ class Fractal:
     def tell(self, run: str, kind: str, **values: Any) -> bool:
         """Leave a message (answer, approve, reject, cancel) for a run; True when a process works on it."""
         folder = self.workspace.runs / self.find(run)
-        root = self._root_document(folder.name)
+        root = self.root_document(folder.name)
         if root.ended:
             raise UsageError(f"run {folder.name} has ended ({root.meta.status}); there is nothing to {kind}")
         if kind != "cancel":
@@ -313,66 +313,6 @@ class Fractal:
 
     # ---- reading ----
 
-    def find(self, name: str) -> str:
-        """The run that a name means: its id, a document's id or path, a unique beginning; "": the newest."""
-        if self.workspace.has(name):
-            return name
-        stem = Path(name).stem
-        runs = self.workspace.run_ids()
-        if not name and runs:
-            return runs[0]
-        exact = [run for run in runs if run == name or f"-{run}" in stem]
-        found = exact or [run for run in runs if run.startswith(name)]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise UsageError(f"{name} could be {', '.join(found[:6])}; give more letters")
-        if name in self.workspace.rootless():
-            root = self.workspace.runs / name / f"{root_id(name)}.md"
-            raise DocumentError(f"the root of run {name} is missing; put it back", str(root))
-        raise UsageError(f"there is no run {name} in {self.workspace.runs}; `fractal ls` lists them")
-
-    def documents(self, run: str) -> list[Document]:
-        """All documents of a run, parents before children; a broken one raises `DocumentError`."""
-        store = FileStore(self.workspace.runs / self.find(run))
-        return [store.peek(loop_id) for loop_id in store.list()]
-
-    def path(self, name: str) -> Path:
-        """The file of a document: by its id or path, or a run's id for its root."""
-        run = self.find(name)
-        loop_id = root_id(run) if run.startswith(name) else Path(name).name.removesuffix(".md")
-        path = self.workspace.runs / run / f"{loop_id}.md"
-        if not path.is_file():
-            raise UsageError(f"there is no document {name}; `fractal tree {run}` names them")
-        return path
-
-    def document(self, name: str) -> Document:
-        """A document by its id or path, or a run's root by the run's id."""
-        path = self.path(name)
-        return parse(path.read_bytes(), str(path))
-
-    def runs(self) -> list[RunSummary]:
-        """All runs, newest first; a run whose root cannot be read is shown as broken."""
-        found = [self._summary(run) for run in self.workspace.run_ids()]
-        return [each for each in found if each.status != "broken" or self.workspace.has(each.run)]
-
-    def _summary(self, run: str) -> RunSummary:
-        try:
-            root = self._root_document(run)
-        except DocumentError as error:
-            return RunSummary(run, root_id(run), "broken", str(error), "", "", {}, "")
-        meta = root.meta
-        return RunSummary(
-            run,
-            meta.id,
-            meta.status,
-            root.text(1, "task"),
-            meta.created,
-            meta.updated,
-            meta.spent,
-            meta.folder,
-        )
-
     def prompt(self, name: str, step: int = 0) -> tuple[str, Prompt]:
         """The phase and exactly the prompt that the next call for this document would send."""
         document = self.document(name)
@@ -381,21 +321,6 @@ class Fractal:
         world, _, _ = self._world(run, folder, self.ladder)
         world.folder = self._folder_of(document)
         return next_prompt(Held(world, document), step)
-
-    def _root_document(self, run: str) -> Document:
-        path = self.workspace.runs / run / f"{root_id(run)}.md"
-        return FileStore(path.parent).peek(root_id(run))
-
-    def _newest_unfinished(self) -> str:
-        for summary in self.runs():
-            if summary.status not in ENDED | {"broken"}:
-                return summary.run
-        for run in self.workspace.rootless():
-            self.find(run)
-        for each in self.runs():
-            if each.status == "broken":
-                raise DocumentError(f"run {each.run} is broken, and no other is unfinished: {each.task}")
-        raise UsageError("there is no unfinished run; name one that has ended, if you have edited it")
 
     def _flags(self) -> dict[str, Any]:
         return {name: getattr(self.config, name) for name, where in self.sources.items() if where == "flag"}

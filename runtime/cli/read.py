@@ -15,7 +15,8 @@ from runtime.cli.words import MARKS, call, elide, line, local, money, pad, safe,
 
 if TYPE_CHECKING:
     from kernel.document import Document, Step
-    from runtime.fractal import Fractal, RunSummary
+    from runtime.fractal import Fractal
+    from runtime.results import RunSummary
 
 NEWEST = 20
 """Runs that `ls` shows without `--all`."""
