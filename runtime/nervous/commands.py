@@ -35,8 +35,12 @@ def _all(shell: Shell, node: Node, stdin: Stream) -> Stream:
 
 def declaration_command(shell: Shell, node: Node, stdin: Stream) -> Stream:
     """`export`, `declare`, `local`."""
+    refers = any(re.fullmatch(r"-[a-zA-Z]*n[a-zA-Z]*", shell.text_of(each)) for each in node.named_children)
     for each in node.named_children:
-        if each.type == "variable_assignment":
+        if each.type == "variable_assignment" and refers and not shell.text_of(node).startswith("export"):
+            name = shell.text_of(each.child_by_field_name("name"))
+            shell.references[name] = one(shell, each.child_by_field_name("value"))
+        elif each.type == "variable_assignment":
             assigned(shell, each)
         else:
             for fields in expand(shell, each):

@@ -20,7 +20,10 @@ from runtime.nervous.values import Act, Found, TooMuch
 if TYPE_CHECKING:
     from runtime.nervous.shell import Shell
 
+FAULT = "reading it failed"
 _ORDER = {"serious": 0, "danger": 1}
+_ASKS = (("--help",), ("--version",))
+"""Arguments by which a program only tells about itself."""
 
 
 class Guard:
@@ -86,6 +89,9 @@ class Guard:
         except (TooMuch, RecursionError):
             shown = "it is too long or too deep to be looked through"
             found.add(Act("hidden", tags=frozenset({"too much"}), shown=shown))
+        except Exception as error:  # a fault of the reading is no way past the rules, and no end of a run
+            shown = f"{FAULT}: {type(error).__name__}"
+            found.add(Act("hidden", tags=frozenset({"too much"}), shown=shown))
         return found.acts
 
     def judge(self, acts: Sequence[Act]) -> Sequence[Danger]:
@@ -93,7 +99,7 @@ class Guard:
         dangers: dict[str, Danger] = {}
         for act in acts:
             index = self._index.get(act.does)
-            if index is None:
+            if index is None or (act.does == "run" and act.words in _ASKS):
                 continue
             line: Line | None = None
             for rule, matcher in index.of(act.program):

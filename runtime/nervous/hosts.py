@@ -21,6 +21,12 @@ def host_of(address: str) -> str:
     return canonical(host.strip("[]").lower().rstrip("."))
 
 
+def loopback(address: str) -> bool:
+    """Whether an address is this machine."""
+    host = host_of(address)
+    return host in ("localhost", "::1", "0.0.0.0") or host.startswith("127.") or host.endswith(".localhost")
+
+
 def canonical(host: str) -> str:
     """A number for an IP address in its usual form: 0xa9fea9fe and 2852039166 are 169.254.169.254."""
     if _PARTS.fullmatch(host):

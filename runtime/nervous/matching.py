@@ -98,7 +98,8 @@ def matcher(entry: Mapping[str, Any], *, inner: bool = False) -> Matcher:
             raise Wrong("does", f"does: {each!r} is none of {', '.join(DOES)}")
     if not inner and not does:
         raise Wrong("does", f"does is missing; it is one of {', '.join(DOES)}")
-    checks = tuple(_CHECKS[key](key, value) for key, value in entry.items() if key in _CHECKS)
+    known = _CHECKS | {"path": _surely} if inner else _CHECKS
+    checks = tuple(known[key](key, value) for key, value in entry.items() if key in known)
     programs = tuple(_texts("program", entry.get("program", [])))
     return Matcher(frozenset(does), programs, checks)
 
@@ -226,6 +227,16 @@ def _path(key: str, value: Any) -> Check:
     return check
 
 
+def _surely(key: str, value: Any) -> Check:
+    """Behind `unless`: a path with globs has to be meant as a whole, `*.pem` is no `*cert*.pem`."""
+    wanted = tuple(_texts(key, value))
+
+    def check(act: Act, line: Line, places: Places) -> bool:
+        return bool(act.path) and matches(act.path, wanted, places.folder, places.home, surely=True)
+
+    return check
+
+
 def _host(key: str, value: Any) -> Check:
     wanted = _texts(key, value)
 
@@ -255,7 +266,7 @@ def _unless(key: str, value: Any) -> Check:
     return lambda act, line, places: not any(each(act, line, places) for each in inner)
 
 
-_CHECKS: Mapping[str, Callable[[str, Any], Check]] = {
+_CHECKS: dict[str, Callable[[str, Any], Check]] = {
     "words": _words,
     "option": _option,
     "all": _all,

@@ -5,17 +5,25 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from runtime.nervous.hosts import loopback
 from runtime.nervous.options import Line
-from runtime.nervous.values import ANY, UNTOLD, Act, Stream, untold
+from runtime.nervous.values import ANY, UNTOLD, Act, Stream, listed, untold
 
 if TYPE_CHECKING:
     from runtime.nervous.shell import Shell
 
 
+_DETOURS = listed(
+    "-x --proxy --preproxy --socks4 --socks4a --socks5 --socks5-hostname --resolve --connect-to "
+    "-K --config -e --execute"
+)
+"""Options of curl and wget by which an address may lead elsewhere."""
+
+
 def curl(shell: Shell, line: Line, stdin: Stream) -> None:
     """What is asked for, sent and written."""
     urls = [*line.operands, *line.all("--url")]
-    where = urls[0] if urls else ANY
+    where = _where(shell, line, urls)
     for each in urls:
         shell.connect(each, program="curl")
         if each.startswith("file:"):
@@ -60,6 +68,13 @@ def curl(shell: Shell, line: Line, stdin: Stream) -> None:
             shell.write(f"{line.value('--output-dir') or '.'}/{name}", fetched, program="curl")
 
 
+def _where(shell: Shell, line: Line, urls: list[str]) -> str:
+    """Where data goes: of several addresses one that is not this machine, which a proxy makes unknown."""
+    if line.has(*_DETOURS) or any(name.lower().endswith("_proxy") for name in shell.variables):
+        return next((each for each in urls if not loopback(each)), ANY)
+    return next((each for each in urls if not loopback(each)), urls[0] if urls else ANY)
+
+
 def _sent(shell: Shell, where: str, name: str, value: str, stdin: Stream) -> None:
     if name in ("-F", "--form"):
         _, _, value = value.partition("=")
@@ -84,7 +99,7 @@ def _file_sent(shell: Shell, where: str, path: str, stdin: Stream, program: str)
 
 def wget(shell: Shell, line: Line, stdin: Stream) -> None:
     """What is asked for, sent and written."""
-    where = line.operands[0] if line.operands else ANY
+    where = _where(shell, line, line.operands)
     for each in line.operands:
         shell.connect(each, program="wget")
         if untold(each.partition("?")[2]):
@@ -122,7 +137,7 @@ def nc(shell: Shell, line: Line, stdin: Stream) -> None:
         )
     )
     if stdin is not UNTOLD and not listens:
-        shell.send(" ".join(line.operands[:2]), stdin, line.program)
+        shell.send(":".join(line.operands[:2]), stdin, line.program)
 
 
 def openssl(shell: Shell, line: Line, stdin: Stream) -> None:

@@ -68,7 +68,9 @@ def printed_by(shell: Shell, line: Line, stdin: Stream) -> Stream:
         return UNTOLD.tagged("environment")
     if program == "yes":
         return UNTOLD.tagged("endless")
-    if program in ("ps", "pgrep") and (program == "ps" or not re.search(r"\w", " ".join(line.operands))):
+    if program in ("ps", "pgrep") and (
+        program == "ps" or line.has("-u", "-U", "-v") or not re.search(r"\w", " ".join(line.operands))
+    ):
         return Stream(None, shape="*")  # every process
     if program in (
         "pg_dump",
@@ -253,6 +255,12 @@ def _tar(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
     return UNTOLD.tagged("file")
 
 
+def _settings(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
+    """`ssh-agent -s`, `pyenv init -`: programs made to print settings for the shell that starts them."""
+    words = SETTINGS.get(line.program, "-").split()
+    return Stream("\n") if not words or (line.words and line.words[0] in words) else None
+
+
 def _script(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
     """`python -c "print('x')"`: a text that is printed as it stands."""
     text = line.value("-c", "-e", "-E")
@@ -262,8 +270,24 @@ def _script(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
     return Stream(hit[2] + "\n") if hit else None
 
 
+SETTINGS: Mapping[str, str] = {
+    **dict.fromkeys(("ssh-agent", "dircolors", "register-python-argcomplete"), ""),
+    **dict.fromkeys(("pyenv", "rbenv", "nodenv", "goenv", "jenv", "starship", "zoxide", "atuin"), "init"),
+    **dict.fromkeys(("conda", "mamba"), "shell.bash shell.zsh shell.posix shell.fish"),
+    "micromamba": "shell",
+    "brew": "shellenv",
+    "fnm": "env",
+    "opam": "env",
+    "luarocks": "path",
+    "direnv": "hook export",
+    "mise": "activate env hook-env",
+    "minikube": "docker-env",
+    "pip": "completion",
+    **dict.fromkeys(("kubectl", "helm", "gh", "npm", "uv", "poetry", "docker"), "completion"),
+}
 Known = Callable[["Shell", Line, Stream], Stream | None]
 KNOWN: Mapping[str, Known] = {
+    **dict.fromkeys(SETTINGS, _settings),
     "echo": _echo,
     "printf": _printf,
     "cat": _cat,

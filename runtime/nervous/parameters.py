@@ -21,6 +21,7 @@ class Shell(Protocol):
     cwd: str
     variables: dict[str, tuple[tuple[str, ...], ...]]
     positional: tuple[str, ...]
+    references: dict[str, str]
 
     def substituted(self, node: Node) -> Stream: ...  # noqa: D102
     def process(self, node: Node) -> str: ...  # noqa: D102
@@ -94,11 +95,12 @@ def value(shell: Shell, name: str, *, quoted: bool, index: str | None = None) ->
     if name in ("@", "*"):
         fields = list(shell.positional)
         return [[" ".join(fields)]] if name == "*" and quoted else [fields]
-    if name.isdigit() and name != "0":
+    if name.isdigit() and name.strip("0"):
         at = int(name) - 1
         return [[shell.positional[at]] if at < len(shell.positional) else []]
     if name == "PWD":
         return [[shell.cwd]]
+    name = shell.references.get(name, name)
     values = shell.variables.get(name)
     if values is None:
         if name in SHAPED:

@@ -197,15 +197,16 @@ def _clean(path: str) -> str:
 # ---- globs -----------------------------------------------------------------------------------------------
 
 
-def matches(path: str, patterns: tuple[str, ...], folder: str, own: str) -> bool:
+def matches(path: str, patterns: tuple[str, ...], folder: str, own: str, *, surely: bool = False) -> bool:
     """Whether a path, which may have globs and unknown parts itself, can be one that globs of a rule mean.
 
+    With `surely` all that it may stand for have to be meant.
     `**/` at the beginning is any depth, `/**` at the end whatever is below, `~` the home of anybody; one
     without a slash in front is seen from the folder.
     """
     inside = path.startswith(f"{folder}/")
     local = path[len(folder) + 1 :] if inside else path
-    if not _GLOB.search(path) and not untold(path):
+    if surely or (not _GLOB.search(path) and not untold(path)):
         form = _together(patterns, own)
         return bool(form.fullmatch(path) or (inside and form.fullmatch(local)))
     rules = [rule for pattern in patterns for rule in _rules(pattern, own)]

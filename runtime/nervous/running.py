@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,8 @@ def run(shell: Shell, words: Sequence[str], stdin: Stream) -> Stream:
     name = words[0]
     if name in shell.functions:
         return _function(shell, words, stdin)
+    if name in shell.aliases and name not in shell.calling:
+        return _aliased(shell, words, stdin)
     if untold(name) or not name:
         return _unknown(shell, words, stdin)
     if any(each in name for each in "*?[") and name not in ("[", "[["):
@@ -112,6 +115,14 @@ def _function(shell: Shell, words: Sequence[str], stdin: Stream) -> Stream:
     finally:
         shell.calling.pop()
         shell.source, shell.positional = saved
+
+
+def _aliased(shell: Shell, words: Sequence[str], stdin: Stream) -> Stream:
+    shell.calling.append(words[0])
+    try:
+        return execute(shell, f"{shell.aliases[words[0]]} {shlex.join(words[1:])}", stdin, shell.positional)
+    finally:
+        shell.calling.pop()
 
 
 def _cd(shell: Shell, line: Line, program: str) -> Stream:
@@ -273,6 +284,7 @@ def _alias(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
     for word in line.operands:
         _, equals, text = word.partition("=")
         if equals:
+            shell.aliases[word.partition("=")[0]] = text
             execute(shell, text)
     return NOTHING
 

@@ -41,7 +41,7 @@ _RUNS = re.compile(
 )
 _REMOVES = re.compile(
     r"\b(?:unlink|unlinkSync|rmdir|rmdirSync|rmSync|rmtree|remove_tree|rm_rf|rm_r|rm_f|remove_entry\w*"
-    r"|remove_dir|delete|rimraf|Deno\.remove|removeSync|os\.remove|fs\.rm|fs\.promises\.rm|unlink_file)\b\s*\(?\s*"
+    r"|remove_dir|delete|rimraf|Deno\.remove|removeSync|os\.remove|fs\.rm|fs\.promises\.rm|unlink_file)\b(?:['\"]\s*,|\s*\(?)\s*"
     r"(?P<text>\"[^\"]*\"|'[^']*'|glob[ (]*\"[^\"]*\"|<[^>]*>|[$@\w.()\[\]/*]*)"
 )
 _OPENS = re.compile(

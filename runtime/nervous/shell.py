@@ -12,6 +12,7 @@ from functools import cache
 from time import thread_time
 from typing import Any
 
+from runtime.nervous.hosts import host_of, loopback
 from runtime.nervous.places import Places
 from runtime.nervous.values import (
     ANY,
@@ -98,6 +99,8 @@ class Shell:
         }
         self.positional: tuple[str, ...] = ()
         self.functions: dict[str, tuple[bytes, Node]] = {}
+        self.aliases: dict[str, str] = {}
+        self.references: dict[str, str] = {}  # names that stand for another variable: `declare -n`
         self.files: dict[str, Stream] = {}  # written by this line, so that they can be run later in it
         self.depth = 0
         self.calling: list[str] = []
@@ -290,8 +293,6 @@ class Shell:
 
     def connect(self, where: str, *tags: str, program: str = "") -> None:
         """Note that a host is spoken to."""
-        from runtime.nervous.hosts import host_of
-
         host = host_of(where)
         self.note(Act("connect", program, text=host, tags=frozenset(tags), shown=f"connects to {where}"))
 
@@ -299,6 +300,7 @@ class Shell:
         """Note that something is sent away."""
         tags = {"literal"} if stream.text is not None and not untold(stream.text) else {"unknown"}
         tags |= {each for each in stream.tags if not each.startswith("path:")}
+        tags |= {"loopback"} if loopback(where) else set()
         self.note(Act("send", program, text=where, tags=frozenset(tags), shown=f"sends data to {where}"))
 
     # ---- structure ----
@@ -323,6 +325,7 @@ class Shell:
 
     def assign(self, name: str, values: tuple[tuple[str, ...], ...]) -> None:
         """Set a variable; where it is only set sometimes, its earlier values stay possible."""
+        name = self.references.get(name, name)
         if self.maybe and name in self.variables:
             values = tuple(dict.fromkeys((*self.variables[name], *values)))
         size = sum(len(each) for value in values for each in value)

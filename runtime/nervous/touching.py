@@ -22,6 +22,8 @@ _LOOKS = listed(
 )
 """Programs whose words are no files whose content they show."""
 _FIRST_IS_NO_FILE = listed("grep rg sed awk jq yq tr ag ack perl openssl egrep fgrep")
+ENDLESS = 100 * 1024**3
+"""Bytes of nothing that fill a disk as well as those without an end."""
 _PATHLIKE = re.compile(r"[./~]|[*?]")
 
 
@@ -142,11 +144,18 @@ def _changes(shell: Shell, line: Line, stdin: Stream) -> None:
         shell.touch("change", each, f"{line.program} {mode} on", *tags, program=line.program)
 
 
+def _size(text: str) -> int:
+    """The bytes that `4M` or `10kB` says; 0 where that cannot be told."""
+    hit = re.fullmatch(r"(\d{1,15})([kKMGTPE]?)i?B?", text)
+    return int(hit[1]) * 1024 ** " kMGTPE".index(hit[2].replace("K", "k") or " ") if hit else 0
+
+
 def _dd(shell: Shell, line: Line, stdin: Stream) -> None:
     source = next((each[3:] for each in line.words if each.startswith("if=")), "")
     known = shell.read(source, program="dd") if source else stdin
-    if re.match(r"/dev/(zero|u?random|full)$", source) and not any(
-        each.startswith("count=") for each in line.words
+    told = dict(each.split("=", 1) for each in line.words if "=" in each)
+    if re.match(r"/dev/(zero|u?random|full)$", source) and (
+        "count" not in told or _size(told.get("bs", "512")) * _size(told["count"]) > ENDLESS
     ):
         known = known.tagged("endless")
     for each in line.words:
@@ -223,7 +232,7 @@ def _database(shell: Shell, line: Line, stdin: Stream) -> None:
     texts = [*line.all("-c", "--command", "-e", "--execute", "-cmd", "--eval")]
     words = line.operands
     if line.program == "sqlite3":
-        if words:
+        if words and words[0] != ":memory:":
             shell.read(words[0], program="sqlite3")
         texts += words[1:]
     if stdin.text:
@@ -235,12 +244,13 @@ def _database(shell: Shell, line: Line, stdin: Stream) -> None:
         *(t.removeprefix("path:") for t in stdin.tags if t.startswith("path:")),
     ]:
         texts.append(shell.places.script(shell.path(each)) or "")
+    kept = words[:1] != [":memory:"]  # or there is nothing to lose
     for text in texts:
         if line.program == "sqlite3" and (hit := re.search(r"(?m)^\s*\.(?:shell|system)\s+(.+)", text)):
             from runtime.nervous.running import execute
 
             execute(shell, hit[1])
-        for told, tags in statements(text):
+        for told, tags in statements(text) if kept else ():
             shell.note(Act("sql", line.program, text=told, tags=tags, shown=f"SQL: {told}"))
 
 

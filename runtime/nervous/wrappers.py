@@ -172,7 +172,17 @@ def rest_of(words: list[str], valued: set[str]) -> tuple[list[str], list[str]]:
         if word in valued and at < len(words):
             options[-1] += f"={words[at]}"
             at += 1
+        elif (last := _last_of(word, valued)) and at < len(words):
+            options.append(f"{last}={words[at]}")
+            at += 1
     return words[at:], options
+
+
+def _last_of(word: str, valued: set[str]) -> str:
+    """The option with a value that several letters behind one dash end in: -S of `-dmS name`; "" else."""
+    letters = word[1:] if word[:2] != "--" else ""
+    first = next((at for at, letter in enumerate(letters) if f"-{letter}" in valued), None)
+    return f"-{letters[-1]}" if first is not None and first == len(letters) - 1 else ""
 
 
 # ---- env, su, xargs, find and others with a form of their own --------------------------------------------
@@ -271,10 +281,11 @@ def _xargs(shell: Shell, line: Line, stdin: Stream) -> Stream:
             stdin = shell.read(option.partition("=")[2])
     by = next((each.partition("=")[2] for each in options if each.startswith(("-d=", "--delimiter="))), "")
     by = "\0" if any(re.match(r"-[a-zA-Z]*0|--null", each) for each in options) else ansi(by)
+    place = next((each.partition("=")[2] or each[2:] for each in options if each.startswith("-I")), "")
+    by = by or ("\n" if place or "-i" in options else "")
     items = [stdin.shape] if stdin.text is None else stdin.text.split(by or None)
     items = [each for each in items if each.strip()][:40] or [""]
     handed = Stream(None, frozenset(each for each in stdin.tags if each in ("environment", "secret")))
-    place = next((each.partition("=")[2] or each[2:] for each in options if each.startswith("-I")), "")
     place = place or ("{}" if "-i" in options or any("{}" in each for each in words) else "")
     if line.program == "parallel":
         if len(words) <= 1:
