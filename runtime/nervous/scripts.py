@@ -224,6 +224,8 @@ def _other(shell: Shell, language: str, text: str) -> None:
             more = re.match(r"((?:\s*,\s*\[?\s*(?:\"[^\"]*\"|'[^']*'))+)", rest)
             words = re.findall(r"\"([^\"]*)\"|'([^']*)'", more[1]) if more else []
             inner = " ".join([inner, *(one or two for one, two in words)])
+            if re.match(r"\s*(?:\+|\.\.?)\s*[$\w(]", rest):  # put together with what is known only later
+                inner += ANY
             inner = re.sub(r"#\{[^}]*\}|\$\{[^}]*\}", ANY, inner) if what[0] in '"`' else inner
             execute(shell, inner.replace('\\"', '"').replace("\\'", "'"))
         elif what[:1] == "[":

@@ -261,6 +261,7 @@ class Shell:
             and whole not in self.files
         ):
             marks |= {"new"}
+        marks |= {"own"} if whole in self.files else set()
         self.note(Act(does, program, (), whole, sort, marks, shown=f"{told or does} {whole}"))
 
     def read(self, path: str, *, program: str = "") -> Stream:

@@ -167,9 +167,11 @@ def _sed(shell: Shell, line: Line, stdin: Stream) -> None:
     scripts = [*line.all("-e", "--expression")] or line.operands[:1]
     files = line.operands if line.all("-e", "--expression", "-f", "--file") else line.operands[1:]
     changes = any(re.match(r"-[a-zA-Z]*i|--in-place", each) for each in line.options)
+    kept = next((each[2:] for each in line.words if re.match(r"-i[.~]", each)), "")
     for each in files:
         if changes:
             shell.touch("write", each, "changes", program="sed")
+            shell.files |= {f"{shell.path(each)}{kept}": UNTOLD} if kept else {}
         else:
             shell.read(each, program="sed")
     for script in scripts:
