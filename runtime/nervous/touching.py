@@ -146,8 +146,8 @@ def _changes(shell: Shell, line: Line, stdin: Stream) -> None:
 
 def _size(text: str) -> int:
     """The bytes that `4M` or `10kB` says; 0 where that cannot be told."""
-    hit = re.fullmatch(r"(\d{1,15})([kKMGTPE]?)i?B?", text)
-    return int(hit[1]) * 1024 ** " kMGTPE".index(hit[2].replace("K", "k") or " ") if hit else 0
+    hit = re.fullmatch(r"(\d+)([kKMGTPE]?)i?B?", text)
+    return int(hit[1][:18]) * 1024 ** " kMGTPE".index(hit[2].replace("K", "k") or " ") if hit else 0
 
 
 def _dd(shell: Shell, line: Line, stdin: Stream) -> None:
