@@ -16,7 +16,8 @@ from typing import Any
 from kernel.errors import ConfigurationError
 from runtime.embedding import choose
 from runtime.memory.procedural.gate import Without
-from runtime.memory.procedural.types import NOVEL_DISTANCE, Lesson, Types
+from runtime.memory.procedural.recognition import NOVEL_DISTANCE
+from runtime.memory.procedural.types import Lesson, Types
 from runtime.store import open_shelf
 
 ASKED = 0.84

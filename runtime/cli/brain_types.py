@@ -17,7 +17,7 @@ from runtime.cli.words import elide, safe, table
 def substrates(archived: bool, as_json: bool) -> None:
     """List the problem types: kinds of task that were learned, the most used first."""
     from runtime.cli.brain import shelf_of_workspace
-    from runtime.memory.procedural.types import ProblemType
+    from runtime.memory.procedural.recognition import ProblemType
 
     with closing(shelf_of_workspace()) as shelf:
         found = [each for each in shelf.scan(ProblemType) if archived or each.origin != "archived"]

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from runtime.embedding.threads import one_thread
+from runtime.store.words import COMMON
 
 WITHIN, OVERALL = 0.64, 1.0
 """Squared distances expected when nothing is known: of a member from its centre (0.80²), of a text from 0."""
@@ -29,8 +30,8 @@ SMOOTH = 0.1
 """Count of a word that a type's members never used."""
 SPREAD, NEAREST, UNKNOWN = 0.41, 0.27, 0.07
 """Weights in the distance: of the distance in spreads relative to everything's, of that to the nearest
-members, of the share of words never seen. Their scale puts the boundary of CLINC150's validation part at 0.80 with
-minilm."""
+members, of the share of words never seen. Their scale puts the boundary of CLINC150's validation part at
+0.80 with minilm."""
 NEIGHBOURS = 3
 REFIT = 1.2
 """The spread is measured anew when there are so many times as many members as before."""
@@ -132,7 +133,7 @@ class Gate:
         found: list[tuple[float, str]] = []
         for word, column in self._counts.items():
             count = column.get(place, 0)
-            if count and " " not in word and word[0].isalpha():
+            if count and " " not in word and word[0].isalpha() and word not in COMMON:
                 share = count / members
                 found.append((-share * np.log((len(self) + 1) / len(column)) - share / 4, word))
         return [word for _, word in sorted(found)[:most]]

@@ -8,115 +8,35 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from runtime.embedding import Embedder
-from runtime.memory.procedural.decisions import Recognition as Kind
 from runtime.memory.procedural.parts import ALL, Parts
+from runtime.memory.procedural.recognition import (
+    TEMPERATURE_DECAY,
+    Member,
+    Origin,
+    ProblemType,
+    Recognition,
+    Stamp,
+    recognition,
+)
 from runtime.memory.procedural.surprise import SURPRISING
-from runtime.store import Record, Shelf, pack
+from runtime.store import Shelf, pack
+from runtime.store.record import LONGEST_ID
 
 if TYPE_CHECKING:
     from runtime.memory.procedural.gate import Gate, Without
 
-MEMBERSHIP_THRESHOLD = 0.3
-NOVEL_DISTANCE = 0.80
-TEMPERATURE_DECAY = 0.95
-"""At each use. Source of the three: memory.md; the gate's distance is scaled so that 0.80 is the boundary."""
-WARMTH = 0.3
-"""What a temperature of 1 adds to the spread of a type, as a share."""
-SCOPE = NOVEL_DISTANCE / math.sqrt(-2 * math.log(MEMBERSHIP_THRESHOLD))
-"""Of a new type: a cold one has a membership of 0.3 just at the novel distance."""
-RECOGNIZED = 0.5
-"""From this membership on a task is recognized; from the threshold to it, familiar."""
 STEP, SURPRISED_STEP = 0.05, 0.25
 """How far a centroid goes towards a familiar task; and, times the surprise, towards one that surprised."""
-WIDTH: Mapping[Kind, int] = {"recognized": 8, "familiar": 16, "novel": 32}
-"""Candidates to compare with a task."""
 MEMBERS, ALL_MEMBERS = 100, 20_000
 """Kept of one type, and of all: beyond, each keeps a sample that does not depend on their order."""
 LEAST_MEMBERS = 8
 TYPES = 2_000
 """In use at once; beyond, the one unused the longest is archived."""
-Origin = Literal["explicit", "emergent", "archived"]
-
-
-class ProblemType(Record):
-    """A kind of task: `text` is its label, `vectors` its centroid by embedder."""
-
-    KIND: ClassVar[str] = "problem-type"
-
-    scope: float = SCOPE
-    temperature: float = 1.0
-    members: int = 0  # ever taught
-    uses: int = 0  # tasks that were recognized as of this type
-    origin: Origin = "emergent"
-    created: str = ""
-    updated: str = ""
-    used: str = ""
-
-    @property
-    def label(self) -> str:
-        """What it is about, in words."""
-        return self.text
-
-    @property
-    def sigma(self) -> float:
-        """How wide it is: a warm type takes in more."""
-        return self.scope * (1 + WARMTH * self.temperature)
-
-    def membership(self, distance: float) -> float:
-        """Between 0 and 1, by a Gaussian."""
-        return math.exp(-(distance**2) / (2 * self.sigma**2))
-
-
-class Member(Record):
-    """A task of a type, as the gate compares it: `text` is the task."""
-
-    KIND: ClassVar[str] = "type-member"
-
-    type: str
-
-
-class Stamp(Record):
-    """How often types were changed: whoever holds a gate sees by it that another process changed them."""
-
-    KIND: ClassVar[str] = "type-stamp"
-
-    number: int = 0
-
-
-@dataclass(frozen=True)
-class Recognition:
-    """What a task was taken for; `type` is the nearest one's id where it is recognized or familiar."""
-
-    kind: Kind
-    type: str = ""
-    membership: float = 0.0
-    distance: float = math.inf
-
-    @property
-    def width(self) -> int:
-        """How many candidates to compare with the task."""
-        return WIDTH[self.kind]
-
-
-@dataclass
-class WorkingMemory:
-    """The candidates of one query, thrown away after it: no more than its recognition asks for."""
-
-    task: str
-    recognition: Recognition
-    candidates: dict[str, float] = field(default_factory=dict[str, float])
-
-    def take(self, found: Iterable[tuple[str, float]]) -> None:
-        """Candidates with their scores; of one that is there already the better score counts."""
-        for id, score in found:
-            self.candidates[id] = max(score, self.candidates.get(id, -math.inf))
-        best = sorted(self.candidates.items(), key=lambda each: (-each[1], each[0]))
-        self.candidates = dict(best[: self.recognition.width])
 
 
 @dataclass(frozen=True)
@@ -152,7 +72,7 @@ class Types:
         if look is None:
             return Recognition("novel")
         of = self._types[look.place]
-        return _recognition(of, look.distance)
+        return recognition(of, look.distance)
 
     def nearest(self, task: str, vector: Any = None) -> tuple[str, float]:
         """The nearest type, however far it is, and its distance; "" and infinity as long as there is none."""
@@ -177,11 +97,9 @@ class Types:
         if not self.parts.types:
             return [""] * len(lessons)
         with self._changing():
-            changed: dict[str, ProblemType] = {}
-            ids = [self._learn(each, at, changed) for each in lessons]
-            for id in changed:
+            ids = [self._learn(each, at) for each in lessons]
+            for id in dict.fromkeys(ids):
                 self._name(id)
-            self.shelf.put(*(self._types[self._places[id]] for id in changed))
             self._make_room()
         return ids
 
@@ -265,33 +183,24 @@ class Types:
     def _changing(self) -> _Changing:
         return _Changing(self)
 
-    def _learn(self, lesson: Lesson, at: str, changed: dict[str, ProblemType]) -> str:
-        gate = self._gate
-        assert gate is not None
+    def _learn(self, lesson: Lesson, at: str) -> str:
+        assert self._gate is not None
         vector = self._vector(lesson.task) if lesson.vector is None else lesson.vector
-        id = lesson.type
+        id, origin = lesson.type, "explicit"
         if not id:
-            look = gate.look(vector, lesson.task)
-            id = _recognition(self._types[look.place], look.distance).type if look else ""
-        origin: Origin = "explicit" if lesson.type else "emergent"
+            look, origin = self._gate.look(vector, lesson.task), "emergent"
+            id = recognition(self._types[look.place], look.distance).type if look else ""
         id = id or "type-" + _digest(lesson.task)
         if id not in self._places:
             self._new(id, lesson.task, vector, origin, at)
-        place, name = self._places[id], self.embedder.name
-        of, member = (
-            self._types[place],
-            Member(
-                id=f"{id}/{_digest(lesson.task)}"[:400],
-                type=id,
-                text=lesson.task,
-                vectors={name: pack(vector)},
-            ),
-        )
-        if member.id not in self._kept.get(id, ()):
-            self._keep(member, place, vector)
-            centre = _mean([gate.centres[place]] * min(of.members, MEMBERS) + [vector])
+        place = self._places[id]
+        name = f"{id}/{_digest(lesson.task)}"[:LONGEST_ID]
+        if name not in self._kept.get(id, ()):
+            vectors = {self.embedder.name: pack(vector)}
+            self._keep(Member(id=name, type=id, text=lesson.task, vectors=vectors), place, vector)
+            of, centre = self._types[place], self._gate.centres[place]
+            centre = centre + (vector - centre) / (min(of.members, MEMBERS) + 1)
             self._put(place, of, centre, {"members": of.members + 1, "updated": at})
-        changed[id] = self._types[place]
         return id
 
     def _keep(self, member: Member, place: int, vector: Any) -> None:
@@ -311,21 +220,18 @@ class Types:
         self._gate.add(place, vector, member.text)
 
     def _new(self, id: str, task: str, vector: Any, origin: Origin, at: str) -> None:
+        """Begin a type, or take it out of the archive with what it had."""
         assert self._gate is not None
         was = self.get(id)
-        made = was or ProblemType(id=id, text=task[:80], created=at)
-        made = made.model_copy(
-            update={
-                "origin": origin,
-                "updated": at,
-                "vectors": {**made.vectors, self.embedder.name: pack(vector)},
-            }
-        )
+        if was:
+            self.shelf.put(was.model_copy(update={"origin": origin, "updated": at}))
+            self._gate = self._opened()
+            return
+        vectors = {self.embedder.name: pack(vector)}
+        made = ProblemType(id=id, text=task[:80], created=at, updated=at, origin=origin, vectors=vectors)
         self._places[id] = self._gate.add_type(vector)
         self._types.append(made)
         self.shelf.put(made)
-        if was:  # it comes back with what it had
-            self._gate_is_old = True
 
     def _change(self, id: str, vector: Any, step: float, update: dict[str, Any], *, uses: int = 0) -> None:
         place = self._places.get(id)
@@ -341,13 +247,13 @@ class Types:
             centre,
             {**update, "uses": of.uses + uses, "temperature": of.temperature * TEMPERATURE_DECAY**uses},
         )
-        self.shelf.put(self._types[place])
 
     def _put(self, place: int, of: ProblemType, centre: Any, update: dict[str, Any]) -> None:
         assert self._gate is not None
         vectors = {**of.vectors, self.embedder.name: pack(centre)}
         self._types[place] = of.model_copy(update={**update, "vectors": vectors})
         self._gate.move(place, centre)
+        self.shelf.put(self._types[place])
 
     def _name(self, id: str) -> None:
         """Call an emergent type by the words that its members share."""
@@ -356,6 +262,7 @@ class Types:
         of = self._types[place]
         label = id if of.origin == "explicit" else " ".join(self._gate.shared(place)) or of.text
         self._types[place] = of.model_copy(update={"text": label})
+        self.shelf.put(self._types[place])
 
     def _make_room(self) -> None:
         over = len(self._types) - TYPES
@@ -387,13 +294,6 @@ class _Changing:
         if error[0] is not None or types._gate_is_old:
             types._gate, types._gate_is_old = None, False
         self._transaction.__exit__(*error)
-
-
-def _recognition(of: ProblemType, distance: float) -> Recognition:
-    membership = of.membership(distance)
-    if membership < MEMBERSHIP_THRESHOLD or distance > NOVEL_DISTANCE:
-        return Recognition("novel", "", membership, distance)
-    return Recognition("recognized" if membership >= RECOGNIZED else "familiar", of.id, membership, distance)
 
 
 def _mean(rows: Sequence[Any]) -> Any:
