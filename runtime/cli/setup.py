@@ -301,6 +301,16 @@ def ablation(as_json: bool, families: int, embedder: str, seed: int) -> int:
     return int(_bench("ablation").main(as_json, families, seed, embedder))
 
 
+@bench.command("everyday")
+@json_option("Print the figures as an object.")
+@click.option(
+    "--half", type=click.Choice(["build", "unseen", "all"]), default="all", show_default=True, help="Which."
+)
+def everyday(as_json: bool, half: str) -> int:
+    """Do everyday tasks in anybody's words with the reflexes alone: done, passed on, wrong actions."""
+    return int(_bench("everyday").main(as_json, half))
+
+
 def _bench(name: str) -> Any:
     from importlib import import_module
 
