@@ -59,6 +59,9 @@ def brings(whole: Mapping[str, Mapping[str, float]], without: Mapping[str, Mappi
         wrong = mine["wrong"] - other["wrong"]
         if wrong:
             told.append(f"{wrong:+.0f} wrong")
+        typed = 100 * (mine["typed"] - other["typed"])
+        if abs(typed) >= 0.05:
+            told.append(f"{typed:+.1f} points of their family's type")
         taught = mine["taught"] - other["taught"]
         if taught:
             told.append(f"{taught:+.0f} taught")

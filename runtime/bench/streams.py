@@ -78,6 +78,7 @@ class Counts:
     traps: int = 0
     taught: int = 0
     by_method: int = 0
+    typed: int = 0
 
     def figures(self, times: Sequence[float], stored: int) -> dict[str, float]:
         """As they are shown: shares between 0 and 1, milliseconds, bytes."""
@@ -89,6 +90,7 @@ class Counts:
             "false_replay": _share(self.replayed_traps, self.traps),
             "taught": self.taught,
             "by_method": self.by_method,
+            "typed": _share(self.typed, self.variations),
             "p50_ms": round(middle, 3),
             "bytes": stored,
         }
@@ -217,6 +219,7 @@ class _Pupil:
         from runtime.fractal import shipped_system
         from runtime.memory.procedural.methods import Methods
         from runtime.memory.procedural.recall import ProceduralMemory
+        from runtime.memory.procedural.types import Types
         from runtime.memory.procedural.words import words_of
         from runtime.responders.reflexes.trial import Trial
         from runtime.store import open_shelf
@@ -228,6 +231,8 @@ class _Pupil:
         self.trial = Trial((shipped_system(),))
         self.methods = Methods(self.shelf, embedder, words, folder / "methods", self.trial, parts)
         self.files: dict[str, str] = {}
+        self.types = Types(self.shelf, embedder, parts)
+        self.type_of: dict[int, str] = {}  # by family, as it was taught first
         self.teacher = Teacher(found, words)
         self.rng = random.Random(seed + 2)
         self.counts = Counts()
@@ -238,9 +243,9 @@ class _Pupil:
         for each in found:
             lot = self.rng.random()
             if lot < self.stream.poison:
-                self._learn(solved(each["question"], poisoned(each["program"], self.rng)))
+                self._learn(solved(each["question"], poisoned(each["program"], self.rng)), each["id"])
             if lot >= self.stream.poison / 2:  # half of the poison has the right one beside it
-                self._learn(solved(each["question"], each["program"]))
+                self._learn(solved(each["question"], each["program"]), each["id"])
 
     def _several(self, stream: Sequence[Item]) -> list[Item]:
         """What is left to ask, after more than one task of each family was taught."""
@@ -250,14 +255,15 @@ class _Pupil:
             known = taught.get(item.family, 1)
             told = self.teacher.solves(item) if known < self.stream.taught else None
             if told:
-                self._learn(told)
+                self._learn(told, item.family)
                 taught[item.family] = known + 1
             else:
                 left.append(item)
         return left
 
-    def _learn(self, exemplar: Exemplar) -> str:
+    def _learn(self, exemplar: Exemplar, family: int) -> str:
         tree = self.memory.learn(exemplar)
+        self.type_of.setdefault(family, self.types.learn(exemplar.task))
         if self.stream.taught > 1 and self.methods.consider(tree):
             active = (each for each in self.methods.listed() if each.status == "active")
             self.files = {each.name: each.file.read_text("utf-8") for each in active}
@@ -272,22 +278,31 @@ class _Pupil:
         from runtime.memory.procedural.rewards import settle
 
         began = time.perf_counter()
+        known = self.types.recognise(item.task)
         method, steps = self._by_method(item.task)
         found = None if method else self.memory.recall(item.task)
         spent = (time.perf_counter() - began) * 1000
         decision = of_recall(id, item.task, found) if found else Decision(id=id, path="method", method=method)
-        decision = decision.model_copy(update={"ms": {}})  # so that it takes as many bytes each time
+        told = {
+            "ms": {},
+            "type": known.type,
+            "recognition": known.kind,
+        }  # times would take other bytes each time
+        decision = decision.model_copy(update=told)
+        self.types.used(known, item.task)
         answered = bool(method) or decision.replayed
         result = worked_out(steps or (found.steps if found else ())) if answered else None
         good = item.answer is not None and same(result, item.answer)
         self._count(item, answered, good, bool(method))
+        self.counts.typed += item.answer is not None and bool(known.type == self.type_of[item.family] != "")
         if not answered and (taught := self.teacher.solves(item)):
-            decision = decision.model_copy(update={"tree": self._learn(taught)})
+            decision = decision.model_copy(update={"tree": self._learn(taught, item.family)})
             self.counts.taught += 1
         self.shelf.put(decision)
         lie = answered and self.rng.random() < self.stream.false
         source = "check" if self.stream.false else "criteria"
-        settle(self.shelf, id, good is not lie if answered else True, source, parts=self.parts)
+        heard = good is not lie if answered else True
+        settle(self.shelf, id, heard, source, parts=self.parts, moved=self.types.moved)
         if method:
             self.methods.settle(method, good is not lie, source)
         return spent
