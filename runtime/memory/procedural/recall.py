@@ -332,7 +332,7 @@ def _kinds(reading: Reading) -> str:
 
 
 def _fit(stored: _Stored, witness: Witness | None) -> _Fit | Refusal:
-    steps = bind(_steps(stored), stored.alignment, witness=witness)
+    steps = bind(_steps(stored), stored.alignment, witness=witness, either=True)
     if isinstance(steps, Refusal):
         return steps
     rest = {
