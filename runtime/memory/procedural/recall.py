@@ -185,6 +185,8 @@ class ProceduralMemory:
             tree = trees.get(id)
             sure[id] = confidence(tree, task, self.parts) if tree else each.stored.ledger.confidence
         if _differ([each.steps for each in trusted]):
+            trusted = self._agreed(trusted)
+        if _differ([each.steps for each in trusted]):
             why = "several stored tasks fit, and would do different things"
             distrusted += [(each.stored.id, why) for each in trusted]
             trusted = []
@@ -306,6 +308,15 @@ class ProceduralMemory:
 
     def _sound(self, stored: _Stored) -> bool:
         return not (self.parts.quarantine and stored.ledger.quarantined)
+
+    def _agreed(self, fits: Sequence[_Fit]) -> list[_Fit]:
+        """The same, each as the others testify: one number that is 5 by chance may be a 5 of its own."""
+        found: list[_Fit] = []
+        for each in fits:
+            others = (other.stored for other in fits if other is not each)
+            told = (_fit(each.stored, witness) for witness in self._witnesses(each.stored, others))
+            found.append(next((fit for fit in told if isinstance(fit, _Fit)), each))
+        return found
 
     def _witnesses(self, stored: _Stored, others: Iterable[_Stored]) -> Iterable[Witness]:
         asked = 0
