@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runtime.cli.brain_methods import methods
 from runtime.cli.session import json_option, opened, put, tell
 from runtime.cli.words import safe
 
@@ -25,6 +26,9 @@ def brain() -> None:
 
     It lies in state/memory/ of the workspace, in the store that the setting `store` names.
     """
+
+
+brain.add_command(methods)
 
 
 def memory_folder() -> Path:

@@ -253,7 +253,12 @@ class _Finding:
     def _safe(self, way: Way, shape: list[tuple[str, str]], at: int, uses: list[frozenset[Use]]) -> bool:
         """Whether a text may be put there: into a command only where it can be quoted."""
         tool = self.members[0].exemplar.steps[int(way[0])]["tool"] if way and isinstance(way[0], int) else ""
-        kinds = {t.variables[id].kind for g, u in zip(self.groups, uses, strict=True) for id, _ in u for t in g.told}
+        kinds = {
+            t.variables[id].kind
+            for g, u in zip(self.groups, uses, strict=True)
+            for id, _ in u
+            for t in g.told
+        }
         if tool not in COMMANDS or kinds <= {"number", "path"}:
             return True
         before = shape[at - 1][1][-1:] if at else " "
@@ -301,8 +306,8 @@ class _Finding:
             at = next((n for n, uses in enumerate(self.uses[0]) if {id for id, _ in uses} & each[0]), None)
             way = ways[at] if at is not None else ()
             tool = str(base.exemplar.steps[int(way[0])]["tool"]) if way else ""
-            whole = way and isinstance(way[-1], str) and _whole(base, each[0], way)
-            goes.append((tool, str(way[-1]) if whole else ""))
+            argument = str(way[-1]) if len(way) == 3 and _whole(base, each[0], way) else ""
+            goes.append((tool, argument))
         firsts = [base.variables[sorted(each[0])[0]] for each in classes]
         chosen = named(firsts, goes, base.tokens)
         return {id: name for each, name in zip(classes, chosen, strict=True) for id in each[0]}

@@ -97,8 +97,8 @@ def _body(common: Common, shown: Sequence[Wording], others: Sequence[str]) -> st
 def _told(common: Common, runs: int) -> str:
     if common.kind == "steps":
         return (
-            f"Learned from {runs} solved tasks. Correct this file as you like: it is not written again once you "
-            "have changed it. `status: off` switches it off; when you delete it, it does not come back."
+            f"Learned from {runs} solved tasks. Correct this file as you like: once you have changed it, it is "
+            "not written again. `status: off` switches it off; when you delete it, it does not come back."
         )
     steps = "; ".join(
         f"{n}. {step['tool']} {_args(step.get('args') or {})}" for n, step in enumerate(common.steps, 1)
@@ -158,9 +158,7 @@ def _yaml(head: Mapping[str, Any]) -> str:
     )
     Dumper.add_representer(
         Flow,
-        lambda dumper, data: dumper.represent_mapping(
-            "tag:yaml.org,2002:map", dict(data), flow_style=True
-        ),
+        lambda dumper, data: dumper.represent_mapping("tag:yaml.org,2002:map", dict(data), flow_style=True),
     )
     made = dict(head)
     made["phrasings"] = Block(made["phrasings"])

@@ -1,7 +1,7 @@
-"""Slots that read exactly what recall takes for a leaf, a name or a noun: what learned methods are written with.
+"""Slots that read exactly what recall takes for a leaf, a name or a noun; learned methods are written with them.
 
 They never read what `it` means, and no other unit than their own. A label (a name or a noun) stands for every
-occurrence of its word in the task, so that two labels, or a label and a word of the phrasing, never fall together.
+occurrence of its word in the task: two labels, or a label and a word of the phrasing, never fall together.
 """
 
 from __future__ import annotations
