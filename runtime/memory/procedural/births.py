@@ -26,7 +26,7 @@ BORN = 5
 MADE_FROM = 11
 """Exemplars that a method is made from besides the one that is looked at, the nearest of them."""
 SUSPECTS = 128
-"""Stored tasks that are tried, found by a phrasing's words: what it claims has all of them and little else."""
+"""Stored tasks that are tried, found by a phrasing's words: what it claims has all of them."""
 SEARCHED = 4
 """Phrasings of a method by whose words is searched."""
 

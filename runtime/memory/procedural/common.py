@@ -183,7 +183,9 @@ class _Finding:
         kind: MethodKind = "steps"
         if unknown:
             kind = "template" if len(unknown) < len(varying) else "exemplar"
-        classes = self._classes()
+        if unknown and self.calculates:
+            return Refusal("they are not reckoned in the same way")
+        classes = self._classes(open_ones=kind != "steps")
         if isinstance(classes, Refusal):
             return classes
         if kind == "steps" and (loose := self._loose(classes)):
@@ -267,8 +269,8 @@ class _Finding:
 
     # ---- slots -------------------------------------------------------------------------------------------
 
-    def _classes(self) -> list[list[set[str]]] | Refusal:
-        """For each slot, the variables that it is in each group."""
+    def _classes(self, *, open_ones: bool) -> list[list[set[str]]] | Refusal:
+        """For each slot, the variables that it is in each group; those too that no argument uses, where asked."""
         classes: list[list[set[str]]] = []
         for place in range(len(self.places)):
             ids = [{id for id, _ in self.uses[group][place]} for group in range(len(self.groups))]
@@ -283,8 +285,10 @@ class _Finding:
                 if seen & each[at]:
                     return Refusal("two values of a task are the same, and could be either's")
                 seen |= each[at]
-        labels = {id for told in self.groups[0].told for id, v in told.variables.items() if v.kind == "word"}
-        for id in sorted(labels) if self.calculates else ():
+        first = self.groups[0]
+        labels = {id for told in first.told for id, v in told.variables.items() if v.kind == "word"}
+        loose = {id for id in first.told[0].variables if open_ones and not first.constant(id)}
+        for id in sorted(labels | loose if self.calculates else loose):
             if not any(id in each[0] for each in classes):
                 classes.append([{id}])
         return classes

@@ -30,7 +30,8 @@ from runtime.store import Record, Shelf, pack
 NEAR = 48
 """Solved tasks that are looked at when a new one comes."""
 LIKE = 0.6
-"""The nearness from which calculations are compared, and which tasks have that a file names as none of its own. Of variations in the families of even number, 99 in 100 are nearer, with either embedder."""
+"""The nearness from which calculations are compared, and which a task has that a file names as none of its own:
+of variations in the families of even number, 99 in 100 are nearer, with either embedder."""
 NEAR_METHODS = 8
 MEMBERS = 64
 """Exemplars that a record names; a file shows fewer."""
@@ -355,8 +356,8 @@ class Methods:
 
         Raises `UsageError` where there is no such method.
         """
-        method = self.shelf.get(Method, name)
-        text = self.text(method or Method(id=name))
+        method = self.shelf.get(Method, name) if name else None
+        text = self.text(method or Method(id=name)) if name and Path(name).name == name else ""
         if not text and on and method:
             text = method.written
         if not text:

@@ -97,7 +97,7 @@ def _body(common: Common, shown: Sequence[Wording], others: Sequence[str]) -> st
 def _told(common: Common, runs: int) -> str:
     if common.kind == "steps":
         return (
-            f"Learned from {runs} solved tasks. Correct this file as you like: once you have changed it, it is "
+            f"Learned from {runs} solved tasks. Correct this file as you like: once it is changed, it is "
             "not written again. `status: off` switches it off; when you delete it, it does not come back."
         )
     steps = "; ".join(

@@ -1,4 +1,4 @@
-"""Slots that read exactly what recall takes for a leaf, a name or a noun; learned methods are written with them.
+"""Slots that read exactly what recall takes for a leaf, a name or a noun: learned methods have them.
 
 They never read what `it` means, and no other unit than their own. A label (a name or a noun) stands for every
 occurrence of its word in the task: two labels, or a label and a word of the phrasing, never fall together.
