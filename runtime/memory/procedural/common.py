@@ -213,9 +213,9 @@ class _Finding:
     def _explained(self, way: Way, values: list[Any], *, note: bool = True) -> list[Any] | None:
         """The fixed texts of an argument, and for each place between them the uses in each group; or None."""
         first = values[0]
-        same = all(type(value) is type(first) and _plain(value) == _plain(first) for value in values)
+        same = all(type(value) is type(first) and spaced(value) == spaced(first) for value in values)
         if same:
-            return None if isinstance(first, str) and foreign(first) else [_plain(first)]
+            return None if isinstance(first, str) and foreign(first) else [spaced(first)]
         cut = [parts(v, t.variables.values()) for v, t in zip(values, self.members, strict=True)]
         shape = [(part.place, "" if part.place else part.text) for part in cut[0]]
         if any([(p.place, "" if p.place else p.text) for p in row] != shape for row in cut):
@@ -270,7 +270,7 @@ class _Finding:
     # ---- slots -------------------------------------------------------------------------------------------
 
     def _classes(self, *, open_ones: bool) -> list[list[set[str]]] | Refusal:
-        """For each slot, the variables that it is in each group; those too that no argument uses, where asked."""
+        """For each slot, the variables that it is in each group; open ones are used by no argument."""
         classes: list[list[set[str]]] = []
         for place in range(len(self.places)):
             ids = [{id for id, _ in self.uses[group][place]} for group in range(len(self.groups))]
@@ -388,10 +388,6 @@ def foreign_slot(text: str, names: Mapping[str, str]) -> bool:
     for name in set(names.values()):
         text = text.replace("{{ " + name + " ", "{{ steps[1] ")
     return foreign(text)
-
-
-def _plain(value: Any) -> Any:
-    return spaced(value) if isinstance(value, str) else value
 
 
 def _whole(base: _Told, ids: set[str], way: Way) -> bool:

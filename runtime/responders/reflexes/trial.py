@@ -50,7 +50,7 @@ class Trial:
         open_holes = list(holes)
         inside: tuple[int, int, str] | None = None
         for token in found or ():
-            first, last = token.start - token.quoted, token.end + token.quoted
+            first, last = token.start, token.end
             if last <= start or first >= end:
                 continue
             if inside and first < inside[1]:

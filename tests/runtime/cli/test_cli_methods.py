@@ -30,6 +30,7 @@ def learned(fractal: Command) -> str:
     shelf = open_shelf("sqlite", memory(fractal))
     trees = ProceduralMemory(shelf, Lexical(), words)
     known = Methods(shelf, trees.embedder, words, memory(fractal) / "methods", Trial([shipped_system()]))
+    made = None
     for n in range(5):
         step = {"tool": "count", "args": {"what": "lines", "path": f"{n}a.md"}, "needs": []}
         made = known.consider(trees.learn(Exemplar(task=f"tally up {n}a.md", steps=(step,))))
