@@ -152,7 +152,7 @@ def _holds(what: Any, data: Any, name: str, before: Files) -> bool:
 
 
 def _filled(pattern: str, before: Files) -> str:
-    """A pattern with what only the folder or the day can say: `{today}`, `{sha256:a.txt}`, `{words:a.txt}`."""
+    """A pattern with what only the folder or the day says: `{today}`, `{sha256:a.txt}`, `{words:a.txt}`."""
 
     def value(hole: re.Match[str]) -> str:
         data = before[hole[2]] or b""

@@ -201,7 +201,7 @@ def _rationale(found: Match) -> str:
 
 def _meant(found: Match) -> str:
     """Which words were taken for which."""
-    from runtime.responders.reflexes.meaning import told
+    from runtime.responders.reflexes.walking import told
 
     return told(found.reading)
 
