@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from runtime.memory.procedural.words import Words as Known
+from runtime.responders.reflexes.exact import consistent
 from runtime.responders.reflexes.names import read_named, read_symbol
 from runtime.responders.reflexes.phrasing import Bound, Phrasing, PhrasingError, Reading
 from runtime.responders.reflexes.procedure import Procedure, Shelf
@@ -117,7 +118,8 @@ class Meanings:
             except PhrasingError:
                 return
             for reading in found:
-                yield procedure, phrasing, reading
+                if consistent(walk.scan, start, reading.bound):
+                    yield procedure, phrasing, reading
 
     def nearest(self, found: Sequence[tuple[Procedure | None, Reading, Mapping[str, Any]]]) -> int | None:
         """The place of the reading that is nearest to what was said; None when one that differs is as near.
