@@ -364,7 +364,7 @@ class _Walk:
                 said = tuple(self.scan.word(at + offset) for offset in range(length))
                 if "" in said:
                     break
-                found += [(length, each) for each in self.meanings.alike(said, strictly=self.changes)]
+                found += [(length, each) for each in sorted(self.meanings.alike(said, strictly=self.changes))]
             self.alike[at] = found
         return self.alike[at]
 

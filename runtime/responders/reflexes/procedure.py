@@ -94,9 +94,9 @@ def _looks(step: Mapping[str, Any]) -> bool:
     args = step.get("args") or {}
     if step["tool"] == "bash":
         return str(args.get("command")).startswith(_LOOKING_COMMANDS)
-    return (
-        step["tool"] in _LOOKING and "to" not in args.keys() - _UNITS.get(step["tool"], frozenset())
-    ) or (step["tool"] == "archive" and args.get("action") == "list")
+    return (step["tool"] in _LOOKING and "to" not in args.keys() - _UNITS.get(step["tool"], frozenset())) or (
+        step["tool"] == "archive" and args.get("action") == "list"
+    )
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.embedding.lexical import Lexical
@@ -273,6 +273,7 @@ def test_working_memory_keeps_the_best_and_no_more_than_the_width(found: list[tu
     assert max(memory.candidates.values(), default=None) == best
 
 
+@settings(max_examples=25, deadline=None)
 @given(st.text(max_size=80))
 def test_any_text_can_be_asked_and_learned(text: str) -> None:
     types = taught(open_shelf("memory", Path()))
