@@ -123,6 +123,7 @@ class _Binder:
         rest: bool,
         order: Mapping[int, int],
     ) -> None:
+        self._steps = steps
         self._order = order  # leaves by the places of the steps' numbers, where that is decided
         self._alignment = alignment
         self._leaves = alignment.leaves
@@ -285,6 +286,11 @@ class _Binder:
         self._took |= {at for at, _ in fits}
         return text if new == value else written(new)
 
+    @cached_property
+    def _results(self) -> frozenset[str]:
+        """What the stored steps came to: a later one may have it without saying so."""
+        return frozenset(calculated(self._steps) or ())
+
     def _told_as_well(self, value: Fraction) -> bool:
         """Whether the steps have a number oftener than the task, and a word of the task tells it too."""
         leaves = {at for at, _ in self._fits[value]}
@@ -294,7 +300,9 @@ class _Binder:
         if self._rest or value in self._alignment.told or value in _FREE:
             return
         self._own.add(value)
-        unsure = self._calculates and value not in self._alignment.constants and not self._seen
+        if not self._calculates or self._seen:
+            return
+        unsure = value not in self._alignment.constants or written(value) in self._results
         if unsure and any(old.value != new.value for old, new in self._leaves):
             raise _Unclear(f"it is not clear where the steps have {written(value)} from")
 
