@@ -1,7 +1,7 @@
 """One phrasing held against one task, by what the words mean.
 
 The task walks through the phrasing as it does word by word (`phrasing`), but a word may stand for another
-that means the same, words that say nothing may be missing or be there, and one named file or quoted text may
+that means the same, words that say nothing may be there, and one named file or quoted text may
 stand elsewhere. Nothing else may be left over on either side. What changes files is read more strictly than
 what only looks.
 """
@@ -47,7 +47,7 @@ class _Place:
     at: int
     leaf: int
     before: str = ""  # the phrasing's word before, "" after a slot
-    loose: bool = False  # a word was just left aside
+    loose: bool = False  # a word was just left aside, or taken for another preposition
 
 
 _NOTHING = Reading(0, 0, (), meaning=True)
@@ -142,13 +142,11 @@ class Walk:
             if what in self.language.articles | self.language.markers:
                 yield replace(place, node=node), so_far
             return
-        there = _Place(node, place.at + 1, place.leaf, before=what)
+        there = _Place(node, place.at + 1, place.leaf, what)
         if said == what:
             yield there, replace(so_far, exact=so_far.exact + 1)
         elif said and self._same_place(what, said):
-            yield there, _taking(so_far, said, what)
-        if self._empty(what):
-            yield replace(place, node=node, loose=True), so_far
+            yield replace(there, loose=self.changes), _taking(so_far, said, what)
         if place.leaf == ALOFT and self._may_land(what):
             yield _Place(node, place.at, LANDING, before=what), so_far
 
@@ -156,7 +154,8 @@ class Walk:
         name, reader, listed = what
         if self.floating and place.leaf != LANDED:
             leaf = self.floating.leaf
-            bare = not self.floating.preposition and place.before not in self.language.prepositions
+            named = self.floating.preposition or place.before in self.language.prepositions
+            bare = not named and not self.changes
             if place.leaf == LANDING or bare:
                 for stop, value, vague in reader(self.whole, leaf):
                     if stop == leaf + 1:
@@ -223,10 +222,6 @@ class Walk:
                         nodes.add(after)
         return nodes
 
-    def _empty(self, word: str) -> bool:
-        """Whether the phrasing's word need not be said."""
-        return word in (self.language.articles if self.changes else self.language.aside)
-
     def _says_nothing(self, at: int) -> bool:
         """Whether the task's word need not be in the phrasing."""
         word = self.scan.word(at)
@@ -244,9 +239,11 @@ class Walk:
     def _may_land(self, what: str) -> bool:
         """Whether the floating leaf may be what the phrasing has after this word."""
         assert self.floating
-        said = self.floating.preposition
+        said, places = self.floating.preposition, self.language.prepositions
+        if self.changes:  # `in a.txt` may be where something is, or where it goes
+            return said == what and "place" not in places.get(said, ())
         if not said:  # `notes.md: how many lines`
-            return not self.changes and "place" in self.language.prepositions.get(what, ())
+            return "place" in places.get(what, ())
         return said == what or self._same_place(what, said)
 
 

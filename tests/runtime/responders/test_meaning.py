@@ -19,7 +19,7 @@ NEAR_MISSES = (Path(__file__).parent / "reflex_near_misses.txt").read_text("utf-
 MEANT = [
     ("get rid of docs/old.md", "remove", {"paths": ("docs/old.md",)}),
     ("throw away old.txt", "remove", {"paths": ("old.txt",)}),
-    ("put a copy of sales.csv in backup", "copy-into-folder", {"paths": ("sales.csv",), "to": "backup"}),
+    ("make a copy of sales.csv into backup", "copy-into-folder", {"paths": ("sales.csv",), "to": "backup"}),
     ("to b.txt copy a.txt", "copy-file", {"from": "a.txt", "to": "b.txt"}),
     ("clone a.txt to b.txt", "copy-file", {"from": "a.txt", "to": "b.txt"}),
     ('could you jot down "call Tom" in a.txt', "append-text", {"text": "call Tom", "path": "a.txt"}),
