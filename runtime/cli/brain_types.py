@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
 
 import click
 
+from runtime.cli.brain_report import shelf_or_none
 from runtime.cli.session import json_option, put, tell
 from runtime.cli.words import elide, safe, table
 
@@ -16,11 +16,11 @@ from runtime.cli.words import elide, safe, table
 @json_option("Print a list of objects: id, label, origin, members, uses, scope, temperature, used.")
 def substrates(archived: bool, as_json: bool) -> None:
     """List the problem types: kinds of task that were learned, the most used first."""
-    from runtime.cli.brain import shelf_of_workspace
     from runtime.memory.procedural.recognition import ProblemType
 
-    with closing(shelf_of_workspace()) as shelf:
-        found = [each for each in shelf.scan(ProblemType) if archived or each.origin != "archived"]
+    with shelf_or_none() as shelf:
+        every = list(shelf.scan(ProblemType)) if shelf else []
+    found = [each for each in every if archived or each.origin != "archived"]
     found.sort(key=lambda each: (-each.uses, -each.members, each.id))
     if as_json:
         told = [
@@ -41,7 +41,7 @@ def substrates(archived: bool, as_json: bool) -> None:
         put(json.dumps(told, indent=2, ensure_ascii=False))
         return
     if not found:
-        tell("no problem type was learned yet")
+        tell("no problem type was learned here yet")
         return
     rows = [
         [

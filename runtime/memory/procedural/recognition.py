@@ -63,7 +63,7 @@ class Member(Record):
 
 
 class Stamp(Record):
-    """How often types were changed: whoever holds a gate sees by it that another process changed them."""
+    """Another number after each change: who holds a gate sees by it that others changed the types."""
 
     KIND: ClassVar[str] = "type-stamp"
 

@@ -10,6 +10,7 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from secrets import randbits
 from typing import TYPE_CHECKING, Any
 
 from runtime.embedding import Embedder
@@ -289,7 +290,7 @@ class _Changing:
     def __exit__(self, *error: Any) -> None:
         types = self.types
         if error[0] is None:
-            types._stamp += 1
+            types._stamp = randbits(53)  # no number twice, even when what is around this is rolled back
             types.shelf.put(Stamp(id="types", number=types._stamp))
         if error[0] is not None or types._gate_is_old:
             types._gate, types._gate_is_old = None, False

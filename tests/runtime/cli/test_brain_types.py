@@ -35,4 +35,5 @@ def test_types_are_listed_the_most_used_first_and_archived_ones_when_asked(fract
 
 def test_with_nothing_learned_it_says_so(fractal: Command) -> None:
     ran = fractal("brain", "substrates")
-    assert "nothing is remembered here yet" in ran.err
+    assert (ran.exit, ran.out) == (0, "") and "here yet" in ran.err
+    assert json.loads(fractal("brain", "substrates", "--json").out) == []

@@ -220,6 +220,16 @@ def test_an_error_in_the_middle_leaves_things_as_they_were(shelf: Shelf) -> None
     assert types.recognise(LINES[0]).type == "lines"
 
 
+def test_a_change_inside_a_transaction_that_fails_is_forgotten(shelf: Shelf) -> None:
+    types = taught(shelf)
+    with pytest.raises(RuntimeError, match="power"), shelf.transaction():
+        types.learn(OTHER)
+        raise RuntimeError("power")
+    assert types.recognise(OTHER).kind == "novel"
+    Types(shelf, Lexical()).learn_all([Lesson(OTHER, type="letters")])  # as another process would
+    assert types.recognise(OTHER).type == "letters"
+
+
 TEACH = """
 import sys
 from pathlib import Path
