@@ -21,7 +21,7 @@ INLINE = 80
 
 _NUMBER = r"[1-9][0-9]{0,8}"
 _ODD = r'`+"[^"\\]*(?:\\.[^"\\]*)*"`+'  # a JSON string in a code span
-_ORIGIN = r"(?:person|kernel|model|tool|reflex)(?::[A-Za-z0-9][\w./:@+-]*)?"
+_ORIGIN = r"(?:person|kernel|model|tool|reflex|memory)(?::[A-Za-z0-9][\w./:@+-]*)?"
 _TOOL = r"[a-z][\w.-]*"
 _LINK = r"\w[\w./-]*"
 _SOURCE = r"[^\s`\"](?:[^`]*[^\s`])?"

@@ -270,6 +270,11 @@ def _gate_criterion(criterion: Mapping[str, Any], last: int) -> None:
     if len(kinds) != 1:
         raise ReplyError(f"success: {to_json(dict(criterion))[:80]} is none of run, file, step, same, judge")
     value = criterion[kinds[0]]
+    known = {kinds[0], "has"} if kinds[0] in ("file", "step") else {kinds[0]}
+    if strange := sorted(map(str, criterion.keys() - known)):
+        raise ReplyError(
+            f"success: {kinds[0]} has no {strange[0]!r}; it is {{{', '.join(sorted(known, reverse=True))}}}"
+        )
     if kinds[0] == "step":
         if not isinstance(value, int) or not 1 <= value <= last:
             raise ReplyError(f"success: there is no step {value!r}")

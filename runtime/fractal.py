@@ -6,7 +6,7 @@ import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +36,10 @@ from runtime.mcp.servers import Servers
 from runtime.memory.brain import Brain
 from runtime.nervous.guard import Guard
 from runtime.reading import Reader
-from runtime.remembering import brain_of, remember
+from runtime.remembering import brain_of, known, remember
 from runtime.results import RunResult, result_of, told
 from runtime.resuming import active_before, assumed, begin_session, go_back, raised
+from runtime.reusing import reusable
 from runtime.starting import first_document, prior, shelved
 
 Asker = Callable[[str], Awaitable[str]]
@@ -116,14 +117,18 @@ class Fractal(Reader):
         plan_only: bool = False,
         yes: bool = False,
         tool: str = "",
+        reuse: bool = False,
     ) -> RunResult:
         """Start a run. `context` holds pairs of source and text; `after` an earlier run to follow up.
 
-        With `tool`, a guided one, its text guides the loop at the top.
+        With `tool`, a guided one, its text guides the loop at the top. With `reuse` the result of an earlier
+        run is taken where its task, inputs and instructions are the same, and it only read.
         """
         if not task.strip():
             raise UsageError('the task is empty; say what is to be done: fractal run "…"')
         earlier = prior(self.root_document(self.find(after))) if after else []
+        if reuse and not (tool or after or plan_only) and (known := self._reused(task, context)):
+            return known
         ladder = self.ladder  # a wrong setting is told before anything is written
         refuse_unknown_price(ladder, self.config.usd)
         run = self.workspace.new_run()
@@ -182,6 +187,20 @@ class Fractal(Reader):
             begin_session(world, root)
             self._emit_start(root)
             return await self._drive(world, folder, clock, servers, policy)
+
+    def _reused(self, task: str, context: Sequence[tuple[str, str]]) -> RunResult | None:
+        """The result of an earlier run that this one would only repeat; it has cost nothing now."""
+
+        def world_of(run: str) -> World:
+            return self._world(run, self.workspace.runs / run, self.ladder)[0]
+
+        root = reusable(self.workspace, task, [(source, text) for source, text in context], world_of)
+        if root is None:
+            return None
+        path = self.path(root.meta.run)
+        result = replace(result_of(root, path, Waiting("nothing")), spent={}, reused=True)
+        self._listener(Event("run_finished", result.run, result.id, data=told(result)))
+        return result
 
     def _folder_of(self, root: Document) -> Path:
         """Where the run's tools act; a run that was copied here from elsewhere goes on in this folder."""
@@ -268,6 +287,7 @@ class Fractal(Reader):
             seconds=clock.seconds,
             patient=clock.patient,
         )
+        world.known = partial(known, self.brain)
         world.take_back = lambda document: take_back(folder, document, world.folder)
         left = bounds.seconds - earlier
         world.deadline = (datetime.now(UTC) + timedelta(seconds=max(left, 0))).isoformat(timespec="seconds")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from kernel.document import Document
 from kernel.errors import FractalError
 from kernel.events import now
 from kernel.store import FileStore
@@ -27,6 +28,16 @@ def brain_of(workspace: Workspace, config: Config, systems: Sequence[Path]) -> B
             config.fsync,
         )
     )
+
+
+def known(brain: Brain, document: Document) -> str:
+    """How tasks like a document's own were solved; nothing where memory cannot be read."""
+    if document.meta.type != "task":
+        return ""
+    try:
+        return brain.examples(document.text(1, "task"))
+    except FractalError:
+        return ""  # the end of the run says what is wrong with the store
 
 
 def remember(brain: Brain, folder: Path, warn: Callable[[str], None]) -> None:

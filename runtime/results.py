@@ -27,6 +27,7 @@ class RunResult:
     question: str = ""
     waiting: str = ""
     spent: Mapping[str, Any] = field(default_factory=dict)
+    reused: bool = False  # it is the result of an earlier run, taken for the same task
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runtime.cli import brain_report
 from runtime.cli.brain_methods import methods
 from runtime.cli.session import json_option, opened, put, tell
 from runtime.cli.words import safe
@@ -22,13 +23,14 @@ if TYPE_CHECKING:
 
 @click.group()
 def brain() -> None:
-    """Move, check and mend what is remembered.
+    """Move, check and mend what is remembered, and see what came of it.
 
     It lies in state/memory/ of the workspace, in the store that the setting `store` names.
     """
 
 
-brain.add_command(methods)
+for _each in (*brain_report.COMMANDS, methods):
+    brain.add_command(_each)
 
 
 def memory_folder() -> Path:

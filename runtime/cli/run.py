@@ -73,6 +73,9 @@ _output = _options(
 @click.option("--after", metavar="RUN", help="Follow up that run.")
 @click.option("--plan", "plan_only", is_flag=True, help="Stop after the plan and show it.")
 @click.option("-y", "--yes", is_flag=True, help="Approve every step beforehand.")
+@click.option(
+    "--reuse", is_flag=True, help="Take the result of the same task, where nothing has changed."
+)
 @_settings
 @_output
 def run(
@@ -83,6 +86,7 @@ def run(
     after: str | None,
     plan_only: bool,
     yes: bool,
+    reuse: bool,
     as_json: bool,
     quiet: bool,
     output: Path | None,
@@ -107,7 +111,10 @@ def run(
         if not earlier:
             raise click.UsageError("there is no earlier run that -c could follow up")
         after = earlier[0].run
-    result = session.drive(fractal.run(task, context=context, after=after, plan_only=plan_only, yes=yes))
+    options = {"after": after, "plan_only": plan_only, "yes": yes, "reuse": reuse}
+    result = session.drive(fractal.run(task, context=context, **options))
+    if result.reused:
+        tell(f"the result of run {result.run}: the same task, files and instructions")
     if plan_only and result.waiting == "approval" and not as_json:
         put(plan_of(result.path))
     return session.conclude(fractal, result, output)

@@ -240,6 +240,37 @@ def store(as_json: bool, full: bool, records: str) -> int:
     return int(_bench("store").main(as_json, [*sizes, *([1_000_000] if full else [])]))
 
 
+@bench.command("variations")
+@json_option("Print the figures as an object.")
+@click.option(
+    "--families", "part", type=click.Choice(["all", "even", "odd"]), default="all", show_default=True
+)
+@click.option(
+    "--data",
+    type=click.Path(dir_okay=False, exists=True, path_type=Path),
+    metavar="FILE.jsonl",
+    help="Other families than the given ones.",
+)
+@click.option("--embedder", "embedders", multiple=True, type=click.Choice(["lexical", "minilm"]))
+@click.option("--without", multiple=True, metavar="PART", help="Switch a part of the memory off.")
+@click.option("--trees", default="", metavar="N,…", help="Measure the time of a recall among so many.")
+def variations(
+    as_json: bool,
+    part: str,
+    data: Path | None,
+    embedders: tuple[str, ...],
+    without: tuple[str, ...],
+    trees: str,
+) -> int:
+    """Recall what was solved once with other numbers, names, nouns and words: answered, right, fooled."""
+    sizes = [int(each) for each in trees.split(",") if each.isdecimal() and int(each)]
+    if trees and len(sizes) != trees.count(",") + 1:
+        raise click.UsageError(f"--trees {trees}: whole numbers from 1, with commas between them")
+    module = _bench("variations")
+    chosen = embedders or module.EMBEDDERS
+    return int(module.main(as_json, path=data, part=part, embedders=chosen, without=without, trees=sizes))
+
+
 @bench.command("tools")
 @json_option("Print the figures as an object.")
 @click.option("--tools", "counts", default="10,100,500", show_default=True, metavar="N,…", help="How many.")
@@ -256,6 +287,28 @@ def tools(as_json: bool, counts: str) -> int:
 def dangers(as_json: bool) -> int:
     """Hold the danger rules against a list of dangerous and harmless commands; nothing of it is run."""
     return int(_bench("dangers").main(as_json))
+
+
+@bench.command("ablation")
+@json_option("Print the figures as an object.")
+@click.option("--families", default=60, show_default=True, type=click.IntRange(min=1), metavar="N")
+@click.option("--embedder", default="auto", show_default=True, metavar="NAME", help="lexical, minilm, auto.")
+@click.option(
+    "--seed", type=int, default=1, show_default=True, metavar="N", help="Of what is chosen by chance."
+)
+def ablation(as_json: bool, families: int, embedder: str, seed: int) -> int:
+    """Play streams of tasks with all parts of procedural memory and without each: what a part brings."""
+    return int(_bench("ablation").main(as_json, families, seed, embedder))
+
+
+@bench.command("everyday")
+@json_option("Print the figures as an object.")
+@click.option(
+    "--half", type=click.Choice(["build", "unseen", "all"]), default="all", show_default=True, help="Which."
+)
+def everyday(as_json: bool, half: str) -> int:
+    """Do everyday tasks in anybody's words with the reflexes alone: done, passed on, wrong actions."""
+    return int(_bench("everyday").main(as_json, half))
 
 
 def _bench(name: str) -> Any:

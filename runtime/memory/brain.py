@@ -6,6 +6,7 @@ no more for it than a line in the store.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,16 +14,23 @@ from typing import TYPE_CHECKING, ClassVar
 
 from kernel.document import Document
 from runtime.memory.lessons import attempts, decision_of, lesson_of
-from runtime.memory.procedural.decisions import Decision
+from runtime.memory.procedural.decisions import Decision, of_recall
 from runtime.memory.procedural.parts import ALL, Parts
 from runtime.memory.procedural.rewards import settle
 from runtime.memory.procedural.trees import NeuronTree
+from runtime.memory.procedural.words import fingerprint, words_of
 from runtime.store import Record, Shelf, open_shelf, pack
 from runtime.store.opening import place
 
 if TYPE_CHECKING:
     from runtime.memory.procedural.recall import ProceduralMemory, Recall
 
+EXAMPLES = 2
+"""Solved tasks that a model is shown; learning.md has at most three, successes only."""
+LIKE = 0.5
+"""The cosine from which a solved task is shown to a model."""
+EXAMPLE_CHARS = 400
+"""Of each."""
 BATCH = 64
 """Tasks that are embedded together when another embedder has come."""
 
@@ -34,11 +42,11 @@ class Untaken(Record):
 
 
 class Indexed(Record):
-    """Which embedder made the vectors of all trees; one record, `trees`."""
+    """Which embedder and which words made the vectors of all trees; one record, `trees`."""
 
     KIND: ClassVar[str] = "indexed"
 
-    embedder: str = ""
+    made_by: str = ""
 
 
 @dataclass(frozen=True)
@@ -100,16 +108,19 @@ class Brain:
             self._recalled[task] = self.memory.recall(task)
         return self._recalled[task]
 
+    def examples(self, task: str) -> str:
+        """How the tasks most like this one were solved, for a model to go by; "" where none is like it."""
+        if not self.settings.recall or self.empty:
+            return ""
+        memory = self.memory
+        (vector,) = memory.embedder.embed([task])
+        hits = self.shelf.nearest(NeuronTree, memory.embedder.name, vector, EXAMPLES)
+        near = self.shelf.pick(NeuronTree, [hit.id for hit in hits if hit.score >= LIKE])
+        return "\n".join(_example(tree) for tree in near if not tree.ledger.quarantined)
+
     def decide(self, attempt: str, found: Recall) -> None:
         """Remember what was decided for an attempt until its outcome is known."""
-        self.decided[attempt] = Decision(
-            id=attempt,
-            path=found.kind,
-            tree=found.tree.id if found.tree else "",
-            candidates=found.candidates,
-            predicted=found.confidence,
-            calls_before=found.tree.calls if found.tree else 0,
-        )
+        self.decided[attempt] = of_recall(attempt, "", found)
 
     @property
     def memory(self) -> ProceduralMemory:
@@ -117,18 +128,19 @@ class Brain:
         if self._memory is None:
             from runtime.embedding import choose
             from runtime.memory.procedural.recall import ProceduralMemory
-            from runtime.memory.procedural.words import words_of
 
             embedder = choose(self.settings.embedder, self.settings.embedder_folder)
-            self._memory = ProceduralMemory(self.shelf, embedder, words_of(self.settings.systems))
+            words = words_of(self.settings.systems)
+            self._memory = ProceduralMemory(self.shelf, embedder, words, self.settings.parts)
         self._take_in(self._memory)
         return self._memory
 
     def _take_in(self, memory: ProceduralMemory) -> None:
-        """Give neurons and vectors to trees that have none of the embedder that is at work now."""
+        """Give neurons and vectors to trees that have none of the embedder and the words of now."""
+        made_by = f"{memory.embedder.name} {fingerprint(self.settings.systems)}"
         known = self.shelf.get(Indexed, "trees")
-        if known is None or known.embedder != memory.embedder.name:
-            self._embed_anew(memory)
+        if known is None or known.made_by != made_by:
+            self._index_anew(memory, made_by)
         waiting = [each.id for each in self.shelf.scan(Untaken)]
         for tree in self.shelf.pick(NeuronTree, waiting):
             with self.shelf.transaction():
@@ -137,16 +149,19 @@ class Brain:
         if waiting:
             self._recalled.clear()
 
-    def _embed_anew(self, memory: ProceduralMemory) -> None:
+    def _index_anew(self, memory: ProceduralMemory, made_by: str) -> None:
         name = memory.embedder.name
-        missing = [tree.id for tree in self.shelf.scan(NeuronTree) if name not in tree.vectors]
-        for start in range(0, len(missing), BATCH):
+        ids = [tree.id for tree in self.shelf.scan(NeuronTree)]
+        for start in range(0, len(ids), BATCH):
             with self.shelf.transaction():
-                trees = self.shelf.pick(NeuronTree, missing[start : start + BATCH])
-                vectors = memory.embedder.embed([tree.text for tree in trees])
-                for tree, vector in zip(trees, vectors, strict=True):
-                    self.shelf.put(tree.model_copy(update={"vectors": {**tree.vectors, name: pack(vector)}}))
-        self.shelf.put(Indexed(id="trees", embedder=name))
+                trees = self.shelf.pick(NeuronTree, ids[start : start + BATCH])
+                missing = [tree.text for tree in trees if name not in tree.vectors]
+                made = iter(memory.embedder.embed(missing) if missing else ())
+                for tree in trees:
+                    more = {} if name in tree.vectors else {name: pack(next(made))}
+                    whole = tree.model_copy(update={"vectors": {**tree.vectors, **more}})
+                    self.shelf.put(whole, memory.outline(whole))
+        self.shelf.put(Indexed(id="trees", made_by=made_by))
 
     # ---- learning ----------------------------------------------------------------------------------------
 
@@ -164,8 +179,9 @@ class Brain:
             for attempt in attempts(document) if document.meta.type == "task" else ():
                 if attempt.good is None:
                     continue  # it goes on, or was stopped: nobody can tell yet
-                found = decision_of(document, attempt, self.decided.get(attempt.id), at)
-                taught = lesson_of(document, attempt, at)
+                known = self.decided.get(attempt.id) or self._left(attempt.id, document.task)
+                found = decision_of(document, attempt, known, at)
+                taught = lesson_of(document, attempt, at, self.settings.systems)
                 if isinstance(taught, NeuronTree):
                     trees[taught.id] = taught
                     found = found.model_copy(update={"tree": taught.id})
@@ -186,6 +202,11 @@ class Brain:
         if new:
             self._recalled.clear()
 
+    def _left(self, attempt: str, task: str) -> Decision | None:
+        """The decision on a task that memory had nothing for, and left to the next rung."""
+        found = self._recalled.get(task)
+        return of_recall(attempt, task, found) if found and found.kind == "novel" else None
+
     def feedback(self, run: str, good: bool) -> int:
         """A person's word on a run moves the ledgers of what it used or taught; returns how many."""
         if self._shelf is None and not place(self.settings.store, self.settings.folder).exists():
@@ -194,3 +215,10 @@ class Brain:
         for each in decisions:
             settle(self.shelf, each.id, good, "person", parts=self.settings.parts)
         return len(decisions)
+
+
+def _example(tree: NeuronTree) -> str:
+    """A solved task and its steps, in short."""
+    calls = (f"{step['tool']} {json.dumps(step['args'], ensure_ascii=False)}" for step in tree.exemplar.steps)
+    told = f"“{' '.join(tree.exemplar.task.split())}” was solved by: {'; '.join(calls)}"
+    return told if len(told) <= EXAMPLE_CHARS else f"{told[: EXAMPLE_CHARS - 1]}…"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from kernel.document import Document
 from runtime.memory.procedural.decisions import Decision
 from runtime.memory.procedural.exemplar import Refusal, exemplar
+from runtime.memory.procedural.grounding import reporting
 from runtime.memory.procedural.trees import NeuronTree, identity
 
 RUNG = "memory"
@@ -64,15 +66,17 @@ def decision_of(document: Document, attempt: Attempt, known: Decision | None, at
     path = {DIRECT: "direct", RUNG: found.path}.get(attempt.planner, "novel")
     calls = int(meta.spent.get("calls", 0)) if attempt.last else 0
     return found.model_copy(
-        update={"text": document.task, "run": meta.run, "at": at, "calls": calls, "path": path}
+        update={"text": document.text(1, "task"), "run": meta.run, "at": at, "calls": calls, "path": path}
     )
 
 
-def lesson_of(document: Document, attempt: Attempt, at: str) -> NeuronTree | Refusal | None:
+def lesson_of(
+    document: Document, attempt: Attempt, at: str, systems: tuple[Path, ...]
+) -> NeuronTree | Refusal | None:
     """The tree that an accepted attempt of a higher rung becomes, as yet without neurons; None for others."""
     if not (attempt.last and attempt.good) or attempt.planner in (DIRECT, RUNG):
         return None
-    taught = exemplar(document)
+    taught = exemplar(document, reporting(systems))
     if isinstance(taught, Refusal):
         return taught
     meta = document.meta

@@ -13,11 +13,15 @@ from typing import Any
 from kernel.budget import estimate_tokens
 from kernel.document import Document
 from kernel.errors import Declined, FractalError
+from kernel.offering import OFFERED
 from kernel.responder import FREE, Ask, Reply, Tier, Usage
 from runtime.memory.brain import Brain
 from runtime.memory.lessons import RUNG
-from runtime.memory.procedural.exemplar import OWN, renumbered
+from runtime.memory.procedural.exemplar import renumbered
 from runtime.memory.procedural.recall import Recall
+
+FINISHED = "^"
+"""The pattern that any result shows: a task that finds its work done already has one criterion to fulfil."""
 
 
 class Recalled:
@@ -61,7 +65,7 @@ class Recalled:
         if document.meta.type != "task" or _given(document):
             return None
         try:
-            return self.brain.recall(document.task)
+            return self.brain.recall(document.text(1, "task"))
         except FractalError as error:
             self.fault = str(error)
             return None
@@ -82,11 +86,14 @@ class Recalled:
         self.brain.decide(f"{meta.id}/{meta.attempt}", found)
         base = meta.base
         numbers = {n: n + base for n in range(1, len(found.steps) + 1)}
+        success = [*found.success]
+        if not any({"judge", "step"} & each.keys() for each in success):
+            success.append({"step": len(found.steps), "has": FINISHED})
         return {
             "approach": _approach(found),
             "confidence": "high",
             "steps": [_numbered(step, numbers) for step in found.steps],
-            "success": [_numbered(each, numbers) for each in found.success],
+            "success": [_numbered(each, numbers) for each in success],
             "rationale": _rationale(found),
         }
 
@@ -96,7 +103,7 @@ class Recalled:
         if issues:
             learned = f"{'; '.join(issues)} (done as remembered: {_approach(found)})"
             return {"validation": "fail", "issues": issues, "decision": "ESCALATE", "learned": learned[:1000]}
-        if self.checked and not _proven(ask.evidence):
+        if self.checked and not _proven(found, ask.evidence):
             raise Declined("no criterion that code can decide proves what memory did, so it is checked")
         numbers = {n: n + ask.document.meta.base for n in range(1, len(found.steps) + 1)}
         output = renumbered(found.output, numbers)
@@ -106,11 +113,13 @@ class Recalled:
 def _given(document: Document) -> bool:
     """Whether the task came with something beside it: what is remembered knows nothing of that."""
     notes = document.section(1).notes
-    return any(n.key in ("answer", "guidance") or (n.key == "context" and n.source not in OWN) for n in notes)
+    return any(
+        n.key in ("answer", "guidance") or (n.key == "context" and n.source not in OFFERED) for n in notes
+    )
 
 
 def _understanding(document: Document) -> dict[str, Any]:
-    return {"task": document.task, "context": [], "open": []}
+    return {"task": document.text(1, "task"), "context": [], "open": []}
 
 
 def _numbered(value: Mapping[str, Any], numbers: Mapping[int, int]) -> dict[str, Any]:
@@ -133,11 +142,17 @@ def _issues(document: Document, evidence: Mapping[str, Any]) -> list[str]:
     return issues
 
 
-def _proven(evidence: Mapping[str, Any]) -> bool:
-    """Whether code alone decides: some criterion failed before and holds now, and none is to be judged."""
-    criteria: Sequence[Mapping[str, Any]] = evidence.get("criteria", ())
-    turned = any(each.get("after") is True and each.get("before") is not True for each in criteria)
-    return turned and all(each.get("after") is True for each in criteria)
+def _proven(found: Recall, evidence: Mapping[str, Any]) -> bool:
+    """Whether code alone decides: no criterion is to be judged, and some one failed before and holds now.
+
+    The very same task may find its work done already; a variation may find other work.
+    """
+    all_: Sequence[Mapping[str, Any]] = evidence.get("criteria", ())
+    criteria = [each for each in all_ if each["criterion"].get("has") != FINISHED]
+    turned = any(each.get("before") is not True for each in criteria)
+    return (turned or (found.kind == "exact" and bool(criteria))) and all(
+        c.get("after") is True for c in criteria
+    )
 
 
 def _approach(found: Recall) -> str:

@@ -173,7 +173,8 @@ def _approach(found: Match) -> str:
     """What is done, by which file, and what it binds: the same for the same reading."""
     if found.procedure:
         slots = _slots(found)
-        return f"{found.procedure.description} ({found.procedure.file}{f': {slots}' if slots else ''})"
+        meant = f"; by meaning: {_meant(found)}" if found.reading.meaning else ""
+        return f"{found.procedure.description} ({found.procedure.file}{f': {slots}' if slots else ''}{meant})"
     lines = [f"{number}. {_approach(part)}" for number, part in enumerate(found.parts, 1)]
     return f"{len(found.parts)} parts, one after the other\n" + "\n".join(lines)
 
@@ -193,7 +194,16 @@ def _rationale(found: Match) -> str:
         return "\n".join(f"“{part.task[:200]}”: {_rationale(part)}" for part in found.parts)
     slots = _slots(found)
     file = found.procedure.file if found.procedure else "a reflex"
+    if found.reading.meaning:
+        return f"it means what “{found.phrasing}” of {file} means: {_meant(found)}"
     return f"every word is covered by a phrasing of {file}{f', with {slots}' if slots else ''}"
+
+
+def _meant(found: Match) -> str:
+    """Which words were taken for which."""
+    from runtime.responders.reflexes.meaning import told
+
+    return told(found.reading)
 
 
 def _failed_before(document: Document, approach: str) -> bool:

@@ -259,7 +259,7 @@ def test_a_criterion_may_run_a_script_of_the_skill(work: Path, folder: Path) -> 
 
     def answer(ask: Ask) -> Any:
         if ask.document.meta.type == "all-fields" and ask.phase == "plan":
-            return plan(*model.steps, success=[{"run": f"bash {script} more.txt", "has": "3"}])
+            return plan(*model.steps, success=[{"run": f'test "$(bash {script} more.txt)" -eq 3'}])
         return model(ask)
 
     ended = player(work)(answer, settings={"skills": [str(folder)], "sandbox": "auto"})

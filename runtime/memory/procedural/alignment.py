@@ -7,17 +7,21 @@ error that this memory can make, so whatever is none of these is another task.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from runtime.memory.procedural.leaves import LONGEST, Token
-from runtime.memory.procedural.words import Words, stem
+from runtime.memory.procedural.reading import Reading, may_be_name
+from runtime.memory.procedural.words import Words, plural, stem
 
 ADJECTIVES = 3
 """How many words before a noun its number, article or possessive is looked for."""
 _OBJECTS = frozenset({"a", "an", "the", "his", "her", "their", "its", "my", "our", "your", "some", "all"})
 _CONJUNCTIONS = frozenset({"and", "or", "with", "of", "in", "on", "for", "by", "like", "as"})
+_EACH = frozenset({"each", "every", "per", "many"})
 _NOT_NOUNS = ("ed", "ly", "est")
+_NONE: frozenset[Fraction] = frozenset()
 
 
 @dataclass
@@ -27,6 +31,12 @@ class Alignment:
     leaves: list[tuple[Token, Token]] = field(default_factory=list[tuple[Token, Token]])
     exchanged: dict[str, str] = field(default_factory=dict[str, str])  # in each form that it has
     phrases: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    nouns: set[str] = field(default_factory=set[str])  # of the exchanged, those that are no names
+    counted: set[str] = field(default_factory=set[str])  # of these, what stands behind a number or `each`
+    asked: set[str] = field(default_factory=set[str])  # nouns that only the question has
+    told: set[Fraction] = field(default_factory=set[Fraction])  # numbers that words of it tell
+    meant: set[Fraction] = field(default_factory=set[Fraction])  # of these, what a word all but is
+    constants: set[Fraction] = field(default_factory=set[Fraction])  # numbers that any word tells
 
     @property
     def exact(self) -> bool:
@@ -46,17 +56,19 @@ def same(old: Token, new: Token) -> bool:
     return old.value == new.value and old.unit == new.unit
 
 
-def align(old: Sequence[Token], new: Sequence[Token], words: Words) -> Alignment | Refusal:
+def align(
+    old: Reading | Sequence[Token], new: Reading | Sequence[Token], words: Words
+) -> Alignment | Refusal:
     """The alignment of a new task with a stored one, or why it is another task."""
-    if len(old) > LONGEST or len(new) > LONGEST:
+    old = old if isinstance(old, Reading) else Reading.of(old, words)
+    new = new if isinstance(new, Reading) else Reading.of(new, words)
+    if len(old.tokens) > LONGEST or len(new.tokens) > LONGEST:
         return Refusal(f"longer than {LONGEST} words")
     path = _Search(old, new, words).path()
-    if isinstance(path, Refusal):
-        return path
-    return _consistent(old, new, path, words)
+    return path if isinstance(path, Refusal) else _Consistency(old, new, words).of(path)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Pair:
     """One move of an alignment: where it begins in both, how many tokens it takes, and what it is."""
 
@@ -64,23 +76,24 @@ class _Pair:
     new: int
     took: int
     takes: int
-    kind: str  # same, leaf, phrase, name, noun
+    kind: str  # same, leaf, phrase, name, noun, gender, skip
 
 
 class _Search:
     """Depth first over the pairs of places that can be reached: nearly always only the diagonal."""
 
-    def __init__(self, old: Sequence[Token], new: Sequence[Token], words: Words) -> None:
+    def __init__(self, old: Reading, new: Reading, words: Words) -> None:
         self.old, self.new, self.words = old, new, words
-        self.names = {each.low.removesuffix("'s") for each in old if self._named(each) and not each.first}
+        self.olds, self.news = old.tokens, new.tokens
         self.far = 0
 
     def path(self) -> list[_Pair] | Refusal:
+        if not (self.olds and self.news):
+            return Refusal("one of them is empty")
         dead: set[tuple[int, int]] = set()
         trail: list[_Pair] = []
-        stack = [iter(self._moves(0, 0))]
-        if not (self.old and self.new):
-            return Refusal("one of them is empty")
+        stack = [self._moves(0, 0)]
+        end = (len(self.olds), len(self.news))
         while stack:
             move = next(stack[-1], None)
             if move is None:
@@ -94,57 +107,55 @@ class _Search:
                 continue
             trail.append(move)
             self.far = max(self.far, place[1])
-            if place == (len(self.old), len(self.new)):
+            if place == end:
                 return trail
-            stack.append(iter(self._moves(*place)))
-        token = self.new[min(self.far, len(self.new) - 1)]
-        return Refusal(f"no counterpart for {token.text!r}")
+            stack.append(self._moves(*place))
+        return Refusal(f"no counterpart for {self.news[min(self.far, len(self.news) - 1)].text!r}")
 
-    def _moves(self, at: int, to: int) -> list[_Pair]:
+    def _moves(self, at: int, to: int) -> Iterator[_Pair]:
         """What may be done from a pair of places, the surest first."""
-        found: list[_Pair] = []
-        if at >= len(self.old) or to >= len(self.new):
-            return found
-        x, y = self.old[at], self.new[to]
-        if x.leaf and x.kind == y.kind and x.unit == y.unit:
-            found.append(_Pair(at, to, 1, 1, "leaf"))
-        elif not x.leaf and not y.leaf and x.low == y.low:
-            found.append(_Pair(at, to, 1, 1, "same"))
-        found += self._phrases(at, to)
-        if x.kind == y.kind == "word" and x.low != y.low and x.low.endswith("'s") == y.low.endswith("'s"):
-            if self._is_name(at) and self._named(y):
-                found.append(_Pair(at, to, 1, 1, "name"))
-            elif self._exchangeable(x) and self._exchangeable(y):
-                found.append(_Pair(at, to, 1, 1, "noun"))
-        return found
+        if at < len(self.olds) and to < len(self.news):
+            x, y = self.olds[at], self.news[to]
+            if x.leaf and x.kind == y.kind and x.unit == y.unit:
+                yield _Pair(at, to, 1, 1, "leaf")
+            elif not x.leaf and not y.leaf and (x.low == y.low or _agree(x, y)):
+                yield _Pair(at, to, 1, 1, "same")
+            for took, groups in self.old.phrases[at]:
+                for takes, others in self.new.phrases[to]:
+                    if not groups.isdisjoint(others):
+                        yield _Pair(at, to, took, takes, "phrase")
+            if x.kind == y.kind == "word" and x.low != y.low:
+                kind = self._exchange(at, x, y)
+                if kind:
+                    yield _Pair(at, to, 1, 1, kind)
+        if at < len(self.olds) and (took := self.old.skips[at]):
+            yield _Pair(at, to, took, 0, "skip")
+        if to < len(self.news) and (takes := self.new.skips[to]):
+            yield _Pair(at, to, 0, takes, "skip")
 
-    def _phrases(self, at: int, to: int) -> list[_Pair]:
-        found: list[_Pair] = []
-        same, longest = self.words.same, self.words.longest
-        for took in range(1, min(longest, len(self.old) - at) + 1):
-            first = same.get(tuple(token.low for token in self.old[at : at + took]))
-            for takes in range(1, min(longest, len(self.new) - to) + 1) if first else ():
-                second = same.get(tuple(token.low for token in self.new[to : to + takes]))
-                if first and second and first & second:
-                    found.append(_Pair(at, to, took, takes, "phrase"))
-        return found
-
-    def _named(self, token: Token) -> bool:
-        """Whether a word may be a name."""
-        low = token.low.removesuffix("'s")
-        return token.kind == "word" and token.text[0].isupper() and low not in self.words.fixed
+    def _exchange(self, at: int, x: Token, y: Token) -> str:
+        """How one word may stand for another that does not mean the same, if at all."""
+        if (x.low, y.low) in self.words.swaps:
+            return "gender"
+        if x.low.endswith("'s") != y.low.endswith("'s"):
+            return ""
+        if self._is_name(at):
+            named = y.text[0].isupper() and y.low.removesuffix("'s") in self.words.names
+            return "name" if named or may_be_name(y, self.words) else ""
+        return "noun" if self._exchangeable(x) and self._exchangeable(y) else ""
 
     def _is_name(self, at: int) -> bool:
         """Whether a stored word is a name; one that begins a sentence may be an order: `Square 5`."""
-        token = self.old[at]
-        if not self._named(token):
-            return False
+        token = self.olds[at]
         low = token.low.removesuffix("'s")
-        if low in self.names or not token.first:
-            return low in self.names
-        behind = self.old[at + 1] if at + 1 < len(self.old) else token
+        if low in self.old.names:
+            return token.text[0].isupper()
+        if not token.first or not may_be_name(token, self.words):
+            return False
+        behind = self.olds[at + 1] if at + 1 < len(self.olds) else token
         tells = behind.kind == "word" and behind.low not in self.words.markers - _CONJUNCTIONS
-        return token.low.endswith("'s") or (tells and (low,) not in self.words.same)
+        an_order = (low,) in self.words.same and low not in self.words.names
+        return token.low.endswith("'s") or (tells and not an_order)
 
     def _exchangeable(self, token: Token) -> bool:
         low = token.low.removesuffix("'s")
@@ -153,44 +164,107 @@ class _Search:
         return len(low) > 2 and not verbal and low not in fixed and stem(low) not in fixed
 
 
-def _consistent(
-    old: Sequence[Token], new: Sequence[Token], path: Sequence[_Pair], words: Words
-) -> Alignment | Refusal:
+class _Consistency:
     """One to one throughout: a word that is exchanged is so everywhere, for one that was not there."""
-    found = Alignment()
-    forth: dict[str, str] = {}
-    back: dict[str, str] = {}
-    kept = {stem(old[each.old].low) for each in path if each.kind == "same"}
-    there = {stem(token.low) for token in old if token.kind == "word"}
-    nouns: dict[str, bool] = {}
-    for pair in path:
-        x, y = old[pair.old], new[pair.new]
-        if pair.kind == "leaf":
-            found.leaves.append((x, y))
-        elif pair.kind == "phrase":
-            olds, news = old[pair.old : pair.old + pair.took], new[pair.new : pair.new + pair.takes]
-            found.phrases.append((_text(olds), _text(news)))
-        elif pair.kind in ("name", "noun"):
-            was, becomes = _stem(x, pair.kind), _stem(y, pair.kind)
-            found.exchanged[x.low.removesuffix("'s")] = y.low.removesuffix("'s")
-            if forth.setdefault(was, becomes) != becomes:
-                return Refusal(f"{was!r} stands for {forth[was]!r} and for {becomes!r}")
-            if back.setdefault(becomes, was) != was:
-                return Refusal(f"{becomes!r} stands for {back[becomes]!r} and for {was!r}")
-            seen = pair.kind == "name" or _noun_like(old, pair.old, words)
-            nouns[was] = nouns.get(was, False) or seen
-    for was, becomes in forth.items():
-        if was in kept:
-            return Refusal(f"{was!r} is exchanged in one place and kept in another")
-        if becomes in there:
-            return Refusal(f"{becomes!r} had another part in the stored task")
-        if not nouns[was]:
-            return Refusal(f"{was!r} and {becomes!r} are not known to mean the same")
-    return found
+
+    def __init__(self, old: Reading, new: Reading, words: Words) -> None:
+        self.old, self.new, self.words = old, new, words
+        self.found = Alignment(constants=words.constants)
+        self.forth: dict[str, str] = {}
+        self.back: dict[str, str] = {}
+        self.nouns: dict[str, bool] = {}
+        self.stated: set[str] = set()
+        self.strict: list[tuple[str, ...]] = []
+        self.gender: tuple[int, int] | None = None
+
+    def of(self, path: Sequence[_Pair]) -> Alignment | Refusal:
+        kept: set[str] = set()
+        for pair in path:
+            why = ""
+            if pair.kind == "same":
+                low = self.old.tokens[pair.old].low
+                kept.add(low)
+                self._told(low)
+            elif pair.kind == "leaf":
+                self.found.leaves.append((self.old.tokens[pair.old], self.new.tokens[pair.new]))
+                self._told(self.old.tokens[pair.old].unit)
+            elif pair.kind == "phrase":
+                self._phrase(pair)
+            elif pair.kind == "gender":
+                self._gender(pair)
+            elif pair.kind != "skip":
+                why = self._word(pair)
+            if why:
+                return Refusal(why)
+        why = self._whole(kept)
+        return Refusal(why) if why else self.found
+
+    def _phrase(self, pair: _Pair) -> None:
+        was = tuple(token.low for token in self.old.tokens[pair.old : pair.old + pair.took])
+        becomes = tuple(token.low for token in self.new.tokens[pair.new : pair.new + pair.takes])
+        self.found.phrases.append((" ".join(was), " ".join(becomes)))
+        for low in was:
+            self._told(low)
+        same = self.words.same
+        if same[was] & same[becomes] <= self.words.strict and self.old.holds(becomes):
+            self.strict.append(becomes)
+
+    def _told(self, low: str) -> None:
+        self.found.told |= self.words.tells.get(low, _NONE)
+        self.found.meant |= self.words.means.get(low, _NONE)
+
+    def _gender(self, pair: _Pair) -> None:
+        was, becomes = self.old.tokens[pair.old].low, self.new.tokens[pair.new].low
+        self.gender = (self.words.genders[was], self.words.genders[becomes])
+
+    def _word(self, pair: _Pair) -> str:
+        x, y = self.old.tokens[pair.old], self.new.tokens[pair.new]
+        was, becomes = _stem(x, pair.kind), _stem(y, pair.kind)
+        low = x.low.removesuffix("'s")
+        self.found.exchanged[low] = y.low.removesuffix("'s")
+        if self.forth.setdefault(was, becomes) != becomes:
+            return f"{was!r} stands for {self.forth[was]!r} and for {becomes!r}"
+        if self.back.setdefault(becomes, was) != was:
+            return f"{becomes!r} stands for {self.back[becomes]!r} and for {was!r}"
+        seen = pair.kind == "name" or _noun_like(self.old.tokens, pair.old, self.words)
+        self.nouns[was] = self.nouns.get(was, False) or seen
+        if pair.kind == "noun":
+            self.found.nouns.add(low)
+            counted = _counted(self.old.tokens, pair.old)
+            if counted:
+                self.found.counted.add(low)
+            if pair.old not in self.old.asked or counted == "number":
+                self.stated.add(was)
+        return ""
+
+    def _whole(self, kept: set[str]) -> str:
+        """What only the whole path tells."""
+        stems = {stem(low) for low in kept}
+        for becomes in self.strict:
+            if not kept.issuperset(becomes):
+                return f"{' '.join(becomes)!r} had another part in the stored task"
+        for was, becomes in self.forth.items():
+            if stem(was) in stems:
+                return f"{was!r} is exchanged in one place and kept in another"
+            if stem(becomes) in self.old.stems:
+                return f"{becomes!r} had another part in the stored task"
+            if not self.nouns[was]:
+                return f"{was!r} and {becomes!r} are not known to mean the same"
+        self.found.asked = {low for low in self.found.nouns if stem(low) not in self.stated}
+        if self.gender is None:
+            return ""
+        side, other = self.gender
+        genders = self.words.genders
+        if any(genders.get(low) == side for low in kept):
+            return "he and she are exchanged in one place and kept in another"
+        if any(genders.get(low) == other for low in self.old.lows):
+            return "he and she had other parts in the stored task"
+        return ""
 
 
-def _text(part: Sequence[Token]) -> str:
-    return " ".join(token.low for token in part)
+def _agree(x: Token, y: Token) -> bool:
+    """Whether one is the plural of the other."""
+    return x.kind == y.kind == "word" and (x.low == plural(y.low) or y.low == plural(x.low))
 
 
 def _stem(token: Token, kind: str) -> str:
@@ -205,6 +279,16 @@ def _noun_like(found: Sequence[Token], at: int, words: Words) -> bool:
     for token in reversed(found[max(0, at - ADJECTIVES) : at]):
         if token.kind == "number" or token.low in words.markers or token.low.endswith("'s"):
             return True
-        if token.kind != "word" or token.low in words.fixed:
+        if token.kind != "word" or (token.low in words.fixed and token.low not in words.adjectives):
             return False
     return False
+
+
+def _counted(found: Sequence[Token], at: int) -> str:
+    """How a word is counted, if it is, whatever adjectives it has: by a number, or each of it."""
+    for token in reversed(found[max(0, at - ADJECTIVES) : at]):
+        if token.kind != "word":
+            return token.kind if token.kind == "number" else ""
+        if token.low in _EACH:
+            return "each"
+    return ""

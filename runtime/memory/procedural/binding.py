@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
 from runtime.memory.procedural.alignment import Alignment, Refusal
-from runtime.memory.procedural.leaves import Token
 
 CALCULATING = frozenset({"calc"})
 """Tools for which names and nouns are labels: what is counted does not change how it is reckoned."""
@@ -18,126 +19,251 @@ COMMANDS = frozenset({"command", "run", "script"})
 """Arguments and criteria that a shell reads: only words that it takes as they stand are put there."""
 _PLAIN = re.compile(r"(?!-)[\w./@%+=:,-]+")
 _REFERENCE = re.compile(r"(\{\{.*?\}\})")
-_NUMBER = re.compile(r"(?<![\w.])(?:\d*\.\d+|\d+)(?![\w.])")
+_DIGITS = r"(?<![\w.])(?:\d*\.\d+|\d+)(?![\w.])"
+NUMBER = re.compile(_DIGITS)
+_ALONE = re.compile(f"(?P<number>{_DIGITS})")
+_LETTER = re.compile(r"[^\W\d_]")
+_NEVER = frozenset({"tool", "needs", "step"})
+"""Keys whose values are no task's."""
+_FREE = frozenset({Fraction(0), Fraction(1)})
+"""Numbers that a step may have of its own."""
 
 Steps = Sequence[Mapping[str, Any]]
 
 
-def bind(steps: Steps, alignment: Alignment, *, used: Steps | None = None) -> list[dict[str, Any]] | Refusal:
+@dataclass(frozen=True)
+class Witness:
+    """Another solved task of the same kind: it tells which number of a step is which leaf."""
+
+    steps: Steps
+    alignment: Alignment  # of the stored task with the one that it solves
+
+
+def bind(
+    steps: Steps, alignment: Alignment, *, used: Steps | None = None, witness: Witness | None = None
+) -> list[dict[str, Any]] | Refusal:
     """The steps with what differs put in its place, or why that cannot be told.
 
     `used` are steps that the values have gone into already: then these need not use them.
 
-    A stored value that stands for two new ones is ambiguous. A value that differs and is used nowhere may
-    have gone into a step in another form, so it is refused as well.
+    A stored value that stands for two new ones is ambiguous, unless a witness tells them apart. A value that
+    differs and is used nowhere may have gone into a step in another form, so it is refused as well.
     """
-    binder = _Binder(alignment)
     try:
-        bound = [{key: binder.bound(value, key) for key, value in step.items()} for step in steps]
-    except _Ambiguous as error:
+        binder = _Binder(steps, alignment, witness, rest=used is not None)
+        bound = [binder.step(step) for step in steps]
+    except _Unclear as error:
         return Refusal(str(error))
     if used is not None:
         return bound
-    for old, new in alignment.leaves:
-        if (old.value, old.unit) != (new.value, new.unit) and old.value not in binder.used:
-            return Refusal(f"{old.text!r} differs, and no step uses it as it stands")
-    calculates = all(step.get("tool") in CALCULATING for step in steps)
-    for was, becomes in alignment.exchanged.items():
-        if not calculates and was not in binder.used:
-            return Refusal(f"{was!r} became {becomes!r}, and no step uses it")
-    return bound
+    why = binder.left() or binder.mislabelled(all(step.get("tool") in CALCULATING for step in steps))
+    return Refusal(why) if why else bound
 
 
-class _Ambiguous(Exception):
-    """A stored value that two new ones could stand for."""
+class _Unclear(Exception):
+    """A number of a step that two values could stand for, or that is of unknown origin."""
 
 
 class _Binder:
-    def __init__(self, alignment: Alignment) -> None:
-        self.used: set[Fraction | str] = set()
-        self._numbers: dict[Fraction, set[Fraction]] = {}
-        self._percents: dict[Fraction, set[Fraction]] = {}
+    def __init__(self, steps: Steps, alignment: Alignment, witness: Witness | None, *, rest: bool) -> None:
+        self._alignment = alignment
+        self._leaves = alignment.leaves
+        self._rest = rest
+        self._calculates = False
+        self._used: set[str] = set()  # texts and words that a step has
+        self._took: set[int] = set()  # leaves that a step uses
+        self._own: set[Fraction] = set()  # numbers that no leaf and no word tells
+        self._fits: dict[Fraction, list[tuple[int, int]]] = {}  # leaves, and what their value is divided by
         self._texts: dict[str, str] = {}
-        for old, new in alignment.leaves:
+        for at, (old, new) in enumerate(self._leaves):
             if isinstance(old.value, Fraction) and isinstance(new.value, Fraction):
-                into = self._percents if old.unit == "%" else self._numbers
-                into.setdefault(old.value, set()).add(new.value)
-            else:
-                self._text(old, new)
-        self._exchanged = alignment.exchanged
+                for scale in {1, old.scale} if old.scale == new.scale else {1}:
+                    self._fits.setdefault(old.value / scale, []).append((at, scale))
+            elif self._texts.setdefault(str(old.value), str(new.value)) != str(new.value):
+                raise _Unclear(f"{old.text!r} stands for two values")
+        self._times = Counter(Fraction(text) for text in _numbers(steps)[1])
+        self._seen, self._others = self._testimony(steps, witness)
+        self._at = 0  # numbers met so far
 
-    def _text(self, old: Token, new: Token) -> None:
-        if self._texts.setdefault(str(old.value), str(new.value)) != str(new.value):
-            raise _Ambiguous(f"{old.text!r} stands for two values")
+    def _testimony(self, steps: Steps, witness: Witness | None) -> tuple[list[str], dict[int, Any]]:
+        """The witness's numbers, one for each of the steps, and its value for each leaf."""
+        if witness is None or self._texts:
+            return [], {}
+        (mine, _), (yours, numbers) = _numbers(steps), _numbers(witness.steps)
+        if mine != yours:
+            return [], {}
+        places = {old.start: new.value for old, new in witness.alignment.leaves}
+        told = {at: places[old.start] for at, (old, _) in enumerate(self._leaves) if old.start in places}
+        return numbers, told
 
-    def bound(self, value: Any, key: str = "") -> Any:
-        if key == "tool":
-            return value
+    # ---- what is left ------------------------------------------------------------------------------------
+
+    def left(self) -> str:
+        """What differs, and no step uses."""
+        for at, (old, new) in enumerate(self._leaves):
+            if (old.value, old.unit) == (new.value, new.unit) or at in self._took:
+                continue
+            if str(old.value) in self._used:
+                continue
+            if self._seen and self._others.get(at, old.value) != old.value:
+                continue  # it was another for the witness, who did the same
+            return f"{old.text!r} differs, and no step uses it as it stands"
+        return ""
+
+    def mislabelled(self, calculates: bool) -> str:
+        """Why names and nouns that differ are more than labels."""
+        for was, becomes in self._alignment.exchanged.items():
+            if was in self._used:
+                continue
+            if not calculates:
+                return f"{was!r} became {becomes!r}, and no step uses it"
+            if was in self._alignment.asked:
+                return f"{was!r} became {becomes!r}, and only the question has it"
+            if was in self._alignment.counted and self._own:
+                return f"{was!r} became {becomes!r}, and {written(min(self._own))} may be due to it"
+        return ""
+
+    # ---- values ------------------------------------------------------------------------------------------
+
+    def step(self, step: Mapping[str, Any]) -> dict[str, Any]:
+        self._calculates = step.get("tool") in CALCULATING
+        return {key: value if key in _NEVER else self._bound(value, key) for key, value in step.items()}
+
+    def _bound(self, value: Any, key: str = "") -> Any:
         if isinstance(value, Mapping):
-            return {name: self.bound(each, name) for name, each in value.items()}
+            return {name: each if name in _NEVER else self._bound(each, name) for name, each in value.items()}
         if isinstance(value, list | tuple):
-            return [self.bound(each) for each in value]
+            return [self._bound(each) for each in value]
         if isinstance(value, bool) or value is None:
             return value
         if isinstance(value, int | float):
             return _plain_number(self._number(str(value)))
-        before, self.used = self.used, set()
-        made = "".join(
-            part if part.startswith("{{") else self._in_text(part) for part in _REFERENCE.split(str(value))
-        )
-        if key in COMMANDS:
-            self._refuse_unplain()
-        self.used |= before
+        before, self._used = self._used, set[str]()
+        parts = _REFERENCE.split(str(value))
+        made = "".join(part if part.startswith("{{") else self._in_text(part) for part in parts)
+        for old in self._used if key in COMMANDS else ():
+            if not _PLAIN.fullmatch(new := self._texts.get(old, "x")):
+                raise _Unclear(f"{new!r} is no word that a shell takes as it stands")
+        self._used |= before
         return made
 
-    def _refuse_unplain(self) -> None:
-        for old in self.used:
-            new = self._texts.get(str(old), "x")
-            if not _PLAIN.fullmatch(new):
-                raise _Ambiguous(f"{new!r} is no word that a shell takes as it stands")
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        """All that may stand in a text, so that nothing is put in and then taken for something else."""
+        texts = sorted((re.escape(text) for text in self._texts if text), key=len, reverse=True)
+        words = (re.escape(word) for word in self._alignment.exchanged)
+        over = (
+            rf"{old.parts[0]}\s*/\s*{old.parts[1]}" for old, new in self._leaves if old.parts and new.parts
+        )
+        kinds = {
+            "text": (r"(?<![\w/.-])(?:", texts, r")(?![\w/-])"),
+            "word": (r"(?<!\w)(?i:", words, r")(?!\w)"),
+            "over": (r"(?<![\w./])(?:", over, r")(?![\w.])"),
+        }
+        made = [
+            f"(?P<{kind}>{before}{'|'.join(each)}{behind})"
+            for kind, (before, alternatives, behind) in kinds.items()
+            if (each := list(alternatives))
+        ]
+        return re.compile("|".join([*made, f"(?P<number>{_DIGITS})"]))
 
     def _in_text(self, text: str) -> str:
-        """All at once, so that what has been put in is not taken for what is to be replaced."""
         if text in self._texts:
-            self.used.add(text)
+            self._used.add(text)
             return self._texts[text]
-        return self._places.sub(self._put, text)
+        return (self._pattern if self._has_more(text) else _ALONE).sub(self._put, text)
 
-    @cached_property
-    def _places(self) -> re.Pattern[str]:
-        texts = "|".join(re.escape(old) for old in sorted(self._texts, key=len, reverse=True) if old)
-        words = "|".join(re.escape(was) for was in sorted(self._exchanged, key=len, reverse=True))
-        found = [rf"(?P<text>(?<![\w/.-])(?:{texts})(?![\w/-]))"] if texts else []
-        found += [rf"(?P<word>(?i:(?<!\w)(?:{words})(?!\w)))"] if words else []
-        return re.compile("|".join([*found, f"(?P<number>{_NUMBER.pattern})"]))
+    def _has_more(self, text: str) -> bool:
+        """Whether there may be more than numbers to bind in a text."""
+        named = bool(self._alignment.exchanged) and _LETTER.search(text) is not None
+        return bool(self._texts) or named or any(old.parts for old, _ in self._leaves)
 
     def _put(self, hit: re.Match[str]) -> str:
-        old = hit[0]
-        if hit.lastgroup == "number":
-            return self._number(old)
-        if hit.lastgroup == "text":
-            self.used.add(old)
-            return self._texts[old]
-        self.used.add(old.lower())
-        becomes = self._exchanged[old.lower()]
-        return becomes.capitalize() if old[0].isupper() else becomes
+        kind, text = hit.lastgroup, hit[0]
+        if kind == "number":
+            return self._number(text)
+        if kind == "over":
+            return self._fraction(text)
+        if kind == "text":
+            self._used.add(text)
+            return self._texts[text]
+        was = text.lower()
+        self._used.add(was)
+        becomes = self._alignment.exchanged[was]
+        return becomes.capitalize() if text[0].isupper() else becomes
+
+    def _fraction(self, text: str) -> str:
+        self._at += 2
+        over, _, under = text.partition("/")
+        parts = (int(over), int(under))
+        fits = {at: new.parts for at, (old, new) in enumerate(self._leaves) if old.parts == parts}
+        if len(set(fits.values())) > 1:
+            raise _Unclear(f"{text} stands for several values")
+        self._took |= fits.keys()
+        new = next(iter(fits.values()))
+        return f"{new[0]}/{new[1]}" if new else text
 
     def _number(self, text: str) -> str:
         """A number of a step: what stands for it now, as it is written in plain digits."""
         value = Fraction(text)
-        for table, scale in ((self._numbers, 1), (self._percents, 1), (self._percents, 100)):
-            news = table.get(value * scale)
-            if news is None:
-                continue
-            if len(news) > 1:
-                raise _Ambiguous(f"{text} stands for {' and '.join(sorted(map(_written, news)))}")
-            self.used.add(value * scale)
-            new = next(iter(news)) / scale
-            return text if new == value else _written(new)
-        return text
+        seen = Fraction(self._seen[self._at]) if self._at < len(self._seen) else None
+        self._at += 1
+        fits = self._fits.get(value, [])
+        if seen is not None:
+            fits = [(at, scale) for at, scale in fits if self._others.get(at) == seen * scale]
+            if not fits and seen != value:
+                raise _Unclear(f"it is not clear where the steps have {text} from")
+        news = {self._leaves[at][1].value / scale for at, scale in fits}  # type: ignore[operator]
+        if not fits:
+            self._of_its_own(value)
+            return text
+        if len(news) > 1:
+            raise _Unclear(f"{text} stands for {' and '.join(sorted(map(written, news)))}")
+        new = next(iter(news))
+        if new != value and (seen is None or seen == value) and self._told_as_well(value):
+            raise _Unclear(f"{text} may be the one that a word tells")
+        self._took |= {at for at, _ in fits}
+        return text if new == value else written(new)
+
+    def _told_as_well(self, value: Fraction) -> bool:
+        """Whether the steps have a number oftener than the task, and a word of the task tells it too."""
+        leaves = {at for at, _ in self._fits[value]}
+        return not self._rest and value in self._alignment.meant and self._times[value] > len(leaves)
+
+    def _of_its_own(self, value: Fraction) -> None:
+        if self._rest or value in self._alignment.told or value in _FREE:
+            return
+        self._own.add(value)
+        unsure = self._calculates and value not in self._alignment.constants and not self._seen
+        if unsure and any(old.value != new.value for old, new in self._leaves):
+            raise _Unclear(f"it is not clear where the steps have {written(value)} from")
 
 
-def _written(value: Fraction) -> str:
+def _numbers(value: Any) -> tuple[Any, list[str]]:
+    """The same with a mark for each number, and the numbers in the order in which they are bound."""
+    found: list[str] = []
+
+    def mark(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {name: each if name in _NEVER else mark(each) for name, each in value.items()}
+        if isinstance(value, list | tuple):
+            return [mark(each) for each in value]
+        if isinstance(value, bool) or value is None:
+            return value
+        if isinstance(value, int | float):
+            found.append(str(value))
+            return "#"
+        parts = _REFERENCE.split(str(value))
+        return "".join(part if part.startswith("{{") else NUMBER.sub(put, part) for part in parts)
+
+    def put(hit: re.Match[str]) -> str:
+        found.append(hit[0])
+        return "#"
+
+    return mark(value), found
+
+
+def written(value: Fraction) -> str:
     """A number in digits; one without an end as a fraction in brackets."""
     if value.denominator == 1:
         return str(value.numerator)

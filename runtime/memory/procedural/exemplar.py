@@ -4,27 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from kernel.document import Document, Step
+from kernel.document import Document
+from kernel.offering import OFFERED
 from runtime.memory.procedural.alignment import Refusal
-from runtime.memory.procedural.leaves import tokens
+from runtime.memory.procedural.grounding import foreign, from_results, output, seen_only, unfounded
 
-LEAST_RESULT = 2
-"""Characters of a result that is looked for in later arguments and in the output: shorter ones are chance."""
-LONGEST_RESULT = 2_000
-FOREIGN = 6
-"""Words of an argument that are not in the task, from which on it counts as text that was made for it."""
 _NUMBERED = re.compile(r"steps\[(\d+)\]")
-_NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?![\w.]*\d)")
-_NAME = re.compile(r"[\w-]+(?:[./][\w-]+)+")
-_WORD = re.compile(r"[^\W\d_]{3,}")
-_REFERENCE = re.compile(r"\{\{.*?\}\}")
-OWN = ("folder", "AGENTS.md")
-"""The sources of context that a run finds by itself, and is not given."""
 
 
 class Exemplar(BaseModel):
@@ -40,12 +30,15 @@ class Exemplar(BaseModel):
     made: bool = False  # some argument holds text that came from no task: only the very same task is the same
 
 
-def exemplar(document: Document) -> Exemplar | Refusal:
-    """What a finished loop teaches, or why nothing that could be done again without it."""
-    meta = document.meta
+def exemplar(document: Document, reports: Collection[str] = ()) -> Exemplar | Refusal:
+    """What a finished loop teaches, or why nothing that could be done again without it.
+
+    `reports` are the words of an output that tell nothing of what was found.
+    """
+    meta, task = document.meta, document.text(1, "task")  # as it was asked, and will be asked again
     if meta.status != "complete":
         return Refusal(f"it ended {meta.status}")
-    given = [n.source for n in document.section(1).notes if n.key == "context" and n.source not in OWN]
+    given = [n.source for n in document.section(1).notes if n.key == "context" and n.source not in OFFERED]
     if given:
         return Refusal(f"it was given {', '.join(given)[:200]} besides its task")
     if document.note(1, "answer") or document.note(1, "guidance"):
@@ -60,52 +53,30 @@ def exemplar(document: Document) -> Exemplar | Refusal:
         if not step.tool or step.share is not None:
             return Refusal(f"step {step.n} was a loop of its own")
         args = document.planned[step.n].args
-        made = dict(args) if args is not None else _from_results(dict(step.args or {}), ended, step)
+        made = dict(args) if args is not None else from_results(dict(step.args or {}), ended, step)
+        if args is None and (found := unfounded(task, made)):
+            return Refusal(f"step {step.n} was given {found!r} once results had been seen")
         missing = [n for n in _references(made) if n not in numbers]
         if missing:
             return Refusal(f"step {step.n} used step {missing[0]} of an earlier attempt")
         needs = sorted(numbers[need] for need in document.planned[step.n].needs if need in numbers)
         steps.append({"tool": step.tool, "args": renumbered(made, numbers), "needs": needs})
     success = [_renumbered_criterion(each, numbers) for each in _criteria(document)]
-    if seen := _listed(document, steps):
-        return Refusal(f"it used {seen}, which stood in the folder's listing and not in the task")
-    told = _output(document.text(5, "result"), ended, numbers, document.task)
-    if isinstance(told, Refusal):
-        return told
+    if seen := seen_only(document, steps):
+        return Refusal(f"it used {seen}, which it had from what was there, and not from the task")
+    told, beside = output(document.text(5, "result"), ended, numbers, task, reports)
+    if beside:
+        if not any(step.evidence.get("touched") for step in ended):
+            return Refusal(f"its output tells {beside!r}, which is in no step's result and not in its task")
+        told = f"{{{{ steps[{len(ended)}].result | trim }}}}"  # what was done says it itself
     return Exemplar(
-        task=document.task,
+        task=task,
         steps=tuple(steps),
         success=tuple(success),
         output=told,
         verified=not meta.unverified,
-        made=_made(document.task, steps),
+        made=any(foreign(task, step["args"]) for step in steps),
     )
-
-
-def _listed(document: Document, steps: Sequence[Mapping[str, Any]]) -> str:
-    """A file that the plan names because the folder had it: in another folder it would be another."""
-    listing = "\n".join(
-        n.text for n in document.section(1).notes if n.key == "context" and n.source == "folder"
-    )
-    used = {word for step in steps for word in _NAME.findall(json.dumps(step["args"], ensure_ascii=False))}
-    named = set(_NAME.findall(document.task))
-    return next((word for word in sorted(used - named) if word in set(_NAME.findall(listing))), "")
-
-
-def _made(task: str, steps: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether some argument holds text of the planner's own, such as a poem or a program."""
-    known = {word.lower() for word in _WORD.findall(task)}
-
-    def foreign(value: Any) -> bool:
-        if isinstance(value, str):
-            return (
-                sum(word.lower() not in known for word in _WORD.findall(_REFERENCE.sub("", value))) >= FOREIGN
-            )
-        if isinstance(value, Mapping):
-            return any(map(foreign, value.values()))
-        return isinstance(value, list | tuple) and any(map(foreign, value))
-
-    return any(foreign(step["args"]) for step in steps)
 
 
 def _criteria(document: Document) -> list[dict[str, Any]]:
@@ -139,29 +110,3 @@ def _renumbered_criterion(criterion: dict[str, Any], numbers: Mapping[int, int])
     if isinstance(known.get("step"), int):
         known["step"] = numbers.get(known["step"], known["step"])
     return known
-
-
-def _from_results(args: dict[str, Any], ended: Sequence[Step], now: Step) -> dict[str, Any]:
-    """Arguments that were asked for, with references where they repeat an earlier step's result."""
-    for name, value in args.items():
-        for step in ended:
-            result = (step.result or "").strip()
-            if step.n < now.n and LEAST_RESULT <= len(result) <= LONGEST_RESULT and value == result:
-                args[name] = f"{{{{ steps[{step.n}].result | trim }}}}"
-    return args
-
-
-def _output(text: str, ended: Sequence[Step], numbers: Mapping[int, int], task: str) -> str | Refusal:
-    """The output with the results that it shows as references; what else it tells must stand in the task."""
-    made = text
-    for step in reversed(ended):
-        result = (step.result or "").strip()
-        if result and len(result) <= LONGEST_RESULT:
-            whole = re.compile(rf"(?<![\w.]){re.escape(result)}(?![\w]|\.\d)")
-            made = whole.sub(lambda _: f"{{{{ steps[{numbers[step.n]}].result | trim }}}}", made)  # noqa: B023
-    told = {token.value for token in tokens(task) if token.kind == "number"}
-    for hit in _NUMBER.finditer(re.sub(r"\{\{.*?\}\}", "", made)):
-        value = next((token.value for token in tokens(hit[0]) if token.kind == "number"), None)
-        if value not in told:
-            return Refusal(f"its output tells {hit[0]}, which is no step's result and not in its task")
-    return made

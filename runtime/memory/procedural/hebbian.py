@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from runtime.memory.procedural.trees import LEAST_WEIGHT, MOST_WEIGHT, Synapse, more
+from runtime.memory.procedural.trees import LEAST_WEIGHT, MOST_WEIGHT, Synapse, more, short
 
 RATE = 0.2
 """How much one whole right use strengthens: by a factor of e to this power."""
@@ -18,7 +18,7 @@ RATE = 0.2
 def weight(synapse: Synapse) -> float:
     """What the weight is by origin, credit and blame; always within its bounds."""
     grown = (synapse.origin or synapse.weight) * math.exp(RATE * (synapse.right - synapse.wrong))
-    return min(max(grown, LEAST_WEIGHT), MOST_WEIGHT)
+    return round(min(max(grown, LEAST_WEIGHT), MOST_WEIGHT), 6)
 
 
 def credited(
@@ -27,7 +27,7 @@ def credited(
     """The synapses after an outcome, of which each child has its share; a negative trust takes one back."""
     made: list[Synapse] = []
     for each in synapses:
-        share = shares.get(each.child, 0.0)
+        share = shares.get(short(each.child), 0.0)
         if share:
             name = "right" if good else "wrong"
             told = {

@@ -6,8 +6,8 @@ A leaf is a number (with its unit: 5 dollars is $5), a quoted text, a path, or a
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 from runtime.memory.procedural.words import Words
 
@@ -18,9 +18,11 @@ _ONES += ["fifteen", "sixteen", "seventeen", "eighteen", "nineteen"]
 _TENS_WORDS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 _TOKEN = re.compile(
     r"""
-      (?P<quoted>"[^"\n]*"|“[^”\n]*”|`[^`\n]*`|(?<![\w])'[^'\n]*'(?!\w))
+      (?P<fraction>(?<![\w/.])\d+/\d+(?![\w/]|\.\d))
+    | (?P<quoted>"[^"\n]*"|“[^”\n]*”|`[^`\n]*`|(?<![\w])'[^'\n]*'(?!\w))
     | (?P<url>[a-z][a-z0-9+.-]*://[^\s"'<>]*[\w/])
     | (?P<path>
+        (?!(?:km|m|mi|ft)/[hs]\b|(?:and/or|his/her|he/she)\b)
         (?!\w+/(?:second|minute|hour|day|week|month|year|person|mile|km|kg|pound|piece|box)s?\b)
         (?: (?:~|\.{1,2})?(?<!\w)(?:/[\w.@+-]+)+/?
           | [\w@+-][\w.@+-]*/(?:[\w.@+-]+/?)*
@@ -34,12 +36,18 @@ _TOKEN = re.compile(
 )
 _NUMBERS = {word: value for value, word in enumerate(_ONES)}
 _TENS = {word: 20 + 10 * at for at, word in enumerate(_TENS_WORDS)}
-_UNITS = {"dollar": "$", "dollars": "$", "%": "%", "percent": "%"}
+_LARGE = {"thousand": 1_000, "million": 1_000_000, "billion": 1_000_000_000}
+_UNITS = {"%": "%", "percent": "%", "¢": "¢", "cent": "¢", "cents": "¢", "€": "€", "euro": "€", "euros": "€"}
+_UNITS |= {"dollar": "$", "dollars": "$", "usd": "$", "bucks": "$"}
+_SIGNS = frozenset("$€£")
+_HUNDREDTHS = frozenset("%¢")
+_PRONOUN = frozenset("no each every any some this that which the another other only".split())  # noqa: SIM905
+"""Words behind which `one` counts nothing."""
+_TITLES = frozenset("mr mrs ms dr st jr sr prof vs".split())  # noqa: SIM905
 _ENDS = frozenset(".?!:")
 
 
-@dataclass(frozen=True)
-class Token:
+class Token(NamedTuple):
     """One piece: `kind` is word, mark, number, quoted, path or url; `value` what a leaf stands for."""
 
     kind: str
@@ -50,6 +58,8 @@ class Token:
     first: bool = False  # of a sentence
     value: Fraction | str = ""
     unit: str = ""
+    scale: int = 1  # a step may hold the value divided by this: 20% as 0.2, 3 million as 3
+    parts: tuple[int, int] | None = None  # of a fraction
 
     @property
     def leaf(self) -> bool:
@@ -57,58 +67,147 @@ class Token:
         return self.kind not in ("word", "mark")
 
 
+_Piece = tuple[str, str, int]
+_COUNTING = frozenset({"number", "fraction"})
+_BEGINS = frozenset({*_NUMBERS, *_TENS, *_SIGNS, "a"})
+"""What a number may begin with, but for digits."""
+
+
 def tokens(text: str) -> list[Token]:
     """The tokens of a task, numbers read with their units."""
-    pieces = [(str(hit.lastgroup), hit[0], hit.start()) for hit in _TOKEN.finditer(text)]
+    pieces = _pieces(text)
     found: list[Token] = []
     first = True
     at = 0
     while at < len(pieces):
-        token, used = _number(pieces, at, first) or (_plain(*pieces[at], first), 1)
-        found.append(token)
-        first = token.kind == "mark" and token.text in _ENDS
+        counts = pieces[at][0] in _COUNTING or pieces[at][1].lower() in _BEGINS
+        token, used = (counts and _number(pieces, at, first)) or (_plain(*pieces[at], first), 1)
+        titled = token.text == "." and bool(found) and found[-1].low in _TITLES
+        first = token.kind == "mark" and token.text in _ENDS and not titled
+        if not titled:
+            found.append(token)
         at += used
     return found
 
 
+def _pieces(text: str) -> list[_Piece]:
+    """Kind, text and place of each piece, without hyphens inside words: `5-year-old` is `5 year old`."""
+    found = [(hit.lastgroup or "", hit[0], hit.start()) for hit in _TOKEN.finditer(text)]
+    return [piece for piece in found if piece[1] not in "-‐‑" or not _joins(text, piece[2])]
+
+
+def _joins(text: str, at: int) -> bool:
+    before, after = text[at - 1 : at], text[at + 1 : at + 2]
+    return before.isalnum() and after.isalnum() and not (before.isdigit() and after.isdigit())
+
+
 def _plain(kind: str, text: str, start: int, first: bool) -> Token:
     low = text.lower().replace("’", "'")
+    kind = "mark" if kind == "fraction" else kind  # one below zero parts
     value = text[1:-1] if kind == "quoted" else text if kind in ("path", "url") else ""
     return Token(kind, text, low, start, start + len(text), first, value)
 
 
-def _number(pieces: list[tuple[str, str, int]], at: int, first: bool) -> tuple[Token, int] | None:
+def _number(pieces: list[_Piece], at: int, first: bool) -> tuple[Token, int] | None:
     """A number in digits or words, with `$` before it or its unit behind it, and the pieces that it takes."""
     begin = at
-    money = pieces[at][1] == "$" and at + 1 < len(pieces) and pieces[at + 1][0] == "number"
-    at += money
-    value, used = _value(pieces, at)
-    if value is None:
+    kind, sign, start = pieces[at]
+    money = sign in _SIGNS and at + 1 < len(pieces) and pieces[at + 1][0] == "number"
+    if not money and kind not in ("number", "word", "fraction"):
         return None
+    at += money
+    read = _value(pieces, at)
+    if read is None:
+        return None
+    value, used, scale, parts = read
     at += used
-    unit = "$" if money else ""
-    if not unit and at < len(pieces) and pieces[at][1].lower() in _UNITS:
-        unit = _UNITS[pieces[at][1].lower()]
-        at += 1
+    unit = sign if money else ""
+    if not unit and at < len(pieces):
+        behind = pieces[at][1].lower()
+        if behind in _UNITS:
+            unit = _UNITS[behind]
+            at += 1
+        elif behind == "per" and at + 1 < len(pieces) and pieces[at + 1][1].lower() == "cent":
+            unit = "%"
+            at += 2
     end = pieces[at - 1][2] + len(pieces[at - 1][1])
     text = " ".join(piece[1] for piece in pieces[begin:at])
-    return Token("number", text, text.lower(), pieces[begin][2], end, first, value, unit), at - begin
+    scale = 100 if unit in _HUNDREDTHS else scale
+    return Token("number", text, text.lower(), start, end, first, value, unit, scale, parts), at - begin
 
 
-def _value(pieces: list[tuple[str, str, int]], at: int) -> tuple[Fraction | None, int]:
+def _value(pieces: list[_Piece], at: int) -> tuple[Fraction, int, int, tuple[int, int] | None] | None:
+    """A value with the pieces that it takes, its scale, and its parts if it is a fraction."""
     kind, text, _ = pieces[at]
+    if kind == "fraction":
+        over, _, under = text.partition("/")
+        return (Fraction(int(over), int(under)), 1, 1, (int(over), int(under))) if int(under) else None
     if kind == "number":
-        return Fraction(text.replace(",", "")), 1
-    low = text.lower()
+        value = Fraction(text.replace(",", ""))
+        if _kind(pieces, at + 1) == "fraction" and value.denominator == 1:
+            over, _, under = pieces[at + 1][1].partition("/")
+            if 0 < int(over) < int(under):
+                return value + Fraction(int(over), int(under)), 2, 1, None
+        used = 1
+    else:
+        read = _in_words(pieces, at)
+        if read is None:
+            return None
+        value, used = Fraction(read[0]), read[1]
+    scale = 1
+    large = _low(pieces, at + used)
+    if large in _LARGE and kind == "number":
+        scale = _LARGE[large]
+        value, used = value * scale, used + 1
+    if [_low(pieces, at + used + n) for n in range(3)] == ["and", "a", "half"]:
+        value, used = value + Fraction(scale, 2), used + 3
+    return value, used, scale, None
+
+
+def _in_words(pieces: list[_Piece], at: int) -> tuple[int, int] | None:
+    """A whole number in words and how many it takes: `two hundred and five`, `a thousand`, `forty-two`."""
+    low = _low(pieces, at)
+    begin = at
+    if low == "one" and _low(pieces, at - 1) in _PRONOUN and _low(pieces, at + 1) not in {"hundred", *_LARGE}:
+        return None
+    if low == "a" and _low(pieces, at + 1) in {"hundred", *_LARGE}:
+        total, part, at = 0, 1, at + 1
+    else:
+        small = _small(pieces, at)
+        if small is None:
+            return None
+        total, (part, at) = 0, small
+    while True:
+        low = _low(pieces, at)
+        if low == "hundred" and 0 < part < 100:
+            part, at = part * 100, at + 1
+        elif low in _LARGE and part:
+            total, part, at = total + part * _LARGE[low], 0, at + 1
+        else:
+            return total + part, at - begin
+        ahead = at + (_low(pieces, at) == "and")
+        rest = _small(pieces, ahead)
+        if rest is not None and rest[0]:
+            part, at = part + rest[0], rest[1]
+
+
+def _small(pieces: list[_Piece], at: int) -> tuple[int, int] | None:
+    """A number below a hundred in words, and the place behind it."""
+    low = _low(pieces, at)
     if low in _NUMBERS:
-        return Fraction(_NUMBERS[low]), 1
+        return _NUMBERS[low], at + 1
     if low not in _TENS:
-        return None, 0
-    used = 2 if pieces[at + 1 : at + 2] and pieces[at + 1][1] == "-" else 1
-    ones = _NUMBERS.get(pieces[at + used][1].lower(), 0) if at + used < len(pieces) else 0
-    if not 0 < ones < 10:
-        return Fraction(_TENS[low]), 1
-    return Fraction(_TENS[low] + ones), used + 1
+        return None
+    ones = _NUMBERS.get(_low(pieces, at + 1), 0)
+    return (_TENS[low] + ones, at + 2) if 0 < ones < 10 else (_TENS[low], at + 1)
+
+
+def _low(pieces: list[_Piece], at: int) -> str:
+    return pieces[at][1].lower() if 0 <= at < len(pieces) else ""
+
+
+def _kind(pieces: list[_Piece], at: int) -> str:
+    return pieces[at][0] if at < len(pieces) else ""
 
 
 def without_courtesies(found: list[Token], words: Words) -> list[Token]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from runtime.memory.procedural.alignment import Refusal, align
 from runtime.memory.procedural.binding import bind
-from runtime.memory.procedural.leaves import tokens, without_courtesies
+from runtime.memory.procedural.reading import Reading
 from runtime.memory.procedural.trees import Ledger, Neuron, NeuronTree, more
 from runtime.store import Record, Shelf, pack
 
@@ -45,9 +45,14 @@ def tree_by(shelf: Shelf, id: str) -> NeuronTree | None:
 
 
 def absorb(shelf: Shelf, tree: NeuronTree, near: Iterable[NeuronTree], words: Words) -> NeuronTree:
-    """Merge a tree into the first of those near it that is the same procedure; returns what holds it now."""
+    """Merge a tree into the first of those near it that is the same procedure; returns what holds it now.
+
+    One that is in quarantine takes in nothing: what solved a task anew would be in quarantine with it.
+    """
     for other in near:
-        if other.id != tree.id and alike(other, tree) and subsumes(other.exemplar, tree.exemplar, words):
+        if other.id == tree.id or other.ledger.quarantined:
+            continue
+        if alike(other, tree) and subsumes(other.exemplar, tree.exemplar, words):
             made = merged(other, tree)
             with shelf.transaction():
                 shelf.put(made, Alias(id=tree.id, into=made.id))
@@ -57,8 +62,15 @@ def absorb(shelf: Shelf, tree: NeuronTree, near: Iterable[NeuronTree], words: Wo
 
 
 def alike(one: NeuronTree, other: NeuronTree) -> bool:
-    """Whether the fingerprints of their roots are."""
-    return bool(one.neurons and other.neurons) and _similar(one.neurons[0], other.neurons[0])
+    """Whether the fingerprints of their tasks are: of their meaning by one embedder, or of their shape."""
+    from runtime.memory.procedural.fingerprint import Fingerprint
+
+    pairs = [(one.vector(name), other.vector(name)) for name in one.vectors.keys() & other.vectors.keys()]
+    return any(
+        Fingerprint.of(first).similarity(Fingerprint.of(second)) > ALIKE
+        for first, second in pairs
+        if first is not None and second is not None
+    )
 
 
 def _similar(one: Neuron, other: Neuron) -> bool:
@@ -70,7 +82,7 @@ def _similar(one: Neuron, other: Neuron) -> bool:
 
 def subsumes(kept: Exemplar, other: Exemplar, words: Words) -> bool:
     """Whether one procedure with another's values is that other, and their tasks differ in leaves alone."""
-    old, new = (without_courtesies(tokens(each.task), words) for each in (kept, other))
+    old, new = (Reading.read(each.task, words) for each in (kept, other))
     found = align(old, new, words)
     if isinstance(found, Refusal) or found.exchanged or found.phrases:
         return False

@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+import time
+from collections import OrderedDict
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal
 
 from runtime.embedding import Embedder
-from runtime.memory.procedural.alignment import Refusal, align
-from runtime.memory.procedural.binding import bind
+from runtime.memory.procedural.alignment import Alignment, Refusal, align
+from runtime.memory.procedural.binding import Steps, Witness, bind
+from runtime.memory.procedural.blame import confidence, suspect
 from runtime.memory.procedural.exemplar import Exemplar
-from runtime.memory.procedural.leaves import Token, tokens, without_courtesies
-from runtime.memory.procedural.trees import NeuronTree, tree_of
+from runtime.memory.procedural.merging import absorb, tree_by
+from runtime.memory.procedural.outcome import outcome
+from runtime.memory.procedural.parts import ALL, Parts
+from runtime.memory.procedural.reading import Reading
+from runtime.memory.procedural.rewards import deed
+from runtime.memory.procedural.shape import NAME, shape
+from runtime.memory.procedural.trees import Ledger, NeuronTree, tree_of
 from runtime.memory.procedural.words import Words
-from runtime.store import Shelf
+from runtime.store import Record, Shelf, pack
 
 CANDIDATES = 8
-"""Trees that are compared with a task: the nearest, and as many by their words."""
+"""Trees that are compared with a task: the nearest by shape, or else by meaning and by their words."""
+LEAST_LIKE = 0.4
+"""Of the cosine of two shapes, below which tasks are not compared."""
+ENOUGH = 4
+"""Stored tasks that fit, after which no more are compared: they tell each other's equal numbers apart."""
+WITNESSES = 3
+"""Other solved tasks of the same kind that are asked which number is which."""
+READINGS = 4096
+"""Stored tasks that are kept as they were read."""
 
 Kind = Literal["exact", "variation", "novel"]
 
@@ -33,65 +50,91 @@ class Recall:
     candidates: int = 0
     changed: tuple[tuple[str, str], ...] = ()  # what stands for what of the stored task
     refused: tuple[tuple[str, str], ...] = field(default=())  # (tree, why) for those that came near
+    ms: Mapping[str, float] = field(default_factory=dict[str, float])  # embed, find, align, bind
+    confidence: float = 0.0  # how sure it is that this goes well, between 0 and 1
+    rivals: tuple[tuple[str, str], ...] = ()  # trees that fitted and were not used, and what each would do
 
     @property
-    def confidence(self) -> float:
-        """How sure it is that the next use goes well, between 0 and 1."""
-        return self.tree.ledger.confidence if self.tree else 0.0
+    def why(self) -> str:
+        """Why nothing was recalled, by the stored task that came nearest to it."""
+        return "" if self.tree or not self.refused else self.refused[0][1]
+
+
+class Outline(Record):
+    """As much of a tree, by its id, as is looked at before its task is known to fit."""
+
+    KIND: ClassVar[str] = "outline"
+
+    task: str
+    leaves: str = ""
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """A tree whose task fits, with as much of it as is needed before one is taken."""
+
+    id: str
+    reading: Reading
+    alignment: Alignment
+    exemplar: Mapping[str, Any]
+    ledger: Ledger
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """A stored procedure with a new task's values."""
+
+    stored: _Stored
+    steps: tuple[dict[str, Any], ...]
+    rest: Mapping[str, Any]
 
 
 class ProceduralMemory:
-    """What was solved before, on one shelf, found by one embedder."""
+    """What was solved before, on one shelf, found by its shape, or by one embedder without that part."""
 
-    def __init__(self, shelf: Shelf, embedder: Embedder, words: Words) -> None:
-        self.shelf, self.embedder, self.words = shelf, embedder, words
+    def __init__(self, shelf: Shelf, embedder: Embedder, words: Words, parts: Parts = ALL) -> None:
+        self.shelf, self.embedder, self.words, self.parts = shelf, embedder, words, parts
+        self._readings: OrderedDict[str, Reading] = OrderedDict()
+
+    # ---- learning ----------------------------------------------------------------------------------------
 
     def learn(self, exemplar: Exemplar, *, run: str = "", rung: str = "", at: str = "") -> NeuronTree:
         """Keep a solved task; the same one solved in the same way keeps its ledger."""
-        tree = tree_of(exemplar, self.embedder, run=run, rung=rung, at=at)
+        segmented = self.parts.segmentation
+        tree = tree_of(exemplar, self.embedder, run=run, rung=rung, at=at, segmented=segmented)
         with self.shelf.transaction():
-            if known := self.shelf.get(NeuronTree, tree.id):
-                tree = known.model_copy(update={"vectors": {**known.vectors, **tree.vectors}})
-            self.shelf.put(tree)
-        return tree
+            if known := tree_by(self.shelf, tree.id):
+                vectors = tree.vectors if known.id == tree.id else {}  # else they are of many tasks
+                tree = known.model_copy(update={"vectors": {**known.vectors, **vectors}})
+            return self._kept(tree, new=known is None)
 
     def take_in(self, tree: NeuronTree) -> NeuronTree:
-        """Give a stored tree its neurons and its vector."""
-        grown = tree_of(tree.exemplar, self.embedder)
+        """Give a stored tree its neurons and its vectors."""
+        grown = tree_of(tree.exemplar, self.embedder, segmented=self.parts.segmentation)
         vectors = {**tree.vectors, **grown.vectors}
-        made = tree.model_copy(
-            update={"vectors": vectors, "neurons": grown.neurons, "synapses": grown.synapses}
-        )
-        self.shelf.put(made)
-        return made
+        made = tree.model_copy(update={"vectors": vectors})
+        if not tree.neurons:  # else they have been credited and blamed since
+            made = made.model_copy(update={"neurons": grown.neurons, "synapses": grown.synapses})
+        return self._kept(made, new=True)
 
-    def recall(self, task: str) -> Recall:
-        """The procedure for a task, where every span of it is accounted for; else novel.
+    def _kept(self, tree: NeuronTree, *, new: bool) -> NeuronTree:
+        """The tree as it is kept: what is the same procedure as one that is there becomes one with it."""
+        with self.shelf.transaction():
+            self.shelf.put(tree, self.outline(tree))
+            if not (new and self.parts.merging):
+                return tree
+            near = self.shelf.pick(NeuronTree, self.candidates(tree.text))
+            held = absorb(self.shelf, tree, near, self.words)
+            if held.id != tree.id:
+                self.shelf.delete(Outline, tree.id)
+            return held
 
-        Where two stored tasks fit and would do different things, none is taken.
-        """
+    def outline(self, tree: NeuronTree) -> Outline:
+        """What a tree is found and compared by."""
+        task = tree.exemplar.task
         read = self._read(task)
-        trees = self._candidates(task)
-        refused: list[tuple[str, str]] = []
-        found: list[Recall] = []
-        for tree in trees:
-            fits = self._fits(tree, read, len(trees))
-            if isinstance(fits, Refusal):
-                refused.append((tree.id, fits.why))
-            else:
-                found.append(fits)
-        if len({repr(each.steps) for each in found}) > 1:
-            why = "several stored tasks fit, and would do different things"
-            return Recall(
-                "novel",
-                candidates=len(trees),
-                refused=(*refused, *((r.tree.id, why) for r in found if r.tree)),
-            )
-        if not found:
-            return Recall("novel", candidates=len(trees), refused=tuple(refused))
-        return max(
-            found, key=lambda each: (each.kind == "exact", each.tree.ledger.confidence if each.tree else 0)
-        )
+        vectors = {NAME: pack(shape(read, self.words))}
+        return Outline(id=tree.id, task=task, leaves=_kinds(read), vectors=vectors)
 
     def reward(self, tree: str, good: bool) -> NeuronTree | None:
         """What came of a use."""
@@ -103,36 +146,208 @@ class ProceduralMemory:
             self.shelf.put(known)
         return known
 
-    def _read(self, task: str) -> list[Token]:
-        return without_courtesies(tokens(task), self.words)
+    # ---- recalling ---------------------------------------------------------------------------------------
 
-    def _candidates(self, task: str) -> list[NeuronTree]:
-        (vector,) = self.embedder.embed([task])
-        near = self.shelf.nearest(NeuronTree, self.embedder.name, vector, CANDIDATES)
-        worded = self.shelf.search(NeuronTree, task, CANDIDATES)
-        ids = dict.fromkeys(hit.id for hit in (*near, *worded))
-        return [tree for tree in self.shelf.pick(NeuronTree, ids) if not tree.ledger.quarantined]
+    def recall(self, task: str) -> Recall:
+        """The procedure for a task, where every span of it is accounted for; else novel.
 
-    def _fits(self, tree: NeuronTree, read: Sequence[Token], candidates: int) -> Recall | Refusal:
-        alignment = align(self._read(tree.exemplar.task), read, self.words)
-        if isinstance(alignment, Refusal):
-            return alignment
-        steps = bind(tree.exemplar.steps, alignment)
-        if isinstance(steps, Refusal):
-            return steps
-        rest = bind(
-            [{"output": tree.exemplar.output, "success": list(tree.exemplar.success)}], alignment, used=steps
-        )
-        if isinstance(rest, Refusal):
-            return rest
-        kind: Kind = "exact" if alignment.exact else "variation"
-        if kind == "variation" and tree.exemplar.made:
-            return Refusal("its steps hold text that came from no task, and may not suit another")
-        success = tuple(rest[0]["success"])
+        Where two stored tasks fit and would do different things, none is taken.
+        """
+        clock = _Clock()
+        with clock("embed"):
+            read = Reading.read(task, self.words)
+            vectors = self._vectors(task, read)
+        with clock("find"):
+            ids = self._near(task, vectors)
+            outlines = self.shelf.fields(Outline, ids)
+        with clock("align"):
+            aligned, refused = self._aligned([(id, outlines.get(id, {})) for id in ids], read)
+        with clock("bind"):
+            stored = self._stored(aligned, refused)
+            found = self._bound(stored, refused)
+        told = Recall("novel", candidates=len(ids), refused=tuple(refused), ms=clock.ms)
+        return self._chosen(task, found, told) if found else told
+
+    def _chosen(self, task: str, found: Sequence[_Fit], told: Recall) -> Recall:
+        """Of what fits, the one that is trusted most, where all that are trusted do the same."""
+        trees = {tree.id: tree for tree in self.shelf.pick(NeuronTree, [each.stored.id for each in found])}
+        distrusted: list[tuple[str, str]] = []
+        trusted: list[_Fit] = []
+        for each in found:
+            if (tree := trees.get(each.stored.id)) is None:
+                continue
+            if why := self._distrust(tree, task):
+                distrusted.append((tree.id, why))
+            else:
+                trusted.append(each)
+        if _differ([each.steps for each in trusted]):
+            why = "several stored tasks fit, and would do different things"
+            distrusted += [(each.stored.id, why) for each in trusted]
+            trusted = []
+        if not trusted:
+            rivals = tuple((each.stored.id, deed(each.steps)) for each in found)
+            return replace(told, refused=(*distrusted, *told.refused), rivals=rivals)
+        sure = {each.stored.id: confidence(trees[each.stored.id], task, self.parts) for each in trusted}
+        best = max(trusted, key=lambda each: (each.stored.alignment.exact, sure[each.stored.id]))
+        return replace(self._told(told, best, trees[best.stored.id]), confidence=sure[best.stored.id])
+
+    def _distrust(self, tree: NeuronTree, task: str) -> str:
+        """Why a tree that fits is not used, for what came of it before; "" where nothing is against it."""
+        if self.parts.quarantine and tree.ledger.quarantined:
+            return "it fits, and went wrong too often: it is in quarantine"
+        misled = suspect(tree, task, self.parts)
+        return f"it fits, and went wrong too often where this was otherwise: {misled}" if misled else ""
+
+    def _told(self, told: Recall, fit: _Fit, tree: NeuronTree) -> Recall:
         changed = tuple(
             (old.text, new.text)
-            for old, new in alignment.leaves
+            for old, new in fit.stored.alignment.leaves
             if (old.value, old.unit) != (new.value, new.unit)
         )
-        changed += tuple(alignment.exchanged.items())
-        return Recall(kind, tree, tuple(steps), success, rest[0]["output"], candidates, changed)
+        return replace(
+            told,
+            kind="exact" if fit.stored.alignment.exact else "variation",
+            tree=tree,
+            steps=fit.steps,
+            success=tuple(fit.rest["success"]),
+            output=fit.rest["output"],
+            changed=changed + tuple(fit.stored.alignment.exchanged.items()),
+        )
+
+    # ---- candidates --------------------------------------------------------------------------------------
+
+    def candidates(self, task: str) -> list[str]:
+        """The trees that a task is compared with, the most like it first."""
+        return self._near(task, self._vectors(task, Reading.read(task, self.words)))
+
+    def _vectors(self, task: str, read: Reading) -> dict[str, Any]:
+        if self.parts.fingerprints:
+            return {NAME: shape(read, self.words)}
+        return {self.embedder.name: self.embedder.embed([task])[0]}
+
+    def _near(self, task: str, vectors: Mapping[str, Any]) -> list[str]:
+        if self.parts.fingerprints:
+            near = self.shelf.nearest(Outline, NAME, vectors[NAME], CANDIDATES)
+            return [hit.id for hit in near[:CANDIDATES] if hit.score >= LEAST_LIKE]
+        name = self.embedder.name
+        near = self.shelf.nearest(NeuronTree, name, vectors[name], CANDIDATES)
+        worded = self.shelf.search(NeuronTree, task, CANDIDATES)
+        return list(dict.fromkeys(hit.id for hit in (*near, *worded)))
+
+    def _read(self, task: str) -> Reading:
+        """A stored task as it is compared, read once."""
+        known = self._readings.pop(task, None)
+        self._readings[task] = known = known or Reading.read(task, self.words)
+        if len(self._readings) > READINGS:
+            self._readings.popitem(last=False)
+        return known
+
+    # ---- fitting -----------------------------------------------------------------------------------------
+
+    def _aligned(
+        self, outlines: Iterable[tuple[str, Mapping[str, Any]]], read: Reading
+    ) -> tuple[dict[str, tuple[Reading, Alignment]], list[tuple[str, str]]]:
+        """The stored tasks that fit, and why others do not; once enough do, no more are looked at."""
+        found: dict[str, tuple[Reading, Alignment]] = {}
+        refused: list[tuple[str, str]] = []
+        kinds = _kinds(read)
+        for id, told in outlines:
+            task = told.get("task")
+            if not isinstance(task, str) or len(found) >= ENOUGH:
+                continue
+            if told.get("leaves") != kinds:
+                refused.append((id, "it has values of other kinds"))
+                continue
+            stored = self._read(task)
+            alignment = align(stored, read, self.words)
+            if isinstance(alignment, Refusal):
+                refused.append((id, alignment.why))
+            else:
+                found[id] = (stored, alignment)
+        return found, refused
+
+    def _stored(
+        self, aligned: Mapping[str, tuple[Reading, Alignment]], refused: list[tuple[str, str]]
+    ) -> list[_Stored]:
+        """What is known of these trees, but for those whose steps suit no other task."""
+        found: list[_Stored] = []
+        for id, told in self.shelf.fields(NeuronTree, aligned).items():
+            exemplar, (reading, alignment) = told.get("exemplar"), aligned[id]
+            ledger = Ledger.model_validate(told.get("ledger") or {})
+            if not isinstance(exemplar, dict):
+                continue
+            if exemplar.get("made") and not alignment.exact:
+                why = "its steps hold text that came from no task, and may not suit another"
+                refused.append((id, why))
+            else:
+                found.append(_Stored(id, reading, alignment, exemplar, ledger))
+        return found
+
+    def _bound(self, stored: Sequence[_Stored], refused: list[tuple[str, str]]) -> list[_Fit]:
+        found: list[_Fit] = []
+        for each in stored:
+            fit = _fit(each, None)
+            others = (other for other in stored if other is not each and self._sound(other))
+            for witness in self._witnesses(each, others) if isinstance(fit, Refusal) else ():
+                told = _fit(each, witness)
+                if isinstance(told, _Fit):
+                    fit = told
+                    break
+            if isinstance(fit, Refusal):
+                refused.append((each.id, fit.why))
+            else:
+                found.append(fit)
+        return found
+
+    def _sound(self, stored: _Stored) -> bool:
+        return not (self.parts.quarantine and stored.ledger.quarantined)
+
+    def _witnesses(self, stored: _Stored, others: Iterable[_Stored]) -> Iterable[Witness]:
+        asked = 0
+        for other in others:
+            if asked < WITNESSES and other.reading.tokens != stored.reading.tokens:
+                found = align(stored.reading, other.reading, self.words)
+                if isinstance(found, Alignment):
+                    asked += 1
+                    yield Witness(_steps(other), found)
+
+
+def _steps(stored: _Stored) -> Steps:
+    return stored.exemplar.get("steps") or ()
+
+
+def _differ(done: Sequence[Steps]) -> bool:
+    """Whether these steps do different things; they are worked out only where they are not the same."""
+    return len({repr(each) for each in done}) > 1 and len({outcome(each) for each in done}) > 1
+
+
+def _kinds(reading: Reading) -> str:
+    """The kinds of the values of a task, in their order."""
+    return " ".join(f"{kind}{unit}" for kind, unit in reading.leaves)
+
+
+def _fit(stored: _Stored, witness: Witness | None) -> _Fit | Refusal:
+    steps = bind(_steps(stored), stored.alignment, witness=witness)
+    if isinstance(steps, Refusal):
+        return steps
+    rest = {
+        "output": stored.exemplar.get("output") or "",
+        "success": list(stored.exemplar.get("success") or ()),
+    }
+    bound = bind([rest], stored.alignment, used=steps)
+    return bound if isinstance(bound, Refusal) else _Fit(stored, tuple(steps), bound[0])
+
+
+class _Clock:
+    """Milliseconds by part."""
+
+    def __init__(self) -> None:
+        self.ms: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, part: str) -> Generator[None]:
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.ms[part] = round((time.perf_counter() - began) * 1000, 3)

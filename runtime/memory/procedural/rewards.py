@@ -17,6 +17,7 @@ from runtime.memory.procedural.blame import shares
 from runtime.memory.procedural.decisions import PERSON, Decision
 from runtime.memory.procedural.hebbian import credited
 from runtime.memory.procedural.merging import tree_by
+from runtime.memory.procedural.outcome import calculated
 from runtime.memory.procedural.parts import ALL, Parts
 from runtime.memory.procedural.surprise import SURPRISING, Moved, surprise
 from runtime.memory.procedural.trees import NeuronTree
@@ -98,29 +99,28 @@ def _count(
     shelf: Shelf, decision: Decision, before: Verdict | None, after: Verdict, parts: Parts
 ) -> Decision:
     """Take back what the earlier verdict counted for, and count the new one."""
-    for name, deed_of in decision.rivals.items():
-        _count_rival(shelf, decision, name, deed_of, before, after)
+    if decision.rivals:
+        decision = _count_rivals(shelf, decision, before, after)
     tree = tree_by(shelf, decision.tree)
     if tree is None:
         return decision
     was, now = _counting(decision, before), _counting(decision, after)
-    if was == now:
-        return decision
     divided = decision.shares
-    if divided is None:
+    if divided is None and now:
         divided = shares(tree, decision.text, parts)
     ledger, synapses, released = tree.ledger, tree.synapses, decision.released
     if was:
         ledger = ledger.after(was.good, was.trust, uses=-1)
-        synapses = credited(synapses, divided, was.good, -was.trust, hebbian=parts.hebbian)
-        if released is not None:
-            ledger, released = ledger.model_copy(update={"forgiven": released}), None
+        synapses = credited(synapses, divided or {}, was.good, -was.trust, hebbian=parts.hebbian)
+    if released is not None:
+        ledger, released = ledger.model_copy(update={"forgiven": released}), None
+    if after.good and after.trust >= VERIFYING and ledger.quarantined:  # or what solved it again is the same
+        ledger, released = ledger.released(), ledger.forgiven
     if now:
-        if now.good and now.trust >= VERIFYING and ledger.quarantined:
-            ledger, released = ledger.released(), ledger.forgiven
         ledger = ledger.after(now.good, now.trust)
-        synapses = credited(synapses, divided, now.good, now.trust, hebbian=parts.hebbian)
-    shelf.put(tree.model_copy(update={"ledger": ledger, "synapses": synapses}))
+        synapses = credited(synapses, divided or {}, now.good, now.trust, hebbian=parts.hebbian)
+    if (ledger, synapses) != (tree.ledger, tree.synapses):
+        shelf.put(tree.model_copy(update={"ledger": ledger, "synapses": synapses}))
     return decision.model_copy(update={"shares": divided, "released": released})
 
 
@@ -129,25 +129,29 @@ def _counting(decision: Decision, told: Verdict | None) -> Verdict | None:
     return told if told and (decision.replayed or told.source == PERSON) else None
 
 
-def _count_rival(
-    shelf: Shelf, decision: Decision, name: str, deed_of: str, before: Verdict | None, after: Verdict
-) -> None:
-    """What solved the task tells who of those that had fitted would have been right."""
-    rival, taught = tree_by(shelf, name), shelf.get(NeuronTree, decision.tree)
-    if rival is None or taught is None:
-        return
-    right = deed(taught.exemplar.steps) == deed_of
-    ledger = rival.ledger
-    if before and before.good:
-        ledger = ledger.after(right, before.trust, uses=-1)
-    if after.good:
-        ledger = ledger.after(right, after.trust)
-    if ledger != rival.ledger:
-        shelf.put(rival.model_copy(update={"ledger": ledger}))
+def _count_rivals(shelf: Shelf, decision: Decision, before: Verdict | None, after: Verdict) -> Decision:
+    """What solved the task tells which of those that had fitted would have been right."""
+    taught = None if decision.did else shelf.get(NeuronTree, decision.tree)
+    did = deed(taught.exemplar.steps) if taught else decision.did
+    for name, would in decision.rivals.items() if did else ():
+        rival = tree_by(shelf, name)
+        if rival is None:
+            continue
+        ledger = rival.ledger
+        if before and before.good:
+            ledger = ledger.after(would == did, before.trust, uses=-1)
+        if after.good:
+            ledger = ledger.after(would == did, after.trust)
+        if ledger != rival.ledger:
+            shelf.put(rival.model_copy(update={"ledger": ledger}))
+    return decision.model_copy(update={"did": did})
 
 
 def deed(steps: Sequence[Mapping[str, Any]]) -> str:
-    """What steps do, in short: the same for the same tools with the same arguments."""
+    """What steps do, in short: what is calculated by its result, else the tools and their arguments."""
+    results = calculated(steps)
+    if results is not None:
+        return f"= {results[-1]}"
     told = [(step.get("tool"), step.get("args")) for step in steps]
     return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()[:24]
 

@@ -20,6 +20,8 @@ LEAST_WEIGHT, MOST_WEIGHT = 0.01, 1.0
 QUARANTINE_USES = 2
 QUARANTINE_REJECTED = 0.6
 """A tree that is rejected more often than this, after so many uses, is not recalled. Source: memory.md."""
+FINENESS = 100
+"""Steps between 0 and 1 in which a vector is hashed: machines do not agree on its last bits."""
 
 
 class Neuron(BaseModel):
@@ -84,6 +86,11 @@ class Ledger(BaseModel):
         return self.model_copy(update={"forgiven": (self.uses, self.correct, self.incorrect)})
 
 
+def short(neuron: str) -> str:
+    """A neuron's id as it is kept where there are many: it is one of a tree's."""
+    return neuron[:8]
+
+
 def rejected(right: float, wrong: float) -> bool:
     """Whether too large a share went wrong."""
     return right + wrong > 0 and wrong / (right + wrong) > QUARANTINE_REJECTED
@@ -94,7 +101,7 @@ def more(count: float, by: float) -> int | float:
 
     Rounded, so that what is taken back later leaves nothing behind.
     """
-    made = round(max(count + by, 0.0), 6)
+    made = round(float(max(count + by, 0)), 6)
     return int(made) if made.is_integer() else made
 
 
@@ -114,11 +121,17 @@ class NeuronTree(Record):
 
 
 def tree_of(
-    exemplar: Exemplar, embedder: Embedder, *, run: str = "", rung: str = "", at: str = ""
+    exemplar: Exemplar,
+    embedder: Embedder,
+    *,
+    run: str = "",
+    rung: str = "",
+    at: str = "",
+    segmented: bool = True,
 ) -> NeuronTree:
-    """The neuron tree of a solved task."""
-    seen = embedder.embed_tokens(exemplar.task)
-    neurons, synapses = grown(exemplar.task, seen) if len(seen) else ((), ())
+    """The neuron tree of a solved task; one that is not segmented has no neurons."""
+    seen = embedder.embed_tokens(exemplar.task) if segmented else ()
+    neurons, synapses = grown(exemplar.task, seen) if not isinstance(seen, tuple) and len(seen) else ((), ())
     (whole,) = embedder.embed([exemplar.task])
     return NeuronTree(
         id=identity(exemplar),
@@ -136,6 +149,14 @@ def tree_of(
 def identity(exemplar: Exemplar) -> str:
     """The same task solved in the same way has the same id."""
     return hashlib.sha256(exemplar.model_dump_json(include={"task", "steps"}).encode()).hexdigest()[:24]
+
+
+def neuron_id(vector: Array) -> str:
+    """The hash of a vector, the same on every machine: of its values in coarse steps."""
+    import numpy as np
+
+    steps = np.rint(np.asarray(vector, np.float64) * FINENESS)
+    return hashlib.sha256(np.clip(steps, -32768, 32767).astype("<i2").tobytes()).hexdigest()[:24]
 
 
 def grown(text: str, seen: Tokens) -> tuple[tuple[Neuron, ...], tuple[Synapse, ...]]:
@@ -162,8 +183,8 @@ def _grow(
     from runtime.memory.procedural.fingerprint import Fingerprint
     from runtime.memory.procedural.segmentation import label
 
-    mean = seen.states[part.start : part.end].mean(axis=0)
-    name = hashlib.sha256(pack(mean)).hexdigest()[:24]
+    mean = seen.states[part.start : part.end].mean(axis=0, dtype=np.float64).astype(np.float32)
+    name = neuron_id(mean)
     if name in neurons:
         neurons[name].strength += 1
     else:
@@ -177,6 +198,6 @@ def _grow(
     ]
     whole = sum(pulls) or 1.0
     for (_, child_name, _), pull in zip(children, pulls, strict=True):
-        weight = min(max(pull / whole, LEAST_WEIGHT), MOST_WEIGHT)
+        weight = round(min(max(pull / whole, LEAST_WEIGHT), MOST_WEIGHT), 6)
         synapses.append(Synapse(parent=name, child=child_name, weight=weight, origin=weight))
     return name, mean

@@ -2,50 +2,98 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 
-Phrase = tuple[str, ...]
+from runtime.memory.procedural.inflection import Phrase, plural, stem, verb_forms
 
-_IRREGULAR = {
-    "man": "men",
-    "woman": "women",
-    "child": "children",
-    "person": "people",
-    "mouse": "mice",
-    "goose": "geese",
-    "foot": "feet",
-    "tooth": "teeth",
+__all__ = ["Phrase", "Words", "plural", "stem", "words_of"]
+
+_SETS = {
+    "never exchanged": "fixed",
+    "never exchanged, and may stand before a noun": "adjectives",
+    "before a noun": "markers",
+    "asks for nothing": "courtesies",
+    "names that are words": "names",
 }
-_SINGULAR = {plural: singular for singular, plural in _IRREGULAR.items()}
-_VERB = re.compile(r"([a-z]+)(?: \(([a-z]+)\))?")
+_PHRASES = {"before an order": "orders", "may be missing": "optional"}
 
 
 @dataclass
 class Words:
-    """What is known of words; `same` maps a phrase to the groups of phrases that mean the same."""
+    """What is known of words; `same` maps a phrase to the groups of phrases that mean the same.
+
+    In a `strict` group (of nouns) one word is not exchanged for another that has a part of its own.
+    """
 
     same: dict[Phrase, set[int]] = field(default_factory=dict[Phrase, "set[int]"])
     fixed: set[str] = field(default_factory=set[str])
+    adjectives: set[str] = field(default_factory=set[str])  # of the fixed
     markers: set[str] = field(default_factory=set[str])
     courtesies: set[str] = field(default_factory=set[str])
+    names: set[str] = field(default_factory=set[str])
     orders: set[Phrase] = field(default_factory=set[Phrase])
+    optional: set[Phrase] = field(default_factory=set[Phrase])
+    skips: dict[str, tuple[int, ...]] = field(default_factory=dict[str, "tuple[int, ...]"])
+    # lengths of the optional phrases by their first word
+    tells: dict[str, set[Fraction]] = field(default_factory=dict[str, "set[Fraction]"])
+    means: dict[str, set[Fraction]] = field(default_factory=dict[str, "set[Fraction]"])
+    # of these, the numbers that the word all but is
+    constants: set[Fraction] = field(default_factory=set[Fraction])  # all numbers that some word tells
+    genders: dict[str, int] = field(default_factory=dict[str, int])  # 0 he, 1 she
+    swaps: set[Phrase] = field(default_factory=set[Phrase])  # pairs such as (he, she)
+    strict: set[int] = field(default_factory=set[int])
     longest: int = 1
+    lengths: dict[str, tuple[int, ...]] = field(default_factory=dict[str, "tuple[int, ...]"])
+    # of the phrases in `same` by their first word
     _groups: int = 0
+    _roots: dict[Phrase, str] = field(default_factory=dict[Phrase, str])
 
     def alike(self, first: Phrase, second: Phrase) -> bool:
         """Whether two phrases may stand in each other's place."""
         return bool(self.same.get(first, set[int]()) & self.same.get(second, set[int]()))
 
-    def join(self, phrases: Iterable[Phrase]) -> None:
+    def root(self, phrase: Phrase) -> str:
+        """One name for all phrases that groups lead to from this one: for finding, never for binding."""
+        if not self._roots:
+            self._find_roots()
+        return self._roots.get(phrase, " ".join(phrase))
+
+    def _find_roots(self) -> None:
+        order = {phrase: at for at, phrase in enumerate(self.same)}  # what is added later renames little
+        leaders: dict[int, Phrase] = {}
+        parents: dict[Phrase, Phrase] = {}
+
+        def top(phrase: Phrase) -> Phrase:
+            while parents.setdefault(phrase, phrase) != phrase:
+                parents[phrase] = phrase = parents[parents[phrase]]
+            return phrase
+
+        for phrase, groups in self.same.items():
+            for group in groups:
+                one, other = top(leaders.setdefault(group, phrase)), top(phrase)
+                if order[other] < order[one]:
+                    one, other = other, one
+                parents[other] = one
+        self._roots = {phrase: " ".join(top(phrase)) for phrase in self.same}
+
+    def join(self, phrases: Iterable[Phrase], *, strict: bool = False) -> None:
         """These phrases mean the same: what a person or a higher rung confirmed, say."""
         self._groups += 1
+        self._roots = {}
+        if strict:
+            self.strict.add(self._groups)
         for phrase in phrases:
             self.same.setdefault(phrase, set()).add(self._groups)
             self.longest = max(self.longest, len(phrase))
+            known = self.lengths.get(phrase[0], ())
+            if len(phrase) not in known:
+                self.lengths[phrase[0]] = tuple(sorted((*known, len(phrase))))
 
     def read(self, text: str) -> None:
         """Add what a file of words holds."""
@@ -54,18 +102,44 @@ class Words:
                 self._line(title, line)
 
     def _line(self, title: str, line: str) -> None:
-        if title == "never exchanged":
-            self.fixed |= set(line.split())
-        elif title == "before a noun":
-            self.markers |= set(line.split())
-        elif title == "asks for nothing":
-            self.courtesies |= set(line.split())
-        elif title == "before an order":
-            self.orders |= {tuple(part.split()) for part in line.split("|")}
-        elif "|" in line:
-            parts = [part.strip() for part in line.split("|")]
-            for group in {"verbs": _verbs, "nouns": _nouns}.get(title, _literal)(parts):
+        parts = [part.strip() for part in line.split("|")]
+        if title in _SETS:
+            found: set[str] = getattr(self, _SETS[title])
+            found |= set(line.split())
+            if title.startswith("never exchanged"):
+                self.fixed |= set(line.split())
+        elif title == "never exchanged, in all forms":
+            self.fixed |= {form[0] for part in parts for form in verb_forms(part)}
+        elif title in _PHRASES:
+            phrases = [tuple(part.split()) for part in parts]
+            getattr(self, _PHRASES[title]).update(phrases)
+            for phrase in phrases if title == "may be missing" else ():
+                known = {*self.skips.get(phrase[0], ()), len(phrase)}
+                self.skips[phrase[0]] = tuple(sorted(known, reverse=True))
+        elif title in ("numbers behind words", "numbers that words are"):
+            number, _, words = line.partition(":")
+            self.constants.add(Fraction(number.strip()))
+            for word in words.split():
+                self.tells.setdefault(word, set()).add(Fraction(number.strip()))
+                if title == "numbers that words are":
+                    self.means.setdefault(word, set()).add(Fraction(number.strip()))
+        elif title == "he and she":
+            he, she = parts
+            self.genders |= {he: 0, she: 1}
+            self.swaps |= {(he, she), (she, he)}
+        elif len(parts) > 1:
+            self._join(title, parts)
+
+    def _join(self, title: str, parts: Sequence[str]) -> None:
+        if title == "verbs":
+            for group in zip(*(forms for part in parts if (forms := verb_forms(part))), strict=True):
                 self.join(group)
+        elif title == "nouns":
+            names = [tuple(part.split()) for part in parts]
+            self.join(names, strict=True)
+            self.join([(*name[:-1], plural(name[-1])) for name in names], strict=True)
+        else:
+            self.join(tuple(part.split()) for part in parts)
 
 
 def _sections(text: str) -> list[tuple[str, list[str]]]:
@@ -75,74 +149,8 @@ def _sections(text: str) -> list[tuple[str, list[str]]]:
         if line.startswith("## "):
             found.append((line[3:].strip().lower(), []))
         elif found and line.strip() and (not line.rstrip().endswith(".") or "|" in line):
-            found[-1][1].append(line.strip().lower())
+            found[-1][1].append(re.sub(r"\s+", " ", line.strip().lower()))
     return found
-
-
-def _literal(parts: Sequence[str]) -> list[list[Phrase]]:
-    return [[tuple(part.split()) for part in parts]]
-
-
-def _nouns(parts: Sequence[str]) -> list[list[Phrase]]:
-    names = [tuple(part.split()) for part in parts]
-    return [names, [(*name[:-1], plural(name[-1])) for name in names]]
-
-
-def _verbs(parts: Sequence[str]) -> list[list[Phrase]]:
-    """The forms of each verb: goes with its likes form by form."""
-    forms: list[list[Phrase]] = [[], [], [], []]
-    for part in parts:
-        hit = _VERB.fullmatch(part)
-        if hit is None:
-            continue
-        base, past = hit[1], hit[2] or _past(hit[1])
-        for group, form in zip(forms, (base, _third(base), past, _ing(base)), strict=True):
-            group.append((form,))
-    return forms
-
-
-def plural(word: str) -> str:
-    """The plural of a noun."""
-    if word in _IRREGULAR:
-        return _IRREGULAR[word]
-    if word.endswith("y") and word[-2:-1] not in "aeiou":
-        return f"{word[:-1]}ies"
-    return f"{word}es" if word.endswith(("s", "x", "z", "ch", "sh")) else f"{word}s"
-
-
-@cache
-def stem(word: str) -> str:
-    """What the forms of a noun have in common: `boxes`, `box` and `box's`; `cookies` and `cookie`."""
-    word = word.removesuffix("'s").removesuffix("'")
-    word = _SINGULAR.get(word, word)
-    if word.endswith("s") and not word.endswith("ss") and len(word) > 3:
-        word = word[:-1]
-    word = word.removesuffix("e")
-    if word.endswith("i"):
-        return f"{word[:-1]}y"
-    return f"{word[:-1]}f" if word.endswith("v") else word
-
-
-def _third(base: str) -> str:
-    return {"have": "has", "go": "goes", "do": "does"}.get(base) or plural(base)
-
-
-def _past(base: str) -> str:
-    if base.endswith("e"):
-        return f"{base}d"
-    if base.endswith("y") and base[-2:-1] not in "aeiou":
-        return f"{base[:-1]}ied"
-    return f"{_doubled(base)}ed"
-
-
-def _ing(base: str) -> str:
-    return f"{base[:-1] if base.endswith('e') and not base.endswith('ee') else _doubled(base)}ing"
-
-
-def _doubled(base: str) -> str:
-    """`plan` becomes `plann-`: a short verb with one vowel before its one last consonant."""
-    short = len(base) <= 4 and re.fullmatch(r"[^aeiou]*[aeiou][^aeiouwxy]", base)
-    return base + base[-1] if short else base
 
 
 @cache
@@ -154,3 +162,13 @@ def words_of(systems: tuple[Path, ...]) -> Words:
         if path.is_file():
             words.read(path.read_text("utf-8"))
     return words
+
+
+def fingerprint(systems: tuple[Path, ...]) -> str:
+    """The same for the same words: what was made of others is made anew."""
+    found = hashlib.sha256()
+    for folder in systems:
+        path = folder / "memory" / "words.md"
+        if path.is_file():
+            found.update(path.read_bytes())
+    return found.hexdigest()[:12]

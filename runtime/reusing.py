@@ -1,0 +1,88 @@
+"""The same task again (`--reuse`): the result of an accepted run with the same task, inputs and instructions.
+
+Nothing is kept for it: the earlier run's documents tell what was asked and read, and by which instructions.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from kernel.catalogue import Catalogue
+from kernel.document import Document
+from kernel.edits import find
+from kernel.errors import DocumentError
+from kernel.frontmatter import peek
+from kernel.offering import OFFERED
+from kernel.workspace import Workspace, root_id
+from kernel.world import Held, World
+
+
+def reusable(
+    workspace: Workspace, task: str, context: Sequence[tuple[str, str]], world_of: Callable[[str], World]
+) -> Document | None:
+    """The root of the newest run whose result can be taken for this task; None where none can.
+
+    It was accepted, only read, was given the same, and neither the instructions that were read for it, nor a
+    file of the folder, nor a person's hand in its documents, has changed since.
+    """
+    for run in workspace.run_ids():
+        path = workspace.runs / run / f"{root_id(run)}.md"
+        if peek(path, "status") != "complete":
+            continue
+        try:
+            world = world_of(run)
+            root = world.store.load(root_id(run))
+            asked = root.text(1, "task") == task and _given(root) == list(context)
+            if asked and _holds(world, root, (workspace.root, workspace.state)):
+                return root
+        except DocumentError:
+            continue  # another run may be whole
+    return None
+
+
+def _given(root: Document) -> list[tuple[str, str]]:
+    notes = root.section(1).notes
+    given = [n for n in notes if n.key in ("context", "answer", "guidance") and n.source not in OFFERED]
+    return [(n.source, n.text) for n in given]
+
+
+def _holds(world: World, root: Document, own: Sequence[Path]) -> bool:
+    documents = [world.store.load(loop) for loop in world.store.list()]
+    effects = _effects(documents, world.catalogue)
+    if root.meta.type != "task" or effects - {"read"}:
+        return False
+    if any(find(Held(world, document), redo=True) for document in documents):
+        return False
+    looked = effects or any(n.source in OFFERED for n in root.section(1).notes)
+    return not looked or not _changed_since(world.folder, datetime.fromisoformat(root.meta.created), own)
+
+
+def _effects(documents: Iterable[Document], catalogue: Catalogue) -> set[str]:
+    """What the steps of a run may have done; one of a tool that is gone may have done anything."""
+    found: set[str] = set()
+    for step in (step for document in documents for step in document.steps.values()):
+        tool = catalogue.tools.get(step.tool)
+        if step.tool and tool is None:
+            found.add("write")
+        elif tool is not None and not tool.guided:
+            found |= set(tool.effects)
+    return found
+
+
+def _changed_since(folder: Path, began: datetime, own: Sequence[Path]) -> bool:
+    """Whether something in the folder was written, made or removed after a run began."""
+    moment = began.timestamp()
+    return any(changed >= moment for changed in _times(folder, own))
+
+
+def _times(folder: Path, own: Sequence[Path]) -> Iterator[float]:
+    """When each file of the folder was changed last, and each folder's names, but for `own`."""
+    for place, names, files in os.walk(folder):
+        here = Path(place)
+        names[:] = [name for name in names if here / name not in own and name != ".git"]
+        yield here.stat().st_mtime
+        for name in files:
+            yield os.lstat(here / name).st_mtime

@@ -1,0 +1,130 @@
+"""`--reuse`: the result of the same task on the same files, without a step; anything else is a new run."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtime.fractal import Fractal, RunResult
+
+READ = {
+    "task": "Give the wording of notes.md",
+    "context": [],
+    "open": [],
+    "approach": "read it",
+    "confidence": "high",
+    "steps": [{"tool": "read", "args": {"path": "notes.md"}}],
+    "success": [{"step": 1, "has": "one"}],
+}
+ACCEPT = {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": "{{ steps[1].result }}"}
+TASK = "Give the wording of notes.md"
+Do = Callable[..., RunResult]
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    (folder / "state").mkdir(parents=True)
+    (folder / "notes.md").write_text("one\n")
+    (folder / "state" / "mine.txt").write_text("a folder of the user's own\n")
+    past = time.time() - 60
+    for path in (*folder.rglob("*"), folder):
+        os.utime(path, (past, past))
+    return folder
+
+
+@pytest.fixture
+def do(work: Path) -> Do:
+    script = work.parent / "script.json"
+    script.write_text(json.dumps({"fused": READ, "plan": READ, "check": ACCEPT}))
+
+    def run(task: str = TASK, *, reuse: bool = True, context: Any = (), **settings: Any) -> RunResult:
+        values = {"sandbox": "off", "recall": False, "model": f"scripted:{script}", **settings}
+        fractal = Fractal(work, settings=values)
+        try:
+            return asyncio.run(fractal.run(task, reuse=reuse, context=context))
+        finally:
+            fractal.brain.close()
+
+    return run
+
+
+def test_the_same_task_has_the_result_that_it_had(do: Do, work: Path) -> None:
+    first = do()
+    again = do()
+    assert not first.reused and again.reused
+    assert (again.run, again.output, again.exit, dict(again.spent)) == (first.run, "one\n", 0, {})
+    assert len(list((work / ".fractal" / "state" / "runs").iterdir())) == 1
+
+
+def test_without_the_option_it_is_done_again(do: Do) -> None:
+    first = do()
+    assert do(reuse=False).run != first.run
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda work: (work / "notes.md").write_text("one and two\n"),
+        lambda work: (work / "new.md").write_text("new\n"),
+        lambda work: (work / "state" / "mine.txt").write_text("changed\n"),
+        lambda work: (work / "state" / "mine.txt").unlink(),
+    ],
+    ids=["another text", "a new file", "a file below", "one less"],
+)
+def test_a_changed_folder_is_read_again(do: Do, work: Path, change: Callable[[Path], Any]) -> None:
+    first = do()
+    change(work)
+    assert do().run != first.run
+
+
+def test_another_task_or_context_is_no_repetition(do: Do) -> None:
+    first = do()
+    assert do("Give the wording of notes.md now").run != first.run
+    assert do(context=[("file a.txt", "more")]).run != first.run
+    given = do(context=[("file a.txt", "more")])
+    assert given.reused
+
+
+def test_changed_instructions_are_followed(do: Do, work: Path) -> None:
+    first = do()
+    phases = work / ".fractal" / "system" / "phases"
+    phases.mkdir(parents=True)
+    for name in ("understand", "plan", "check", "base", "fused"):
+        shipped = Fractal(work).workspace.shipped / "phases" / f"{name}.md"
+        if shipped.is_file():
+            (phases / f"{name}.md").write_text(shipped.read_text("utf-8") + "\nBe brief.\n", "utf-8")
+    assert do().run != first.run
+
+
+def test_what_a_person_has_edited_is_no_result(do: Do) -> None:
+    first = do()
+    path = first.path
+    planned = path.read_text("utf-8").replace('"path": "notes.md"', '"path": "other.md"', 1)
+    path.write_text(planned, "utf-8")
+    assert do().run != first.run
+
+
+def test_what_had_effects_is_done_again(work: Path) -> None:
+    writing = {
+        **READ,
+        "steps": [{"tool": "write", "args": {"path": "out.md", "content": "{{ 1 }}"}}],
+        "success": [{"file": "out.md"}],
+    }
+    writing["steps"] = [{"tool": "write", "args": {"path": "out.md", "content": "one"}}]
+    script = work.parent / "writing.json"
+    script.write_text(json.dumps({"fused": writing, "plan": writing, "check": {**ACCEPT, "output": "done"}}))
+    runs: list[str] = []
+    for _ in range(2):
+        fractal = Fractal(work, settings={"sandbox": "off", "recall": False, "model": f"scripted:{script}"})
+        runs.append(asyncio.run(fractal.run("Write out.md", reuse=True)).run)
+        fractal.brain.close()
+        (work / "out.md").unlink()
+    assert len(set(runs)) == 2

@@ -1,0 +1,309 @@
+"""What was solved once costs nothing the next time: real runs, real files, a scripted model that is counted."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import multiprocessing
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernel.events import Event
+from runtime.fractal import Fractal, RunResult
+from runtime.memory.procedural.decisions import Decision
+from runtime.memory.procedural.trees import NeuronTree
+
+TASK = "Reverse the lines of notes.md into back.md"
+PLAN: Mapping[str, Any] = {
+    "task": TASK,
+    "context": [],
+    "open": [],
+    "approach": "take the text over",
+    "confidence": "high",
+    "steps": [
+        {"tool": "read", "args": {"path": "notes.md"}},
+        {"tool": "write", "args": {"path": "back.md", "content": "{{ steps[1].result }}"}},
+    ],
+    "success": [{"file": "back.md", "has": "two"}],
+}
+ACCEPT = {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": "written"}
+SPAWN = multiprocessing.get_context("spawn")
+Do = Callable[..., RunResult]
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "notes.md").write_text("one\ntwo\n")
+    (folder / "other.md").write_text("number two\n")
+    return folder
+
+
+def once(work: Path, task: str, script: Mapping[str, Any], settings: Mapping[str, Any]) -> RunResult:
+    """A run as a process of its own would do it: nothing is shared with the run before but the files."""
+    place = work.parent / f"script-{len(list(work.parent.iterdir()))}.json"
+    place.write_text(json.dumps(script))
+    values = {"sandbox": "off", "embedder": "lexical", "model": f"scripted:{place}", **settings}
+    events: list[Event] = []
+    fractal = Fractal(work, settings=values, on_event=events.append)
+    try:
+        result = asyncio.run(fractal.run(task))
+    finally:
+        fractal.brain.close()
+    warned = [event.data["message"] for event in events if event.kind == "warning"]
+    (work.parent / "warned.txt").write_text("\n".join(warned))
+    return result
+
+
+@pytest.fixture
+def do(work: Path) -> Do:
+    def run(task: str = TASK, plan: Mapping[str, Any] = PLAN, verdict: Any = ACCEPT, **settings: Any) -> Any:
+        script = {"fused": plan, "plan": plan, "check": verdict, "do": settings.pop("step", {})}
+        return once(work, task, script, settings)
+
+    return run
+
+
+def calls(result: RunResult) -> int:
+    return int(result.spent["calls"])
+
+
+def told(work: Path) -> str:
+    return (work.parent / "warned.txt").read_text()
+
+
+def records(work: Path, kind: type[Any]) -> list[Any]:
+    fractal = Fractal(work)
+    try:
+        return list(fractal.brain.shelf.scan(kind))
+    finally:
+        fractal.brain.close()
+
+
+def root(work: Path, result: RunResult) -> Any:
+    return Fractal(work).document(result.id)
+
+
+# ---- solved twice ----------------------------------------------------------------------------------------
+
+
+def test_the_second_time_no_model_is_called(work: Path, do: Do) -> None:
+    assert calls(do()) == 2
+    for remove in (True, False):
+        if remove:
+            (work / "back.md").unlink()
+        again = do()
+        assert (calls(again), again.status) == (0, "complete")
+    assert (work / "back.md").read_text() == "one\ntwo\n"
+    document = root(work, again)
+    assert {each["rung"] for each in document.meta.rungs} == {"memory"}
+    assert document.note(2, "approach").origin.startswith("memory:")
+    assert document.note(2, "approach").text.startswith("as in run ")
+
+
+def test_with_other_files_no_model_is_called(work: Path, do: Do) -> None:
+    do()
+    again = do("Reverse the lines of other.md into there.md")
+    assert (calls(again), again.status) == (0, "complete")
+    assert (work / "there.md").read_text() == "number two\n"
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "Shuffle the lines of notes.md into back.md",
+        "Reverse the words of notes.md into back.md",
+        "Reverse the lines of notes.md into back.md and into there.md",
+        "Reverse the lines of notes.md into back.md unless it exists",
+        "Do not reverse the lines of notes.md into back.md",
+        "Reverse the lines of notes.md and other.md into back.md",
+        "Reverse the last lines of notes.md into back.md",
+    ],
+)
+def test_another_task_is_the_models(work: Path, do: Do, task: str) -> None:
+    do()
+    assert calls(do(task, plan={**PLAN, "task": task})) > 0
+
+
+def test_what_code_cannot_decide_is_checked_by_the_model(work: Path, do: Do) -> None:
+    judged = {**PLAN, "success": [{"judge": "the lines are all there"}]}
+    assert calls(do(plan=judged)) == 2
+    again = do("Reverse the lines of other.md into there.md", plan=judged)
+    assert (calls(again), again.status) == (1, "complete")
+    phases = {each["phase"]: each["rung"] for each in root(work, again).meta.rungs if not each.get("passed")}
+    assert phases["plan"] == "memory" and phases["check"].startswith("scripted:")
+
+
+def test_a_person_without_a_model_gets_what_was_learned(work: Path, do: Do) -> None:
+    judged = {**PLAN, "success": [{"judge": "the lines are all there"}]}
+    do(plan=judged)
+    again = do("Reverse the lines of other.md into there.md", model="reflex")
+    assert again.status == "complete" and root(work, again).meta.unverified
+    assert (work / "there.md").read_text() == "number two\n"
+
+
+# ---- what goes wrong -------------------------------------------------------------------------------------
+
+
+def test_a_failed_replay_is_taken_back_and_handed_to_the_model(work: Path, do: Do) -> None:
+    do()
+    (work / "blank.md").write_text("nothing like it\n")
+    (work / "there.md").write_text("before\n")
+    mended = {
+        **PLAN,
+        "steps": [{"tool": "write", "args": {"path": "there.md", "content": "two, by the model"}}],
+        "success": [{"file": "there.md", "has": "by the model"}],
+    }
+    again = do("Reverse the lines of blank.md into there.md", plan=mended)
+    assert again.status == "complete" and calls(again) == 2
+    document = root(work, again)
+    (fold,) = document.section(2).folds
+    notes = {note.key: note.text for note in fold.notes}
+    assert notes["undone then"] == "there.md: put back"
+    (used,) = [each for each in records(work, Decision) if each.path == "variation"]
+    assert used.outcome is False
+    first = next(tree for tree in records(work, NeuronTree) if tree.id == used.tree)
+    assert first.ledger.incorrect > 0
+
+
+def test_what_fails_again_and_again_is_not_tried_any_more(work: Path, do: Do) -> None:
+    do()
+    (work / "blank.md").write_text("nothing like it\n")
+    for number in range(2):
+        mended = {**PLAN, "steps": [{"tool": "write", "args": {"path": f"x{number}.md", "content": "two"}}]}
+        mended["success"] = [{"file": f"x{number}.md", "has": "two"}]
+        do(f"Reverse the lines of blank.md into b{number}.md", plan=mended)
+    again = do("Reverse the lines of other.md into there.md", plan={**PLAN, "task": "other"})
+    assert calls(again) > 0
+
+
+def test_a_persons_word_moves_the_ledger(work: Path, do: Do) -> None:
+    first = do()
+    fractal = Fractal(work)
+    for bad in (False, False):
+        fractal.feedback(first.run, bad)
+    fractal.brain.close()
+    (tree,) = records(work, NeuronTree)
+    assert tree.ledger.incorrect == 1, "the same person saying the same of the same run counts once"
+
+
+def test_what_stood_in_the_folder_and_not_in_the_task_is_not_learned(work: Path, do: Do) -> None:
+    do("Reverse the only file here", plan={**PLAN, "task": "Reverse the only file here"})
+    assert records(work, NeuronTree) == []
+    (decision,) = records(work, Decision)
+    assert "not from the task" in decision.why
+
+
+def test_what_the_model_judged_of_what_it_read_is_not_learned(work: Path, do: Do) -> None:
+    task = "In which language is notes.md"
+    plan = {**PLAN, "task": task, "steps": [PLAN["steps"][0]], "success": [{"step": 1, "has": "one"}]}
+    do(task, plan=plan, verdict={**ACCEPT, "output": "French"})
+    assert records(work, NeuronTree) == []
+    (decision,) = records(work, Decision)
+    assert "'French'" in decision.why
+
+
+def test_what_was_filled_in_once_results_were_seen_is_not_learned(work: Path, do: Do) -> None:
+    steps = [PLAN["steps"][0], {"tool": "write", "what": "the number of its lines to back.md"}]
+    plan = {**PLAN, "steps": steps, "success": [{"file": "back.md", "has": "2"}]}
+    do(plan=plan, step={"tool": "write", "args": {"path": "back.md", "content": "2"}})
+    assert (work / "back.md").read_text() == "2"
+    assert records(work, NeuronTree) == []
+    (decision,) = records(work, Decision)
+    assert "once results had been seen" in decision.why
+
+
+def test_a_text_of_the_models_own_answers_the_very_same_task_alone(work: Path, do: Do) -> None:
+    poem = "Cold winter evening, silent branches carry snow, morning brings sparrows"
+    plan = {
+        **PLAN,
+        "steps": [{"tool": "write", "args": {"path": "poem.md", "content": poem}}],
+        "success": [{"file": "poem.md", "has": "snow"}],
+    }
+    task = "Write a haiku on winter to poem.md"
+    do(task, plan={**plan, "task": task})
+    (work / "poem.md").unlink()
+    assert calls(do(task)) == 0
+    assert calls(do("Write a haiku on winter to other.txt", plan=plan)) > 0
+    assert calls(do("Write a haiku on summer to poem.md", plan=plan)) > 0
+
+
+def test_a_broken_store_is_said_and_hinders_no_run(work: Path, do: Do) -> None:
+    do()
+    store = work / ".fractal" / "state" / "memory" / "brain.sqlite3"
+    store.write_bytes(b"no database at all" * 1000)
+    for each in store.parent.glob("brain.sqlite3-*"):
+        each.unlink()
+    (work / "back.md").unlink()
+    result = do()
+    assert (result.status, calls(result)) == ("complete", 2)
+    assert "is not remembered" in told(work) and "brain.sqlite3" in told(work)
+
+
+def test_memory_can_be_switched_off(work: Path, do: Do) -> None:
+    do(remember=False)
+    assert not (work / ".fractal" / "state" / "memory").exists()
+    do()
+    (work / "back.md").unlink()
+    assert calls(do(recall=False)) == 2
+
+
+def test_what_is_given_beside_the_task_is_nothing_that_memory_knows(work: Path, do: Do) -> None:
+    do()
+    script = work.parent / "given.json"
+    script.write_text(json.dumps({"fused": PLAN, "check": ACCEPT}))
+    fractal = Fractal(work, settings={"sandbox": "off", "model": f"scripted:{script}"})
+    (work / "back.md").unlink()
+    result = asyncio.run(fractal.run(TASK, context=[("file hint.txt", "this time upside down")]))
+    fractal.brain.close()
+    assert calls(result) == 2
+
+
+def test_processes_learn_at_once(work: Path) -> None:
+    tasks = [f"Reverse the lines of notes.md into back{chr(97 + n)}.md" for n in range(4)]
+    script = {"check": ACCEPT}
+    jobs = [
+        SPAWN.Process(
+            target=once,
+            args=(work, task, {**script, "fused": _writing(f"back{chr(97 + n)}.md")}, {"recall": False}),
+        )
+        for n, task in enumerate(tasks)
+    ]
+    for each in jobs:
+        each.start()
+    for each in jobs:
+        each.join(60)
+    assert [each.exitcode for each in jobs] == [0] * 4
+    assert sorted(tree.exemplar.task for tree in records(work, NeuronTree)) == tasks
+
+
+def _writing(name: str) -> dict[str, Any]:
+    steps = [PLAN["steps"][0], {"tool": "write", "args": {"path": name, "content": "{{ steps[1].result }}"}}]
+    return {**PLAN, "steps": steps, "success": [{"file": name, "has": "two"}]}
+
+
+def test_another_embedder_makes_its_own_vectors(work: Path, do: Do) -> None:
+    pytest.importorskip("tokenizers")
+    from runtime.embedding.weights import find
+
+    if find(None) is None:
+        pytest.skip("the weights of minilm are not here: fractal doctor --fetch")
+    do()
+    do()
+    again = do("Reverse the lines of other.md into there.md", embedder="minilm")
+    assert calls(again) == 0
+    (tree,) = records(work, NeuronTree)
+    assert {"lexical-1", "minilm"} <= tree.vectors.keys()
+
+
+def test_a_model_sees_how_tasks_like_its_own_were_solved(work: Path, do: Do) -> None:
+    do()
+    other = do("Reverse the lines of notes.md into back.md unless it exists", plan={**PLAN, "task": "other"})
+    (note,) = [note for note in root(work, other).section(1).notes if note.source == "memory"]
+    assert note.text.startswith(f"“{TASK}” was solved by: read ") and "write" in note.text
+    fresh = do("What is the capital of France", plan={**PLAN, "task": "other"})
+    assert not [note for note in root(work, fresh).section(1).notes if note.source == "memory"]
