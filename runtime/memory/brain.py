@@ -278,8 +278,9 @@ class Brain:
         after = settle(self.shelf, decision, good, judge, parts=self.settings.parts, moved=self._moved)
         if before is None or after is None or after.outcome is None or not after.method:
             return
-        methods = self.methods
-        for name in after.method.split("+") if methods else ():
+        if (methods := self.methods) is None:
+            return
+        for name in after.method.split("+"):
             methods.settle(name, after.outcome, after.source, instead_of=before.outcome)
 
     def _moved(self, type: str, vectors: Mapping[str, bytes], surprise: float) -> None:

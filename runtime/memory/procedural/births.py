@@ -190,13 +190,16 @@ def _readable(
         if common.kind != "steps":
             return usable
         kept: list[Said] = []
+        first: dict[str, bool] = {}  # of each phrasing: whether it comes before all reflexes
         again = False
         for each, phrase in usable:
             task = each.exemplar.task
             steps = files.plan(text, task)
             if steps is not None and plain(steps) != plain(each.exemplar.steps):
                 return Refusal("two of them are said alike and were solved in different ways")
-            if steps is not None and files.among(text, task, active) is not None:
+            if steps is not None and phrase not in first:
+                first[phrase] = files.among(text, task, active) is not None
+            if steps is not None and first[phrase]:
                 kept.append((each, phrase))
             elif id(each) not in whole and (full := phrasing(each, common, files, whole=True)):
                 whole.add(id(each))
@@ -210,9 +213,10 @@ def _readable(
 def _claims(text: str, phrasings: Sequence[str], own: Sequence[str], files: Trier, shelf: Shelf) -> str:
     """What a file claims of stored tasks that were solved in another way."""
     suspects: set[str] = set()
+    most = SUSPECTS // min(len(phrasings), SEARCHED)
     for phrase in phrasings[:SEARCHED]:
         words = " ".join(re.sub(r"\{[^{}]*\}", " ", phrase).split())
-        suspects |= {hit.id for hit in shelf.search(Solved, words, SUSPECTS)} if words else set()
+        suspects |= {hit.id for hit in shelf.search(Solved, words, most)} if words else set()
     for tree in shelf.pick(Solved, sorted(suspects - set(own))):
         steps = files.plan(text, tree.exemplar.task)
         if steps is not None and plain(steps) != plain(tree.exemplar.steps):

@@ -60,7 +60,7 @@ class Meanings:
         said = self._content(cut, start)
         floats: list[Floating] | None = None
         for procedure in self.shelf.procedures:
-            if procedure.refuse & words or procedure.needs or procedure.uses_it:
+            if procedure.refuse & words or procedure.needs or procedure.uses_it or procedure.learned:
                 continue
             for phrasing in procedure.phrasings:
                 if not self._could(phrasing, said, words):

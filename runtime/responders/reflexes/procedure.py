@@ -64,8 +64,12 @@ class Procedure:
     @property
     def file(self) -> str:
         """How people name it."""
-        learned = self.path.parent.name == METHODS
-        return f"{'state/memory/methods' if learned else 'system/reflexes'}/{self.path.name}"
+        return f"{'state/memory/methods' if self.learned else 'system/reflexes'}/{self.path.name}"
+
+    @property
+    def learned(self) -> bool:
+        """Whether exemplars made it: it claims their wordings alone, and is never read by meaning."""
+        return self.path.parent.name == METHODS
 
     @cached_property
     def uses_it(self) -> bool:

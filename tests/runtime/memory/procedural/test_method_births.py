@@ -88,6 +88,21 @@ def test_it_claims_no_task_that_is_another(learner: Learner, task: str) -> None:
     assert learner.plans(task) is None
 
 
+@pytest.mark.parametrize(
+    "task",
+    [
+        "tally the words of x.md and note the figure in z.txt",
+        "tally lines of x.md and note figure in z.txt",
+        "note the figure in z.txt and tally the lines of x.md",
+        "tally the lines of x.md and write the figure to z.txt",
+    ],
+)
+def test_it_is_read_word_by_word_and_never_by_meaning(learner: Learner, task: str) -> None:
+    learner.learn(*five())
+    assert learner.plans(TALLY.format("x.md", "z.txt"))
+    assert learner.plans(task) is None
+
+
 def test_four_make_none(learner: Learner) -> None:
     assert not learner.learn(*five()[:4])
     assert not learner.folder.exists()
@@ -232,7 +247,7 @@ def test_whatever_the_leaves_it_plans_what_the_exemplars_did(leaves: list[tuple[
 
 def test_a_text_in_quotes_is_a_slot(learner: Learner) -> None:
     def jot(text: str, path: str) -> Exemplar:
-        return solved(f'jot "{text}" down at the end of {path}', ("edit", {"path": path, "append": text}))
+        return solved(f'etch "{text}" along the rim of {path}', ("edit", {"path": path, "append": text}))
 
     texts = ["one", "two words", "three", "four", "five"]
     (method,) = learner.learn(*(jot(text, path) for text, (path, _) in zip(texts, PAIRS, strict=True)))
