@@ -18,6 +18,7 @@ from runtime.embedding.choosing import Deferred, told
 from runtime.memory.lessons import DIRECT, Attempt, attempts, decision_of, lesson_of
 from runtime.memory.procedural.decisions import Decision, of_recall
 from runtime.memory.procedural.parts import ALL, Parts
+from runtime.memory.procedural.recognition import Recognition
 from runtime.memory.procedural.rewards import settle
 from runtime.memory.procedural.stages import Verification, compared, seed, stage_of, verification
 from runtime.memory.procedural.trees import NeuronTree
@@ -80,6 +81,7 @@ class Brain:
         self._shelf: Shelf | None = None
         self._memory: ProceduralMemory | None = None
         self._recalled: dict[str, Recall] = {}
+        self._recognised: dict[str, Recognition] = {}  # of tasks that a model was asked
 
     @property
     def shelf(self) -> Shelf:
@@ -121,6 +123,7 @@ class Brain:
             return ""
         memory = self.memory
         (vector,) = memory.embedder.embed([task])
+        self._recognised[task] = self.types.recognise(task, vector)
         hits = self.shelf.nearest(NeuronTree, memory.embedder.name, vector, EXAMPLES)
         near = self.shelf.pick(NeuronTree, [hit.id for hit in hits if hit.score >= LIKE])
         return "\n".join(_example(tree) for tree in near if not tree.ledger.quarantined)
@@ -151,12 +154,20 @@ class Brain:
         for tree in self.shelf.pick(NeuronTree, waiting):
             with self.shelf.transaction():
                 tree = memory.take_in(tree)
-                type = self.types.learn(tree.text, tree.vector(memory.embedder.name), tree.created)
+                type = self._type_of(tree)
+                if type:
+                    self.shelf.put(tree.model_copy(update={"type": type}))
                 self.shelf.delete(Untaken, tree.id)
             if self.methods is not None:
                 self.methods.consider(tree, type)
         if waiting:
             self._recalled.clear()
+
+    def _type_of(self, tree: NeuronTree) -> str:
+        """The problem type that a tree is of, "" where there are too many members to look at."""
+        if self.shelf.count(Member) > RECOGNISED:
+            return ""
+        return self.types.learn(tree.text, tree.vector(self.embedder.name), tree.created)
 
     def _index_anew(self, memory: ProceduralMemory, made_by: str) -> None:
         name = memory.embedder.name
@@ -243,7 +254,7 @@ class Brain:
                     found = found.model_copy(update={"tree": taught.id})
                 elif taught:
                     found = found.model_copy(update={"why": found.why or taught.why})
-                decisions.append(found.model_copy(update={"method": self._methods_of(attempt)}))
+                decisions.append(self._with_method(self._typed(found, at), attempt))
                 settled.append((found.id, attempt.good, attempt.judge))
         if not decisions:
             return
@@ -286,10 +297,28 @@ class Brain:
     def _moved(self, type: str, vectors: Mapping[str, bytes], surprise: float) -> None:
         self.types.moved(type, vectors, surprise)
 
-    def _methods_of(self, attempt: Attempt) -> str:
-        """The methods that an attempt was planned by, as a decision names them."""
+    def _typed(self, decision: Decision, at: str) -> Decision:
+        """With the problem type: of what was replayed, or as the task was recognised before a model was asked."""
+        if decision.path in ("exact", "variation"):
+            tree = self.shelf.get(NeuronTree, decision.tree)
+            return decision.model_copy(
+                update={"type": tree.type, "recognition": "recognized"} if tree else {}
+            )
+        known = self._recognised.pop(decision.text, None)
+        if known is None:
+            return decision
+        self.types.used(known, decision.text, at=at)
+        return decision.model_copy(update={"type": known.type, "recognition": known.kind})
+
+    def _with_method(self, decision: Decision, attempt: Attempt) -> Decision:
+        """With the learned methods among the reflexes that an attempt was planned by, and what they save."""
         names = attempt.by.removeprefix("reflex:").split("+") if attempt.planner == DIRECT else []
-        return "+".join(name for name in names if (self.methods_folder / f"{name}.md").is_file())
+        names = [name for name in names if (self.methods_folder / f"{name}.md").is_file()]
+        if not names or self.methods is None:
+            return decision
+        saved = sum(self.methods.calls(name) for name in names)
+        told = {"method": "+".join(names), "path": "method", "calls_before": saved}
+        return decision.model_copy(update=told)
 
 
 def _example(tree: NeuronTree) -> str:

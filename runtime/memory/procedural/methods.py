@@ -308,6 +308,12 @@ class Methods:
             self.shelf.put(known)
         return known
 
+    def expected(self, name: str) -> tuple[int, float]:
+        """Model calls that the first of a method's tasks had taken, and how sure it is to go well."""
+        method = self.shelf.get(Method, name)
+        tree = self.shelf.get(NeuronTree, method.trees[0]) if method and method.trees else None
+        return tree.calls if tree else 0, method.ledger.confidence if method else 0.5
+
     def guidance(self, task: str) -> list[str]:
         """How tasks like this one were solved, for a model's context: of templates and best exemplars."""
         if not self.parts.methods or not self.shelf.count(Method):

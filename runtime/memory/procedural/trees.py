@@ -118,6 +118,7 @@ class NeuronTree(Record):
     rung: str = ""
     created: str = ""
     calls: int = 0  # model calls that solving it took
+    type: str = ""  # the id of its problem type
 
 
 def tree_of(
