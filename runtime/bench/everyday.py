@@ -84,7 +84,9 @@ def play(listed: Sequence[Task]) -> list[Done]:
         template = Path(place) / "template"
         template.mkdir()
         make(template)
-        return [_played(task, template, Path(place) / str(number), ladder) for number, task in enumerate(listed)]
+        return [
+            _played(task, template, Path(place) / str(number), ladder) for number, task in enumerate(listed)
+        ]
 
 
 def _played(task: Task, template: Path, folder: Path, ladder: Ladder) -> Done:
@@ -99,7 +101,9 @@ def _played(task: Task, template: Path, folder: Path, ladder: Ladder) -> Done:
 
 def judged(task: Task, result: RunResult, before: Files, after: Files) -> tuple[str, str]:
     """How a task went, and why it is judged so."""
-    changed = sorted(name for name in before.keys() | after.keys() if before.get(name, 0) != after.get(name, 0))
+    changed = sorted(
+        name for name in before.keys() | after.keys() if before.get(name, 0) != after.get(name, 0)
+    )
     if result.status != "complete":
         if changed:
             return "wrong", f"passed on, but changed {', '.join(changed)}"
@@ -148,7 +152,7 @@ def _holds(what: Any, data: Any, name: str, before: Files) -> bool:
 
 
 def _filled(pattern: str, before: Files) -> str:
-    """A pattern with what only the folder or the day can say: `{today}`, `{sha256:a.txt}`, `{words:a.txt}`."""
+    """A pattern with what only the folder or the day says: `{today}`, `{sha256:a.txt}`, `{words:a.txt}`."""
 
     def value(hole: re.Match[str]) -> str:
         data = before[hole[2]] or b""

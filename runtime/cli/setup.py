@@ -311,6 +311,14 @@ def everyday(as_json: bool, half: str) -> int:
     return int(_bench("everyday").main(as_json, half))
 
 
+@bench.command("gate")
+@json_option("Print the figures as an object.")
+@click.option("--quick", is_flag=True, help="Without the figures of what each piece brings.")
+def gate(as_json: bool, quick: bool) -> int:
+    """Tell questions of 150 known intents from questions of none (CLINC150, in the folder FRACTAL_DATA)."""
+    return int(_bench("gate").main(as_json, pieces=not quick))
+
+
 def _bench(name: str) -> Any:
     from importlib import import_module
 

@@ -1,4 +1,4 @@
-"""What was solved once costs nothing the next time: real runs, real files, a scripted model that is counted."""
+"""What was solved once costs nothing the next time: real runs, real files, a scripted model."""
 
 from __future__ import annotations
 

@@ -60,8 +60,8 @@ def align(
     old: Reading | Sequence[Token], new: Reading | Sequence[Token], words: Words
 ) -> Alignment | Refusal:
     """The alignment of a new task with a stored one, or why it is another task."""
-    old = old if isinstance(old, Reading) else Reading.of(old, words)
-    new = new if isinstance(new, Reading) else Reading.of(new, words)
+    old = old if isinstance(old, Reading) else Reading(old, words)
+    new = new if isinstance(new, Reading) else Reading(new, words)
     if len(old.tokens) > LONGEST or len(new.tokens) > LONGEST:
         return Refusal(f"longer than {LONGEST} words")
     path = _Search(old, new, words).path()
@@ -120,17 +120,17 @@ class _Search:
                 yield _Pair(at, to, 1, 1, "leaf")
             elif not x.leaf and not y.leaf and (x.low == y.low or _agree(x, y)):
                 yield _Pair(at, to, 1, 1, "same")
-            for took, groups in self.old.phrases[at]:
-                for takes, others in self.new.phrases[to]:
+            for took, groups in self.old.phrases(at):
+                for takes, others in self.new.phrases(to):
                     if not groups.isdisjoint(others):
                         yield _Pair(at, to, took, takes, "phrase")
             if x.kind == y.kind == "word" and x.low != y.low:
                 kind = self._exchange(at, x, y)
                 if kind:
                     yield _Pair(at, to, 1, 1, kind)
-        if at < len(self.olds) and (took := self.old.skips[at]):
+        if at < len(self.olds) and (took := self.old.skips(at)):
             yield _Pair(at, to, took, 0, "skip")
-        if to < len(self.news) and (takes := self.new.skips[to]):
+        if to < len(self.news) and (takes := self.new.skips(to)):
             yield _Pair(at, to, 0, takes, "skip")
 
     def _exchange(self, at: int, x: Token, y: Token) -> str:

@@ -9,15 +9,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import permutations
+from math import factorial
 from typing import Any
 
 from runtime.memory.procedural.alignment import Alignment, Refusal
+from runtime.memory.procedural.outcome import calculated
 
 CALCULATING = frozenset({"calc"})
 """Tools for which names and nouns are labels: what is counted does not change how it is reckoned."""
 COMMANDS = frozenset({"command", "run", "script"})
 """Arguments and criteria that a shell reads: only words that it takes as they stand are put there."""
 _PLAIN = re.compile(r"(?!-)[\w./@%+=:,-]+")
+MOST_ORDERS = 24
+"""Ways to give equal numbers to places that are compared."""
 _REFERENCE = re.compile(r"(\{\{.*?\}\})")
 _DIGITS = r"(?<![\w.])(?:\d*\.\d+|\d+)(?![\w.])"
 NUMBER = re.compile(_DIGITS)
@@ -40,21 +45,65 @@ class Witness:
 
 
 def bind(
-    steps: Steps, alignment: Alignment, *, used: Steps | None = None, witness: Witness | None = None
+    steps: Steps,
+    alignment: Alignment,
+    *,
+    used: Steps | None = None,
+    witness: Witness | None = None,
+    either: bool = False,
 ) -> list[dict[str, Any]] | Refusal:
     """The steps with what differs put in its place, or why that cannot be told.
 
     `used` are steps that the values have gone into already: then these need not use them.
 
-    A stored value that stands for two new ones is ambiguous, unless a witness tells them apart. A value that
-    differs and is used nowhere may have gone into a step in another form, so it is refused as well.
+    A stored value that stands for two new ones is ambiguous, unless a witness tells them apart, or, with
+    `either`, calculations come to the same either way. A value that differs and is used nowhere may have gone
+    into a step in another form, so it is refused as well.
     """
+    found = _bound(steps, alignment, witness, used is not None)
+    if isinstance(found, Refusal) and either:
+        orders = _orders(steps, alignment)
+        each = [_bound(steps, alignment, None, False, order) for order in orders]
+        done = [other for other in each if not isinstance(other, Refusal)]
+        if done and len(done) == len(each) and _same_result(done):
+            return done[0]
+    return found
+
+
+def _same_result(ways: Sequence[Steps]) -> bool:
+    """Whether it is no matter which of two equal numbers is which: their sum is the same either way."""
+    results = [calculated(each) for each in ways]
+    return None not in results and len({each[-1] for each in results if each}) == 1
+
+
+def _orders(steps: Steps, alignment: Alignment) -> list[dict[int, int]]:
+    """The ways to give equal numbers of the task to the places of the steps, each to one."""
+    numbers = [Fraction(text) for text in _numbers(steps)[1]]
+    values = [old.value for old, _ in alignment.leaves]
+    orders: list[dict[int, int]] = [{}]
+    for value in {each for each in values if isinstance(each, Fraction) and values.count(each) > 1}:
+        leaves = [at for at, each in enumerate(values) if each == value]
+        places = [at for at, each in enumerate(numbers) if each == value]
+        if len(places) != len(leaves) or len(orders) * factorial(len(leaves)) > MOST_ORDERS:
+            return []
+        ways = [dict(zip(places, way, strict=True)) for way in permutations(leaves)]
+        orders = [{**order, **way} for order in orders for way in ways]
+    return orders if len(orders) > 1 else []
+
+
+def _bound(
+    steps: Steps,
+    alignment: Alignment,
+    witness: Witness | None,
+    rest: bool,
+    order: Mapping[int, int] | None = None,
+) -> list[dict[str, Any]] | Refusal:
     try:
-        binder = _Binder(steps, alignment, witness, rest=used is not None)
+        binder = _Binder(steps, alignment, witness, rest=rest, order=order or {})
         bound = [binder.step(step) for step in steps]
     except _Unclear as error:
         return Refusal(str(error))
-    if used is not None:
+    if rest:
         return bound
     why = binder.left() or binder.mislabelled(all(step.get("tool") in CALCULATING for step in steps))
     return Refusal(why) if why else bound
@@ -65,7 +114,17 @@ class _Unclear(Exception):
 
 
 class _Binder:
-    def __init__(self, steps: Steps, alignment: Alignment, witness: Witness | None, *, rest: bool) -> None:
+    def __init__(
+        self,
+        steps: Steps,
+        alignment: Alignment,
+        witness: Witness | None,
+        *,
+        rest: bool,
+        order: Mapping[int, int],
+    ) -> None:
+        self._steps = steps
+        self._order = order  # leaves by the places of the steps' numbers, where that is decided
         self._alignment = alignment
         self._leaves = alignment.leaves
         self._rest = rest
@@ -207,8 +266,10 @@ class _Binder:
         """A number of a step: what stands for it now, as it is written in plain digits."""
         value = Fraction(text)
         seen = Fraction(self._seen[self._at]) if self._at < len(self._seen) else None
-        self._at += 1
         fits = self._fits.get(value, [])
+        if (leaf := self._order.get(self._at)) is not None:
+            fits = [(leaf, 1)]
+        self._at += 1
         if seen is not None:
             fits = [(at, scale) for at, scale in fits if self._others.get(at) == seen * scale]
             if not fits and seen != value:
@@ -225,6 +286,11 @@ class _Binder:
         self._took |= {at for at, _ in fits}
         return text if new == value else written(new)
 
+    @cached_property
+    def _results(self) -> frozenset[str]:
+        """What the stored steps came to: a later one may have it without saying so."""
+        return frozenset(calculated(self._steps) or ())
+
     def _told_as_well(self, value: Fraction) -> bool:
         """Whether the steps have a number oftener than the task, and a word of the task tells it too."""
         leaves = {at for at, _ in self._fits[value]}
@@ -234,7 +300,9 @@ class _Binder:
         if self._rest or value in self._alignment.told or value in _FREE:
             return
         self._own.add(value)
-        unsure = self._calculates and value not in self._alignment.constants and not self._seen
+        if not self._calculates or self._seen:
+            return
+        unsure = value not in self._alignment.constants or written(value) in self._results
         if unsure and any(old.value != new.value for old, new in self._leaves):
             raise _Unclear(f"it is not clear where the steps have {written(value)} from")
 

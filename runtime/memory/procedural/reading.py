@@ -1,9 +1,9 @@
-"""A task as it is compared: its tokens, the phrases that begin at each, and the order of its leaves."""
+"""A task as it is compared: its tokens, the phrases that begin at each, and what its words are."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import cached_property
 
 from runtime.memory.procedural.leaves import Token, tokens, without_courtesies
 from runtime.memory.procedural.words import Words, stem
@@ -14,44 +14,75 @@ _ASKS = frozenset("how what which who find calculate compute determine".split())
 _IFS = frozenset("if when assuming given provided".split())  # noqa: SIM905
 
 
-@dataclass(frozen=True)
 class Reading:
-    """What alignment needs of a task, made once."""
+    """A task as alignment needs it; most of it is found out when it is first asked for."""
 
-    tokens: Sequence[Token]
-    phrases: tuple[tuple[Span, ...], ...]
-    skips: tuple[int, ...]  # tokens that may be missing from each place on
-    leaves: tuple[tuple[str, str], ...]  # kind and unit, but for times: `2 times` is `twice`
-    names: frozenset[str]  # that stand inside a sentence
-    lows: frozenset[str]
-    stems: frozenset[str]
-    asked: range  # where the question is
-
-    @staticmethod
-    def of(found: Sequence[Token], words: Words) -> Reading:
-        """The reading of tokens."""
-        lows = tuple(token.low for token in found)
-        spans = tuple(_spans(lows, at, words) for at in range(len(lows)))
-        skips = tuple(_skips(lows, at, words) for at in range(len(lows)))
-        pairs = zip(found, (*lows[1:], ""), strict=True) if found else ()
-        leaves = tuple((t.kind, t.unit) for t, behind in pairs if t.leaf and behind not in ("times", "time"))
-        named = (each for each in found if not each.first and may_be_name(each, words))
-        names = frozenset(each.low.removesuffix("'s") for each in named)
-        stems = frozenset(stem(token.low) for token in found if token.kind == "word")
-        return Reading(found, spans, skips, leaves, names, frozenset(lows), stems, _asked(found))
+    def __init__(self, found: Sequence[Token], words: Words) -> None:
+        self.tokens = found
+        self._words = words
+        self._spans: dict[int, tuple[Span, ...]] = {}
 
     @staticmethod
     def read(task: str, words: Words) -> Reading:
         """The reading of a task without what asks for nothing."""
-        return Reading.of(without_courtesies(tokens(task), words), words)
+        return Reading(without_courtesies(tokens(task), words), words)
 
-    def holds(self, phrase: Sequence[str]) -> bool:
+    @cached_property
+    def _lows(self) -> tuple[str, ...]:
+        return tuple(token.low for token in self.tokens)
+
+    def phrases(self, at: int) -> tuple[Span, ...]:
+        """The phrases that begin at a token."""
+        known = self._spans.get(at)
+        if known is None:
+            known = self._spans[at] = _spans(self._lows, at, self._words)
+        return known
+
+    def skips(self, at: int) -> int:
+        """How many tokens may be missing from this one on."""
+        lows = self._lows
+        for length in self._words.skips.get(lows[at], ()):
+            if lows[at : at + length] in self._words.optional:
+                return length
+        return 0
+
+    @cached_property
+    def leaves(self) -> tuple[tuple[str, str], ...]:
+        """Kind and unit of each leaf, but for times: `2 times` is `twice`."""
+        pairs = zip(self.tokens, (*self._lows[1:], ""), strict=True) if self.tokens else ()
+        return tuple((t.kind, t.unit) for t, behind in pairs if t.leaf and behind not in ("times", "time"))
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Words that stand inside a sentence as names do."""
+        named = (each for each in self.tokens if not each.first and may_be_name(each, self._words))
+        return frozenset(each.low.removesuffix("'s") for each in named)
+
+    @cached_property
+    def lows(self) -> frozenset[str]:
+        """All words."""
+        return frozenset(self._lows)
+
+    @cached_property
+    def stems(self) -> frozenset[str]:
+        """What words have in common with their plurals."""
+        return frozenset(stem(token.low) for token in self.tokens if token.kind == "word")
+
+    @cached_property
+    def asked(self) -> range:
+        """Where the last sentence asks, up to a condition that it states."""
+        found = self.tokens
+        begin = max((at for at, token in enumerate(found) if token.first), default=0)
+        begin = next((at for at in range(begin, len(found)) if found[at].low in _ASKS), begin)
+        end = next((at for at in range(begin, len(found)) if found[at].low in _IFS), len(found))
+        return range(begin, end)
+
+    def holds(self, phrase: tuple[str, ...]) -> bool:
         """Whether these words stand anywhere in it, one behind the other."""
-        if not self.lows.issuperset(phrase):
-            return False
         size = len(phrase)
-        lows = [token.low for token in self.tokens]
-        return any(lows[at : at + size] == list(phrase) for at in range(len(lows) - size + 1))
+        return self.lows.issuperset(phrase) and any(
+            self._lows[at : at + size] == phrase for at in range(len(self._lows) - size + 1)
+        )
 
 
 def may_be_name(token: Token, words: Words) -> bool:
@@ -72,17 +103,3 @@ def _spans(lows: tuple[str, ...], at: int, words: Words) -> tuple[Span, ...]:
         if len(phrase) == length and (groups := words.same.get(phrase)):
             found.append((length, frozenset(groups)))
     return tuple(found)
-
-
-def _skips(lows: tuple[str, ...], at: int, words: Words) -> int:
-    for length in words.skips.get(lows[at], ()):
-        if lows[at : at + length] in words.optional:
-            return length
-    return 0
-
-
-def _asked(found: Sequence[Token]) -> range:
-    """Where the last sentence asks, up to a condition that it states."""
-    begin = max((at for at, token in enumerate(found) if token.first), default=0)
-    begin = next((at for at in range(begin, len(found)) if found[at].low in _ASKS), begin)
-    return range(begin, next((at for at in range(begin, len(found)) if found[at].low in _IFS), len(found)))

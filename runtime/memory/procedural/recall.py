@@ -78,6 +78,7 @@ class _Stored:
     alignment: Alignment
     exemplar: Mapping[str, Any]
     ledger: Ledger
+    judged: bool  # whether its branches were
 
 
 @dataclass(frozen=True)
@@ -170,32 +171,37 @@ class ProceduralMemory:
 
     def _chosen(self, task: str, found: Sequence[_Fit], told: Recall) -> Recall:
         """Of what fits, the one that is trusted most, where all that are trusted do the same."""
-        trees = {tree.id: tree for tree in self.shelf.pick(NeuronTree, [each.stored.id for each in found])}
+        judged = [each.stored.id for each in found if each.stored.judged]
+        trees = {tree.id: tree for tree in self.shelf.pick(NeuronTree, judged)}
         distrusted: list[tuple[str, str]] = []
         trusted: list[_Fit] = []
+        sure: dict[str, float] = {}
         for each in found:
-            if (tree := trees.get(each.stored.id)) is None:
+            id = each.stored.id
+            if why := self._distrust(each.stored, trees.get(id), task):
+                distrusted.append((id, why))
                 continue
-            if why := self._distrust(tree, task):
-                distrusted.append((tree.id, why))
-            else:
-                trusted.append(each)
+            trusted.append(each)
+            tree = trees.get(id)
+            sure[id] = confidence(tree, task, self.parts) if tree else each.stored.ledger.confidence
+        if _differ([each.steps for each in trusted]):
+            trusted = self._agreed(trusted)
         if _differ([each.steps for each in trusted]):
             why = "several stored tasks fit, and would do different things"
             distrusted += [(each.stored.id, why) for each in trusted]
             trusted = []
-        if not trusted:
-            rivals = tuple((each.stored.id, deed(each.steps)) for each in found)
-            return replace(told, refused=(*distrusted, *told.refused), rivals=rivals)
-        sure = {each.stored.id: confidence(trees[each.stored.id], task, self.parts) for each in trusted}
-        best = max(trusted, key=lambda each: (each.stored.alignment.exact, sure[each.stored.id]))
-        return replace(self._told(told, best, trees[best.stored.id]), confidence=sure[best.stored.id])
+        if trusted:
+            best = max(trusted, key=lambda each: (each.stored.alignment.exact, sure[each.stored.id]))
+            if tree := self.shelf.get(NeuronTree, best.stored.id):
+                return replace(self._told(told, best, tree), confidence=sure[tree.id])
+        rivals = tuple((each.stored.id, deed(each.steps)) for each in found)
+        return replace(told, refused=(*distrusted, *told.refused), rivals=rivals)
 
-    def _distrust(self, tree: NeuronTree, task: str) -> str:
+    def _distrust(self, stored: _Stored, judged: NeuronTree | None, task: str) -> str:
         """Why a tree that fits is not used, for what came of it before; "" where nothing is against it."""
-        if self.parts.quarantine and tree.ledger.quarantined:
+        if self.parts.quarantine and stored.ledger.quarantined:
             return "it fits, and went wrong too often: it is in quarantine"
-        misled = suspect(tree, task, self.parts)
+        misled = suspect(judged, task, self.parts) if judged else ""
         return f"it fits, and went wrong too often where this was otherwise: {misled}" if misled else ""
 
     def _told(self, told: Recall, fit: _Fit, tree: NeuronTree) -> Recall:
@@ -280,7 +286,8 @@ class ProceduralMemory:
                 why = "its steps hold text that came from no task, and may not suit another"
                 refused.append((id, why))
             else:
-                found.append(_Stored(id, reading, alignment, exemplar, ledger))
+                judged = any(each.get("right") or each.get("wrong") for each in told.get("synapses") or ())
+                found.append(_Stored(id, reading, alignment, exemplar, ledger, judged))
         return found
 
     def _bound(self, stored: Sequence[_Stored], refused: list[tuple[str, str]]) -> list[_Fit]:
@@ -301,6 +308,15 @@ class ProceduralMemory:
 
     def _sound(self, stored: _Stored) -> bool:
         return not (self.parts.quarantine and stored.ledger.quarantined)
+
+    def _agreed(self, fits: Sequence[_Fit]) -> list[_Fit]:
+        """The same, each as the others testify: one number that is 5 by chance may be a 5 of its own."""
+        found: list[_Fit] = []
+        for each in fits:
+            others = (other.stored for other in fits if other is not each)
+            told = (_fit(each.stored, witness) for witness in self._witnesses(each.stored, others))
+            found.append(next((fit for fit in told if isinstance(fit, _Fit)), each))
+        return found
 
     def _witnesses(self, stored: _Stored, others: Iterable[_Stored]) -> Iterable[Witness]:
         asked = 0
@@ -327,7 +343,7 @@ def _kinds(reading: Reading) -> str:
 
 
 def _fit(stored: _Stored, witness: Witness | None) -> _Fit | Refusal:
-    steps = bind(_steps(stored), stored.alignment, witness=witness)
+    steps = bind(_steps(stored), stored.alignment, witness=witness, either=True)
     if isinstance(steps, Refusal):
         return steps
     rest = {

@@ -65,10 +65,10 @@ def _marks(reading: Reading, words: Words) -> Iterator[tuple[str, str]]:
         token, took = found[at], 1
         if token.leaf:
             yield f"#{token.kind}{token.unit}", ""
-        elif reading.phrases[at]:
-            took = max(length for length, _ in reading.phrases[at])
+        elif phrases := reading.phrases(at):
+            took = max(length for length, _ in phrases)
             yield words.root(tuple(each.low for each in found[at : at + took])), ""
-        elif skipped := reading.skips[at]:
+        elif skipped := reading.skips(at):
             took = skipped
         elif token.kind == "word" and token.low not in words.fixed:
             yield _PLACE, stem(token.low)

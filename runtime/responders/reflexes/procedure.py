@@ -28,7 +28,8 @@ METHODS = "methods"
 """The folder of what was learned: its files lie in it as they are, not in a folder `reflexes` below it."""
 _USES_IT = re.compile(r"\{\{\s*(?:it|they|it_(?!file|column)\w+)\b")
 _LOOKING = frozenset(
-    "calc checksum compare count csv date fetch find git grep json list read search sort stat".split()
+    {"calc", "checksum", "compare", "count", "csv", "date", "fetch", "find", "git", "grep", "json", "list"}
+    | {"read", "search", "sort", "stat"}
 )
 """Operations that change nothing, as long as they are not told where to write."""
 _LOOKING_COMMANDS = ("grep ", "test -f ", "if test -e ")
@@ -98,9 +99,9 @@ def _looks(step: Mapping[str, Any]) -> bool:
     args = step.get("args") or {}
     if step["tool"] == "bash":
         return str(args.get("command")).startswith(_LOOKING_COMMANDS)
-    return (
-        step["tool"] in _LOOKING and "to" not in args.keys() - _UNITS.get(step["tool"], frozenset())
-    ) or (step["tool"] == "archive" and args.get("action") == "list")
+    return (step["tool"] in _LOOKING and "to" not in args.keys() - _UNITS.get(step["tool"], frozenset())) or (
+        step["tool"] == "archive" and args.get("action") == "list"
+    )
 
 
 @dataclass(frozen=True)
