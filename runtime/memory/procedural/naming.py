@@ -11,8 +11,10 @@ from runtime.memory.procedural.words import Words
 
 KINDS = {"path": "exact path", "url": "exact url", "quoted": "exact text"}
 NUMBERS = {"": "exact number", "$": "exact amount", "%": "exact percent"}
+NUMBERS |= {"¢": "exact cents", "€": "exact euros", "£": "exact pounds"}
 """The kinds of slots by the kind and the unit of a leaf; what each reads stands in the reflexes' `exact`."""
 _PLAIN = {"exact path": "path", "exact url": "url", "exact text": "text", "exact amount": "amount"}
+_PLAIN |= {"exact cents": "cents", "exact euros": "euros", "exact pounds": "pounds"}
 _PLAIN |= {"exact number": "number", "exact percent": "percent", "proper name": "name", "noun": "thing"}
 _TAKEN = re.compile(r"steps|it|they|it_\w+")
 """What means something else between braces."""
@@ -24,7 +26,7 @@ def kind_of(variables: Sequence[Variable], token: Token | None = None) -> str:
     """The kind of slot that reads a variable in all of its tasks; of a name or noun, as it stands in one."""
     first = variables[0]
     if first.kind == "number":
-        return NUMBERS[first.unit]
+        return NUMBERS.get(first.unit, f"exact {first.unit}")
     if first.kind != "word":
         return KINDS[first.kind]
     if token is not None and token.low.endswith("'s"):
@@ -42,7 +44,7 @@ def named(firsts: Sequence[Variable], goes: Sequence[tuple[str, str]], task: Seq
     for variable, (tool, argument) in zip(firsts, goes, strict=True):
         shared = arguments.count(argument) > 1
         wanted = [f"{tool}_{argument}" if shared else argument] if argument else []
-        wanted += [_counted(variable, task), _PLAIN[kind_of([variable])]]
+        wanted += [_counted(variable, task), _PLAIN.get(kind_of([variable]), "number")]
         fitting = (w for w in wanted if _fits(w) and w not in found)
         found.append(next(fitting, "") or _numbered(wanted[-1], found))
     return found

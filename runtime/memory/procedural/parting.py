@@ -14,6 +14,9 @@ _REFERENCE = re.compile(r"\{\{\s*(.*?)\s*\}\}")
 _STEP = re.compile(r"steps\[\d+\]")
 _NUMBER = re.compile(r"(?<![\w.])(?:\d*\.\d+|\d+)(?![\w.])")
 
+HUNDREDTHS = ("%", "¢")
+"""Units whose numbers steps may hold as parts of one."""
+
 Way = tuple[str | int, ...]
 """Where a value stands in steps: the step, `args`, the argument, and on."""
 Use = tuple[str, str]
@@ -126,7 +129,7 @@ def _number(text: str, place: str, known: list[Variable]) -> Part:
             continue
         if each.value == value:
             uses.add((each.id, ""))
-        if each.unit == "%" and each.value == value * 100:
+        if each.unit in HUNDREDTHS and each.value == value * 100:
             uses.add((each.id, "hundredth"))
     return Part(text, place, frozenset(uses))
 

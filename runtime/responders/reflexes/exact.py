@@ -62,7 +62,7 @@ def _leaf(scan: Scan, at: int) -> tuple[leaves.Token, int] | None:
 def _reader(kind: str, unit: str = "") -> Reader:
     def read(scan: Scan, at: int) -> Iterator[Read]:
         hit = _leaf(scan, at)
-        if hit and hit[0].kind == kind and hit[0].unit == unit:
+        if hit and hit[0].kind == kind and hit[0].unit == unit and hit[0].parts is None:
             value = hit[0].value
             yield hit[1], _digits(value) if isinstance(value, Fraction) else value, 0
 
@@ -138,6 +138,9 @@ KINDS: dict[str, Reader] = {
     "exact number": _reader("number"),
     "exact amount": _reader("number", "$"),
     "exact percent": _reader("number", "%"),
+    "exact cents": _reader("number", "¢"),
+    "exact euros": _reader("number", "€"),
+    "exact pounds": _reader("number", "£"),
     "exact path": _reader("path"),
     "exact url": _reader("url"),
     "exact text": _reader("quoted"),

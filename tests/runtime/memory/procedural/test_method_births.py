@@ -265,3 +265,14 @@ def test_a_word_that_varies_is_a_slot_where_a_step_uses_it(learner: Learner) -> 
     (method,) = learner.learn(*(scan(word, path) for word, (path, _) in zip(found, PAIRS, strict=True)))
     assert method.form == "steps"
     assert plain(learner.plans(scan("kettle", "z.md").task)) == plain(scan("kettle", "z.md").steps)
+
+
+def test_any_unit_is_a_slot_of_its_own(learner: Learner) -> None:
+    def change(cents: int, pears: int) -> Exemplar:
+        task = f"Zed sells {pears} pears at {cents} cents apiece. How many cents does Zed make?"
+        return solved(task, ("calc", {"expression": f"{cents} * {pears}"}))
+
+    learner.learn(*(change(10 + n, 3 * n + 1) for n in range(5)))
+    assert front(learner.file())["slots"]["cents"] == "exact cents"
+    assert plain(learner.plans(change(75, 4).task)) == plain(change(75, 4).steps)
+    assert learner.plans("Zed sells 4 pears at €75 apiece. How many cents does Zed make?") is None
