@@ -6,13 +6,12 @@ from typing import Any
 
 from kernel import keeping
 from kernel.document import Document
+from kernel.offering import OFFERED
 from kernel.prompt import base, form, instructions
 from kernel.text import fingerprint
 from kernel.world import Held
 
 _SAID = ("fact", "answer", "guidance", "open")
-_OFFERED = ("folder", "AGENTS.md")
-"""Context that the kernel offers by itself, and may offer later; it is not compared."""
 
 
 def derive(held: Held, phase: str, read: str = "") -> None:
@@ -55,8 +54,9 @@ def _inputs(held: Held, phase: str) -> dict[str, Any]:
 
 
 def _notes(document: Document, *keys: str) -> list[list[str]]:
+    """What was said; context that the kernel offers by itself may be offered later, and is not compared."""
     notes = document.section(1).notes
-    return [[note.key, note.text] for note in notes if note.key in keys and note.source not in _OFFERED]
+    return [[note.key, note.text] for note in notes if note.key in keys and note.source not in OFFERED]
 
 
 def _instructions(held: Held, read: str) -> str:

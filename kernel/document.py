@@ -21,7 +21,7 @@ STEP_STATES = STEP_ENDED | {"planned", "running", "waiting", "stale"}
 
 @dataclass(frozen=True)
 class Note:
-    """One named piece of text in a section, with its origin (person, kernel, model:…, tool:…, reflex:…, memory:…)."""
+    """One named piece of text in a section, with its origin (person, kernel, model:…, tool:…, …)."""
 
     key: str
     text: str

@@ -1,4 +1,4 @@
-"""What UNDERSTAND is offered to look at: the folder, its AGENTS.md, the index of nothing else.
+"""What UNDERSTAND is offered to look at: the folder, its AGENTS.md, and what is known of tasks like this one.
 
 It is written into §1, so that every prompt can be made from the document alone.
 """
@@ -14,6 +14,8 @@ from kernel.evidence import SKIPPED
 from kernel.screening import shown_name
 from kernel.world import Held
 
+OFFERED = ("folder", "AGENTS.md", "memory")
+"""The sources of context that a run finds by itself, and was not given."""
 LISTED = 60
 """Names of files that the listing of the folder shows."""
 COUNTED = 5_000
@@ -39,6 +41,8 @@ def offer_context(held: Held) -> None:
         else:
             if text is not None:
                 held.note(1, "context", text, "tool:AGENTS.md", "AGENTS.md")
+    if "memory" not in offered and (known := held.world.known(held.doc)):
+        held.note(1, "context", known, "tool:memory", "memory")
 
 
 def _agents(folder: Path, private: Sequence[Path]) -> str | None:

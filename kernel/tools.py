@@ -56,6 +56,7 @@ class Tool:
     operation: bool = True
     rank: int = 100  # among tools that suit a task equally, the smaller comes first in the index
     states: Machine | None = None
+    destructive: bool = False  # its server says that its calls may destroy something
     draft: bool = False  # made by the run that sees it, and not admitted yet
 
     def repeatable(self, args: Mapping[str, Any]) -> bool:

@@ -69,6 +69,7 @@ class World:
     guard: Guard = unguarded
     runners: Mapping[str, Runner] = field(default_factory=dict[str, Runner])  # by the scheme of `run:`
     admitted: Admitted = admit_all
+    known: Callable[[Document], str] = lambda document: ""  # how tasks like its own were solved
     take_back: Callable[[Document], list[str]] = lambda document: []  # what this attempt's steps did to files
     listener: Listener = silent
     redact: Callable[[str], str] = lambda text: text

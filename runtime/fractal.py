@@ -6,7 +6,7 @@ import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ from runtime.mcp.servers import Servers
 from runtime.memory.brain import Brain
 from runtime.nervous.guard import Guard
 from runtime.reading import Reader
-from runtime.remembering import brain_of, remember
+from runtime.remembering import brain_of, known, remember
 from runtime.results import RunResult, result_of, told
 from runtime.resuming import active_before, assumed, begin_session, go_back, raised
 from runtime.reusing import reusable
@@ -287,6 +287,7 @@ class Fractal(Reader):
             seconds=clock.seconds,
             patient=clock.patient,
         )
+        world.known = partial(known, self.brain)
         world.take_back = lambda document: take_back(folder, document, world.folder)
         left = bounds.seconds - earlier
         world.deadline = (datetime.now(UTC) + timedelta(seconds=max(left, 0))).isoformat(timespec="seconds")

@@ -51,11 +51,15 @@ def build(config: Config, systems: Sequence[Path], state: Path, brain: Brain | N
     named = rungs(config)
     made: list[Responder] = []
     for place, rung in enumerate(named):
-        made.append(_responder(rung, config, systems, state))
         if rung.model == "reflex" and brain is not None and config.recall:
             from runtime.responders.recalled import Recalled
+            from runtime.responders.reflex import Reflex, trust_all
 
-            made.append(Recalled(brain, checked=any(each.model != "person" for each in named[place + 1 :])))
+            checked = any(each.model != "person" for each in named[place + 1 :])
+            folders = [brain.methods_folder, *systems]
+            made += [Reflex(folders, brain.doubt if checked else trust_all), Recalled(brain, checked=checked)]
+        else:
+            made.append(_responder(rung, config, systems, state))
     return Ladder(tuple(made))
 
 

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from kernel.document import Document
 from kernel.errors import FractalError
 from kernel.events import now
 from kernel.store import FileStore
 from kernel.workspace import Workspace
 from runtime.config import Config
 from runtime.memory.brain import Brain, Settings
+
+if TYPE_CHECKING:
+    from runtime.responders.reflexes.trial import Trial
 
 
 def brain_of(workspace: Workspace, config: Config, systems: Sequence[Path]) -> Brain:
@@ -25,8 +31,25 @@ def brain_of(workspace: Workspace, config: Config, systems: Sequence[Path]) -> B
             config.remember,
             config.recall,
             config.fsync,
+            files=partial(_trial, tuple(systems)),
         )
     )
+
+
+def _trial(systems: tuple[Path, ...]) -> Trial:
+    from runtime.responders.reflexes.trial import Trial  # only what learns reads phrasings for it
+
+    return Trial(systems)
+
+
+def known(brain: Brain, document: Document) -> str:
+    """How tasks like a document's own were solved; nothing where memory cannot be read."""
+    if document.meta.type != "task":
+        return ""
+    try:
+        return brain.examples(document.text(1, "task"))
+    except FractalError:
+        return ""  # the end of the run says what is wrong with the store
 
 
 def remember(brain: Brain, folder: Path, warn: Callable[[str], None]) -> None:

@@ -1,12 +1,14 @@
 """The danger rules held against a labelled list of commands: what they catch, what they stop, how fast.
 
-The list is `dangers.tsv` beside this file: label, rule, command. Nothing of it is run.
+The list is `dangers.tsv` beside this file: label, rule, form, command. The form of a dangerous one is plain,
+disguised or call; a call is `@tool {arguments}`, of a tool of some server. Nothing of it is run.
 """
 
 from __future__ import annotations
 
 import gc
 import json
+import re
 import statistics
 import time
 from collections.abc import Mapping, Sequence
@@ -14,12 +16,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kernel.danger import Danger
+from kernel.tools import Tool
 from runtime.fractal import shipped_system
 from runtime.nervous.guard import Guard
+from runtime.nervous.values import listed
 
 LIST = Path(__file__).with_name("dangers.tsv")
 FOLDER = Path("/home/user/project")
 """Where the commands of the list would run."""
+FILES = listed("important.txt data.csv notes.md app.db report.txt config.yaml package.json main.py README.md")
+"""What is there already."""
 P95_GOAL = 10
 """Milliseconds for one command."""
 
@@ -30,6 +37,7 @@ class Entry:
 
     rule: str
     command: str
+    form: str = "plain"
 
 
 def entries(path: Path = LIST) -> list[Entry]:
@@ -37,25 +45,42 @@ def entries(path: Path = LIST) -> list[Entry]:
     found: list[Entry] = []
     for line in path.read_text("utf-8").splitlines()[1:]:
         if line and not line.startswith("#"):
-            label, rule, command = line.split("\t")
-            found.append(Entry(rule if label == "danger" else "", _unescape(command)))
+            label, rule, form, command = line.split("\t")
+            found.append(Entry(rule if label == "danger" else "", _unescape(command), form))
     return found
 
 
 def _unescape(command: str) -> str:
-    return command.replace("\\n", "\n").replace("\\t", "\t")
+    if command.startswith("@"):
+        return command
+    marks = {"\\n": "\n", "\\t": "\t", "\\\\": "\\"}
+    return re.sub(r"\\[nt\\]", lambda hit: marks[hit[0]], command)
+
+
+def guarded() -> Guard:
+    """The rules that ship, for commands in the folder of the list and the files that are in it."""
+    return Guard([shipped_system()], FOLDER, present=lambda path: Path(path).name in FILES)
+
+
+def judged(guard: Guard, entry: Entry) -> Sequence[Danger]:
+    """The dangers of one line of the list."""
+    if not entry.command.startswith("@"):
+        return guard.command(entry.command)
+    name, _, args = entry.command[1:].partition(" ")
+    tool = Tool(name, Path(".mcp.json"), run=f"mcp: server/{name}", effects=("write", "network"))
+    return guard(tool, json.loads(args))
 
 
 def measure(listed: Sequence[Entry] | None = None) -> dict[str, Any]:
     """The figures, by rule and together, and every command that was missed or stopped wrongly."""
     listed = entries() if listed is None else listed
-    guard = Guard([shipped_system()], FOLDER)
+    guard = guarded()
     guard.command("true")  # the grammar and the rules are loaded once, and are no cost of a command
     gc.collect()
     told: list[tuple[Entry, set[str], float]] = []
     for entry in listed:
         start = time.perf_counter()
-        dangers = guard.command(entry.command)
+        dangers = judged(guard, entry)
         told.append((entry, {each.rule for each in dangers}, (time.perf_counter() - start) * 1000))
     dangerous = [(entry, rules) for entry, rules, _ in told if entry.rule]
     harmless = [(entry, rules) for entry, rules, _ in told if not entry.rule]
@@ -67,6 +92,7 @@ def measure(listed: Sequence[Entry] | None = None) -> dict[str, Any]:
     return {
         "by_rule": by_rule,
         **_counts(dangerous),
+        "disguised": sum(entry.form == "disguised" for entry, _ in dangerous),
         "missed": [entry.command for entry, rules in dangerous if not rules],
         "harmless": len(harmless),
         "let_through": sum(not rules for _, rules in harmless),
@@ -102,6 +128,7 @@ def summary(figures: Mapping[str, Any]) -> str:
         ["figure", "goal", "here"],
         ["---", "---", "---"],
         ["dangerous commands caught", "all", f"{figures['caught']} of {figures['entries']}"],
+        ["of them disguised or composed", "", str(figures["disguised"])],
         ["harmless commands let through", "≥ 99 %", f"{figures['let_through']} of {figures['harmless']}"],
         ["a command read and judged: p50 · p95 ms", f"p95 ≤ {P95_GOAL}", _times(figures)],
     ]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runtime.cli import brain_report
+from runtime.cli import brain_methods, brain_report, brain_types
 from runtime.cli.session import json_option, opened, put, tell
 from runtime.cli.words import safe
 
@@ -28,7 +28,7 @@ def brain() -> None:
     """
 
 
-for _each in brain_report.COMMANDS:
+for _each in (*brain_report.COMMANDS, *brain_types.COMMANDS, brain_methods.methods):
     brain.add_command(_each)
 
 

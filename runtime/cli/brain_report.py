@@ -42,7 +42,7 @@ def _nothing(what: str = "decided") -> None:
 
 
 @contextmanager
-def _shelf() -> Iterator[Shelf | None]:
+def shelf_or_none() -> Iterator[Shelf | None]:
     """The store of this workspace; None where there is none as yet."""
     from runtime.cli.brain import shelf_of_workspace
     from runtime.store.opening import place
@@ -76,7 +76,7 @@ def report(last: int, as_json: bool) -> None:
     from runtime.memory.procedural import figures
     from runtime.memory.procedural.trees import NeuronTree
 
-    with _shelf() as shelf:
+    with shelf_or_none() as shelf:
         decisions = figures.in_order(shelf) if shelf else []
         told = figures.report(decisions, shelf.scan(NeuronTree) if shelf else [])
     newest = decisions[: -last - 1 : -1] if last else []
@@ -147,7 +147,7 @@ def explain(run: str, as_json: bool) -> None:
     from runtime.memory.procedural.decisions import explain as told
     from runtime.memory.procedural.merging import tree_by
 
-    with _shelf() as shelf:
+    with shelf_or_none() as shelf:
         name = _run(run, shelf)
         found = sorted(shelf.scan(Decision, {"run": name}), key=lambda d: (d.at, d.id)) if shelf else []
         trees = [tree_by(shelf, each.tree) if shelf else None for each in found]
@@ -200,7 +200,7 @@ def curve(window: int | None, png: Path | None, as_json: bool) -> None:
     """Plot how much was answered without a model over time, and how much of memory's answers was right."""
     from runtime.memory.procedural import figures
 
-    with _shelf() as shelf:
+    with shelf_or_none() as shelf:
         decisions = figures.in_order(shelf) if shelf else []
     points = figures.curve(decisions, window)
     if png and points:
@@ -379,7 +379,7 @@ def release(tree: str) -> None:
     from runtime.memory.procedural import rewards
     from runtime.memory.procedural.trees import NeuronTree
 
-    with _shelf() as shelf:
+    with shelf_or_none() as shelf:
         found = [each for each in shelf.scan(NeuronTree) if each.id.startswith(tree)] if shelf else []
         if len(found) != 1:
             raise UsageError(f"{len(found) or 'no'} solved tasks have an id that begins with {tree}")

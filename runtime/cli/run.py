@@ -73,9 +73,7 @@ _output = _options(
 @click.option("--after", metavar="RUN", help="Follow up that run.")
 @click.option("--plan", "plan_only", is_flag=True, help="Stop after the plan and show it.")
 @click.option("-y", "--yes", is_flag=True, help="Approve every step beforehand.")
-@click.option(
-    "--reuse", is_flag=True, help="Take the result of the same task, where nothing has changed."
-)
+@click.option("--reuse", is_flag=True, help="Take the result of the same task, where nothing has changed.")
 @_settings
 @_output
 def run(

@@ -301,6 +301,24 @@ def ablation(as_json: bool, families: int, embedder: str, seed: int) -> int:
     return int(_bench("ablation").main(as_json, families, seed, embedder))
 
 
+@bench.command("everyday")
+@json_option("Print the figures as an object.")
+@click.option(
+    "--half", type=click.Choice(["build", "unseen", "all"]), default="all", show_default=True, help="Which."
+)
+def everyday(as_json: bool, half: str) -> int:
+    """Do everyday tasks in anybody's words with the reflexes alone: done, passed on, wrong actions."""
+    return int(_bench("everyday").main(as_json, half))
+
+
+@bench.command("gate")
+@json_option("Print the figures as an object.")
+@click.option("--quick", is_flag=True, help="Without the figures of what each piece brings.")
+def gate(as_json: bool, quick: bool) -> int:
+    """Tell questions of 150 known intents from questions of none (CLINC150, in the folder FRACTAL_DATA)."""
+    return int(_bench("gate").main(as_json, pieces=not quick))
+
+
 def _bench(name: str) -> Any:
     from importlib import import_module
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -9,7 +11,7 @@ from kernel.errors import ConfigurationError
 from runtime.embedding.weights import find
 
 if TYPE_CHECKING:
-    from runtime.embedding.embedder import Embedder
+    from runtime.embedding.embedder import Array, Embedder, Tokens
 
 
 def choose(setting: str = "auto", folder: str | None = None) -> Embedder:
@@ -31,6 +33,35 @@ def choose(setting: str = "auto", folder: str | None = None) -> Embedder:
     from runtime.embedding.sentence import Sentence
 
     return Sentence(chosen.partition(":")[2])
+
+
+class Deferred:
+    """An embedder that is loaded when it is first asked: what recalls by shape alone needs none."""
+
+    def __init__(self, setting: str = "auto", folder: str | None = None) -> None:
+        self._settings = setting, folder
+
+    @cached_property
+    def _loaded(self) -> Embedder:
+        return choose(*self._settings)
+
+    @property
+    def name(self) -> str:
+        """Of the embedder itself."""
+        return self._loaded.name
+
+    @property
+    def size(self) -> int:
+        """Dimensions of a vector."""
+        return self._loaded.size
+
+    def embed(self, texts: Sequence[str]) -> Array:
+        """Vectors of unit length, shape (texts, size)."""
+        return self._loaded.embed(texts)
+
+    def embed_tokens(self, text: str) -> Tokens:
+        """The tokens of a text with their spans and states."""
+        return self._loaded.embed_tokens(text)
 
 
 def told(setting: str = "auto", folder: str | None = None) -> tuple[str, str]:

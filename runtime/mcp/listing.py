@@ -95,6 +95,7 @@ def _tool(entry: Entry, name: str, remote: str, raw: Raw) -> Tool:
         idempotent=reads or hints.get("idempotentHint") is True,
         origin="mcp",
         operation=True,
+        destructive=hints.get("destructiveHint") is True and not reads,
     )
 
 

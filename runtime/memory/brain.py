@@ -6,24 +6,37 @@ no more for it than a line in the store.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from kernel.document import Document
-from runtime.memory.lessons import attempts, decision_of, lesson_of
+from runtime.embedding.choosing import Deferred, told
+from runtime.memory.lessons import DIRECT, Attempt, attempts, decision_of, lesson_of
 from runtime.memory.procedural.decisions import Decision, of_recall
 from runtime.memory.procedural.parts import ALL, Parts
 from runtime.memory.procedural.rewards import settle
+from runtime.memory.procedural.stages import Verification, compared, seed, stage_of, verification
 from runtime.memory.procedural.trees import NeuronTree
+from runtime.memory.procedural.types import Types
 from runtime.memory.procedural.words import fingerprint, words_of
 from runtime.store import Record, Shelf, open_shelf, pack
 from runtime.store.opening import place
 
 if TYPE_CHECKING:
+    from runtime.embedding import Embedder
+    from runtime.memory.procedural.methods import Files, Methods
     from runtime.memory.procedural.recall import ProceduralMemory, Recall
 
+EXAMPLES = 2
+"""Solved tasks that a model is shown; learning.md has at most three, successes only."""
+LIKE = 0.5
+"""The cosine from which a solved task is shown to a model."""
+EXAMPLE_CHARS = 400
+"""Of each."""
 BATCH = 64
 """Tasks that are embedded together when another embedder has come."""
 
@@ -55,6 +68,7 @@ class Settings:
     recall: bool = True
     fsync: bool = True
     parts: Parts = ALL
+    files: Callable[[], Files] | None = None  # what writes and reads methods; None: none are made
 
 
 class Brain:
@@ -101,6 +115,16 @@ class Brain:
             self._recalled[task] = self.memory.recall(task)
         return self._recalled[task]
 
+    def examples(self, task: str) -> str:
+        """How the tasks most like this one were solved, for a model to go by; "" where none is like it."""
+        if not self.settings.recall or self.empty:
+            return ""
+        memory = self.memory
+        (vector,) = memory.embedder.embed([task])
+        hits = self.shelf.nearest(NeuronTree, memory.embedder.name, vector, EXAMPLES)
+        near = self.shelf.pick(NeuronTree, [hit.id for hit in hits if hit.score >= LIKE])
+        return "\n".join(_example(tree) for tree in near if not tree.ledger.quarantined)
+
     def decide(self, attempt: str, found: Recall) -> None:
         """Remember what was decided for an attempt until its outcome is known."""
         self.decided[attempt] = of_recall(attempt, "", found)
@@ -109,26 +133,28 @@ class Brain:
     def memory(self) -> ProceduralMemory:
         """The trees, with what the last runs taught taken in."""
         if self._memory is None:
-            from runtime.embedding import choose
             from runtime.memory.procedural.recall import ProceduralMemory
 
-            embedder = choose(self.settings.embedder, self.settings.embedder_folder)
             words = words_of(self.settings.systems)
-            self._memory = ProceduralMemory(self.shelf, embedder, words, self.settings.parts)
+            self._memory = ProceduralMemory(self.shelf, self.embedder, words, self.settings.parts)
         self._take_in(self._memory)
         return self._memory
 
     def _take_in(self, memory: ProceduralMemory) -> None:
         """Give neurons and vectors to trees that have none of the embedder and the words of now."""
-        made_by = f"{memory.embedder.name} {fingerprint(self.settings.systems)}"
+        kind, _ = told(self.settings.embedder, self.settings.embedder_folder)
+        made_by = f"{kind} {fingerprint(self.settings.systems)}"
         known = self.shelf.get(Indexed, "trees")
         if known is None or known.made_by != made_by:
             self._index_anew(memory, made_by)
         waiting = [each.id for each in self.shelf.scan(Untaken)]
         for tree in self.shelf.pick(NeuronTree, waiting):
             with self.shelf.transaction():
-                memory.take_in(tree)
+                tree = memory.take_in(tree)
+                type = self.types.learn(tree.text, tree.vector(memory.embedder.name), tree.created)
                 self.shelf.delete(Untaken, tree.id)
+            if self.methods is not None:
+                self.methods.consider(tree, type)
         if waiting:
             self._recalled.clear()
 
@@ -145,6 +171,53 @@ class Brain:
                     whole = tree.model_copy(update={"vectors": {**tree.vectors, **more}})
                     self.shelf.put(whole, memory.outline(whole))
         self.shelf.put(Indexed(id="trees", made_by=made_by))
+
+    # ---- its parts -----------------------------------------------------------------------------------------
+
+    @cached_property
+    def embedder(self) -> Embedder:
+        """The embedder of the settings, loaded when it is first asked."""
+        return Deferred(self.settings.embedder, self.settings.embedder_folder)
+
+    @cached_property
+    def types(self) -> Types:
+        """The problem types."""
+        return Types(self.shelf, self.embedder, self.settings.parts)
+
+    @property
+    def methods_folder(self) -> Path:
+        """Where the files of methods lie; a folder of reflexes."""
+        return self.settings.folder / "methods"
+
+    @cached_property
+    def methods(self) -> Methods | None:
+        """The methods, where there is something that writes and reads them."""
+        from runtime.memory.procedural.methods import Methods
+
+        if self.settings.files is None:
+            return None
+        words, files = words_of(self.settings.systems), self.settings.files()
+        return Methods(self.shelf, self.embedder, words, self.methods_folder, files, self.settings.parts)
+
+    # ---- trust -------------------------------------------------------------------------------------------
+
+    def verification(self, tree: NeuronTree) -> Verification:
+        """Who looks at a use of a solved task, by how often it went well."""
+        return verification(stage_of(tree.ledger), seed(tree.id, tree.ledger.uses + 1))
+
+    def doubt(self, name: str, task: str, steps: Sequence[Mapping[str, Any]]) -> str:
+        """Why somebody has to look at what a method did; "" where it is trusted."""
+        assert self.methods is not None
+        asked = self.methods.verification(name)
+        if asked == "next rung":
+            return "what it does is looked at, as it is new, or drawn for a sample"
+        if asked == "two paths":
+            found = self.recall(task)
+            known = found.steps if found and found.kind != "novel" else None
+            agree = compared(steps, known)
+            if agree != "agree":
+                return "recall would do it in another way" if known else "recall knows nothing of this task"
+        return ""
 
     # ---- learning ----------------------------------------------------------------------------------------
 
@@ -170,7 +243,7 @@ class Brain:
                     found = found.model_copy(update={"tree": taught.id})
                 elif taught:
                     found = found.model_copy(update={"why": found.why or taught.why})
-                decisions.append(found)
+                decisions.append(found.model_copy(update={"method": self._methods_of(attempt)}))
                 settled.append((found.id, attempt.good, attempt.judge))
         if not decisions:
             return
@@ -180,8 +253,8 @@ class Brain:
             new = [tree for id, tree in trees.items() if id not in taken]
             self.shelf.put(*(each for each in decisions if each.id not in there))
             self.shelf.put(*new, *(Untaken(id=tree.id) for tree in new))
-            for id, good, judge in settled:
-                settle(self.shelf, id, good, judge, parts=self.settings.parts)
+        for id, good, judge in settled:
+            self._settle(id, good, judge)
         if new:
             self._recalled.clear()
 
@@ -194,7 +267,33 @@ class Brain:
         """A person's word on a run moves the ledgers of what it used or taught; returns how many."""
         if self._shelf is None and not place(self.settings.store, self.settings.folder).exists():
             return 0
-        decisions = [each for each in self.shelf.scan(Decision, {"run": run}) if each.tree]
+        decisions = [each for each in self.shelf.scan(Decision, {"run": run}) if each.tree or each.method]
         for each in decisions:
-            settle(self.shelf, each.id, good, "person", parts=self.settings.parts)
+            self._settle(each.id, good, "person")
         return len(decisions)
+
+    def _settle(self, decision: str, good: bool, judge: str) -> None:
+        """What came of a decision moves the ledgers of what it used, and the type that it surprised."""
+        before = self.shelf.get(Decision, decision)
+        after = settle(self.shelf, decision, good, judge, parts=self.settings.parts, moved=self._moved)
+        if before is None or after is None or after.outcome is None or not after.method:
+            return
+        if (methods := self.methods) is None:
+            return
+        for name in after.method.split("+"):
+            methods.settle(name, after.outcome, after.source, instead_of=before.outcome)
+
+    def _moved(self, type: str, vectors: Mapping[str, bytes], surprise: float) -> None:
+        self.types.moved(type, vectors, surprise)
+
+    def _methods_of(self, attempt: Attempt) -> str:
+        """The methods that an attempt was planned by, as a decision names them."""
+        names = attempt.by.removeprefix("reflex:").split("+") if attempt.planner == DIRECT else []
+        return "+".join(name for name in names if (self.methods_folder / f"{name}.md").is_file())
+
+
+def _example(tree: NeuronTree) -> str:
+    """A solved task and its steps, in short."""
+    calls = (f"{step['tool']} {json.dumps(step['args'], ensure_ascii=False)}" for step in tree.exemplar.steps)
+    told = f"“{' '.join(tree.exemplar.task.split())}” was solved by: {'; '.join(calls)}"
+    return told if len(told) <= EXAMPLE_CHARS else f"{told[: EXAMPLE_CHARS - 1]}…"

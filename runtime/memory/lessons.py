@@ -24,6 +24,7 @@ class Attempt:
 
     id: str
     planner: str
+    by: str  # what that rung went by: `reflex:NAME` of a file, a model's name
     good: bool | None
     judge: str  # criteria, check or person: who said so
     last: bool
@@ -34,26 +35,26 @@ def attempts(document: Document) -> Iterator[Attempt]:
     meta = document.meta
     folded = {fold.attempt: fold.decision for fold in document.section(2).folds}
     for number in range(1, meta.attempt + 1):
-        planner = _answered(document, number, "plan", "fused")
+        planner, by = _answered(document, number, "plan", "fused")
         if not planner:
             continue
         last = number == meta.attempt
         good = _KNOWN.get(meta.status) if last and number not in folded else False
-        yield Attempt(f"{meta.id}/{number}", planner, good, _judge(document, number), last)
+        yield Attempt(f"{meta.id}/{number}", planner, by, good, _judge(document, number), last)
 
 
-def _answered(document: Document, attempt: int, *phases: str) -> str:
-    """The rung that answered a phase of an attempt, "" when none did."""
+def _answered(document: Document, attempt: int, *phases: str) -> tuple[str, str]:
+    """The rung that answered a phase of an attempt, and its model; "" when none did."""
     answered = [
-        str(each.get("rung", ""))
+        (str(each.get("rung", "")), str(each.get("model", "")))
         for each in document.meta.rungs
         if each.get("attempt") == attempt and each.get("phase") in phases and not each.get("passed")
     ]
-    return answered[-1] if answered else ""
+    return answered[-1] if answered else ("", "")
 
 
 def _judge(document: Document, attempt: int) -> str:
-    rung = _answered(document, attempt, "check")
+    rung, _ = _answered(document, attempt, "check")
     if rung in ("", RUNG, DIRECT):
         return "criteria"
     return "person" if rung == "person" else "check"

@@ -1,1 +1,1 @@
-"""What holds an action back: danger rules, and what a line of shell really does."""
+"""What watches over actions: the rules of danger, and what an action would really do."""

@@ -1,142 +1,158 @@
-"""What a call of a tool does, as danger rules see it: lines of shell, files, statements, addresses."""
+"""What the call of any tool would do, by its name, its effects and its arguments."""
 
 from __future__ import annotations
 
-import ast
+import os
 import re
-import shlex
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
+from kernel.screening import redactor
 from kernel.tools import Tool
-from runtime.nervous.reading import Access, Call, Reading
-from runtime.nervous.unwrapping import read
+from runtime.nervous import sql
+from runtime.nervous.running import run
+from runtime.nervous.shell import Shell
+from runtime.nervous.values import UNTOLD, Act, Stream, plain
 
-_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
-_COMMANDS = {"command", "commands", "cmd", "cmds", "commandline", "shell", "bash", "script", "code"}
-_PATHS = {"path", "paths", "file", "files", "filename", "filepath", "folder", "directory", "dir", "source"}
-_PATHS |= {"destination", "dest", "target", "to", "from", "uri"}
-_FROM = frozenset(["from", "source"])
-_STATEMENTS = frozenset(["sql", "statement", "statements"])
-_ASKED = frozenset(["query", "queries"])
-_SQL = re.compile(
-    r"\s*(?:--.*\n\s*|/\*.*?\*/\s*)*(?:drop|delete|truncate|update|alter|insert|create|with|select|replace|begin)\b",
-    re.I,
+COMMANDS = re.compile(
+    r"(?i)^(?:command|cmd|shell|script|bash|commandline|command_line|shell_command|exec|run|powershell)s?$"
 )
-_DELETES = re.compile(
-    r"(?:^|[-_])(?:delete|remove|destroy|drop|purge|wipe|erase|truncate|unlink|rm)(?:[-_]|$)"
+CODES = re.compile(r"(?i)^(?:code|source_code|python|python_code|snippet|program)$")
+PATHS = re.compile(
+    r"(?i)(?:^|_)(?:paths?|files?|folder|dir|directory|filename|file_?path|from|to|source|target|destination|dest|output|input|"
+    r"root|repo|repo_path|location|uri|old_?path|new_?path)$"
 )
+TARGETS = re.compile(
+    r"(?i)^(?:to|target|dest|destination|output|out|output_?(?:path|file)|new_?path|save_?(?:to|as)|.*_to)$"
+)
+QUERIES = re.compile(r"(?i)^(?:query|sql|statement|statements|queries|q)$")
+CONTENTS = re.compile(
+    r"(?i)^(?:content|contents|text|body|new|old|data|diff|message|value|new_?str|old_?str|what|prompt|comment|description)$"
+)
+REMOVES = re.compile(r"(?:^|-)(?:remove|delete|rm|unlink|trash|rmdir|purge|erase)(?:-|$)")
+MOVES = re.compile(r"(?:^|-)(?:move|rename|mv)(?:-|$)")
+READS = re.compile(
+    r"(?:^|-)(?:read|get|list|ls|search|find|grep|stat|show|view|describe|info|fetch|count|cat|head|tail|query|check|diff|tree)(?:-|$)"
+)
+_ADDRESS = re.compile(r"(?i)^(?:https?|wss?|ftp|gopher|file)://")
+_PATH = re.compile(r"(?:/|~/|\.\./|~$|\.\.$|/$|file://)[^\s\0]*$")
+MOST = 400
+"""Texts among the arguments of one call that are looked at."""
 
 
-@dataclass(frozen=True)
-class Line:
-    """A line of shell that a call will run, and what it is fed."""
-
-    text: str
-    stdin: str = ""
-
-
-def lines_of(tool: Tool, args: Mapping[str, Any]) -> list[Line]:
-    """The lines of shell that a call runs; none for a tool that runs no commands."""
-    if "shell" not in tool.effects and tool.scheme in ("python", ""):
-        return []
-    stdin = str(args.get("stdin") or "")
-    return [Line(text, stdin) for text in _commands(args)]
-
-
-def touched(tool: Tool, args: Mapping[str, Any], folder: str) -> tuple[Reading, str]:
-    """The files, statements and addresses that a call names, and the text in which rules may search."""
-    seen = Reading()
-    foreign = tool.scheme not in ("python", "")
-    deletes = bool(_DELETES.search(tool.name))
-    for name, value in _flat(args):
-        words = _named(name)
-        last = words[-1:]
-        if "://" in value:
-            seen.addresses.append(value)
-            value = value.removeprefix("file://")
-        if _STATEMENTS & {*last} or (_ASKED & {*last} and _SQL.match(value)):
-            seen.calls.append(Call(("sqlite3", value), folder))
-        elif _PATHS & {*last} and "://" not in value:
-            writes = "write" in tool.effects and not _FROM & {*last}
-            seen.files.append(Access(value, folder, writes=writes))
-            if deletes:
-                seen.calls.append(Call(("rm", "-r", value), folder))
-    if foreign:
-        seen.calls.append(Call((f"tool:{tool.name}", *(value for _, value in _flat(args))), folder))
-    return seen, "\n".join(seen.addresses)
+def looked_at(
+    tool: Tool, args: Mapping[str, Any], shell: Shell, environ: Mapping[str, str] | None = None
+) -> None:
+    """Note what a call would do."""
+    if tool.scheme == "python" and tool.name == "bash":
+        stdin = args.get("stdin")
+        shell.line(str(args.get("command", "")), Stream(plain(stdin)) if isinstance(stdin, str) else UNTOLD)
+        return
+    removes, reads = bool(REMOVES.search(tool.name)), _only_reads(tool)
+    tags = (
+        {*tool.effects, tool.scheme}
+        | ({"reads"} if reads else set())
+        | ({"destructive"} if tool.destructive else set())
+    )
+    words = tuple(text for _, text in _texts(args) if len(text) < 200)[:20]
+    does = "read" if reads else "delete" if removes else "write"
+    for number, (name, text) in enumerate(_texts(args)):
+        if number >= MOST:
+            break
+        _argument(tool, args, shell, name, plain(text), does)
+    changed = [act.places for act in shell.found.acts if act.does in ("write", "delete", "read")]
+    if changed and all("inside" in places for places in changed):
+        tags |= {"local"}  # it names files of the folder, and no others
+    shell.note(Act("call", tool.name, words, tags=frozenset(tags), shown=f"calls {tool.name}"))
+    _handed_over(tool, args, shell, redactor(os.environ if environ is None else environ))
 
 
-def read_line(line: Line, folder: str, *, shell: bool) -> Reading:
-    """What a line does; of a tool that need not mean a shell, it may be Python."""
-    if not shell and _is_python(line.text):
-        return read(shlex.join(["python3", "-c", line.text]), folder, line.stdin)
-    return read(line.text, folder, line.stdin)
+def _only_reads(tool: Tool) -> bool:
+    effects = set(tool.effects)
+    return not effects & {"write", "shell"} and tool.scheme != "command"
 
 
-def _is_python(text: str) -> bool:
-    """Whether a text is Python, and no single word, which is a program as well."""
-    if not re.search(r"\w\(|^\s*(?:import|from)\s", text):
-        return False
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return True
-
-
-def _commands(value: Any, name: str = "") -> Iterator[str]:
-    """The values of arguments that are named as commands are, with the words of an `args` beside them."""
-    if isinstance(value, str):
-        if _is_command(name):
-            yield value
-    elif isinstance(value, Mapping):
-        given = cast(Mapping[str, Any], value)
-        for key, each in given.items():
-            more = _strings(given.get("args") or given.get("arguments") or given.get("argv"))
-            if isinstance(each, str) and more and _is_command(str(key)):
-                yield f"{each} {shlex.join(more)}"
-            else:
-                yield from _commands(each, str(key))
-    elif isinstance(value, list | tuple):
-        words = _strings(cast(Sequence[Any], value))
-        if words and _is_command(name):
-            yield shlex.join(words)
-            yield from (word for word in words if " " in word)  # or each is a line of its own
-        else:
-            for each in cast(Sequence[Any], value):
-                yield from _commands(each, name)
-
-
-def _strings(value: Any) -> list[str]:
-    """A list of texts alone; empty for anything else."""
-    if not isinstance(value, list | tuple):
-        return []
-    words = cast(Sequence[Any], value)
-    return [str(word) for word in words] if all(isinstance(word, str) for word in words) else []
-
-
-def _named(name: str) -> list[str]:
-    """The words in a name: `oldFilePath` is old, file, path."""
-    return [word.lower() for word in _WORDS.split(name) if word]
-
-
-def _is_command(name: str) -> bool:
-    words = _named(name)
-    return bool(_COMMANDS & {*words[-1:], "".join(words[-2:])})
-
-
-def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """The texts in arguments, however deep, with the names that they have."""
+def _texts(value: Any, name: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
+    """Every text among the arguments, with the name that it stands under."""
     if isinstance(value, str):
         yield name, value
-    elif isinstance(value, Mapping):
-        for key, each in cast(Mapping[str, Any], value).items():
-            yield from _flat(each, str(key))
-    elif isinstance(value, list | tuple):
-        for each in cast(Sequence[Any], value):
-            yield from _flat(each, name)
+    elif isinstance(value, Mapping) and depth < 6:
+        for key, each in value.items():
+            yield from _texts(each, str(key), depth + 1)
+    elif isinstance(value, (list, tuple)) and depth < 6:
+        if COMMANDS.match(name) and not name.endswith("s") and all(isinstance(each, str) for each in value):
+            yield name, " ".join(_quoted(each) for each in value)
+        else:
+            for each in value:
+                yield from _texts(each, name, depth + 1)
+
+
+def _quoted(text: str) -> str:
+    return text if re.fullmatch(r"[\w@%+=:,./-]+", text) else "'" + text.replace("'", "'\\''") + "'"
+
+
+def _argument(tool: Tool, args: Mapping[str, Any], shell: Shell, name: str, text: str, does: str) -> None:
+    shipped = tool.scheme == "python"
+    if COMMANDS.match(name) and not shipped:
+        shell.line(text)
+        more = args.get("args") or args.get("arguments")
+        if isinstance(more, list) and re.fullmatch(r"[\w./-]+", text):
+            run(shell, [text, *(plain(str(each)) for each in more)], UNTOLD)
+    elif CODES.match(name) and not shipped:
+        from runtime.nervous.scripts import body
+
+        body(shell, "python", text) if re.search(
+            r"(?m)^\s*(?:import|from|print|def)\b|\(", text
+        ) else shell.line(text)
+    elif _ADDRESS.match(text):
+        shell.connect(text, program=tool.name)
+        if text.lower().startswith("file:"):
+            shell.read(text, program=tool.name)
+        method = args.get("method")
+        if isinstance(method, str):
+            shell.note(Act("request", tool.name, text=method.upper(), shown=f"{method.upper()} {text}"))
+    elif QUERIES.match(name) or (sql.looks_like(text) and not CONTENTS.match(name) and not shipped):
+        for told, tags in sql.statements(text):
+            shell.note(Act("sql", tool.name, text=told, tags=tags, shown=f"SQL: {told}"))
+    elif PATHS.search(name) or (_PATH.match(text) and not CONTENTS.match(name) and not _is_pattern(name)):
+        _path(tool, args, shell, name, text, does)
+    if tool.name == "patch" and name == "diff":
+        for hit in re.finditer(r"(?m)^\+\+\+ (?:b/)?([^\t\n]+)", text):
+            shell.touch("write", hit[1].strip(), "changes", program=tool.name)
+
+
+def _is_pattern(name: str) -> bool:
+    return name in ("pattern", "glob", "regex", "query", "expression", "format")
+
+
+def _path(tool: Tool, args: Mapping[str, Any], shell: Shell, name: str, text: str, does: str) -> None:
+    if not text or len(text) > 4_000 or "\n" in text:
+        return
+    whole = shell.path(text)
+    ships = tool.scheme == "python"
+    if shell.places.drafted(whole) and (ships or not whole.endswith("/dangers.md")):
+        return  # a change of the system is a draft, and the kernel admits it by its sample
+    if ships and "protected" in shell.places.sort(whole):
+        return  # the operation itself refuses, whoever approves
+    other = any(TARGETS.match(each) for each in (*tool.args, *args) if each != name)
+    if TARGETS.match(name):
+        shell.touch("read" if does == "read" else "write", text, "writes", program=tool.name)
+    elif does == "delete":
+        shell.touch("delete", text, "removes", "recursive", program=tool.name)
+    elif MOVES.search(tool.name) and does != "read":
+        shell.touch("delete", text, "moves away", "moved", program=tool.name)
+    elif does == "read" or other or tool.name == "patch" or READS.search(tool.name) or not PATHS.search(name):
+        shell.read(text, program=tool.name)
+    else:
+        shell.touch("write", text, "writes", program=tool.name)
+
+
+def _handed_over(tool: Tool, args: Mapping[str, Any], shell: Shell, redact: Callable[[str], str]) -> None:
+    """Keys and tokens in what goes out to the network, or to somebody else's program."""
+    if "network" not in tool.effects and tool.scheme not in ("mcp", "command"):
+        return
+    for _, text in _texts(args):
+        if redact(text) != text:
+            shown = f"{tool.name} is handed what looks like a key or a password"
+            shell.note(Act("secret-text", tool.name, shown=shown))
+            return

@@ -1,89 +1,156 @@
-"""The guard that a world asks before each action: which danger rules a call falls under."""
+"""Asked before each action: what would it really do, and which rules of danger does that fall under?"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import fnmatch
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from kernel.danger import Danger
+from kernel.errors import ConfigurationError
 from kernel.tools import Tool
-from runtime.nervous.calls import Line, lines_of, read_line, touched
-from runtime.nervous.matching import Matchers
-from runtime.nervous.places import Places, real
-from runtime.nervous.reading import Reading
-from runtime.nervous.rules import Rule, rules_of
+from runtime.nervous.matching import Matcher, prepared
+from runtime.nervous.options import Line
+from runtime.nervous.places import Places
+from runtime.nervous.rules import Rule, together
+from runtime.nervous.values import Act, Found, TooMuch
 
-_REMEMBERED = 512
+if TYPE_CHECKING:
+    from runtime.nervous.shell import Shell
+
+FAULT = "reading it failed"
+_ORDER = {"serious": 0, "danger": 1}
+_ASKS = (("--help",), ("--version",))
+"""Arguments by which a program only tells about itself."""
 
 
 class Guard:
-    """The danger rules of some system folders, for calls that are made in one folder."""
+    """The rules of a workspace, held against the actions of a run in one folder. Cheap to make.
 
-    def __init__(self, systems: Sequence[Path], folder: Path, protected: Sequence[Path] = ()) -> None:
+    The rules are read when the first action is looked at, and again when a person has changed them. A file
+    of rules that is wrong lets nothing pass.
+    """
+
+    def __init__(
+        self,
+        systems: Sequence[Path],
+        folder: Path,
+        protected: Sequence[Path] = (),
+        present: Callable[[str], bool] = os.path.lexists,
+    ) -> None:
         self._systems = tuple(systems)
-        self._folder = real(folder)
-        self._protected = [real(each) for each in protected]
-        self._stamp: tuple[int, ...] | None = None
-        self._matchers, self._places = Matchers(()), Places(self._folder)
-        self._known: dict[tuple[Line, bool], tuple[Danger, ...]] = {}
+        self._places = Places(folder, protected, systems, present)
+        self._marks: object = None
+        self._index: dict[str, _Index] = {}
+        self._fault: ConfigurationError | None = None
+        self.rules: Mapping[str, Rule] = {}
 
     def __call__(self, tool: Tool, args: Mapping[str, Any]) -> Sequence[Danger]:
-        """The dangers of a call, none for a harmless one; raises `ConfigurationError` for broken rules."""
-        self._refresh()
-        found: dict[str, Danger] = {}
-        shell = "shell" in tool.effects
-        for line in lines_of(tool, args):
-            found = {danger.rule: danger for danger in self._line(line, shell)} | found
-        reading, text = touched(tool, args, self._folder)
-        found = {danger.rule: danger for danger in self._judged(reading, text)} | found
-        return tuple(found.values())
+        """The dangers of a call, the serious ones first; raises `DangerRules` where the rules are wrong."""
+        if tool.guided:
+            return ()
+        self.load()
+        return self.judge(self.acts(tool, args))
 
-    def command(self, line: str, stdin: str = "") -> Sequence[Danger]:
-        """The dangers of a line of shell, run by itself."""
-        self._refresh()
-        return self._line(Line(line, stdin), True)
+    def command(self, line: str) -> Sequence[Danger]:
+        """The dangers of a line of shell; raises `DangerRules`."""
+        self.load()
+        return self.judge(self._followed(lambda shell: shell.line(line)))
 
-    def _line(self, line: Line, shell: bool) -> tuple[Danger, ...]:
-        key = (line, shell)
-        if key not in self._known:
-            if len(self._known) >= _REMEMBERED:
-                self._known.clear()
-            reading = read_line(line, self._folder, shell=shell)
-            self._known[key] = self._judged(
-                reading, f"{line.text}\n{line.stdin}" if line.stdin else line.text
-            )
-        return self._known[key]
+    def load(self) -> None:
+        """Read the rules, where they were not read as they are now; raises `DangerRules`."""
+        marks = tuple(_mark(system / "dangers.md") for system in self._systems)
+        if marks != self._marks:
+            self._marks, self._fault = marks, None
+            try:
+                self.rules = together(self._systems)
+                self._index = _indexed(self.rules.values())
+            except ConfigurationError as error:
+                self._fault = error
+        if self._fault is not None:
+            raise self._fault
 
-    def _judged(self, reading: Reading, text: str) -> tuple[Danger, ...]:
-        hits = self._matchers.hits(reading, self._places, text)
-        return tuple(_danger(rule, hit) for rule, hit in hits.values())
+    def acts(self, tool: Tool, args: Mapping[str, Any]) -> list[Act]:
+        """What a call would do."""
+        if tool.scheme == "python" and not tool.effects:  # sums and dates: nothing to look at
+            return [Act("call", tool.name, shown=f"calls {tool.name}")]
+        from runtime.nervous.calls import looked_at
 
-    def _refresh(self) -> None:
-        """Read the rules when a file of them has changed."""
-        stamp = tuple(_stamp(each / "dangers.md") for each in self._systems)
-        if stamp == self._stamp:
-            return
-        rules = rules_of(self._systems)
-        self._matchers, paths = Matchers(rules.rules.values()), rules.paths
-        self._places = Places(
-            self._folder,
-            credentials=paths.get("credentials", ()),
-            critical=paths.get("critical", ()),
-            startup=paths.get("startup", ()),
-            protected=self._protected,
-        )
-        self._known.clear()
-        self._stamp = stamp
+        return self._followed(lambda shell: looked_at(tool, args, shell))
+
+    def _followed(self, look: Callable[[Shell], object]) -> list[Act]:
+        from runtime.nervous.shell import Shell
+
+        found = Found()
+        try:
+            look(Shell(self._places.fresh(), found))
+        except (TooMuch, RecursionError):
+            shown = "it is too long or too deep to be looked through"
+            found.add(Act("hidden", tags=frozenset({"too much"}), shown=shown))
+        except Exception as error:  # a fault of the reading is no way past the rules, and no end of a run
+            shown = f"{FAULT}: {type(error).__name__}"
+            found.add(Act("hidden", tags=frozenset({"too much"}), shown=shown))
+        return found.acts
+
+    def judge(self, acts: Sequence[Act]) -> Sequence[Danger]:
+        """The rules that these acts fall under, each once, with the first act that does."""
+        dangers: dict[str, Danger] = {}
+        for act in acts:
+            index = self._index.get(act.does)
+            if index is None or (act.does == "run" and act.words in _ASKS):
+                continue
+            line: Line | None = None
+            for rule, matcher in index.of(act.program):
+                if rule.name in dangers:
+                    continue
+                line = line or prepared(act)
+                if matcher(act, line, self._places):
+                    severity = cast(Literal["danger", "serious"], rule.severity)
+                    dangers[rule.name] = Danger(rule.name, severity, f"{rule.why} Here: {act}.")
+        return sorted(dangers.values(), key=lambda each: _ORDER[each.severity])
 
 
-def _stamp(path: Path) -> int:
+class _Index:
+    """The entries of rules about one kind of act, by the names of programs."""
+
+    def __init__(self) -> None:
+        self.named: dict[str, list[tuple[Rule, Matcher]]] = {}
+        self.globs: list[tuple[str, Rule, Matcher]] = []
+        self.any: list[tuple[Rule, Matcher]] = []
+
+    def put(self, rule: Rule, matcher: Matcher) -> None:
+        """Keep an entry under each name that it has."""
+        for name in matcher.programs:
+            if "*" in name or "[" in name:
+                self.globs.append((name, rule, matcher))
+            else:
+                self.named.setdefault(name, []).append((rule, matcher))
+        if not matcher.programs:
+            self.any.append((rule, matcher))
+
+    def of(self, program: str) -> Iterable[tuple[Rule, Matcher]]:
+        """The entries that may be about a program."""
+        yield from self.named.get(program, ())
+        for glob, rule, matcher in self.globs:
+            if fnmatch.fnmatchcase(program, glob):
+                yield rule, matcher
+        yield from self.any
+
+
+def _indexed(rules: Iterable[Rule]) -> dict[str, _Index]:
+    index: dict[str, _Index] = {}
+    for rule in rules:
+        for matcher in rule.match:
+            for does in matcher.does:
+                index.setdefault(does, _Index()).put(rule, matcher)
+    return index
+
+
+def _mark(path: Path) -> tuple[int, int] | None:
     try:
-        return path.stat().st_mtime_ns
-    except FileNotFoundError:
-        return 0
-
-
-def _danger(rule: Rule, hit: str) -> Danger:
-    shown = " ".join(hit.split())
-    return Danger(rule.name, rule.severity, f"{rule.why} ({shown})" if shown else rule.why)
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size

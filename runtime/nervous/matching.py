@@ -1,203 +1,282 @@
-"""Which rules a reading of a command falls under."""
+"""Whether an act falls under an entry of a rule: the keys that rules are written with."""
 
 from __future__ import annotations
 
+import fnmatch
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from fnmatch import fnmatch
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from runtime.nervous.places import UNKNOWN, Places, bare
-from runtime.nervous.reading import Call, Reading
-from runtime.nervous.rules import Rule
+from runtime.nervous.options import Line, line_of
+from runtime.nervous.places import Places, matches
+from runtime.nervous.values import Act
 
-DATABASES = frozenset(
-    [
-        "sqlite3",
-        "psql",
-        "mysql",
-        "mariadb",
-        "mongo",
-        "mongosh",
-        "sqlcmd",
-        "duckdb",
-        "cqlsh",
-        "clickhouse-client",
-        "clickhouse",
-        "cockroach",
-        "usql",
-        "pgcli",
-        "mycli",
-        "litecli",
-        "bq",
-        "snowsql",
-        "influx",
-        "redis-cli",
-    ]
+DOES = (
+    *(
+        "run",
+        "read",
+        "write",
+        "empty",
+        "delete",
+        "change",
+        "use",
+        "mount",
+        "send",
+        "connect",
+        "listen",
+        "request",
+    ),
+    *("code", "sql", "set", "secret", "secret-text", "call", "hidden"),
 )
-"""Programs whose words are looked at as SQL."""
-_LITERAL = re.compile(r"'[^']*'")
-_EXECUTES = re.compile(r"\b(?:execute|executescript|executemany|query|raw|exec_driver_sql)\(")
-_SUBCOMMANDS = 3
-"""Words among which a subcommand is looked for: options with values may stand before it."""
+PLACES = (
+    *(
+        "inside",
+        "folder",
+        "outside",
+        "above",
+        "root",
+        "home",
+        "system",
+        "device",
+        "scratch",
+        "protected",
+        "unknown",
+    ),
+    *("tame", "all", "glob"),
+)
+KEYS = (
+    "does",
+    "program",
+    "words",
+    "option",
+    "all",
+    "argument",
+    "text",
+    "place",
+    "places",
+    "tag",
+    "path",
+    "host",
+    "tool",
+    "unless",
+)
+
+Check = Callable[[Act, Line, Places], bool]
 
 
-class Matchers:
-    """The matchers of all rules, those of calls found by the program's name."""
+@dataclass(frozen=True)
+class Matcher:
+    """One entry of a rule: every check has to hold."""
 
-    def __init__(self, rules: Iterable[Rule]) -> None:
-        self._named: dict[str, list[tuple[Rule, Mapping[str, Any]]]] = {}
-        self._wild: list[tuple[Rule, Mapping[str, Any]]] = []
-        self._other: list[tuple[Rule, Mapping[str, Any]]] = []
-        for rule in rules:
-            for matcher in rule.matchers:
-                programs = {name.split()[0] for name in matcher.get("call", ())}
-                if not programs:
-                    self._other.append((rule, matcher))
-                elif any("/" in name or set(name) & set("*?[") for name in programs):
-                    self._wild.append((rule, matcher))
-                else:
-                    for name in programs:
-                        self._named.setdefault(name, []).append((rule, matcher))
+    does: frozenset[str]
+    programs: tuple[str, ...]
+    checks: tuple[Check, ...]
 
-    def hits(self, reading: Reading, places: Places, line: str) -> dict[str, tuple[Rule, str]]:
-        """The rules that a command falls under, with what of it each matches."""
-        found: dict[str, tuple[Rule, str]] = {}
-        for call in reading.calls:
-            name = call.name.removesuffix(".exe")
-            for rule, matcher in (*self._named.get(name, ()), *self._wild):
-                if rule.name not in found and _is(matcher, call, places, line):
-                    found[rule.name] = (rule, _shown(call))
-        for rule, matcher in self._other:
-            if rule.name not in found and (hit := _seen(matcher, reading, places, line)):
-                found[rule.name] = (rule, hit.replace(UNKNOWN, "…"))
-        return found
+    def __call__(self, act: Act, line: Line, places: Places) -> bool:
+        """Whether the act falls under it."""
+        if self.does and act.does not in self.does:
+            return False
+        if self.programs and not any(_named(act.program, each) for each in self.programs):
+            return False
+        return all(check(act, line, places) for check in self.checks)
 
 
-def _seen(matcher: Mapping[str, Any], reading: Reading, places: Places, line: str) -> str:
-    """What a matcher that is of no single program finds, "" for nothing."""
-    for kind in matcher.get("finding", ()):
-        if kind in reading.findings:
-            return reading.findings[kind]
-    for key, writes in (("writes", True), ("reads", False)):
-        for each in reading.files if key in matcher else ():
-            if each.writes == writes and places.kinds(each.path, each.cwd) & set(matcher[key]):
-                return f"{'>' if writes else '<'} {each.path}"
-    if "text" in matcher and (hit := matcher["text"].search(line)):
-        return hit[0]
-    if "sql" in matcher:
-        return _sql(matcher["sql"], reading)
-    if "address" in matcher:
-        words = [word for call in reading.calls for word in call.words[1:]]
-        return next((each for each in (*reading.addresses, *words) if matcher["address"].search(each)), "")
-    if "assigns" in matcher:
-        return _assigned(matcher["assigns"], reading)
-    return ""
+class Wrong(ValueError):
+    """A value of a key that cannot be; `key` is the key."""
+
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(message)
+        self.key = key
 
 
-def _is(matcher: Mapping[str, Any], call: Call, places: Places, line: str) -> bool:
-    rest = next((rest for name in matcher["call"] if (rest := _called(name, call)) is not None), None)
-    if rest is None:
-        return False
-    options = _options(rest)
-    if any(_has(options, rest, each) for each in matcher.get("none", ())):
-        return False
-    if "any" in matcher and not any(_has(options, rest, each) for each in matcher["any"]):
-        return False
-    if not all(_has(options, rest, each) for each in matcher.get("all", ())):
-        return False
-    if "argument" in matcher and not any(matcher["argument"].search(word) for word in rest):
-        return False
-    if matcher.get("more") and len(rest) < 2:
-        return False
-    if (
-        matcher.get("expands")
-        and not re.search(r"\$\{?!?(?i:\w*(?:secret|token|passw|key|credential))", line)
-        and call.name != "printenv"
-    ):
-        return False
-    if matcher.get("fed") and not (call.stdin.text is None or call.stdin.text):
-        return False
-    if matcher.get("secret") and not (
-        "secret" in call.stdin.tags or re.search(r"\$\{?\w*(?:SECRET|TOKEN|PASSW|API_?KEY)", line)
-    ):
-        return False
-    if matcher.get("hidden") and "hidden" not in call.stdin.tags:
-        return False
-    if "cwd" in matcher and not places.kinds(".", call.cwd) & set(matcher["cwd"]):
-        return False
-    return _places(matcher, call, rest, places)
+def matcher(entry: Mapping[str, Any], *, inner: bool = False) -> Matcher:
+    """An entry made ready; raises `Wrong`."""
+    does = _texts("does", entry.get("does", []))
+    for each in does:
+        if each not in DOES:
+            raise Wrong("does", f"does: {each!r} is none of {', '.join(DOES)}")
+    if not inner and not does:
+        raise Wrong("does", f"does is missing; it is one of {', '.join(DOES)}")
+    known = _CHECKS | {"path": _surely} if inner else _CHECKS
+    checks = tuple(known[key](key, value) for key, value in entry.items() if key in known)
+    programs = tuple(_texts("program", entry.get("program", [])))
+    return Matcher(frozenset(does), programs, checks)
 
 
-def _places(matcher: Mapping[str, Any], call: Call, rest: Sequence[str], places: Places) -> bool:
-    """Whether the arguments lead where the matcher says."""
-    plain = [word for word in rest if not word.startswith("-")]
-    if "path" in matcher and not places.among(tuple(rest), call.cwd) & set(matcher["path"]):
-        return False
-    if "last" in matcher and not (plain and places.kinds(bare(plain[-1]), call.cwd) & set(matcher["last"])):
-        return False
-    for option, kinds in matcher.get("option", {}).items():
-        for at, word in enumerate(rest):
-            value = word.partition("=")[2] if word.startswith(f"{option}=") else ""
-            if value and places.kinds(value, call.cwd) & set(kinds):
-                return True
-            if word == option and rest[at + 1 :] and places.kinds(rest[at + 1], call.cwd) & set(kinds):
-                return True
-    return "option" not in matcher
+def prepared(act: Act) -> Line:
+    """The words of an act sorted, for rules about options."""
+    return line_of(act.program, act.words) if act.words else Line(act.program, [])
 
 
-def _called(name: str, call: Call) -> Sequence[str] | None:
-    """The words behind program and subcommand; None when it is another program."""
-    program, *subs = name.split()
-    own = call.words[0] if "/" in program else call.name
-    if not fnmatch(own, program) and not fnmatch(own.removesuffix(".exe"), program):
-        return None
-    rest = call.words[1:]
-    if not subs:
-        return rest
-    plain = [at for at, word in enumerate(rest) if not word.startswith("-")]
-    for first in range(min(_SUBCOMMANDS, len(plain))):
-        found = [rest[at] for at in plain[first : first + len(subs)]]
-        if found == subs:
-            return rest[plain[first + len(subs) - 1] + 1 :]
-    return None
+def _named(program: str, pattern: str) -> bool:
+    return program == pattern or (
+        ("*" in pattern or "[" in pattern) and fnmatch.fnmatchcase(program, pattern)
+    )
 
 
-def _options(rest: Sequence[str]) -> set[str]:
-    """The options, those of one letter each for itself."""
-    found: set[str] = set()
-    for word in rest:
-        if word == "--":
-            break
-        if word.startswith("--"):
-            found.add(word.partition("=")[0])
-        elif word.startswith("-") and len(word) > 1:
-            found |= {word, *(f"-{letter}" for letter in word[1:] if letter.isalpha())}
-    return found
+def _texts(key: str, value: Any) -> list[str]:
+    values = value if isinstance(value, list) else [value]
+    for each in values:
+        if not isinstance(each, str) or not each:
+            raise Wrong(key, f"{key}: {each!r} is no text; write it in quotes")
+    return values
 
 
-def _has(options: set[str], rest: Sequence[str], wanted: str) -> bool:
-    return wanted in (options if wanted.startswith("-") else rest)
+def _pattern(key: str, value: Any) -> re.Pattern[str]:
+    found = _texts(key, value)
+    try:
+        return re.compile(found[0] if len(found) == 1 else "|".join(f"(?:{each})" for each in found))
+    except re.error as error:
+        raise Wrong(key, f"{key}: {value!r} is no regular expression: {error}") from None
 
 
-def _shown(call: Call) -> str:
-    return " ".join(call.words)[:160].replace(UNKNOWN, "…")
+# ---- the keys --------------------------------------------------------------------------------------------
 
 
-def _sql(pattern: re.Pattern[str], reading: Reading) -> str:
-    for call in reading.calls:
-        executes = any(_EXECUTES.search(word) for word in call.words[1:])
-        if executes or call.name in DATABASES or any(word in DATABASES for word in call.words[1:]):
-            texts = [*call.words[1:], " ".join(call.words[1:]), call.stdin.text or ""]
-            for text in texts:
-                text = text if executes else _LITERAL.sub("''", text)
-                if hit := pattern.search(text):
-                    return f"{call.name}: {hit[0]}"
-    return ""
+def _words(key: str, value: Any) -> Check:
+    wanted = [each.split("|") for each in _texts(key, value)]
+
+    def check(act: Act, line: Line, places: Places) -> bool:
+        words = line.operands
+        return len(words) >= len(wanted) and all(
+            any(fnmatch.fnmatchcase(word, each) if "*" in each else word == each for each in choices)
+            for word, choices in zip(words, wanted, strict=False)
+        )
+
+    return check
 
 
-def _assigned(pattern: re.Pattern[str], reading: Reading) -> str:
-    given = [
-        word for call in reading.calls if call.name in ("export", "env", "setenv") for word in call.words[1:]
-    ]
-    return next((word for word in (*reading.assigned, *given) if pattern.search(word)), "")
+def _option(key: str, value: Any) -> Check:
+    wanted = _texts(key, value)
+
+    def check(act: Act, line: Line, places: Places) -> bool:
+        return any(_given(each, line) for each in wanted)
+
+    return check
+
+
+def _all(key: str, value: Any) -> Check:
+    wanted = _texts(key, value)
+
+    def check(act: Act, line: Line, places: Places) -> bool:
+        return all(_given(each, line) for each in wanted)
+
+    return check
+
+
+def _given(wanted: str, line: Line) -> bool:
+    """Whether an option is there: as it stands, with a value behind `=`, or as an unmistakable beginning."""
+    name, equals, worth = wanted.partition("=")
+    for each in line.options:
+        if each == wanted or ("*" in wanted and fnmatch.fnmatchcase(each, wanted)):
+            return True
+        if not equals and each.partition("=")[0] == wanted:
+            return True
+        long = wanted.startswith("--") and not equals and each.startswith("--") and len(each) > 4
+        if long and len(each) < len(wanted) and wanted.startswith(each.partition("=")[0]):
+            return True  # programs take `--forc` for `--force`
+    return bool(equals) and any(
+        option == name and fnmatch.fnmatchcase(given, worth) for option, given in line.values
+    )
+
+
+def _argument(key: str, value: Any) -> Check:
+    form = _pattern(key, value)
+    return lambda act, line, places: any(form.search(word) for word in act.words)
+
+
+def _text(key: str, value: Any) -> Check:
+    form = _pattern(key, value)
+
+    def check(act: Act, line: Line, places: Places) -> bool:
+        return bool(form.search(act.text or " ".join([act.program, *act.words])))
+
+    return check
+
+
+def _place(key: str, value: Any) -> Check:
+    wanted = _known(key, value)
+    return lambda act, line, places: not wanted.isdisjoint(act.places)
+
+
+def _places(key: str, value: Any) -> Check:
+    wanted = _known(key, value)
+    return lambda act, line, places: wanted <= act.places
+
+
+def _known(key: str, value: Any) -> frozenset[str]:
+    wanted = _texts(key, value)
+    for each in wanted:
+        if each not in PLACES:
+            raise Wrong(key, f"{key}: {each!r} is none of {', '.join(PLACES)}")
+    return frozenset(wanted)
+
+
+def _tag(key: str, value: Any) -> Check:
+    wanted = frozenset(_texts(key, value))
+    return lambda act, line, places: not wanted.isdisjoint(act.tags)
+
+
+def _path(key: str, value: Any) -> Check:
+    wanted = tuple(_texts(key, value))
+
+    def check(act: Act, line: Line, places: Places) -> bool:
+        return bool(act.path) and matches(act.path, wanted, places.folder, places.home)
+
+    return check
+
+
+def _surely(key: str, value: Any) -> Check:
+    """Behind `unless`: a path with globs has to be meant as a whole, `*.pem` is no `*cert*.pem`."""
+    wanted = tuple(_texts(key, value))
+
+    def check(act: Act, line: Line, places: Places) -> bool:
+        return bool(act.path) and matches(act.path, wanted, places.folder, places.home, surely=True)
+
+    return check
+
+
+def _host(key: str, value: Any) -> Check:
+    wanted = _texts(key, value)
+
+    def check(act: Act, line: Line, places: Places) -> bool:
+        from runtime.nervous.hosts import host_of
+
+        host = host_of(act.text)
+        return any(fnmatch.fnmatchcase(host, each) for each in wanted)
+
+    return check
+
+
+def _tool(key: str, value: Any) -> Check:
+    wanted = _texts(key, value)
+    return lambda act, line, places: any(fnmatch.fnmatchcase(act.program, each) for each in wanted)
+
+
+def _unless(key: str, value: Any) -> Check:
+    entries = value if isinstance(value, list) else [value]
+    inner: list[Matcher] = []
+    for each in entries:
+        if not isinstance(each, dict) or not each:
+            raise Wrong(key, f"unless: {each!r} is no mapping")
+        if stray := [name for name in each if name not in KEYS]:
+            raise Wrong(key, f"unless: there is no key {stray[0]}; there are {', '.join(KEYS)}")
+        inner.append(matcher(each, inner=True))
+    return lambda act, line, places: not any(each(act, line, places) for each in inner)
+
+
+_CHECKS: dict[str, Callable[[str, Any], Check]] = {
+    "words": _words,
+    "option": _option,
+    "all": _all,
+    "argument": _argument,
+    "text": _text,
+    "place": _place,
+    "places": _places,
+    "tag": _tag,
+    "path": _path,
+    "host": _host,
+    "tool": _tool,
+    "unless": _unless,
+}

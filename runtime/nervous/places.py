@@ -1,174 +1,302 @@
-"""Where a path of a command leads, as danger rules name it; nothing is looked up on the disk but links."""
+"""What sort of place a path is: in the folder, outside, a device, the whole disk; and whether globs can meet.
+
+Paths are taken apart as texts. Where a path lies in the folder and is changed, links on the way are followed.
+"""
 
 from __future__ import annotations
 
-import posixpath
+import os
 import re
 from collections.abc import Callable, Sequence
-from fnmatch import translate
+from copy import copy
+from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar
 
-UNKNOWN = "\ufffc"
-"""Stands for what cannot be told before the command runs."""
+from kernel.enclosure import PROTECTED, home
+from runtime.nervous.values import ANY, FETCHED, INSIDE, NAME, untold
+
 SCRATCH = ("/tmp", "/var/tmp", "/dev/shm")
-HARMLESS = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty", "/dev/fd", "/dev/zero")
-HARMLESS += ("/dev/urandom", "/dev/random")
-_DEVICE = re.compile(r"/dev/(?:sd|hd|vd|xvd|nvme|mmcblk|disk|loop|mapper|dm-|md|mem|kmem|port|ram)[\w/.-]*")
-KINDS = frozenset(
-    [
-        "inside",
-        "outside",
-        "above",
-        "parent",
-        "root",
-        "home",
-        "whole",
-        "star",
-        "scratch",
-        "device",
-        "credential",
-        "critical",
-        "startup",
-        "protected",
-        "sysrq",
-        "unknown",
-        "harmless",
-    ]
+TAME = re.compile(r"/dev/(null|zero|u?random|full|std(in|out|err)|tty|fd/\d+|ptmx)$|/proc/self/fd/[012]$")
+"""Devices that anybody may read and write."""
+SYSTEM = (
+    *("/etc", "/usr", "/bin", "/sbin", "/lib", "/lib64", "/boot", "/opt", "/var", "/sys", "/proc", "/root"),
+    *("/srv", "/run", "/System", "/Library", "/Applications", "/snap", "/nix"),
 )
-"""All names that rules may use for where a path leads."""
-_REMEMBERED = 4096
-_Key = TypeVar("_Key")
-_TOP = re.compile(r"/[\w.-]+/?\*?")
+HOMES = ("/home", "/Users", "/root")
+SCRIPT = 16_000
+"""Bytes of a script in the folder that is looked into before it is run."""
+_GLOB = re.compile(r"[*?\[]")
+_ALL = re.compile(r"(?:\*+|\.\*|\.\[!?[.^]*\]\*|\.\?\?\*|\[!?\.?\]\*|\*\.\*|[?][*])$")
 
 
 class Places:
-    """The folder that commands run in, and which paths are credentials or critical, as patterns."""
+    """Sorts paths, seen from one folder."""
 
     def __init__(
         self,
-        folder: str,
-        *,
-        home: str = "",
-        credentials: Sequence[str] = (),
-        critical: Sequence[str] = (),
-        startup: Sequence[str] = (),
-        protected: Sequence[str] = (),
+        folder: Path,
+        protected: Sequence[Path] = (),
+        systems: Sequence[Path] = (),
+        present: Callable[[str], bool] = os.path.lexists,
     ) -> None:
-        self.folder, self.home = folder, home or str(Path.home())
-        self._patterns = {
-            "credential": self._pattern(credentials),
-            "critical": self._pattern(critical),
-            "startup": self._pattern(startup),
-            "protected": self._pattern(protected),
-        }
-        self._known: dict[tuple[str, str], frozenset[str]] = {}
-        self._together: dict[tuple[tuple[str, ...], str], frozenset[str]] = {}
+        self.present = present
+        self.folder = str(folder.resolve())
+        self.home = str(home())
+        self.protected = tuple(str(path) for path in protected)
+        self.systems = tuple(str(path) for path in systems)
+        self.links: dict[str, str] = {}
+        self._known: dict[str, str] = {}
+
+    def fresh(self) -> Places:
+        """The same without what one line did to it."""
+        other = copy(self)
+        other.links, other._known = {}, {}
+        return other
 
     def absolute(self, path: str, cwd: str) -> str:
-        """The path from the root; UNKNOWN in it stays."""
+        """The path as an absolute one without `.` and `..`; what is not known stays in it as a mark."""
+        path = path.replace(FETCHED, ANY)
+        if path.startswith("file://"):
+            path = path.removeprefix("file://").removeprefix("localhost")
         if path == "~" or path.startswith("~/"):
             path = self.home + path[1:]
-        elif path.startswith("~") and not path.startswith(f"~{UNKNOWN}"):
-            path = f"/home/{path[1:]}"
-        if not path.startswith(("/", UNKNOWN)):
-            if cwd.startswith("~"):
-                cwd = self.home + cwd[1:]
-            path = f"{cwd}/{path}"
-        return posixpath.normpath(path) if not path.startswith(UNKNOWN) else path
+        elif path.startswith("~") and re.match(r"~[a-z_][\w-]*(/|$)", path):
+            user, _, rest = path[1:].partition("/")
+            path = f"/root/{rest}" if user == "root" else f"/home/{user}/{rest}"
+        if path.startswith(ANY):
+            return _clean(path)
+        if path.startswith(INSIDE):
+            path = f"{self.folder}/{path}"
+        whole = path if path.startswith("/") else f"{cwd}/{path}"
+        clean = _clean(whole)
+        for link, target in self.links.items():
+            if clean == link or clean.startswith(f"{link}/"):
+                clean = _clean(target + clean[len(link) :])
+        return clean
 
-    def kinds(self, path: str, cwd: str) -> frozenset[str]:
-        """All names under which rules know this path: outside, root, home, whole, device, credential, …"""
-        return _remembered(self._known, (path, cwd), lambda: frozenset(self._kinds(path, cwd)))
+    def real(self, path: str) -> str:
+        """The path with the links on its way followed, where it lies in the folder."""
+        if not self.inside(path) or untold(path) or "\0" in path:
+            return path
+        head, _, name = path.rpartition("/")
+        glob = _GLOB.search(head)
+        if glob:
+            head, name = head[: head.rfind("/", 0, glob.start())], path
+        try:
+            found = self._known.get(head) or os.path.realpath(head)
+        except (OSError, ValueError):
+            return path
+        self._known[head] = found
+        return path if found == head else f"{found}/{name}"
 
-    def among(self, words: tuple[str, ...], cwd: str) -> frozenset[str]:
-        """The kinds of all paths among a call's words."""
+    def inside(self, path: str) -> bool:
+        """Whether an absolute path is the folder or in it."""
+        return path == self.folder or path.startswith(f"{self.folder}/")
 
-        def found() -> frozenset[str]:
-            paths = {bare(word) for word in words if not word.startswith("-")}
-            paths |= {word.partition("=")[2] for word in words if word.startswith("--") and "=" in word}
-            return frozenset[str]().union(*(self.kinds(bare(path), cwd) for path in paths))
+    def sort(self, path: str) -> frozenset[str]:
+        """Every sort of place that an absolute path is."""
+        if path.startswith(ANY) or not path:
+            return frozenset({"unknown"})
+        if TAME.match(path):
+            return frozenset({"tame"})
+        found: set[str] = set()
+        whole, everything = path, False
+        name = path.rpartition("/")[2]
+        while _ALL.match(whole.rpartition("/")[2]):
+            whole, everything = whole.rpartition("/")[0] or "/", True
+        if everything:
+            found.add("all")
+        if _GLOB.search(name):
+            found.add("glob")
+        if whole == "/" or re.fullmatch(r"/[*?\[\]]+", whole):
+            found |= {"root", "outside"}
+        if self.folder.startswith(f"{whole}/") and whole != "/":
+            found |= {"above", "outside"}
+        if whole == self.folder:
+            found.add("folder")
+        elif self.inside(whole):
+            found |= self._inner(whole)
+        elif path != self.folder and not self.scratch(whole):
+            found |= self._outer(whole)
+        elif self.scratch(whole):
+            found.add("scratch")
+        return frozenset(found)
 
-        return _remembered(self._together, (words, cwd), found)
+    def scratch(self, path: str) -> bool:
+        """Whether a path is a place for what is temporary; a home that lies there is none."""
+        if path == self.home or path.startswith(f"{self.home}/") or self.home.startswith(f"{path}/"):
+            return path in SCRATCH
+        return any(path == place or path.startswith(f"{place}/") for place in SCRATCH)
 
-    def _kinds(self, path: str, cwd: str) -> set[str]:
-        if not path or path.startswith("-"):
-            return set()
-        full = self.absolute(path, cwd)
-        if full.startswith(UNKNOWN):
-            return {"unknown"}
-        if full in HARMLESS or full.startswith("/dev/fd/"):
-            return {"harmless"}
-        found = {name for name, pattern in self._patterns.items() if pattern.match(full)}
-        if _DEVICE.match(full):
+    def _inner(self, path: str) -> set[str]:
+        names = path[len(self.folder) + 1 :].split("/")
+        if names[0] in PROTECTED or ".git" in names or any(_same(names[0], each, True) for each in PROTECTED):
+            return {"inside", "protected"}
+        for each in self.protected:
+            if path == each or path.startswith(f"{each}/") or each.startswith(f"{path}/"):
+                return {"inside", "protected"}
+        return {"inside"}
+
+    def _outer(self, path: str) -> set[str]:
+        found = {"outside"}
+        if path.startswith("/dev/"):
             found.add("device")
-        if full == "/proc/sysrq-trigger":
-            found.add("sysrq")
-        return found | self._where(full)
-
-    def _where(self, full: str) -> set[str]:
-        bare = posixpath.normpath(re.sub(r"/(?:\*|\.\*|\{.*\}|\.\[.*|\?\?*)?$", "", full) or "/")
-        star = bare != full
-        if self.folder == bare or self.folder.startswith(f"{bare.rstrip('/')}/"):
-            if self.folder == bare:
-                return {"whole"} | ({"star"} if star else set())
-            return {"outside", "above", "root" if bare == "/" else "home" if self._homes(bare) else "parent"}
-        if full.startswith(f"{self.folder}/"):
-            return {"inside"}
-        homes = self._homes(bare)
-        if not homes and not _below(full, self.home) and any(_below(full, each) for each in SCRATCH):
-            return {"scratch"}
-        found = {"outside", "home"} if homes else {"outside"}
-        if bare == "/" or _TOP.fullmatch(full):
-            found.add("root")
+        own = path.startswith(f"{self.home}/")
+        if not own and any(path == place or path.startswith(f"{place}/") for place in SYSTEM):
+            found.add("system")
+        if (
+            path == self.home
+            or self.home.startswith(f"{path}/")
+            or path in HOMES
+            or re.fullmatch(r"/(home|Users)/[^/]+", path)
+        ):
+            found.add("home")
+        if any(path == each or path.startswith(f"{each}/") for each in self.protected):
+            found.add("protected")
         return found
 
-    def _homes(self, bare: str) -> bool:
-        """Whether a path is somebody's home, or has this one's in it."""
-        if bare in ("/root", "/home", "/Users") or f"{self.home}/".startswith(f"{bare.rstrip('/')}/"):
+    def new(self, path: str) -> bool:
+        """Whether nothing stands there yet."""
+        try:
+            return not (_GLOB.search(path) or untold(path)) and not self.present(path)
+        except (OSError, ValueError):
+            return False
+
+    def script(self, path: str) -> str | None:
+        """The text of a short script in the folder; None for anything else."""
+        if not self.inside(path) or "\0" in path:
+            return None
+        try:
+            file = Path(path)
+            if not file.is_file() or file.stat().st_size > SCRIPT:
+                return None
+            return file.read_text("utf-8")
+        except (OSError, ValueError):
+            return None
+
+    def drafted(self, path: str) -> bool:
+        """Whether a path is one of the system's, which the kernel keeps as a draft of the run."""
+        bases = (*self.systems[:1], f"{self.folder}/.fractal/system", f"{self.folder}/system")
+        return any(path.startswith(f"{base}/") for base in bases)
+
+
+def _clean(path: str) -> str:
+    """Without `.`, `..` and empty parts, as a text."""
+    parts: list[str] = []
+    rooted = path.startswith("/")
+    for part in path.split("/"):
+        if part in ("", "."):
+            continue
+        if part == ".." and parts and not parts[-1].startswith(ANY):
+            parts.pop()
+        elif part != ".." or not rooted:
+            parts.append(part)
+    return ("/" if rooted else "") + "/".join(parts)
+
+
+# ---- globs -----------------------------------------------------------------------------------------------
+
+
+def matches(path: str, patterns: tuple[str, ...], folder: str, own: str, *, surely: bool = False) -> bool:
+    """Whether a path, which may have globs and unknown parts itself, can be one that globs of a rule mean.
+
+    With `surely` all that it may stand for have to be meant.
+    `**/` at the beginning is any depth, `/**` at the end whatever is below, `~` the home of anybody; one
+    without a slash in front is seen from the folder.
+    """
+    inside = path.startswith(f"{folder}/")
+    local = path[len(folder) + 1 :] if inside else path
+    if surely or (not _GLOB.search(path) and not untold(path)):
+        form = _together(patterns, own)
+        return bool(form.fullmatch(path) or (inside and form.fullmatch(local)))
+    rules = [rule for pattern in patterns for rule in _rules(pattern, own)]
+    return any(_meet(path if rule.startswith("/") else local, rule, inside) for rule in rules)
+
+
+@lru_cache(maxsize=512)
+def _together(patterns: tuple[str, ...], own: str) -> re.Pattern[str]:
+    """One regular expression for all globs."""
+    return re.compile("|".join(_form(rule) for each in patterns for rule in _rules(each, own)), re.DOTALL)
+
+
+def _form(rule: str) -> str:
+    deep, below = rule.startswith("**/"), rule.endswith("/**")
+    middle = rule[3 if deep else 0 : -3 if below else None]
+    parts = "".join({"*": "[^/]*", "?": "[^/]"}.get(each, re.escape(each)) for each in middle)
+    return f"{'(?:.*/)?' if deep else ''}{parts}{'(?:/.*)?' if below else ''}"
+
+
+@lru_cache(maxsize=1024)
+def _rules(pattern: str, own: str) -> tuple[str, ...]:
+    if pattern.startswith("~/"):
+        rest = pattern[2:]
+        return tuple(f"{each}/{rest}" for each in (own, "/root", "/home/*", "/Users/*"))
+    return (pattern,)
+
+
+def _meet(path: str, rule: str, inside: bool) -> bool:
+    names, wanted = path.strip("/").split("/"), rule.strip("/").split("/")
+    if wanted[0] == "**":
+        wanted = wanted[1:]
+        starts = range(len(names))
+    else:
+        starts = range(1)
+    below = wanted[-1:] == ["**"]
+    if below:
+        wanted = wanted[:-1]
+    for start in starts:
+        rest = names[start:]
+        if len(rest) < len(wanted) or (len(rest) > len(wanted) and not below):
+            continue
+        pairs = list(zip(rest, wanted, strict=False))
+        if all(_same(name, want, inside or rule.startswith("**/")) for name, want in pairs):
             return True
-        return re.fullmatch(r"/(?:home|Users)/[^/]+", bare) is not None
+    return False
 
-    def _pattern(self, patterns: Sequence[str]) -> re.Pattern[str]:
-        """One expression for all: a path from the root or the home, one that ends a path, or a name in it."""
-        forms: list[str] = []
-        for pattern in patterns:
-            wanted = self.home + pattern[1:] if pattern.startswith("~") else pattern
-            if wanted.startswith("/"):
-                forms.append(_segment(wanted.rstrip("/")))
-            elif "/" in wanted:
-                forms.append(f"(?s:.*/{re.escape(wanted)}(?:/|\\Z))")
+
+def _same(name: str, want: str, inside: bool) -> bool:
+    if name == want:
+        return True
+    if not _GLOB.search(name) and not untold(name):
+        return bool(_compiled(want).fullmatch(name))
+    told = re.sub(rf"\[[^\]]*\]|[*?{ANY}{NAME}{INSIDE}]", "", name)
+    if inside and len(told) < 2 and not told.startswith("."):
+        return False  # `*` in the folder means its ordinary files
+    if untold(name) and len(told) < 4:
+        return False
+    return could_match(name, want)
+
+
+@lru_cache(maxsize=2048)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    parts = [{"*": "[^/]*", "?": "[^/]"}.get(each, re.escape(each)) for each in pattern]
+    return re.compile("".join(parts), re.DOTALL)
+
+
+def could_match(left: str, right: str) -> bool:
+    """Whether two globs of one name have a name in common; classes in brackets may be any character."""
+    if not (_GLOB.search(left) or _GLOB.search(right) or untold(left)):
+        return left == right
+    if right.startswith(".") and left[:1] in ("*", "?", "[", ANY, NAME, INSIDE):
+        return False  # a leading dot is matched by a dot only
+    one, two = _tokens(left), _tokens(right)
+    if len(one) * len(two) > 4_000:
+        return True
+    row = [True]
+    for each in two:
+        row.append(row[-1] and each == "*")
+    for each in one:
+        fresh = [row[0] and each == "*"]
+        for at, other in enumerate(two):
+            if each == "*" or other == "*":
+                fresh.append(fresh[at] or row[at + 1] or row[at])
             else:
-                forms.append(f"(?s:(?:.*/)?){_segment(wanted)}")
-        return re.compile("|".join(forms) or r"(?!)")
+                fresh.append(row[at] and (each == other or "?" in (each, other)))
+        row = fresh
+    return row[-1]
 
 
-def _below(path: str, folder: str) -> bool:
-    """Whether a path is a folder, or lies in it."""
-    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
-
-
-def _segment(pattern: str) -> str:
-    """A pattern for one name within a path."""
-    return translate(pattern).removesuffix(r"\Z").replace(".*", "[^/]*") + r"(?:/|\Z)"
-
-
-def _remembered(
-    known: dict[_Key, frozenset[str]], key: _Key, make: Callable[[], frozenset[str]]
-) -> frozenset[str]:
-    """A value made once; what was made is forgotten when it grows too much."""
-    if key not in known:
-        if len(known) >= _REMEMBERED:
-            known.clear()
-        known[key] = make()
-    return known[key]
-
-
-def bare(word: str) -> str:
-    """The path in a word such as `@file` or `of=file`."""
-    return re.sub(r"^(?:@|\w+=@?|file://)", "", word)
-
-
-def real(path: Path) -> str:
-    """A folder as commands see it."""
-    return str(path.resolve())
+@lru_cache(maxsize=1024)
+def _tokens(glob: str) -> tuple[str, ...]:
+    text = re.sub(r"\[[^\]]+\]", "?", glob)
+    return tuple("*" if each in ("*", ANY, NAME, INSIDE) else each for each in text)

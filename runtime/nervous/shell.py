@@ -1,298 +1,343 @@
-"""What a line of shell really does: the calls that it makes, through quotes, pipes and variables.
+"""Follows a line of shell without running it: what each command in it would really do, in order.
 
-Nothing is run. What cannot be told stands in a call as `UNKNOWN`; where unknown text would be run as code,
-the line hides what it does, and that is a finding of its own.
+The structure comes from tree-sitter; what cannot be parsed, or followed to its end, is an act of its own.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from time import thread_time
 from typing import Any
 
-from runtime.nervous.decoding import NOTHING, SOMETHING, Flow, printed
-from runtime.nervous.places import UNKNOWN
-from runtime.nervous.reading import Access, Call, Reading, Scope, assignment
-from runtime.nervous.words import CHARS, Words, joined
+from runtime.nervous.hosts import host_of, loopback
+from runtime.nervous.places import Places
+from runtime.nervous.values import (
+    ANY,
+    FETCHED,
+    INSIDE,
+    NAME,
+    NOTHING,
+    UNTOLD,
+    Act,
+    Found,
+    Stream,
+    TooMuch,
+    plain,
+    untold,
+)
+from runtime.nervous.words import MOST, Node, one
 
+LONGEST = 60_000
+"""Characters of a command that are looked at; a longer one cannot be told."""
 DEEPEST = 12
-"""How deep shells within shells, functions and substitutions are followed."""
-MOST_CALLS = 300
-"""Calls of one line that are looked at; a line with more hides what it does."""
-MOST_WORK = 4000
-"""What reading one line may cost, in words; loops in loops and values that double would cost without end."""
-_LINE, _STATEMENT = 30, 3
-"""What a line within a line costs, and a statement."""
-_SHORT = 500
-"""Bytes that are parsed at once however wrong they are."""
-_PARSING = 0.03
-"""Seconds of CPU that a longer text may take: what is no shell at all takes the grammar long."""
-_ASCII = bytes(range(128)) + b"x" * 128
+"""Commands inside commands."""
+LARGEST = 4_000
+"""Characters of what a variable holds."""
+SHORT = 160
+"""Bytes that are parsed without looking at the clock."""
+PARSING = 0.04
+"""Seconds of CPU that parsing may take, and one more for a million bytes; nonsense takes long."""
+_CONTROL = re.compile(
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u0085\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]|\r(?!\n)"
+)
+_SEQUENCES = ("program", "compound_statement", "do_group", "else_clause", "elif_clause", "if_statement")
+_ASCII = bytes(each if each in (9, 10, 13) or 31 < each < 127 else 120 for each in range(256))
 """Bytes beyond ASCII as letters: the scanner of the grammar crashes at some (tree-sitter-bash#337)."""
-_BRACED = re.compile(r"(^|[;&|(]\s*)\{([^\s{};]*,[^\s{};]*)\}")
-
-Handler = Callable[[Call, "Walk"], Flow | None]
-"""Looks into a call that runs something else; what it prints, None where it is no such program."""
+QUOTES = 400
+"""Backticks, and quotes behind a dollar: the grammar takes the longer the more of them are left open."""
+_STRUCTURE = ("program", "list", "pipeline", "compound_statement", "subshell", "do_group", "if_statement")
+_INSIDE = ("command_substitution", "process_substitution")
 
 
 @cache
 def _parser() -> Any:
+    """The parser, made when the first command is looked at."""
+    import tree_sitter
     import tree_sitter_bash
-    from tree_sitter import Language, Parser
 
-    return Parser(Language(tree_sitter_bash.language()))
+    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
 
 
 def _tree(source: bytes) -> Any:
     """The root of the syntax tree; None where the grammar makes nothing of the text within its time."""
+    if source.count(b"`") > QUOTES or source.count(b"$'") > QUOTES:
+        return None
     source = source.translate(_ASCII)
-    if len(source) < _SHORT:
-        return _parser().parse(source).root_node
-    end = thread_time() + _PARSING
+    parser = _parser()
+    if len(source) < SHORT:
+        return parser.parse(source).root_node
+    end = thread_time() + PARSING + len(source) / 1_000_000
 
     def late(offset: int, has_error: bool) -> bool:
         return thread_time() > end
 
     try:
-        return _parser().parse(lambda at, _: source[at:], progress_callback=late).root_node
+        return parser.parse(lambda at, _: source[at:], progress_callback=late).root_node
     except ValueError:
-        _parser().reset()
+        parser.reset()
         return None
 
 
-class TooMuch(Exception):
-    """A line is not read to its end: it is too deep, too long, or repeats itself too often."""
+class Shell:
+    """One shell: its variables, functions and present folder, and what was found so far."""
 
+    def __init__(self, places: Places, found: Found, cwd: str | None = None) -> None:
+        self.places = places
+        self.found = found
+        self.source = b""
+        self.cwd = cwd or places.folder
+        self.variables: dict[str, tuple[tuple[str, ...], ...]] = {
+            "HOME": ((places.home,),),
+            "PATH": (("/usr/local/bin:/usr/bin:/bin",),),
+            "IFS": ((" \t\n",),),
+            "SHELL": (("/bin/bash",),),
+            "BASH": (("/bin/bash",),),
+            "TMPDIR": (("/tmp",),),
+        }
+        self.positional: tuple[str, ...] = ()
+        self.functions: dict[str, tuple[bytes, Node]] = {}
+        self.aliases: dict[str, str] = {}
+        self.references: dict[str, str] = {}  # names that stand for another variable: `declare -n`
+        self.files: dict[str, Stream] = {}  # written by this line, so that they can be run later in it
+        self.depth = 0
+        self.calling: list[str] = []
+        self.wrapped = 0  # programs that run programs
+        self.traps: list[str] = []  # what is run when a line has ended
+        self.fetched: list[str] = []  # folders that this line fills with what it fetches
+        self.remotes: dict[str, str] = {}  # of git
+        self.loose = (
+            False  # inside a script of the folder: what cannot be told there is not a danger of its own
+        )
+        self.maybe = 0
+        self.visited: set[tuple[int, int]] = set()
+        self._lines = 0
 
-class Reader:
-    """Walks the syntax tree of a line, and of every line inside it."""
+    # ---- texts ----
 
-    def __init__(self, reading: Reading, inside: Handler) -> None:
-        self.reading, self.inside = reading, inside
-        self._left = MOST_WORK
-
-    def spend(self, work: int) -> None:
-        """Account for work; raises `TooMuch` when it was more than a line may cost."""
-        self._left -= work
-        if self._left < 0:
-            raise TooMuch
-
-    def line(self, text: str, scope: Scope, stdin: Flow, depth: int) -> Flow:
-        """Read a line of shell; returns what it prints."""
-        if depth > DEEPEST:
-            raise TooMuch
-        self.spend(_LINE + len(text) // CHARS)
-        text = text.replace("$IFS", "${IFS}")  # the grammar takes `$IFS-x` for a name and a `$`
-        source = text.encode("utf-8", "surrogatepass")
-        root = _tree(source)
+    def line(self, text: str, stdin: Stream = UNTOLD, positional: Sequence[str] | None = None) -> Stream:
+        """Follow a text of shell; returns what it prints."""
+        if self.depth >= DEEPEST or len(text) > LONGEST:
+            self.hide("too much", "it is too long or too deep to be looked through")
+            return UNTOLD
+        text = plain(text) if not self.depth else text
+        if _CONTROL.search(text):
+            self.hide("unparsed", "it has characters that cannot be seen")
+        text = text.replace("\r\n", "\n")
+        if FETCHED in text and _hides(text):
+            self.hide("download", "what is fetched from elsewhere is run")
+        elif untold(text) and _hides(text):
+            self.hide("code", "a part of what is run as code is not known")
+        raw = text.encode("utf-8", "replace")
+        self.found.spend(len(raw) // 40 if self.depth else 1)
+        root = _tree(raw)
         if root is None or root.has_error:
-            plain = _BRACED.sub(lambda hit: hit[1] + " ".join(hit[2].split(",")), text)
-            if plain != text:
-                source = plain.encode("utf-8", "surrogatepass")
-                root = _tree(source)
-        if root is None or root.has_error:
-            self.reading.find("unreadable", text)
-        return Walk(self, source, scope, depth).block(root, stdin) if root is not None else SOMETHING
+            self.hide("unparsed", "it is no shell that could be read to its end")
+        if root is None:
+            return UNTOLD
+        saved = self.source, self.visited, self.positional
+        self.source, self.visited = raw, set()
+        self.positional = self.positional if positional is None else tuple(positional)
+        self.depth += 1
+        try:
+            kept, self.traps = self.traps, []
+            printed = self.walk(root, stdin)
+            self._sweep(root)
+            at_the_end, self.traps = self.traps, kept
+            for each in at_the_end:
+                self.line(each, UNTOLD, self.positional)
+            return printed
+        finally:
+            self.depth -= 1
+            self.source, self.visited, self.positional = saved
 
+    def _sweep(self, root: Node) -> None:
+        """Every command that stands somewhere is looked at, also where the structure was not understood."""
+        queue = [root]
+        while queue:
+            node = queue.pop()
+            if node.type == "function_definition" and not node.has_error:
+                continue
+            if node.type in _STRUCTURE and self._torn(node):
+                self.hide("unparsed", "it is no shell that could be read to its end")
+            if node.type == "command" and (node.start_byte, node.end_byte) not in self.visited:
+                self.walk(node, UNTOLD)
+            queue += node.named_children
 
-class Walk(Words):
-    """One syntax tree, statement by statement, in the order in which a shell would take them."""
+    def _torn(self, node: Node) -> bool:
+        """Whether something stands between the statements of a node that belongs to none of them."""
+        at = node.start_byte
+        for child in node.children:
+            if child.start_byte > at and self.source[at : child.start_byte].strip(b" \t\n\\;"):
+                return True
+            at = child.end_byte
+        return bool(self.source[at : node.end_byte].strip(b" \t\n\\;"))
 
-    def __init__(self, reader: Reader, source: bytes, scope: Scope, depth: int) -> None:
-        super().__init__(source, scope)
-        self.reader, self.depth = reader, depth
-        self.reading = reader.reading
+    def hide(self, why: str, told: str) -> None:
+        """Note that something cannot be told."""
+        if not self.loose or why in ("download", "fork"):
+            self.note(Act("hidden", tags=frozenset({why}), text=told, shown=told))
 
-    def spend(self, work: int) -> None:
-        """Account for work with the reader of the whole line."""
-        self.reader.spend(work)
+    def note(self, act: Act) -> None:
+        """Keep an act."""
+        self.found.spend()
+        self.found.add(act)
 
-    # ---- statements ----
+    # ---- what expanding words needs ----
 
-    def block(self, node: Any, stdin: Flow) -> Flow:
-        """The statements of a node, one after the other; what they print, together."""
-        flows = [self.statement(child, stdin) for child in node.named_children]
-        texts = [flow.text for flow in flows]
-        tags = frozenset[str]().union(*(flow.tags for flow in flows))
-        known = None if None in texts else "\n".join(text for text in texts if text)
-        return Flow(known, tags)
+    def substituted(self, node: Node) -> Stream:
+        """What a command substitution prints."""
+        from runtime.nervous.statements import sequence
 
-    def statement(self, node: Any, stdin: Flow) -> Flow:
-        """Read a statement, or what stands in its place; returns what it prints."""
-        self.spend(_STATEMENT)
+        with self.apart():
+            inner = node.named_children
+            if len(inner) == 1 and inner[0].type == "file_redirect":  # $(<file)
+                target = one(self, inner[0].child_by_field_name("destination"))
+                return self.read(target)
+            return sequence(self, inner, UNTOLD)
+
+    def process(self, node: Node) -> str:
+        """The path that `<(…)` stands for; what is printed there can be read from it."""
+        from runtime.nervous.statements import sequence
+
+        with self.apart():
+            text = self.source[node.start_byte : node.start_byte + 1]
+            printed = sequence(self, node.named_children, UNTOLD)
+        path = f"/dev/fd/{60 + len(self.files)}"
+        if text == b"<":
+            self.files[path] = printed
+        return path
+
+    def look_into(self, node: Node) -> None:
+        """Walk the commands that are substituted somewhere below a node."""
+        from runtime.nervous.commands import assigned
+
+        queue = list(node.named_children)
+        while queue:
+            child = queue.pop()
+            if child.type in _INSIDE:
+                self.substituted(child) if child.type == "command_substitution" else self.process(child)
+            else:
+                if child.type == "variable_assignment":
+                    assigned(self, child)
+                queue += child.named_children
+
+    @contextmanager
+    def apart(self) -> Generator[None]:
+        """A subshell: what it sets and where it goes is forgotten."""
+        saved = self.cwd, dict(self.variables), dict(self.functions)
+        self.found.spend()
+        self.depth += 1
+        try:
+            if self.depth > DEEPEST * 4:
+                raise TooMuch
+            yield
+        finally:
+            self.depth -= 1
+            self.cwd, self.variables, self.functions = saved
+
+    # ---- paths ----
+
+    def path(self, path: str) -> str:
+        """The absolute path of a word."""
+        return self.places.absolute(path, self.cwd)
+
+    def touch(self, does: str, path: str, told: str = "", *tags: str, program: str = "") -> None:
+        """Note that a path is read, written, removed or changed."""
+        if path == "-" or not path:
+            return
+        self.found.spend(4)
+        whole = self.path(path)
+        if does != "read":
+            whole = self.places.real(whole)
+        sort = self.places.sort(whole)
+        marks = frozenset(tags)
+        if (
+            does in ("write", "empty")
+            and "inside" in sort
+            and self.places.new(whole)
+            and whole not in self.files
+        ):
+            marks |= {"new"}
+        marks |= {"own"} if whole in self.files else set()
+        self.note(Act(does, program, (), whole, sort, marks, shown=f"{told or does} {whole}"))
+
+    def read(self, path: str, *, program: str = "") -> Stream:
+        """Note that a file is read; returns what is known of what it holds."""
+        whole = self.path(path)
+        if whole in self.files:
+            return self.files[whole]
+        if whole == "/dev/null":
+            return NOTHING
+        self.touch("read", path, "reads", program=program)
+        tags = {"file", f"path:{whole}"}
+        if re.match(r"/(?:dev/tcp|dev/udp)/", whole):
+            self.connect(whole, "socket")
+            tags.add("download")
+        return Stream(None, frozenset(tags))
+
+    def write(self, path: str, stream: Stream, *tags: str, program: str = "", append: bool = False) -> None:
+        """Note that a file is written, and keep what it then holds."""
+        if re.match(r"/dev/(?:tcp|udp)/", path):
+            self.connect(path, "socket")
+            self.send(path, stream, program)
+            return
+        whole = self.path(path)
+        if stream.text == "" and not append:
+            self.touch("empty", path, "empties", *tags, program=program)
+        endless = ("endless",) if "endless" in stream.tags else ()
+        self.touch("write", path, "writes", *tags, *endless, program=program)
+        before = self.files.get(whole)
+        self.files[whole] = before.joined(stream) if before and append else stream
+
+    def connect(self, where: str, *tags: str, program: str = "") -> None:
+        """Note that a host is spoken to."""
+        host = host_of(where)
+        self.note(Act("connect", program, text=host, tags=frozenset(tags), shown=f"connects to {where}"))
+
+    def send(self, where: str, stream: Stream, program: str) -> None:
+        """Note that something is sent away."""
+        tags = {"literal"} if stream.text is not None and not untold(stream.text) else {"unknown"}
+        tags |= {each for each in stream.tags if not each.startswith("path:")}
+        tags |= {"loopback"} if loopback(where) else set()
+        self.note(Act("send", program, text=where, tags=frozenset(tags), shown=f"sends data to {where}"))
+
+    # ---- structure ----
+
+    def walk(self, node: Node, stdin: Stream) -> Stream:
+        """Follow one statement; returns what it prints."""
+        self.found.spend()
         kind = node.type
-        if kind == "command":
-            return self._command(node, stdin)
-        if kind == "pipeline":
-            return self._pipeline(node, stdin)
-        if kind == "redirected_statement":
-            return self._redirected(node, stdin)
-        if kind in ("variable_assignment", "variable_assignments", "declaration_command", "unset_command"):
-            self._assign(node)
-            return NOTHING
-        if kind == "function_definition":
-            self._define(node)
-            return NOTHING
-        if kind == "for_statement":
-            return self._loop(node, stdin)
-        if kind in ("subshell", "command_substitution", "process_substitution"):
-            return Walk(self.reader, self.source, self.scope.inner(), self.depth + 1).block(node, stdin)
-        if kind == "file_redirect":
-            operator, path, substitution = self._redirect(node)
-            self.reading.files.append(Access(path, self.scope.cwd, writes=not operator.startswith("<")))
-            return substitution or Flow(None)
-        if kind in ("comment", "word", "number", "heredoc_body", "heredoc_start", "heredoc_end"):
-            return NOTHING
-        if node.named_child_count:
-            return self.block(node, stdin)
+        from runtime.nervous.statements import STATEMENTS, sequence
+
+        if kind in STATEMENTS:
+            return STATEMENTS[kind](self, node, stdin)
+        if kind in _SEQUENCES:
+            return sequence(self, node.named_children, stdin, node)
+        if node.is_named and kind not in ("comment", "heredoc_body", "heredoc_start", "heredoc_end"):
+            self.look_into(node)
         return NOTHING
 
-    def _pipeline(self, node: Any, stdin: Flow) -> Flow:
-        flow = stdin
-        for child in node.named_children:
-            flow = self.statement(child, flow)
-        return flow
+    def text_of(self, node: Node | None) -> str:
+        """The text of a node, "" of none."""
+        return self.source[node.start_byte : node.end_byte].decode("utf-8", "replace") if node else ""
 
-    def _redirected(self, node: Any, stdin: Flow) -> Flow:
-        body, after = None, []
-        targets: list[tuple[str, str, Any]] = []
-        for child in node.children:
-            if child.type == "file_redirect":
-                targets.append(self._redirect(child))
-            elif child.type == "heredoc_redirect":
-                stdin, more = self._heredoc(child)
-                after += more
-            elif child.type == "herestring_redirect":
-                stdin = Flow("".join(self.words(child.named_children[-1])))
-            elif child.is_named:
-                body = child
-        for operator, path, substitution in targets:
-            if operator.startswith("<"):
-                tags = frozenset({"downloaded"} if path in self.scope.fetched else ())
-                stdin = NOTHING if path == "/dev/null" else substitution or Flow(None, tags)
-                self.reading.files.append(Access(path, self.scope.cwd, writes=False))
-        flow = self.statement(body, stdin) if body is not None else NOTHING
-        for operator, path, _ in targets:
-            if not operator.startswith("<") and path and not path.isdigit() and path != "-":
-                self.reading.files.append(Access(path, self.scope.cwd, writes=True, text=flow))
-                if "downloaded" in flow.tags:
-                    self.scope.fetched.add(path)
-        for child in after:
-            flow = self.statement(child, flow)
-        return flow
-
-    def _redirect(self, node: Any) -> tuple[str, str, Any]:
-        operator = next((self.raw(child) for child in node.children if not child.is_named), ">")
-        target = node.named_children[-1]
-        if target.type == "process_substitution":
-            return operator, "", self.statement(target, NOTHING)
-        return operator, " ".join(self.words(target)), None
-
-    def _heredoc(self, node: Any) -> tuple[Flow, list[Any]]:
-        """The text of a here-document, and the rest of the line that stands inside its node."""
-        after: list[Any] = []
-        text = ""
-        for child in node.named_children:
-            if child.type == "heredoc_body":
-                text = self.raw(child)
-            elif child.type in ("pipeline", "command", "list", "redirected_statement"):
-                after.append(child)
-            elif child.type == "file_redirect":
-                operator, path, _ = self._redirect(child)
-                if not operator.startswith("<"):
-                    self.reading.files.append(Access(path, self.scope.cwd, writes=True, text=Flow(text)))
-        return Flow(text), after
-
-    def _loop(self, node: Any, stdin: Flow) -> Flow:
-        names = [child for child in node.named_children if child.type == "variable_name"]
-        body = [child for child in node.named_children if child.type in ("do_group", "compound_statement")]
-        values = [c for c in node.named_children if c not in names and c not in body]
-        items = [word for child in values for word in self.words(child)]
-        for item in items[:8] or [UNKNOWN]:
-            if names:
-                self.scope.variables[self.raw(names[0])] = item
-            for part in body:
-                self.block(part, SOMETHING if not items else stdin)
-        return SOMETHING
-
-    def _assign(self, node: Any) -> list[str]:
-        """Take in assignments; returns the names."""
-        found: list[str] = []
-        if node.type in ("word", "concatenation", "string", "raw_string"):
-            for word in self.words(node):
-                if hit := assignment(word):
-                    self.scope.variables[hit[1]] = hit[2]
-                    self.reading.assigned.append(word)
-                    found.append(hit[1])
-            return found
-        if node.type != "variable_assignment":
-            return [name for child in node.named_children for name in self._assign(child)]
-        name = self.raw(node.named_children[0])
-        value = node.named_children[1:]
-        if value and value[-1].type == "array":
-            words = [word for child in value[-1].named_children for word in self.words(child)]
-            self.scope.variables[name] = " ".join(words)
-        else:
-            self.scope.variables[name] = "".join(joined(self.text(each, quoted=True)) for each in value)
-        self.spend(len(self.scope.variables[name]) // CHARS)
-        self.reading.assigned.append(f"{name}={self.scope.variables[name]}")
-        return [*found, name]
-
-    def _define(self, node: Any) -> None:
-        name = self.raw(node.named_children[0])
-        body = node.named_children[-1]
-        self.scope.functions[name] = (self, body)
-        text = self.raw(body)
-        again = re.findall(rf"(?<![\w.:-]){re.escape(name)}(?![\w:-])", text)
-        if again and (len(again) > 1 or "&" in text.replace("&&", "")) and ("|" in text or "&" in text):
-            self.reading.find("fork-bomb", self.raw(node))
+    def assign(self, name: str, values: tuple[tuple[str, ...], ...]) -> None:
+        """Set a variable; where it is only set sometimes, its earlier values stay possible."""
+        name = self.references.get(name, name)
+        if self.maybe and name in self.variables:
+            values = tuple(dict.fromkeys((*self.variables[name], *values)))
+        size = sum(len(each) for value in values for each in value)
+        self.found.spend(1 + size // 200)
+        self.variables[name] = values if len(values) <= MOST and size <= LARGEST else ((ANY,),)
+        text = " ".join(self.variables[name][0])[:2_000]
+        self.note(Act("set", text=name, words=(text,), shown=f"sets {name}={text}"))
 
     # ---- commands ----
 
-    def _command(self, node: Any, stdin: Flow) -> Flow:
-        words: list[str] = []
-        for child in node.children:
-            if child.type == "variable_assignment":
-                self._assign(child)
-            elif child.type == "file_redirect":
-                operator, path, substitution = self._redirect(child)
-                if not operator.startswith("<"):
-                    self.reading.files.append(Access(path, self.scope.cwd, writes=True))
-                else:
-                    stdin = substitution or SOMETHING
-            elif child.type == "herestring_redirect":
-                stdin = Flow("".join(self.words(child.named_children[-1])))
-            elif child.is_named or child.type not in ("\n",):
-                words += self.words(child)
-        return self.run(words, stdin)
 
-    def run(self, words: Sequence[str], stdin: Flow) -> Flow:
-        """Take note of a call, and look into what it will run in its turn."""
-        if not words:
-            return NOTHING
-        if self.depth > DEEPEST or len(self.reading.calls) >= MOST_CALLS:
-            raise TooMuch
-        self.spend(len(words))
-        call = Call(tuple(map(self.scope.led, words)), self.scope.cwd, stdin)
-        if call.words[0] in self.scope.aliases:
-            text = " ".join([self.scope.aliases[call.words[0]], *call.words[1:]])
-            return self.reader.line(text, self.scope.inner(), stdin, self.depth + 1)
-        if call.words[0] in self.scope.functions:
-            return self._called(call)
-        if UNKNOWN in call.words[0]:
-            self.reading.find("hidden", " ".join(words))
-        self.reading.calls.append(call)
-        flow = self.reader.inside(call, self)
-        return printed(call.words, stdin) if flow is None else flow
-
-    def _called(self, call: Call) -> Flow:
-        walk, body = self.scope.functions[call.words[0]]
-        scope = self.scope.inner()
-        scope.variables |= {str(n): word for n, word in enumerate(call.words)}
-        scope.variables |= dict.fromkeys(("@", "*"), " ".join(call.words[1:]))
-        inner = Walk(self.reader, walk.source, scope, self.depth + 1)
-        if inner.depth > DEEPEST:
-            return SOMETHING  # a function that calls itself: each round does the same
-        return inner.block(body, call.stdin)
+def _hides(text: str) -> bool:
+    """Whether a part that is not known stands where a command does."""
+    return bool(re.search(rf"(?:^|[;&|\n(`])\s*[^\s;&|]*[{ANY}{NAME}{INSIDE}{FETCHED}]", text))

@@ -1,282 +1,357 @@
-"""Programs with a command inside: what is inside is looked at as if it stood there alone."""
+"""Programs that run another: `sudo`, `env`, `timeout`, `xargs`, `find -exec`, and what they run."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING
 
-from runtime.nervous.decoding import NOTHING, SOMETHING, Flow
-from runtime.nervous.interpreters import SHELLS, run_code, run_fed, run_script
-from runtime.nervous.places import UNKNOWN
-from runtime.nervous.reading import Call, assignment
-from runtime.nervous.shell import Handler, Walk
+from runtime.nervous.options import Line, family
+from runtime.nervous.values import ANY, INSIDE, NAME, NOTHING, UNTOLD, Act, Stream, TooMuch, listed
+from runtime.nervous.words import ansi
 
-WRAPPERS: Mapping[str, str] = {
-    # name: the options that take a value; what stands behind the options is the command
-    "nohup": "",
-    "time": "f o",
-    "nice": "n",
-    "ionice": "c n p",
-    "chrt": "p",
-    "taskset": "c p",
-    "stdbuf": "i o e",
-    "setsid": "",
-    "command": "",
-    "builtin": "",
-    "exec": "a",
-    "unbuffer": "",
-    "sudo": "u g h p C T r t D R",
-    "doas": "u C",
-    "pkexec": "-user",
-    "runuser": "u g",
-    "strace": "e o p s f",
-    "ltrace": "e o",
-    "busybox": "",
-    "toybox": "",
-    "chroot": "",
-    "proot": "r b w",
-    "unshare": "",
-    "nsenter": "t S G",
-    "firejail": "",
-    "bwrap": "",
-    "caffeinate": "t w",
-    "eatmydata": "",
-    "fakeroot": "",
-    "xvfb-run": "s n",
-    "torsocks": "",
-    "proxychains": "f",
-    "systemd-run": "p u",
-    "poetry run": "",
-    "pipenv run": "",
-    "conda run": "n",
+if TYPE_CHECKING:
+    from runtime.nervous.shell import Shell
+
+DEEPEST = 12
+"""Programs that run programs that run programs."""
+SIMPLE: Mapping[str, tuple[str, int]] = {
+    "sudo": ("-u -g -h -p -C -r -t -T -D -R -U --user --group --chdir --chroot", 0),
+    "doas": ("-u -C", 0),
+    "pkexec": ("--user", 0),
+    "fakeroot": ("-l -s -i", 0),
+    "nohup": ("", 0),
+    "timeout": ("-s -k --signal --kill-after", 1),
+    "gtimeout": ("-s -k --signal --kill-after", 1),
+    "nice": ("-n --adjustment", 0),
+    "ionice": ("-c -n -p --class --classdata", 0),
+    "chrt": ("-T -P -D", 1),
+    "taskset": ("", 1),
+    "numactl": ("", 0),
+    "stdbuf": ("-i -o -e --input --output --error", 0),
+    "unbuffer": ("", 0),
+    "setsid": ("", 0),
+    "time": ("-f -o --format --output", 0),
+    "command": ("", 0),
+    "builtin": ("", 0),
+    "exec": ("-a", 0),
+    "coproc": ("", 0),
+    "busybox": ("", 0),
+    "toybox": ("", 0),
+    "strace": ("-o -e -p -s -E -u -P -I -O -S -X -a -b", 0),
+    "ltrace": ("-o -e -p -s -u -n -l -x", 0),
+    "setarch": ("", 1),
+    "linux64": ("", 0),
+    "chronic": ("", 0),
+    "eatmydata": ("", 0),
+    "rlwrap": ("", 0),
+    "systemd-run": ("-p --unit --property --uid --gid --slice --description -M -H -E --setenv", 0),
+    "dbus-run-session": ("--config-file", 0),
+    "caffeinate": ("-t -w", 0),
+    "cpulimit": ("-l -p -e", 0),
+    "proot": ("-r -b -w -R", 0),
+    "firejail": ("", 0),
+    "unshare": ("--root --wd -R -w -S -G", 0),
+    "nsenter": ("-t --target --root --wd -S -G -r -w", 0),
+    "chroot": ("--userspec --groups", 1),
+    "xvfb-run": ("-n -s -e -f -p -w --server-args", 0),
+    "torsocks": ("", 0),
+    "proxychains": ("-f", 0),
+    "proxychains4": ("-f", 0),
+    "entr": ("", 0),
+    "hyperfine": ("-w -r -m -M -p -c -n --warmup --runs --prepare --export-json", 0),
+    "daemonize": ("-c -e -o -p -l -u -E", 0),
+    "tsp": ("", 0),
+    "start-stop-daemon": ("-p -x -u -c -d --pidfile --exec --user --chdir --startas", 0),
+    "sg": ("", 1),
+    "ts": ("", 9),
+    "watch": ("-n -d --interval", 0),
+    "npx": ("-p --package -c --call", 0),
+    "bunx": ("", 0),
+    "uvx": ("--from --with -p --python", 0),
+    "gosu": ("", 1),
+    "machinectl": ("", 9),
 }
-_POSITIONAL = {"timeout": 1, "flock": 1, "chroot": 1, "taskset": 1, "chrt": 1}
-
-
-def run_words(words: Sequence[str], walk: Walk, stdin: Flow) -> Flow:
-    """Run words as a call of their own, one level deeper."""
-    walk.depth += 1
-    try:
-        return walk.run(list(words), stdin)
-    finally:
-        walk.depth -= 1
-
-
-def run_wrapped(call: Call, walk: Walk, name: str) -> Flow:
-    """A call behind `sudo`, `nice` and their like; `name`: the wrapper, of one or two words."""
-    rest = list(call.words[len(name.split()) :])
-    inner = behind_options(rest, set(WRAPPERS[name].split()))
-    inner = inner[_POSITIONAL.get(name, 0) :]
-    return run_words(inner, walk, call.stdin) if inner else SOMETHING
-
-
-def behind_options(words: Sequence[str], valued: set[str]) -> list[str]:
-    """The words behind the options (and assignments) at the beginning."""
-    at = 0
-    while at < len(words):
-        word = words[at]
-        if word == "--":
-            return list(words[at + 1 :])
-        if word.startswith("-") and len(word) > 1:
-            bare = word.lstrip("-")
-            takes = bare in valued or (not word.startswith("--") and len(bare) == 1 and bare in valued)
-            at += 2 if takes else 1
-        elif assignment(word):
-            at += 1
-        else:
-            break
-    return list(words[at:])
-
-
-def _env(call: Call, walk: Walk) -> Flow | None:
-    words = list(call.words[1:])
-    for at, word in enumerate(words):
-        if word in ("-S", "--split-string") and at + 1 < len(words):
-            return run_code(" ".join(words[at + 1 :]), call, walk)
-        if hit := assignment(word):
-            walk.run(["export", word], NOTHING)
-            walk.scope.variables[hit[1]] = hit[2]
-    inner = behind_options(words, {"u", "C", "-unset", "-chdir"})
-    return run_words(inner, walk, call.stdin) if inner else Flow(None, frozenset({"secret"}))
-
-
-def _export(call: Call, walk: Walk) -> Flow:
-    for word in call.words[1:]:
-        if hit := assignment(word):
-            walk.scope.variables[hit[1]] = hit[2]
-    return NOTHING
-
-
-def _eval(call: Call, walk: Walk) -> Flow:
-    return run_code(" ".join(call.words[1:]), call, walk, walk.scope)
-
-
-def _source(call: Call, walk: Walk) -> Flow:
-    return run_script(call.words[1], call, walk) if len(call.words) > 1 else NOTHING
-
-
-def _xargs(call: Call, walk: Walk) -> Flow:
-    inner = behind_options(call.words[1:], set("InPdLsaE"))
-    if not inner:
-        return SOMETHING
-    if "processes" in call.stdin.tags and inner[0].rpartition("/")[2] == "kill":
-        walk.reading.find("kills-all", f"ps | {' '.join(call.words)}")
-    text = None if {"-a", "--arg-file"} & set(call.words) else call.stdin.known()
-    feeding = Flow(None, call.stdin.tags)
-    fed = text.split() if text is not None else [UNKNOWN]
-    if any(UNKNOWN in word or "{}" in word for word in inner[1:]) or "-I" in call.words:
-        mark = next((call.words[n + 1] for n, w in enumerate(call.words[:-1]) if w == "-I"), "{}")
-        whole = text.strip() if text is not None else UNKNOWN
-        return run_words([word.replace(mark, whole) for word in inner], walk, feeding)
-    if inner[0].rpartition("/")[2] in SHELLS and "-c" in inner and text is None and inner[-1] == "-c":
-        walk.reading.find("hidden", " ".join(call.words))
-    return run_words([*inner, *fed], walk, feeding)
-
-
-_NARROWING = frozenset(
-    [
-        "-name",
-        "-iname",
-        "-path",
-        "-ipath",
-        "-wholename",
-        "-regex",
-        "-mtime",
-        "-mmin",
-        "-atime",
-        "-newer",
-        "-empty",
-        "-size",
-        "-perm",
-        "-user",
-        "-group",
-    ]
+_LOADERS = re.compile(r"ld(?:-linux[\w.-]*|-musl[\w.-]*|\.so[\w.]*)$")
+_STRINGS = ("watch", "hyperfine", "entr")
+"""Of these the words are put together and given to a shell."""
+_FILTERS = listed(
+    "-name -iname -path -ipath -wholename -regex -iregex -mtime -mmin -atime -amin -ctime -cmin -size "
+    "-newer -empty -user -group -perm -lname -inum -links -nouser"
 )
-"""Tests of find after which it finds some files and not all."""
+
+Wrapper = Callable[["Shell", Line, Stream], Stream | None]
 
 
-def _find(call: Call, walk: Walk) -> Flow:
-    words = list(call.words)
-    starts = words[1 : next((n for n, w in enumerate(words[1:], 1) if w[:1] in ("-", "(", "!")), len(words))]
-    pairs = list(zip(words, [*words[1:], ""], strict=False))
-    narrowed = any(w in _NARROWING and value not in ("*", "*.*") for w, value in pairs)
-    named = next(
-        (v for w, v in pairs if w in ("-name", "-iname") and not set(v) & set("*?[")), "found-by-find"
+def unwrap(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
+    """What the program that is wrapped prints, once it was followed; None when this is no wrapper."""
+    program = line.program
+    special = _special().get(family(program))
+    if special is not None:
+        return special(shell, line, stdin)
+    if program in SIMPLE or _LOADERS.match(program):
+        told(shell, line)
+        return _simple(shell, line, stdin)
+    return None
+
+
+@cache
+def _special() -> Mapping[str, Wrapper]:
+    from runtime.nervous.launchers import LAUNCHERS
+
+    own = {"env": _env, "su": _su, "runuser": _su, "flock": _strings, "script": _strings}
+    return {**own, "xargs": _xargs, "parallel": _xargs, "find": _find, **LAUNCHERS}
+
+
+def told(shell: Shell, line: Line) -> None:
+    """Note that a program is run."""
+    shell.note(
+        Act(
+            "run",
+            line.program,
+            tuple(line.words),
+            shown=f"runs {line.program} {' '.join(line.words)}".rstrip(),
+        )
     )
-    places = [f"{start.rstrip('/')}/{named}" if narrowed else start for start in starts or ["."]]
+
+
+def inner(shell: Shell, words: list[str], stdin: Stream) -> Stream:
+    """Follow the command that is wrapped."""
+    from runtime.nervous.running import run
+
+    if not words:
+        return NOTHING
+    shell.wrapped += 1
+    try:
+        if shell.wrapped > DEEPEST:
+            raise TooMuch
+        return run(shell, words, stdin)
+    finally:
+        shell.wrapped -= 1
+
+
+def _simple(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
+    valued, skipped = SIMPLE.get(line.program, ("", 0))
+    words, options = rest_of(line.words, set(valued.split()))
+    for option in options:
+        name, _, value = option.partition("=")
+        if name in ("-E", "--setenv") and value:
+            shell.assign(value.partition("=")[0], ((value.partition("=")[2],),))
+    if line.program in ("command", "type") and any(each in ("-v", "-V") for each in options):
+        return Stream(None, shape=NAME)
+    words = words[skipped:]
+    while words and re.fullmatch(r"[A-Za-z_]\w*=.*", words[0], re.DOTALL):
+        name, _, value = words[0].partition("=")
+        shell.assign(name, ((value,),))
+        words = words[1:]
+    if line.program in _STRINGS:
+        from runtime.nervous.running import execute
+
+        return execute(shell, " ".join(words), stdin)
+    if not words and line.program in ("sudo", "doas", "chroot", "nsenter", "unshare", "busybox"):
+        return (
+            inner(shell, ["sh"], stdin)
+            if any(each in options for each in ("-i", "-s", "--login"))
+            else NOTHING
+        )
+    return inner(shell, words, stdin)
+
+
+def rest_of(words: list[str], valued: set[str]) -> tuple[list[str], list[str]]:
+    """The words after a wrapper's own options, and those options."""
+    at = 0
+    options: list[str] = []
+    while at < len(words) and words[at].startswith("-") and words[at] != "-":
+        word = words[at]
+        at += 1
+        if word == "--":
+            break
+        options.append(word)
+        if word in valued and at < len(words):
+            options[-1] += f"={words[at]}"
+            at += 1
+        elif (last := _last_of(word, valued)) and at < len(words):
+            options.append(f"{last}={words[at]}")
+            at += 1
+    return words[at:], options
+
+
+def _last_of(word: str, valued: set[str]) -> str:
+    """The option with a value that several letters behind one dash end in: -S of `-dmS name`; "" else."""
+    letters = word[1:] if word[:2] != "--" else ""
+    first = next((at for at, letter in enumerate(letters) if f"-{letter}" in valued), None)
+    return f"-{letters[-1]}" if first is not None and first == len(letters) - 1 else ""
+
+
+# ---- env, su, xargs, find and others with a form of their own --------------------------------------------
+
+
+def _env(shell: Shell, line: Line, stdin: Stream) -> Stream:
+    words = list(line.words)
+    while words:
+        word = words[0]
+        if word in ("-S", "--split-string") or word.startswith(("-S", "--split-string=", "-vS", "-iS")):
+            text = (
+                words[1]
+                if word in ("-S", "--split-string") and len(words) > 1
+                else re.split("S|=", word, maxsplit=1)[-1]
+            )
+            rest = words[2:] if word in ("-S", "--split-string") else words[1:]
+            words = [*split(text), *rest]
+        elif word in ("-u", "-C", "--unset", "--chdir"):
+            if word in ("-C", "--chdir") and len(words) > 1:
+                shell.cwd = shell.path(words[1])
+            words = words[2:]
+        elif re.fullmatch(r"[A-Za-z_]\w*=.*", word, re.DOTALL):
+            name, _, value = word.partition("=")
+            shell.assign(name, ((value,),))
+            words = words[1:]
+        elif word.startswith("-") and word != "--":
+            words = words[1:]
+        else:
+            words = words[1:] if word == "--" else words
+            break
+    return inner(shell, words, stdin) if words else UNTOLD.tagged("environment")
+
+
+def split(text: str) -> list[str]:
+    """The words of a text, as a shell would split it."""
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return text.split()
+
+
+def _su(shell: Shell, line: Line, stdin: Stream) -> Stream:
+    from runtime.nervous.running import execute
+
+    told(shell, line)
+    words = line.words
     for at, word in enumerate(words):
-        if word in ("-exec", "-execdir", "-ok", "-okdir"):
-            end = next((n for n in range(at, len(words)) if words[n] in (";", "+")), len(words))
-            for found in places:
-                inner = [each.replace("{}", found) for each in words[at + 1 : end]]
-                run_words(inner, walk, SOMETHING)
-        elif word == "-delete":
-            for found in places:
-                run_words(["rm", "-r", found], walk, NOTHING)
-    return Flow("\n".join(places))
+        if word in ("-c", "--command") and at + 1 < len(words):
+            return execute(shell, words[at + 1], stdin)
+        if word.startswith("--command="):
+            return execute(shell, word.partition("=")[2], stdin)
+    return NOTHING
 
 
-def _su(call: Call, walk: Walk) -> Flow:
-    words = call.words
+def _strings(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
+    """`flock FILE -c TEXT`, `script -c TEXT`, and the rest as a command."""
+    from runtime.nervous.running import execute
+
+    words = line.words
     for at, word in enumerate(words[:-1]):
-        if word in ("-c", "--command"):
-            return run_code(words[at + 1], call, walk)
-    return SOMETHING
-
-
-def _ssh(call: Call, walk: Walk) -> Flow:
-    inner = behind_options(call.words[1:], set("piloFLRDJbcemwW"))
-    return run_code(" ".join(inner[1:]), call, walk) if len(inner) > 1 else SOMETHING
-
-
-def _quoted_command(option: str) -> Handler:
-    """A program with a command line as the value of an option, or as its first word."""
-
-    def look(call: Call, walk: Walk) -> Flow:
-        words = call.words[1:]
-        for at, word in enumerate(words[:-1]):
-            if option and re.fullmatch(rf"-[a-zA-Z]*{option[1:]}", word):
-                return run_code(words[at + 1], call, walk)
-        inner = behind_options(words, set("ndti"))
-        return run_code(" ".join(inner), call, walk) if inner and not option else SOMETHING
-
-    return look
-
-
-def _trap(call: Call, walk: Walk) -> Flow:
-    plain = [word for word in call.words[1:] if word not in ("-", "--")]
-    return run_code(plain[0], call, walk) if len(plain) > 1 and plain[0] else NOTHING
-
-
-def _alias(call: Call, walk: Walk) -> Flow:
-    for word in call.words[1:]:
-        if hit := re.fullmatch(r"([\w.-]+)=(.*)", word, re.DOTALL):
-            walk.scope.aliases[hit[1]] = hit[2]
-            run_code(hit[2], call, walk)
+        if re.fullmatch(r"-[a-zA-Z]*c|--command", word):
+            return execute(shell, words[at + 1], stdin)
+    rest, _ = rest_of(words, {"-w", "-E", "--timeout"})
+    if line.program == "flock":
+        return inner(shell, rest[1:], stdin)
+    for path in rest[:1]:
+        shell.touch("write", path, "writes", program=line.program)
     return NOTHING
 
 
-def _cd(call: Call, walk: Walk) -> Flow:
-    target = next((word for word in call.words[1:] if not word.startswith("-") or word == "-"), "~")
-    walk.scope.go(target)
-    return NOTHING
+def _xargs(shell: Shell, line: Line, stdin: Stream) -> Stream:
+    valued = {
+        "-I",
+        "-n",
+        "-P",
+        "-L",
+        "-d",
+        "-s",
+        "-E",
+        "-a",
+        "--max-args",
+        "--max-procs",
+        "--delimiter",
+        "--arg-file",
+    }
+    valued |= {"-J", "-R", "-j", "--jobs", "--colsep", "--joblog"}
+    words, options = rest_of(line.words, valued)
+    if line.program == "parallel":
+        for mark in (":::", "::::", ":::+"):
+            if mark in words:
+                given = words[words.index(mark) + 1 :]
+                words = words[: words.index(mark)]
+                stdin = Stream("\n".join(given)) if mark != "::::" else UNTOLD
+    for option in options:
+        if option.startswith(("-a=", "--arg-file=")):
+            stdin = shell.read(option.partition("=")[2])
+    by = next((each.partition("=")[2] for each in options if each.startswith(("-d=", "--delimiter="))), "")
+    by = "\0" if any(re.match(r"-[a-zA-Z]*0|--null", each) for each in options) else ansi(by)
+    place = next((each.partition("=")[2] or each[2:] for each in options if each.startswith("-I")), "")
+    by = by or ("\n" if place or "-i" in options else "")
+    items = [stdin.shape] if stdin.text is None else stdin.text.split(by or None)
+    items = [each for each in items if each.strip()][:40] or [""]
+    handed = Stream(None, frozenset(each for each in stdin.tags if each in ("environment", "secret")))
+    place = place or ("{}" if "-i" in options or any("{}" in each for each in words) else "")
+    if line.program == "parallel":
+        if len(words) <= 1:
+            from runtime.nervous.running import execute
+
+            text = words[0] if words else "{}"
+            return execute(
+                shell,
+                "\n".join(text.replace("{}", each) if "{}" in text else f"{text} {each}" for each in items),
+            )
+        place = "{}" if any("{}" in each for each in words) else ""
+    if not words:
+        return stdin
+    if place:
+        printed = NOTHING
+        for item in items:
+            printed = inner(shell, [each.replace(place, item) for each in words], handed)
+        return Stream(None, printed.tags, printed.shape)
+    return inner(shell, [*words, *items], handed)
 
 
-_SECRET_WORDS = re.compile(r"(?i)token|secret|passw|pwd|api_?key|\bkey|credential")
+def _find(shell: Shell, line: Line, stdin: Stream) -> Stream:
+    words = line.words
+    at = 0
+    while at < len(words) and words[at] in ("-L", "-H", "-P", "-E", "-X"):
+        at += 1
+    starts: list[str] = []
+    while at < len(words) and not words[at].startswith("-") and words[at] not in ("(", "!", ","):
+        starts.append(words[at])
+        at += 1
+    rest = words[at:]
+    told(shell, line)
+    found = [_below(start, False) for start in starts or ["."]]
+    either = "-o" in rest or "-or" in rest
+    word = ""
+    while rest:
+        before, (word, *rest) = word, rest
+        if word in _FILTERS and before in ("!", "-not"):
+            rest = rest[1:]  # all but some narrows nothing
+        elif word in _FILTERS and (
+            word == "-empty" or rest[:1] not in (["*"], [".*"], ["./*"], ["*.*"], ["?*"])
+        ):
+            # what stands behind an action, or beside another choice, does not narrow it
+            if not (either and "-delete" in rest):
+                name = (
+                    rest[0] if rest and word in ("-name", "-iname", "-path", "-ipath", "-wholename") else ""
+                )
+                found = [_below(start, True, name) for start in starts or ["."]]
+            rest = rest if word in ("-empty", "-nouser") else rest[1:]
+        elif word == "-delete":
+            for path in found:
+                shell.touch("delete", path, "removes", "recursive", program="find")
+        elif word in ("-exec", "-execdir", "-ok", "-okdir"):
+            end = next((n for n, each in enumerate(rest) if each in (";", "+")), len(rest))
+            for path in found:
+                inner(shell, [each.replace("{}", path) for each in rest[:end]], UNTOLD)
+            rest = rest[end + 1 :]
+        elif word in ("-fprint", "-fprint0", "-fls", "-fprintf") and rest:
+            shell.touch("write", rest[0], "writes", program="find")
+    return Stream(None, shape=found[0] if len(set(found)) == 1 else ANY)
 
 
-def _sifted(call: Call, walk: Walk) -> Flow | None:
-    if "secret" in call.stdin.tags and any(_SECRET_WORDS.search(word) for word in call.words[1:]):
-        walk.reading.find("secrets-listed", " ".join(call.words))
-    return None
-
-
-def _read_in(call: Call, walk: Walk) -> Flow:
-    text = call.stdin.known()
-    for name in call.words[1:]:
-        if not name.startswith("-"):
-            walk.scope.variables[name] = text if text else UNKNOWN
-    return NOTHING
-
-
-def _linked(call: Call, walk: Walk) -> Flow | None:
-    plain = [word for word in call.words[1:] if not word.startswith("-")]
-    if len(plain) == 2 and plain[0].startswith(("/", "~", "..")):
-        walk.scope.links[plain[1].rstrip("/")] = plain[0]
-    return None
-
-
-def _timed(valued: str) -> Handler:
-    """A program with one word of its own before the command; `valued`: its options that take a value."""
-
-    def look(call: Call, walk: Walk) -> Flow:
-        inner = behind_options(call.words[1:], set(valued.split()))[1:]
-        if inner[:1] == ["-c"]:
-            return run_code(" ".join(inner[1:]), call, walk)
-        return run_words(inner, walk, call.stdin) if inner else SOMETHING
-
-    return look
-
-
-HANDLERS: Mapping[str, Handler] = {
-    "env": _env,
-    "export": _export,
-    "eval": _eval,
-    **dict.fromkeys(("source", "."), _source),
-    **dict.fromkeys(("xargs", "parallel"), _xargs),
-    **dict.fromkeys(("find", "fd"), _find),
-    **dict.fromkeys(("su", "runuser"), _su),
-    "ssh": _ssh,
-    "script": _quoted_command("-c"),
-    **dict.fromkeys(("watch", "entr"), _quoted_command("")),
-    **dict.fromkeys(("at", "batch"), run_fed),
-    "trap": _trap,
-    "alias": _alias,
-    **dict.fromkeys(("cd", "pushd"), _cd),
-    **dict.fromkeys(("grep", "egrep", "rg"), _sifted),
-    "read": _read_in,
-    "ln": _linked,
-    "timeout": _timed("s k -signal -kill-after"),
-    "flock": _timed("w E -timeout"),
-}
-"""Who looks into a call, by the program's name."""
+def _below(start: str, filtered: bool, name: str = "") -> str:
+    if not filtered:
+        return f"{start.rstrip('/')}/*"
+    base = "" if start == "/" else start.rstrip("/")
+    below = INSIDE if base == "." else f"{base}/{INSIDE}"
+    last = name.rpartition("/")[2]
+    return f"{below}/{last}" if last.strip("*") else below

@@ -13,14 +13,14 @@ from typing import Any
 from kernel.budget import estimate_tokens
 from kernel.document import Document
 from kernel.errors import Declined, FractalError
+from kernel.offering import OFFERED
 from kernel.responder import FREE, Ask, Reply, Tier, Usage
 from runtime.memory.brain import Brain
 from runtime.memory.lessons import RUNG
-from runtime.memory.procedural.exemplar import OWN, renumbered
+from runtime.memory.procedural.exemplar import renumbered
 from runtime.memory.procedural.recall import Recall
-
-FINISHED = "^"
-"""The pattern that any result shows: a task that finds its work done already has one criterion to fulfil."""
+from runtime.responders.reflex import proven
+from runtime.responders.reflexes.planning import FINISHED
 
 
 class Recalled:
@@ -87,7 +87,7 @@ class Recalled:
         numbers = {n: n + base for n in range(1, len(found.steps) + 1)}
         success = [*found.success]
         if not any({"judge", "step"} & each.keys() for each in success):
-            success.append({"step": len(found.steps), "has": FINISHED})
+            success.append({"step": len(found.steps), "has": FINISHED})  # its work may be done already
         return {
             "approach": _approach(found),
             "confidence": "high",
@@ -96,13 +96,25 @@ class Recalled:
             "rationale": _rationale(found),
         }
 
+    def _doubtful(self, found: Recall, evidence: Mapping[str, Any]) -> bool:
+        """Whether somebody has to look at it: no criterion proves it, and it is not trusted yet.
+
+        The very same task may find its work done already; then it is enough that all criteria hold.
+        """
+        criteria: Sequence[Mapping[str, Any]] = evidence.get("criteria", ())
+        holds = bool(found.success) and all(each.get("after") for each in criteria)
+        if proven(evidence) or (found.kind == "exact" and holds):
+            return False
+        assert found.tree
+        return self.brain.verification(found.tree) == "next rung"
+
     def _verdict(self, ask: Ask, found: Recall) -> dict[str, Any]:
         """ACCEPT what is proven or trusted, ESCALATE what failed, and leave the rest to the next rung."""
         issues = _issues(ask.document, ask.evidence)
         if issues:
             learned = f"{'; '.join(issues)} (done as remembered: {_approach(found)})"
             return {"validation": "fail", "issues": issues, "decision": "ESCALATE", "learned": learned[:1000]}
-        if self.checked and not _proven(found, ask.evidence):
+        if self.checked and self._doubtful(found, ask.evidence):
             raise Declined("no criterion that code can decide proves what memory did, so it is checked")
         numbers = {n: n + ask.document.meta.base for n in range(1, len(found.steps) + 1)}
         output = renumbered(found.output, numbers)
@@ -112,7 +124,9 @@ class Recalled:
 def _given(document: Document) -> bool:
     """Whether the task came with something beside it: what is remembered knows nothing of that."""
     notes = document.section(1).notes
-    return any(n.key in ("answer", "guidance") or (n.key == "context" and n.source not in OWN) for n in notes)
+    return any(
+        n.key in ("answer", "guidance") or (n.key == "context" and n.source not in OFFERED) for n in notes
+    )
 
 
 def _understanding(document: Document) -> dict[str, Any]:
@@ -137,19 +151,6 @@ def _issues(document: Document, evidence: Mapping[str, Any]) -> list[str]:
     failed = [each for each in evidence.get("criteria", ()) if each.get("after") is False]
     issues += [f"{json.dumps(each['criterion'], ensure_ascii=False)} does not hold" for each in failed]
     return issues
-
-
-def _proven(found: Recall, evidence: Mapping[str, Any]) -> bool:
-    """Whether code alone decides: no criterion is to be judged, and some one failed before and holds now.
-
-    The very same task may find its work done already; a variation may find other work.
-    """
-    all_: Sequence[Mapping[str, Any]] = evidence.get("criteria", ())
-    criteria = [each for each in all_ if each["criterion"].get("has") != FINISHED]
-    turned = any(each.get("before") is not True for each in criteria)
-    return (turned or (found.kind == "exact" and bool(criteria))) and all(
-        c.get("after") is True for c in criteria
-    )
 
 
 def _approach(found: Recall) -> str:

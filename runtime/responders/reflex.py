@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,8 @@ from kernel.document import Document, Note
 from kernel.errors import Declined
 from kernel.responder import FREE, Ask, Reply, Tier, Usage
 from runtime.responders.reflexes.matching import Match, earlier, match
-from runtime.responders.reflexes.planning import Draft, draft
-from runtime.responders.reflexes.procedure import Fault, Reflexes
+from runtime.responders.reflexes.planning import FINISHED, Draft, draft
+from runtime.responders.reflexes.procedure import METHODS, Fault, Reflexes
 from runtime.responders.reflexes.slots import It
 from runtime.responders.reflexes.templates import Unbound
 
@@ -32,6 +32,15 @@ _CUT = re.compile(r"(?m)^\[…(?: \d+ characters cut[^\n]*…)?\]$")
 """The mark that the kernel leaves where it cut a result."""
 
 
+Doubt = Callable[[str, str, Sequence[Mapping[str, Any]]], str]
+"""Of a learned method, for a task and the steps it became: why somebody has to look at it, else ""."""
+
+
+def trust_all(name: str, task: str, steps: Sequence[Mapping[str, Any]]) -> str:
+    """What ships, and what a person wrote, needs nobody to look at it."""
+    return ""
+
+
 class Reflex:
     """The responder over the reflexes of a list of system folders; the first folder that has a file wins."""
 
@@ -39,8 +48,9 @@ class Reflex:
     tier: Tier = "reflex"
     reads_prompt = False
 
-    def __init__(self, folders: Sequence[Path]) -> None:
+    def __init__(self, folders: Sequence[Path], doubt: Doubt = trust_all) -> None:
         self.reflexes = Reflexes(folders)
+        self.doubt = doubt
         self._known: dict[tuple[Any, ...], Match | None] = {}
 
     @property
@@ -77,6 +87,10 @@ class Reflex:
         except Unbound as error:
             raise Declined(f"{_names(found)}: {error}") from None
         reply = _reply(ask, found, made)
+        if reply.get("decision") == "ACCEPT" and not proven(ask.evidence):
+            for name in _learned(found):
+                if why := self.doubt(name, ask.document.text(1, "task"), made.steps):
+                    raise Declined(f"{name}: {why}")
         return Reply(json.dumps(reply, ensure_ascii=False), f"reflex:{_names(found)}")
 
     def _match(self, task: str, document: Document) -> Match | None:
@@ -95,6 +109,22 @@ class Reflex:
                 self._known.clear()
             self._known[key] = match(task, self.reflexes.shelf, prior)
         return self._known[key]
+
+
+def proven(evidence: Mapping[str, Any]) -> bool:
+    """Whether criteria that code can decide show the work: some one failed before, and all hold now.
+
+    That a step has come to its end (`FINISHED`) proves nothing.
+    """
+    found: Sequence[Mapping[str, Any]] = evidence.get("criteria", ())
+    telling = [each for each in found if each["criterion"].get("has") != FINISHED]
+    return any(each.get("before") is not True for each in telling) and all(e.get("after") for e in found)
+
+
+def _learned(found: Match) -> list[str]:
+    """The names of the methods among the reflexes that a task was read by."""
+    used = [part.procedure for part in found.parts or (found,) if part.procedure]
+    return list(dict.fromkeys(each.name for each in used if each.path.parent.name == METHODS))
 
 
 def _result_in(note: Note) -> str:
@@ -173,7 +203,8 @@ def _approach(found: Match) -> str:
     """What is done, by which file, and what it binds: the same for the same reading."""
     if found.procedure:
         slots = _slots(found)
-        return f"{found.procedure.description} ({found.procedure.file}{f': {slots}' if slots else ''})"
+        meant = f"; by meaning: {_meant(found)}" if found.reading.meaning else ""
+        return f"{found.procedure.description} ({found.procedure.file}{f': {slots}' if slots else ''}{meant})"
     lines = [f"{number}. {_approach(part)}" for number, part in enumerate(found.parts, 1)]
     return f"{len(found.parts)} parts, one after the other\n" + "\n".join(lines)
 
@@ -193,7 +224,16 @@ def _rationale(found: Match) -> str:
         return "\n".join(f"“{part.task[:200]}”: {_rationale(part)}" for part in found.parts)
     slots = _slots(found)
     file = found.procedure.file if found.procedure else "a reflex"
+    if found.reading.meaning:
+        return f"it means what “{found.phrasing}” of {file} means: {_meant(found)}"
     return f"every word is covered by a phrasing of {file}{f', with {slots}' if slots else ''}"
+
+
+def _meant(found: Match) -> str:
+    """Which words were taken for which."""
+    from runtime.responders.reflexes.walking import told
+
+    return told(found.reading)
 
 
 def _failed_before(document: Document, approach: str) -> bool:

@@ -143,7 +143,7 @@ def test_a_files_operation_waits_like_a_command(play: Play, home: Path) -> None:
 def test_a_workspace_switches_a_rule_off(play: Play, home: Path) -> None:
     system = home.parent / "work" / ".fractal" / "system"
     system.mkdir(parents=True)
-    (system / "dangers.md").write_text("## credentials (off)\n")
+    (system / "dangers.md").write_text("### credentials\n\n```yaml\nseverity: off\n```\n")
     (home.parent / "work" / ".env").write_text("KEY=4711\n")
     played = play(answers({"tool": "read", "args": {"path": ".env"}}))
     assert played.result.exit == Exit.ACCEPTED

@@ -19,7 +19,8 @@ from kernel.operations import OperationContext
 from kernel.responder import Ask
 from kernel.sandbox import Sandbox
 from kernel.snapshot import Snapshot
-from runtime.fractal import Fractal
+from runtime.fractal import Fractal, shipped_system
+from runtime.nervous.guard import Guard
 from runtime.operations.files import find, list_entries
 
 pytestmark = boxed
@@ -139,7 +140,10 @@ def test_no_tool_makes_the_folder_a_workspace_of_its_own(tmp_path: Path, play: A
     work = tmp_path / "work"
     hijack = {"tool": "write", "args": {"path": "system/pattern.md", "content": "# Obey me\n"}}
     command = "mkdir -p system state; echo x > system/pattern.md; echo 'sandbox: off' > fractal.yaml"
-    steps = [hijack, {"tool": "bash", "args": {"command": command}, "needs": []}]
+    assert "protected-files" in {each.rule for each in Guard([shipped_system()], work).command(command)}
+    work.mkdir(exist_ok=True)
+    (work / "hidden.py").write_text(f"import subprocess; subprocess.run({command!r}, shell=True)")
+    steps = [hijack, {"tool": "bash", "args": {"command": "python3 -m hidden"}, "needs": []}]
     played = play(lambda ask: ACCEPT if ask.phase == "check" else plan(*steps), settings={"sandbox": "auto"})
     assert "protected" in (played.root.steps[1].result or "")
     assert "system/pattern.md is a protected name" in (played.root.steps[2].result or "")

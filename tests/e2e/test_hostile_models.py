@@ -75,7 +75,7 @@ def test_a_criterion_neither_writes_nor_phones_home(hostile: Hostile) -> None:
     (hostile.work / "send.py").write_text(SEND)
     with listener() as (port, heard):
         success = [
-            {"run": f"touch left.txt; python3 send.py {port}"},
+            {"run": f"touch left.txt; python3 -m send {port}"},  # a script by its name the guard would read
             {"run": "echo x > a.txt"},
             {"judge": "ok"},
         ]

@@ -1,4 +1,4 @@
-"""What was solved once costs nothing the next time: real runs, real files, a scripted model that is counted."""
+"""What was solved once costs nothing the next time: real runs, real files, a scripted model."""
 
 from __future__ import annotations
 
@@ -298,3 +298,12 @@ def test_another_embedder_makes_its_own_vectors(work: Path, do: Do) -> None:
     assert calls(again) == 0
     (tree,) = records(work, NeuronTree)
     assert {"lexical-1", "minilm"} <= tree.vectors.keys()
+
+
+def test_a_model_sees_how_tasks_like_its_own_were_solved(work: Path, do: Do) -> None:
+    do()
+    other = do("Reverse the lines of notes.md into back.md unless it exists", plan={**PLAN, "task": "other"})
+    (note,) = [note for note in root(work, other).section(1).notes if note.source == "memory"]
+    assert note.text.startswith(f"“{TASK}” was solved by: read ") and "write" in note.text
+    fresh = do("What is the capital of France", plan={**PLAN, "task": "other"})
+    assert not [note for note in root(work, fresh).section(1).notes if note.source == "memory"]

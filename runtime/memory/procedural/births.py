@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, ClassVar, Protocol
 
 from runtime.memory.procedural.alignment import Refusal, align
@@ -21,8 +23,12 @@ from runtime.store import Record, Shelf
 
 BORN = 5
 """Exemplars that a method needs. Source: memory.md."""
-TELLING = 3
-"""Words of a phrasing by which stored tasks that could match it are found; the longest say the most."""
+MADE_FROM = 11
+"""Exemplars that a method is made from besides the one that is looked at, the nearest of them."""
+SUSPECTS = 128
+"""Stored tasks that are tried, found by a phrasing's words: what it claims has all of them."""
+SEARCHED = 4
+"""Phrasings of a method by whose words is searched."""
 
 
 class Solved(Record):
@@ -101,17 +107,18 @@ def born(
 
     `active` are the files of other methods, `unlike` tasks near it that were solved in another way.
     """
-    mine = shape(this.exemplar)
-    alike = [each for each in near if shape(each.exemplar) == mine]
     found: Draft | Refusal = Refusal("too few are done in the same way")
-    if calculates(this.exemplar):
-        alike = []
-    if len(alike) + 1 >= BORN:
-        found = _tried([this, *alike], words, files, shelf, active, unlike)
+    alike: list[Solved] = []
+    if not calculates(this.exemplar):
+        mine = shape(this.exemplar)
+        alike = [each for each in near if shape(each.exemplar) == mine]
+        if len(alike) + 1 >= BORN:
+            found = _tried([this, *alike[:MADE_FROM]], words, files, shelf, active, unlike)
     if isinstance(found, Refusal) and len(alike) < len(near):
         read = without_courtesies(tokens(this.exemplar.task), words)
-        aligned = [each for each in near if aligns(read, each, words)]
-        if len(aligned) + 1 >= BORN and len(aligned) > len(alike):
+        varied = (each for each in near if aligns(read, each, words))
+        aligned = list(islice(varied, MADE_FROM))
+        if len(aligned) + 1 >= BORN and aligned != alike[:MADE_FROM]:
             found = _tried([this, *aligned], words, files, shelf, active, unlike)
     return found
 
@@ -157,14 +164,14 @@ def _told(exemplar: Exemplar) -> str:
 
 def _uncovered(said: Sequence[Said], files: Trier, active: Sequence[str]) -> list[Said] | Refusal:
     """Those that no reflex and no other method reads already."""
-    found: list[Said] = []
-    for each, text in said:
-        there = files.others(each.exemplar.task, active) if len(said) >= BORN else None
-        if there is None:
-            found.append((each, text))
-        elif plain(there) != plain(each.exemplar.steps):
-            return Refusal("a reflex reads one of them in another way")
-    return found
+    looked: dict[str, bool] = {}  # one of each phrasing tells for all
+    for each, text in said if len(said) >= BORN else ():
+        if text not in looked:
+            there = files.others(each.exemplar.task, active)
+            if there is not None and plain(there) != plain(each.exemplar.steps):
+                return Refusal("a reflex reads one of them in another way")
+            looked[text] = there is not None
+    return [(each, text) for each, text in said if not looked.get(text)]
 
 
 def _readable(
@@ -183,13 +190,16 @@ def _readable(
         if common.kind != "steps":
             return usable
         kept: list[Said] = []
+        first: dict[str, bool] = {}  # of each phrasing: whether it comes before all reflexes
         again = False
         for each, phrase in usable:
             task = each.exemplar.task
             steps = files.plan(text, task)
             if steps is not None and plain(steps) != plain(each.exemplar.steps):
                 return Refusal("two of them are said alike and were solved in different ways")
-            if steps is not None and files.among(text, task, active) is not None:
+            if steps is not None and phrase not in first:
+                first[phrase] = files.among(text, task, active) is not None
+            if steps is not None and first[phrase]:
                 kept.append((each, phrase))
             elif id(each) not in whole and (full := phrasing(each, common, files, whole=True)):
                 whole.add(id(each))
@@ -201,21 +211,14 @@ def _readable(
 
 
 def _claims(text: str, phrasings: Sequence[str], own: Sequence[str], files: Trier, shelf: Shelf) -> str:
-    """What a file claims of stored tasks that were solved in another way; every stored task is looked at."""
-    telling = [_telling(each) for each in phrasings]
-    known = set(own)
-    suspects: list[str] = []
-    for row in shelf.rows(Solved.KIND):
-        low = row.text.lower()
-        if row.id not in known and any(all(word in low for word in each) for each in telling):
-            suspects.append(row.id)
-    for tree in shelf.pick(Solved, suspects):
+    """What a file claims of stored tasks that were solved in another way."""
+    suspects: set[str] = set()
+    most = SUSPECTS // min(len(phrasings), SEARCHED)
+    for phrase in phrasings[:SEARCHED]:
+        words = " ".join(re.sub(r"\{[^{}]*\}", " ", phrase).split())
+        suspects |= {hit.id for hit in shelf.search(Solved, words, most)} if words else set()
+    for tree in shelf.pick(Solved, sorted(suspects - set(own))):
         steps = files.plan(text, tree.exemplar.task)
         if steps is not None and plain(steps) != plain(tree.exemplar.steps):
             return f"it would claim a task that was solved in another way: {tree.exemplar.task[:200]}"
     return ""
-
-
-def _telling(phrase: str) -> list[str]:
-    words = [word for word in phrase.split() if "{" not in word and "}" not in word]
-    return sorted(words, key=len, reverse=True)[:TELLING]

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
 
 from runtime.memory.procedural.parts import ALL, Parts
-from runtime.memory.procedural.trees import QUARANTINE_USES, NeuronTree, Synapse, rejected
+from runtime.memory.procedural.trees import QUARANTINE_USES, NeuronTree, Synapse, rejected, short
 
 PRIOR = 2.0
 """Uses that the tree's own ledger counts for beside those of a branch."""
@@ -43,15 +43,15 @@ def changed(stored: str, task: str) -> list[tuple[int, int]]:
 
 
 def shares(tree: NeuronTree, task: str, parts: Parts = ALL) -> dict[str, float]:
-    """What each branch has of an outcome, by its neuron; without blame, all on the path have the whole."""
+    """What each branch has of an outcome, by neuron; without blame, all on the path have the whole."""
     if not tree.synapses or not (parts.blame or parts.hebbian):
         return {}
     path = on_path(tree, changed(tree.exemplar.task, task))
     if not parts.blame:
-        return dict.fromkeys(path, 1.0)
+        return dict.fromkeys(map(short, path), 1.0)
     found: dict[str, float] = {}
     _share(tree.neurons[0].id, 1.0, _children(tree.synapses), path, found)
-    return {child: round(share, 6) for child, share in found.items()}
+    return {short(child): round(share, 4) for child, share in found.items()}
 
 
 def _share(

@@ -183,7 +183,9 @@ class _Finding:
         kind: MethodKind = "steps"
         if unknown:
             kind = "template" if len(unknown) < len(varying) else "exemplar"
-        classes = self._classes()
+        if unknown and self.calculates:
+            return Refusal("they are not reckoned in the same way")
+        classes = self._classes(open_ones=kind != "steps")
         if isinstance(classes, Refusal):
             return classes
         if kind == "steps" and (loose := self._loose(classes)):
@@ -211,9 +213,9 @@ class _Finding:
     def _explained(self, way: Way, values: list[Any], *, note: bool = True) -> list[Any] | None:
         """The fixed texts of an argument, and for each place between them the uses in each group; or None."""
         first = values[0]
-        same = all(type(value) is type(first) and _plain(value) == _plain(first) for value in values)
+        same = all(type(value) is type(first) and spaced(value) == spaced(first) for value in values)
         if same:
-            return None if isinstance(first, str) and foreign(first) else [_plain(first)]
+            return None if isinstance(first, str) and foreign(first) else [spaced(first)]
         cut = [parts(v, t.variables.values()) for v, t in zip(values, self.members, strict=True)]
         shape = [(part.place, "" if part.place else part.text) for part in cut[0]]
         if any([(p.place, "" if p.place else p.text) for p in row] != shape for row in cut):
@@ -267,8 +269,8 @@ class _Finding:
 
     # ---- slots -------------------------------------------------------------------------------------------
 
-    def _classes(self) -> list[list[set[str]]] | Refusal:
-        """For each slot, the variables that it is in each group."""
+    def _classes(self, *, open_ones: bool) -> list[list[set[str]]] | Refusal:
+        """For each slot, the variables that it is in each group; open ones are used by no argument."""
         classes: list[list[set[str]]] = []
         for place in range(len(self.places)):
             ids = [{id for id, _ in self.uses[group][place]} for group in range(len(self.groups))]
@@ -283,8 +285,10 @@ class _Finding:
                 if seen & each[at]:
                     return Refusal("two values of a task are the same, and could be either's")
                 seen |= each[at]
-        labels = {id for told in self.groups[0].told for id, v in told.variables.items() if v.kind == "word"}
-        for id in sorted(labels) if self.calculates else ():
+        first = self.groups[0]
+        labels = {id for told in first.told for id, v in told.variables.items() if v.kind == "word"}
+        loose = {id for id in first.told[0].variables if open_ones and not first.constant(id)}
+        for id in sorted(labels | loose if self.calculates else loose):
             if not any(id in each[0] for each in classes):
                 classes.append([{id}])
         return classes
@@ -306,8 +310,8 @@ class _Finding:
             at = next((n for n, uses in enumerate(self.uses[0]) if {id for id, _ in uses} & each[0]), None)
             way = ways[at] if at is not None else ()
             tool = str(base.exemplar.steps[int(way[0])]["tool"]) if way else ""
-            whole = way and isinstance(way[-1], str) and _whole(base, each[0], way)
-            goes.append((tool, str(way[-1]) if whole else ""))
+            argument = str(way[-1]) if len(way) == 3 and _whole(base, each[0], way) else ""
+            goes.append((tool, argument))
         firsts = [base.variables[sorted(each[0])[0]] for each in classes]
         chosen = named(firsts, goes, base.tokens)
         return {id: name for each, name in zip(classes, chosen, strict=True) for id in each[0]}
@@ -384,10 +388,6 @@ def foreign_slot(text: str, names: Mapping[str, str]) -> bool:
     for name in set(names.values()):
         text = text.replace("{{ " + name + " ", "{{ steps[1] ")
     return foreign(text)
-
-
-def _plain(value: Any) -> Any:
-    return spaced(value) if isinstance(value, str) else value
 
 
 def _whole(base: _Told, ids: set[str], way: Way) -> bool:

@@ -22,7 +22,7 @@ _HOW = {
     "exact": "the very same task was solved before, and its steps were done again",
     "variation": "the same task with other values was solved before; its steps were done with the new ones",
     "method": "a learned method fitted, and its steps were done",
-    "novel": "nothing that was stored fitted, so the next rung was asked",
+    "novel": "nothing that is stored could be used, so the next rung was asked",
 }
 _TYPES = {
     "recognized": "of a kind that is well known",
@@ -54,7 +54,7 @@ class Decision(Record):
     source: str = ""  # who said so: criteria, check, person
     said: dict[str, tuple[bool, float]] = Field(default_factory=dict[str, tuple[bool, float]])
     # what each source said last, and how far it is trusted; outcome and source follow from it
-    shares: dict[str, float] | None = None  # what each branch of the tree had of the outcome
+    shares: dict[str, float] | None = None  # what each branch of the tree had of the outcome, by `short`
     released: tuple[int, int | float, int | float] | None = None
     # what was forgiven before, where its outcome took the tree out of quarantine
     surprise: float | None = None  # |predicted - outcome|
@@ -69,9 +69,14 @@ class Decision(Record):
         return self.path != "novel"
 
     @property
+    def predicts(self) -> bool:
+        """Whether it was told beforehand how sure it is; a shipped phrasing has no ledger to tell it from."""
+        return self.path not in ("novel", "direct")
+
+    @property
     def saved(self) -> int:
         """Model calls that were not made, as far as it is known what they would have been."""
-        return max(self.calls_before - self.calls, 0) if self.replayed else 0
+        return max(self.calls_before - self.calls, 0) if self.replayed and self.outcome is not False else 0
 
 
 def of_recall(id: str, task: str, found: Recall) -> Decision:
@@ -103,8 +108,9 @@ def explain(decision: Decision, tree: NeuronTree | None = None) -> str:
         lines.append(("method", decision.method))
     if decision.replayed:
         lines += [("stored", told) for told in [_stored(decision, tree)] if told]
+    if decision.predicts:
         lines.append(("expected", f"{decision.predicted:.0%} sure that it goes well"))
-    else:
+    if not decision.replayed:
         lines += _refused(decision)
         if decision.tree:
             lines.append(("learned", f"what solved it is kept as memory {decision.tree[:8]}"))

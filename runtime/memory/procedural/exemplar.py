@@ -10,12 +10,11 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from kernel.document import Document
+from kernel.offering import OFFERED
 from runtime.memory.procedural.alignment import Refusal
 from runtime.memory.procedural.grounding import foreign, from_results, output, seen_only, unfounded
 
 _NUMBERED = re.compile(r"steps\[(\d+)\]")
-OWN = ("folder", "AGENTS.md")
-"""The sources of context that a run finds by itself, and is not given."""
 
 
 class Exemplar(BaseModel):
@@ -39,7 +38,7 @@ def exemplar(document: Document, reports: Collection[str] = ()) -> Exemplar | Re
     meta, task = document.meta, document.text(1, "task")  # as it was asked, and will be asked again
     if meta.status != "complete":
         return Refusal(f"it ended {meta.status}")
-    given = [n.source for n in document.section(1).notes if n.key == "context" and n.source not in OWN]
+    given = [n.source for n in document.section(1).notes if n.key == "context" and n.source not in OFFERED]
     if given:
         return Refusal(f"it was given {', '.join(given)[:200]} besides its task")
     if document.note(1, "answer") or document.note(1, "guidance"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from runtime.memory.procedural.trees import LEAST_WEIGHT, MOST_WEIGHT, Synapse, more
+from runtime.memory.procedural.trees import LEAST_WEIGHT, MOST_WEIGHT, Synapse, more, short
 
 RATE = 0.2
 """How much one whole right use strengthens: by a factor of e to this power."""
@@ -27,7 +27,7 @@ def credited(
     """The synapses after an outcome, of which each child has its share; a negative trust takes one back."""
     made: list[Synapse] = []
     for each in synapses:
-        share = shares.get(each.child, 0.0)
+        share = shares.get(short(each.child), 0.0)
         if share:
             name = "right" if good else "wrong"
             told = {

@@ -45,9 +45,14 @@ def tree_by(shelf: Shelf, id: str) -> NeuronTree | None:
 
 
 def absorb(shelf: Shelf, tree: NeuronTree, near: Iterable[NeuronTree], words: Words) -> NeuronTree:
-    """Merge a tree into the first of those near it that is the same procedure; returns what holds it now."""
+    """Merge a tree into the first of those near it that is the same procedure; returns what holds it now.
+
+    One that is in quarantine takes in nothing: what solved a task anew would be in quarantine with it.
+    """
     for other in near:
-        if other.id != tree.id and alike(other, tree) and subsumes(other.exemplar, tree.exemplar, words):
+        if other.id == tree.id or other.ledger.quarantined:
+            continue
+        if alike(other, tree) and subsumes(other.exemplar, tree.exemplar, words):
             made = merged(other, tree)
             with shelf.transaction():
                 shelf.put(made, Alias(id=tree.id, into=made.id))
@@ -57,7 +62,7 @@ def absorb(shelf: Shelf, tree: NeuronTree, near: Iterable[NeuronTree], words: Wo
 
 
 def alike(one: NeuronTree, other: NeuronTree) -> bool:
-    """Whether the fingerprints of their tasks are, by an embedder that both know."""
+    """Whether the fingerprints of their tasks are: of their meaning by one embedder, or of their shape."""
     from runtime.memory.procedural.fingerprint import Fingerprint
 
     pairs = [(one.vector(name), other.vector(name)) for name in one.vectors.keys() & other.vectors.keys()]

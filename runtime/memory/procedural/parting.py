@@ -64,9 +64,9 @@ def built(values: Iterable[tuple[Way, Any]]) -> Any:
     return list(made.values()) if made and all(isinstance(key, int) for key in made) else made
 
 
-def spaced(text: str) -> str:
+def spaced(value: Any) -> Any:
     """References in one way of writing."""
-    return _REFERENCE.sub(r"{{ \1 }}", text)
+    return _REFERENCE.sub(r"{{ \1 }}", value) if isinstance(value, str) else value
 
 
 def foreign(text: str) -> bool:

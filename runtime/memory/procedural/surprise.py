@@ -24,6 +24,6 @@ class Moved(Protocol):
 
 def surprise(decision: Decision, good: bool) -> float | None:
     """|confidence before - outcome after|; None where nothing had been expected."""
-    if decision.path == "novel":
+    if not decision.predicts:
         return None
     return round(abs(decision.predicted - good), 4)

@@ -86,6 +86,11 @@ class Ledger(BaseModel):
         return self.model_copy(update={"forgiven": (self.uses, self.correct, self.incorrect)})
 
 
+def short(neuron: str) -> str:
+    """A neuron's id as it is kept where there are many: it is one of a tree's."""
+    return neuron[:8]
+
+
 def rejected(right: float, wrong: float) -> bool:
     """Whether too large a share went wrong."""
     return right + wrong > 0 and wrong / (right + wrong) > QUARANTINE_REJECTED

@@ -97,8 +97,8 @@ def _body(common: Common, shown: Sequence[Wording], others: Sequence[str]) -> st
 def _told(common: Common, runs: int) -> str:
     if common.kind == "steps":
         return (
-            f"Learned from {runs} solved tasks. Correct this file as you like: it is not written again once you "
-            "have changed it. `status: off` switches it off; when you delete it, it does not come back."
+            f"Learned from {runs} solved tasks. Correct this file as you like: once it is changed, it is "
+            "not written again. `status: off` switches it off; when you delete it, it does not come back."
         )
     steps = "; ".join(
         f"{n}. {step['tool']} {_args(step.get('args') or {})}" for n, step in enumerate(common.steps, 1)

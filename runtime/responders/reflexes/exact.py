@@ -1,7 +1,7 @@
-"""Slots that read exactly what recall takes for a leaf, a name or a noun: what learned methods are written with.
+"""Slots that read exactly what recall takes for a leaf, a name or a noun: learned methods have them.
 
 They never read what `it` means, and no other unit than their own. A label (a name or a noun) stands for every
-occurrence of its word in the task, so that two labels, or a label and a word of the phrasing, never fall together.
+occurrence of its word in the task: two labels, or a label and a word of the phrasing, never fall together.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ def _leaf(scan: Scan, at: int) -> tuple[leaves.Token, int] | None:
     if at >= len(scan.tokens):
         return None
     token = scan.tokens[at]
-    found = _leaves(scan.text).get(token.start - token.quoted)
+    found = _leaves(scan.text).get(token.start)
     if found is None:
         return None
     end = at
-    while end < len(scan.tokens) and scan.tokens[end].end + scan.tokens[end].quoted <= found.end:
+    while end < len(scan.tokens) and scan.tokens[end].end <= found.end:
         end += 1
-    exact = end > at and scan.tokens[end - 1].end + scan.tokens[end - 1].quoted == found.end
+    exact = end > at and scan.tokens[end - 1].end == found.end
     return (found, end) if exact else None
 
 

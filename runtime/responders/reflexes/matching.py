@@ -1,7 +1,8 @@
 """Which reflex covers a task, and with which slots: the one function `match`, and nothing that guesses.
 
 A task is covered when one phrasing reads all of it, or when it can be divided at joining words into parts
-that are each covered. Where two readings are equally good and mean different things, there is no match.
+that are each covered: word by word first, then by what its words mean (`meaning`). Where two readings are
+equally good and mean different things, there is no match.
 """
 
 from __future__ import annotations
@@ -94,24 +95,30 @@ def match(task: str, shelf: Shelf, prior: tuple[Earlier, ...] = ()) -> Match | N
     if not found:
         return None
     scan = Scan(found, task, shelf.language, prior)
-    covered = _Covered(scan, shelf)
-    whole = covered.best(0, len(found), prior)
-    return whole if whole is not None or covered.torn else _divided(covered)
+    for by_meaning in (False, True):
+        covered = _Covered(scan, shelf, by_meaning)
+        whole = covered.best(0, len(found), prior) or (None if covered.torn else _divided(covered))
+        if whole is not None or covered.torn:
+            return whole
+    return None
 
 
 class _Covered:
     """The task with the readings of its parts."""
 
-    def __init__(self, scan: Scan, shelf: Shelf) -> None:
+    def __init__(self, scan: Scan, shelf: Shelf, by_meaning: bool) -> None:
         self.scan = scan
         self.shelf = shelf
-        self.torn = False  # whether the whole task had two best readings
+        self.by_meaning = by_meaning
+        self.torn = False  # whether the task had two best readings
 
     def best(self, start: int, end: int, prior: tuple[Earlier, ...]) -> Match | None:
         """The surest reading of the tokens from `start` to `end`; None when there is none, or a tie."""
         found: list[Match] = []
         for begin, stop in self._trimmed(start, end):
             found += self._readings(begin, stop, prior)
+        if not found and self.by_meaning:
+            return self._meant(start, end, prior)
         if not found:
             return None
         top = max(each.reading.score for each in found)
@@ -120,6 +127,17 @@ class _Covered:
             self.torn = self.torn or (start, end) == (0, len(self.scan.tokens))
             return None
         return best[0]
+
+    def _meant(self, start: int, end: int, prior: tuple[Earlier, ...]) -> Match | None:
+        """The one reading by meaning; None when another is as near to what was said."""
+        scan = replace(self.scan, prior=prior)
+        found: list[Match] = []
+        for begin, stop in self._trimmed(start, end):
+            for procedure, phrasing, reading in self.shelf.meanings.readings(scan, begin, stop):
+                said = _said(scan, reading, begin, stop)
+                found.append(Match(said, procedure, phrasing.text, reading, prior))
+        best = self.shelf.meanings.nearest([(each.procedure, each.reading, each.slots) for each in found])
+        return found[best] if best is not None else None
 
     def _readings(self, start: int, end: int, prior: tuple[Earlier, ...]) -> Iterator[Match]:
         words = frozenset(token.word for token in self.scan.tokens[start:end])
@@ -236,6 +254,7 @@ def _divided(covered: _Covered) -> Match | None:
             if part is not None:
                 chains[last] = chain.plus(part).better(chains[last])
     done = chains[-1]
+    covered.torn = covered.torn or (done is not None and done.torn)
     if done is None or done.torn or len(done.parts) < 2:
         return None
     return Match(scan.text, parts=done.parts, prior=scan.prior)

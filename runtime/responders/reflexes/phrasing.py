@@ -8,13 +8,13 @@ read whole: where a token is left over, there is no reading.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 from runtime.responders.reflexes.exact import consistent
-from runtime.responders.reflexes.slots import Language, Meant, Reader, Scan
+from runtime.responders.reflexes.slots import Language, Meant, Reader, Scan, Words
 
 VISITS = 20_000
 """Steps of the search for readings by one phrasing; a task that needs more is too vague to act on."""
@@ -43,6 +43,9 @@ class Reading:
     exact: int
     vague: int
     bound: tuple[Bound, ...]
+    meaning: bool = False  # read by what the words mean, with some other words than the phrasing's
+    taken: tuple[tuple[str, str], ...] = ()  # what was said, and the phrasing's words that it stands for
+    aside: tuple[str, ...] = ()  # what was said and means nothing
 
     @property
     def score(self) -> tuple[int, int]:
@@ -62,13 +65,29 @@ class Reading:
         )
 
 
+class Kinds(Protocol):
+    """The kinds of slots that a reflex has."""
+
+    def __call__(self, name: str) -> tuple[Reader, bool]:
+        """The reader of a slot, and whether it is a list of words."""
+        ...
+
+    def kind(self, name: str) -> Any:
+        """What kind a slot is: the name of a kind, or a list of words."""
+        ...
+
+    def words(self, name: str) -> tuple[Words, ...] | None:
+        """Of a slot that is a list of words, the words; None of any other."""
+        ...
+
+
 @dataclass(frozen=True)
 class Phrasing:
     """One line of a reflex; its graph is made when a task first has the words that it needs."""
 
     text: str
     needed: frozenset[str]  # words without which it cannot fit
-    kinds: Callable[[str], tuple[Reader, bool]]  # the reader of a slot, and whether it is a list of words
+    kinds: Kinds
     language: Language
 
     @cached_property
@@ -110,7 +129,7 @@ class Graph:
 class _Compiler:
     """A recursive descent over one phrasing."""
 
-    def __init__(self, text: str, kinds: Callable[[str], tuple[Reader, bool]], language: Language) -> None:
+    def __init__(self, text: str, kinds: Kinds, language: Language) -> None:
         self.text = text
         self.kinds = kinds
         self.language = language

@@ -9,21 +9,32 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernel.pattern import Fault
 from runtime.responders.reflexes.kinds import READERS
 from runtime.responders.reflexes.phrasing import Phrasing, PhrasingError, choices, needed, phrase_words
-from runtime.responders.reflexes.slots import Language, Reader, choice_of, those_like
+from runtime.responders.reflexes.slots import Language, Reader, Words, choice_of, those_like
+
+if TYPE_CHECKING:
+    from runtime.responders.reflexes.meaning import Meanings
 
 LANGUAGE = "language.md"
 """The file with the words that all reflexes share: joins, courtesies, pronouns, units, kinds of files."""
 METHODS = "methods"
 """The folder of what was learned: its files lie in it as they are, not in a folder `reflexes` below it."""
 _USES_IT = re.compile(r"\{\{\s*(?:it|they|it_(?!file|column)\w+)\b")
+_LOOKING = frozenset(
+    {"calc", "checksum", "compare", "count", "csv", "date", "fetch", "find", "git", "grep", "json", "list"}
+    | {"read", "search", "sort", "stat"}
+)
+"""Operations that change nothing, as long as they are not told where to write."""
+_LOOKING_COMMANDS = ("grep ", "test -f ", "if test -e ")
+_UNITS = {"calc": frozenset({"to"})}
+"""Where `to` is a unit, not a file."""
 _KNOWN = frozenset(
     {"name", "description", "phrasings", "slots", "defaults", "needs", "refuse", "steps", "success", "output"}
     | {"gives", "about", "column", "facts", "status", "origin"}
@@ -53,13 +64,22 @@ class Procedure:
     @property
     def file(self) -> str:
         """How people name it."""
-        learned = self.path.parent.name == METHODS
-        return f"{'state/memory/methods' if learned else 'system/reflexes'}/{self.path.name}"
+        return f"{'state/memory/methods' if self.learned else 'system/reflexes'}/{self.path.name}"
+
+    @property
+    def learned(self) -> bool:
+        """Whether exemplars made it: it claims their wordings alone, and is never read by meaning."""
+        return self.path.parent.name == METHODS
 
     @cached_property
     def uses_it(self) -> bool:
         """Whether its steps or output need the text of the result before."""
         return bool(_USES_IT.search(repr((self.steps, self.output))))
+
+    @cached_property
+    def changes(self) -> bool:
+        """Whether it may do more than look."""
+        return any(not _looks(step) for step in self.steps)
 
     def faults(self) -> list[Fault]:
         """The phrasings that cannot be understood."""
@@ -74,6 +94,16 @@ class Procedure:
         return found
 
 
+def _looks(step: Mapping[str, Any]) -> bool:
+    """Whether a step changes nothing: an operation that only reads, with no file to write to."""
+    args = step.get("args") or {}
+    if step["tool"] == "bash":
+        return str(args.get("command")).startswith(_LOOKING_COMMANDS)
+    return (step["tool"] in _LOOKING and "to" not in args.keys() - _UNITS.get(step["tool"], frozenset())) or (
+        step["tool"] == "archive" and args.get("action") == "list"
+    )
+
+
 @dataclass(frozen=True)
 class Shelf:
     """All reflexes that may be used now, with the words that they share."""
@@ -86,6 +116,15 @@ class Shelf:
     wrote: re.Pattern[str] | None = None  # a result that names the file (and columns) that it is about
     nothing: re.Pattern[str] | None = None  # a result that says that there is none
     total: re.Pattern[str] | None = None  # where a result says a total
+    systems: tuple[Path, ...] = ()  # the folders of instructions, for what is known of words
+
+    @cached_property
+    def meanings(self) -> Meanings:
+        """What reads a task by meaning; made when a task needs it."""
+        from runtime.memory.procedural.words import words_of
+        from runtime.responders.reflexes.meaning import Meanings
+
+        return Meanings(self, words_of(self.systems))
 
 
 class Reflexes:
@@ -151,7 +190,7 @@ class Reflexes:
             except ValueError as error:
                 self._faults.append(Fault(path, 1, str(error)))
         active = tuple(each for each in procedures if each.status == "active")
-        self.shelf = Shelf(**{**vars(shelf), "procedures": active})
+        self.shelf = replace(shelf, procedures=active, systems=self.folders)
 
 
 def read(path: Path, text: str, language: Language) -> Procedure | Fault:
@@ -204,6 +243,12 @@ def _shelf(words: Mapping[str, Any], systems: tuple[Path, ...] = ()) -> Shelf:
         refused=frozenset(str(words.get("refused") or "").lower().split()),
         names=frozenset(str(words.get("files") or "").lower().split()),
         systems=systems,
+        same=_groups(str(words.get("same") or "").splitlines()),
+        aside=frozenset(str(words.get("aside") or "").lower().split()),
+        articles=frozenset(str(words.get("articles") or "").lower().split()),
+        markers=frozenset(str(words.get("markers") or "").lower().split()),
+        announcing=frozenset(str(words.get("announcing") or "").lower().split()),
+        prepositions=_prepositions(words.get("prepositions") or {}),
     )
     return Shelf(
         language=language,
@@ -217,6 +262,23 @@ def _shelf(words: Mapping[str, Any], systems: tuple[Path, ...] = ()) -> Shelf:
         nothing=_pattern(words.get("nothing")),
         total=_pattern(words.get("total")),
     )
+
+
+def _groups(lines: Sequence[str]) -> dict[Words, frozenset[int]]:
+    """For each phrase the numbers of the lines that hold it: those on one line mean the same."""
+    found: dict[Words, frozenset[int]] = {}
+    for number, line in enumerate(lines):
+        for phrase in phrase_words(line):
+            found[phrase] = found.get(phrase, frozenset()) | {number}
+    return found
+
+
+def _prepositions(groups: Mapping[str, str]) -> dict[str, frozenset[str]]:
+    found: dict[str, frozenset[str]] = {}
+    for name, text in groups.items():
+        for (word,) in phrase_words(text):
+            found[word] = found.get(word, frozenset()) | {name}
+    return found
 
 
 def _pattern(text: Any) -> re.Pattern[str] | None:
@@ -284,6 +346,20 @@ class _Kinds:
         if name not in self.made:
             self.made[name] = self._find(self.slots.get(name, name))
         return self.made[name]
+
+    def words(self, name: str) -> tuple[Words, ...] | None:
+        """The words of a slot that is a list of words; None when it reads anything else."""
+        found = self.kind(name)
+        if isinstance(found, Mapping):
+            return tuple(choices(found))
+        known = found not in READERS and found in self.language.choices
+        return tuple(self.language.choices[found]) if known else None
+
+    def kind(self, name: str) -> Any:
+        """What kind a slot of a phrasing is, written `name` or `name:kind`."""
+        name, _, kind = name.partition(":")
+        kind = kind.strip() or name.strip()
+        return self.slots.get(kind, kind)
 
     def _find(self, kind: Any) -> tuple[Reader, bool]:
         if isinstance(kind, Mapping):

@@ -57,6 +57,13 @@ class Language:
     refused: frozenset[str] = frozenset()  # words that no unquoted text may hold
     names: frozenset[str] = frozenset()  # files without an extension
     systems: tuple[Path, ...] = ()  # the folders whose `memory/words.md` count
+    # for reading by meaning
+    same: Mapping[Words, frozenset[int]] = field(default_factory=dict)  # groups that mean the same
+    aside: frozenset[str] = frozenset()  # words that say nothing in a question
+    articles: frozenset[str] = frozenset()  # words that say nothing in an order
+    markers: frozenset[str] = frozenset()  # words that say nothing beside a named file
+    announcing: frozenset[str] = frozenset()  # words after which any word is a text
+    prepositions: Mapping[str, frozenset[str]] = field(default_factory=dict)  # the groups of each
 
 
 @dataclass(frozen=True)

@@ -58,8 +58,8 @@ _FILTERS: Mapping[str, Callable[[str], Any]] = {
     "csv": _for_csv,
     "json": _for_json,
 }
-"""What can be done with a slot: as text, as a number, as a share of one; quoted for a shell, a pattern, a question
-to a CSV or JSON file."""
+"""What can be done with a slot: as text, as a number, as a share of one; quoted for a shell, a pattern, or a
+question to a CSV or JSON file."""
 
 
 class Unbound(LookupError):

@@ -1,11 +1,11 @@
-"""A reflex tried before it is written: how a task is said in a phrasing, and what a file would plan for a task."""
+"""A reflex tried before it is written: a task as a phrasing, and what a file would plan for a task."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,13 @@ _ENDS = ",.;:!?…"
 Steps = tuple[Mapping[str, Any], ...]
 
 
+@lru_cache(maxsize=256)
+def _words(task: str) -> frozenset[str]:
+    return frozenset(token.word for token in tokens(task) or ())
+
+
 class Trial:
-    """Over the system folders of a workspace; `runtime.memory` writes its methods with it, and never imports it."""
+    """Over a workspace's system folders; `runtime.memory` writes its methods with it and never imports it."""
 
     def __init__(self, systems: Sequence[Path]) -> None:
         self._systems = tuple(systems)
@@ -45,7 +50,7 @@ class Trial:
         open_holes = list(holes)
         inside: tuple[int, int, str] | None = None
         for token in found or ():
-            first, last = token.start - token.quoted, token.end + token.quoted
+            first, last = token.start, token.end
             if last <= start or first >= end:
                 continue
             if inside and first < inside[1]:
@@ -77,12 +82,11 @@ class Trial:
         return "" if isinstance(procedure, str) else procedure.status
 
     def plan(self, text: str, task: str) -> Steps | None:
-        """The steps that a file would plan for a task if it were the only one; None when it does not match."""
+        """The steps that a file alone would plan for a task; None when it does not match."""
         procedure = self._procedure(text)
         if isinstance(procedure, str):
             return None
-        words = frozenset(token.word for token in tokens(task) or ())
-        if not any(phrasing.needed <= words for phrasing in procedure.phrasings):
+        if not any(phrasing.needed <= _words(task) for phrasing in procedure.phrasings):
             return None
         return self._planned((procedure,), task, only=procedure)
 

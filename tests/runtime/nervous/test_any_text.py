@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from runtime.fractal import shipped_system
-from runtime.nervous.guard import Guard
+from runtime.nervous.guard import FAULT, Guard
 
 GUARD = Guard([shipped_system()], Path("/home/user/project"))
 GUARD.command("true; python3 -c 'print(1)'")  # what is imported once is no cost of a command
@@ -27,7 +27,8 @@ def seconds(command: str) -> float:
     best = 9.0
     for number in range(3):
         start = time.thread_time()
-        GUARD.command(f"{command}{' ' * number}")
+        dangers = GUARD.command(f"{command}{' ' * number}")
+        assert not any(FAULT in each.why for each in dangers), dangers
         best = min(best, time.thread_time() - start)
         if best < LIMIT:
             break
@@ -98,6 +99,11 @@ def test_what_is_not_read_to_its_end_waits(command: str) -> None:
 @pytest.mark.parametrize("command", ["rm -rf ~\0", "rm -rf ~ \ud800", "rm -rf ~ '", 'rm -rf ~ "$('])
 def test_a_broken_line_is_judged_by_what_can_be_read(command: str) -> None:
     assert GUARD.command(command)
+
+
+def test_a_fault_of_the_reading_lets_nothing_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runtime.nervous.shell.Shell.line", lambda shell, text: 1 // 0)
+    assert [each.rule for each in GUARD.command("ls")] == ["hidden-code"]
 
 
 def test_no_character_ends_the_process() -> None:

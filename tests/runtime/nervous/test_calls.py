@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,8 @@ def rules(guard: Guard, tool: Tool | str, **args: Any) -> set[str]:
         ("read", {"path": "conf/.env"}, "credentials"),
         ("read", {"path": "/etc/shadow"}, "credentials"),
         ("write", {"path": "../other/a.txt", "content": "x"}, "write-outside"),
-        ("write", {"path": "~/.bashrc", "content": "x"}, "persistence"),
-        ("edit", {"path": "/etc/hosts", "old": "a", "new": "b"}, "system-change"),
+        ("write", {"path": "~/.bashrc", "content": "x"}, "write-system"),
+        ("edit", {"path": "/etc/hosts", "old": "a", "new": "b"}, "write-system"),
         ("copy", {"from": "~/.aws/credentials", "to": "a.txt"}, "credentials"),
         ("move", {"from": "a.txt", "to": "/tmp/../etc/a.txt"}, "write-outside"),
         ("remove", {"path": "~"}, "delete-everything"),
@@ -120,6 +121,13 @@ def test_a_tool_of_a_server_that_is_named_for_deleting_waits(guard: Guard, name:
     assert rules(guard, server_tool("github-list-deleted-items"), name="production") == set()
 
 
+def test_what_a_server_calls_destructive_waits_unless_it_is_about_files_of_the_folder(guard: Guard) -> None:
+    tool = replace(server_tool("notes-write-note"), destructive=True)
+    assert rules(guard, tool, name="minutes") == {"deletes-elsewhere"}
+    assert rules(guard, tool, path="notes/minutes.md", content="x") == set()
+    assert "write-outside" in rules(guard, tool, path="../minutes.md", content="x")
+
+
 def test_a_tool_of_a_server_that_deletes_outside_the_folder_is_serious(guard: Guard) -> None:
     found = guard(server_tool("files-delete-file"), {"path": "../other/a.txt"})
     assert ("delete-outside", "serious") in {(each.rule, each.severity) for each in found}
@@ -129,8 +137,8 @@ def test_a_rule_can_name_a_tool(tmp_path: Path) -> None:
     system = tmp_path / "system"
     system.mkdir()
     (system / "dangers.md").write_text(
-        "## big-payment (serious)\n\nPays much.\n\n"
-        "```yaml\n- call: tool:bank-pay\n  argument: '^\\d{4,}$'\n```\n"
+        "### big-payment\n\nPays much.\n\n```yaml\nseverity: serious\neffect: network\n"
+        "match:\n- {does: call, tool: bank-pay, argument: '^\\d{4,}$'}\n```\n"
     )
     guard = Guard([system], tmp_path)
     assert rules(guard, server_tool("bank-pay"), amount="12000") == {"big-payment"}

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from runtime.bench.dangers import FOLDER, entries
+from runtime.bench.dangers import entries, guarded, judged
 from runtime.fractal import shipped_system
 from runtime.nervous.guard import Guard
-from runtime.nervous.rules import rules_of
 
 LISTED = entries()
 OTHERS_SPEAK = {"hidden-code"}
@@ -23,31 +22,32 @@ OTHERS_SPEAK = {"hidden-code"}
 
 @pytest.fixture(scope="module")
 def guard() -> Guard:
-    return Guard([shipped_system()], FOLDER)
+    return guarded()
 
 
 def test_no_dangerous_command_passes(guard: Guard) -> None:
-    assert [each.command for each in LISTED if each.rule and not guard.command(each.command)] == []
+    assert [each.command for each in LISTED if each.rule and not judged(guard, each)] == []
+    assert sum(each.form == "disguised" for each in LISTED) >= 80
 
 
 def test_nearly_all_harmless_commands_pass(guard: Guard) -> None:
-    harmless = [each.command for each in LISTED if not each.rule]
-    stopped = [command for command in harmless if guard.command(command)]
+    harmless = [each for each in LISTED if not each.rule]
+    stopped = [each.command for each in harmless if judged(guard, each)]
     assert len(stopped) <= len(harmless) / 100, stopped
 
 
 def test_every_rule_is_in_the_list_and_catches_something(guard: Guard) -> None:
-    caught = {danger.rule for each in LISTED for danger in guard.command(each.command)}
-    rules = set(rules_of([shipped_system()]).rules)
-    assert rules - caught == {"deletes-elsewhere"}  # of tools, not of commands
-    assert {each.rule for each in LISTED if each.rule} == rules - {"deletes-elsewhere"}
+    caught = {danger.rule for each in LISTED for danger in judged(guard, each)}
+    rules = set(guard.rules)
+    assert rules - caught == set()
+    assert {each.rule for each in LISTED if each.rule} == rules
 
 
 def test_the_rule_that_the_list_names_is_among_those_that_speak(guard: Guard) -> None:
     agreed: defaultdict[str, list[bool]] = defaultdict(list)
     for each in LISTED:
         if each.rule:
-            agreed[each.rule].append(each.rule in {danger.rule for danger in guard.command(each.command)})
+            agreed[each.rule].append(each.rule in {danger.rule for danger in judged(guard, each)})
     every = [one for rule in agreed.values() for one in rule]
     assert sum(every) >= 0.9 * len(every)
     low = {rule for rule, found in agreed.items() if sum(found) < 0.9 * len(found)}
@@ -56,13 +56,13 @@ def test_the_rule_that_the_list_names_is_among_those_that_speak(guard: Guard) ->
 
 def test_the_serious_ones_of_the_list_are_never_mere_dangers(guard: Guard) -> None:
     """Where a serious rule is expected, `--yes` must not cover what was found instead."""
-    rules = rules_of([shipped_system()]).rules
+    rules = guard.rules
     mild = [
         each.command
         for each in LISTED
         if each.rule
         and rules[each.rule].severity == "serious"
-        and {danger.severity for danger in guard.command(each.command)} == {"danger"}
+        and {danger.severity for danger in judged(guard, each)} == {"danger"}
     ]
     assert len(mild) <= 2, mild
 
@@ -72,9 +72,17 @@ def test_a_command_is_judged_in_less_than_a_millisecond(guard: Guard) -> None:
     times: list[float] = []
     for each in LISTED:
         start = time.perf_counter()
-        guard.command(f"{each.command} ")  # not what another test has asked already
+        judged(guard, each)
         times.append(time.perf_counter() - start)
     assert statistics.median(times) < 0.001
+
+
+def test_a_person_is_told_the_reason_and_what_of_the_command_it_is(guard: Guard) -> None:
+    for each in LISTED:
+        for danger in judged(guard, each):
+            why = guard.rules[danger.rule].why
+            assert danger.why.startswith(f"{why} Here: ")
+            assert danger.why.isprintable() and len(danger.why) < 500
 
 
 @pytest.fixture

@@ -7,22 +7,32 @@ from pathlib import Path
 
 import pytest
 
-from kernel.errors import ConfigurationError
 from runtime.fractal import shipped_system
 from runtime.nervous.guard import Guard
-from runtime.nervous.rules import rules_of
+from runtime.nervous.rules import DangerRules, together
 
 OWN = """# Danger rules
 
-## stage-only (serious)
+### stage-only
 
 Goes to production.
 
 ```yaml
-- call: deploy
-  any: [--production]
+severity: serious
+effect: network
+match:
+- {does: run, program: deploy, option: --production}
 ```
 """
+OFF = "### force-push\n\n```yaml\nseverity: off\n```\n"
+
+
+def rule(block: str, name: str = "a", why: str = "Why.") -> str:
+    return f"### {name}\n\n{why}\n\n```yaml\n{block}```\n"
+
+
+def body(match: str, severity: str = "danger", effect: str = "write") -> str:
+    return rule(f"severity: {severity}\neffect: {effect}\nmatch:\n{match}")
 
 
 @pytest.fixture
@@ -42,9 +52,9 @@ def names(guard: Guard, command: str) -> set[str]:
 
 
 def test_the_shipped_rules_each_say_why() -> None:
-    rules = rules_of([shipped_system()]).rules
+    rules = together([shipped_system()])
     assert len(rules) > 20
-    assert [rule.name for rule in rules.values() if len(rule.why) < 10 or not rule.matchers] == []
+    assert [rule.name for rule in rules.values() if len(rule.why) < 10 or not rule.match] == []
 
 
 def test_a_workspace_adds_a_rule(own: Path) -> None:
@@ -53,34 +63,29 @@ def test_a_workspace_adds_a_rule(own: Path) -> None:
     assert names(found, "deploy --staging") == set()
     assert names(found, "rm -rf ~")  # the shipped ones stay
     danger = found.command("deploy --production app")[0]
-    assert str(danger) == "serious: stage-only, Goes to production (deploy --production app)"
+    assert str(danger) == "serious: stage-only, Goes to production. Here: runs deploy --production app."
 
 
 def test_a_rule_of_the_same_name_takes_the_place_of_the_shipped_one(own: Path) -> None:
-    text = "## force-push (serious)\n\nMain is sacred.\n\n```yaml\n- call: git push\n  any: [--mirror]\n```\n"
+    match = "- {does: run, program: git, words: push, option: --mirror}\n"
+    block = f"severity: serious\neffect: network\nmatch:\n{match}"
+    text = rule(block, "force-push", "Main is sacred.")
     found = guard(own, text)
     assert names(found, "git push --force") == set()
     (danger,) = found.command("git push --mirror")
-    assert (danger.severity, danger.why) == ("serious", "Main is sacred (git push --mirror)")
+    assert (danger.severity, danger.why) == ("serious", "Main is sacred. Here: runs git push --mirror.")
 
 
 def test_off_switches_a_rule_off_and_no_other(own: Path) -> None:
-    found = guard(own, "## force-push (off)\n")
+    found = guard(own, OFF)
     assert names(found, "git push --force") == set()
-    assert names(found, "git reset --hard") == {"rewrite-history"}
-
-
-def test_paths_of_a_workspace_are_added(own: Path) -> None:
-    assert names(guard(own, ""), "cat vault.key") == set()
-    found = guard(own, "## Paths\n\n```yaml\ncredentials: ['*.key']\n```\n")
-    assert names(found, "cat keys/vault.key") == {"credentials"}
-    assert names(found, "cat ~/.ssh/id_rsa") == {"credentials"}
+    assert names(found, "git reset --hard") == {"discard-changes"}
 
 
 def test_a_changed_file_counts_at_once(own: Path) -> None:
     found = guard(own, "")
     assert names(found, "git push --force") == {"force-push"}
-    (own / "dangers.md").write_text("## force-push (off)\n")
+    (own / "dangers.md").write_text(OFF)
     os.utime(own / "dangers.md", ns=(1, 1))
     assert names(found, "git push --force") == set()
     (own / "dangers.md").unlink()
@@ -90,32 +95,34 @@ def test_a_changed_file_counts_at_once(own: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "said"),
     [
-        ("## Force Push (danger)\n", 1, "is no `## name"),
-        ("# Rules\n\n## a (deadly)\n", 3, "is no `## name"),
-        ("## a (danger)\n\n```yaml\n- call: x\n```\n", 1, "sentence"),
-        ("## a (danger)\n\nWhy.\n", 1, "list of what matches"),
-        ("## a (danger)\n\nWhy.\n\n```yaml\n- call: [x\n```\n", 7, "not YAML"),
-        ("## a (danger)\n\nWhy.\n\n```yaml\ncall: x\n```\n", 1, "a list is needed"),
-        ("## a (danger)\n\nWhy.\n\n```yaml\n- calls: x\n```\n", 1, "calls is none of"),
-        ("## a (danger)\n\nWhy.\n\n```yaml\n- just text\n```\n", 1, "no mapping"),
-        ("## a (danger)\n\nWhy.\n\n```yaml\n- call: x\n  argument: '('\n```\n", 1, "argument"),
-        ("## a (danger)\n\nWhy.\n\n```yaml\n- path: [outsid]\n  call: x\n```\n", 1, "outsid is none of"),
-        ("## a (danger)\n\nWhy.\n\n```yaml\n- finding: nothing\n```\n", 1, "nothing is none of"),
-        (
-            "## a (danger)\n\nWhy.\n\n```yaml\n- call: x\n  option: {-o: [nowhere]}\n```\n",
-            1,
-            "nowhere is none of",
-        ),
-        ("## a (danger)\n\nWhy.\n\n```yaml\n- call: x\n  option: [-o]\n```\n", 1, "option"),
-        ("## a (danger)\n\nWhy.\n\n```yaml\n- any: [-f]\n```\n", 1, "would match nothing"),
-        ("## Paths\n\n```yaml\ncredentials: '*.key'\n```\n", 1, "credentials"),
-        ("## Paths\n\n```yaml\nsecrets: ['*.key']\n```\n", 1, "secrets is none of"),
+        (rule("severity: off\n", "Force Push"), 1, "no name for a rule"),
+        (OFF + "\n" + OFF, 7, "stands twice, first at"),
+        ("# Rules\n\n```yaml\nseverity: off\n```\n", 3, "a block without a rule"),
+        (rule("severity: off\n") + "```yaml\nx: 1\n```\n", 8, "one block, of yaml"),
+        ("### a\n\nWhy.\n\n```json\n{}\n```\n", 5, "one block, of yaml"),
+        ("### a\n\nWhy.\n", 1, "no block of yaml"),
+        ("### a\n\nWhy.\n\n```yaml\nseverity: off\n", 5, "never closed"),
+        (rule("match: [x\n"), 7, "not YAML"),
+        (rule("just text\n"), 5, "has to be severity, effect and match"),
+        (body("- {does: run}\n", severity="deadly"), 6, "danger, serious or off"),
+        (body("- {does: run}\n", effect="harm"), 7, "one of read, write, network, shell"),
+        (rule("severity: danger\neffect: write\nwhen: now\nmatch: []\n"), 8, "there is no when"),
+        (rule("severity: danger\neffect: write\nmatch: []\n"), 8, "match has to be a list"),
+        (rule("severity: danger\neffect: write\nmatch:\n- {does: run}\n", why=""), 1, "does not say why"),
+        (body("- just text\n"), 8, "is no mapping"),
+        (body("- {program: x}\n"), 9, "does is missing"),
+        (body("- {does: fly}\n"), 9, "'fly' is none of"),
+        (body("- {does: run}\n- does: run\n  programs: x\n"), 11, "there is no key programs"),
+        (body("- {does: run, argument: '('}\n"), 9, "no regular expression"),
+        (body("- {does: delete, place: [outsid]}\n"), 9, "'outsid' is none of"),
+        (body("- {does: run, program: 7}\n"), 9, "7 is no text"),
+        (body("- {does: run, unless: [{plase: home}]}\n"), 9, "there is no key plase"),
     ],
 )
 def test_a_rule_that_cannot_be_read_is_refused_with_its_place(
     own: Path, text: str, line: int, said: str
 ) -> None:
-    with pytest.raises(ConfigurationError) as caught:
+    with pytest.raises(DangerRules) as caught:
         guard(own, text).command("ls")
     assert said in str(caught.value)
     assert str(caught.value).startswith(f"{own / 'dangers.md'}:{line}: ")
@@ -123,5 +130,5 @@ def test_a_rule_that_cannot_be_read_is_refused_with_its_place(
 
 def test_rules_that_are_no_text_are_refused(own: Path) -> None:
     (own / "dangers.md").write_bytes(b"\xff\xfe## a")
-    with pytest.raises(ConfigurationError, match="cannot be read"):
+    with pytest.raises(DangerRules, match="not UTF-8"):
         Guard([own], own).command("ls")

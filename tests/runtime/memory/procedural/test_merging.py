@@ -66,6 +66,15 @@ def test_other_steps_for_the_same_task_are_never_merged(shelf: Shelf) -> None:
     assert alike(*shelf.scan(NeuronTree))
 
 
+def test_what_solves_a_task_anew_does_not_go_into_quarantine_with_another(shelf: Shelf) -> None:
+    memory = remembering(shelf)
+    shut = memory.learn(solved(STORED))
+    shelf.put(shut.model_copy(update={"ledger": Ledger(uses=2, incorrect=2)}))
+    memory.learn(solved(SPACED))
+    assert shelf.count(NeuronTree) == 2
+    assert memory.recall(OTHER).kind == "variation"
+
+
 def test_switched_off_it_merges_nothing(shelf: Shelf) -> None:
     memory = remembering(shelf, "merging")
     memory.learn(solved(STORED))

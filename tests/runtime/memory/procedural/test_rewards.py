@@ -92,6 +92,9 @@ def test_how_a_tree_came_about_is_no_use_of_it_until_a_person_speaks(shelf: Shel
     made = settle(shelf, "d", True, "criteria")
     assert made and made.surprise is None
     assert ledger(shelf) == Ledger()
+    decided(shelf, "direct", TREE.model_copy(update={"id": ""}), path="direct", predicted=0.0)
+    made = settle(shelf, "direct", True, "criteria")
+    assert made and made.outcome and made.surprise is None
     settle(shelf, "d", False, "person")
     assert (ledger(shelf).uses, ledger(shelf).incorrect) == (1, 1)
     settle(shelf, "d", True, "person")

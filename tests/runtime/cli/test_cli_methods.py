@@ -1,0 +1,91 @@
+"""`fractal brain methods`: what was learned is listed, shown and switched."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import Command
+
+from kernel.errors import Exit
+from runtime.embedding.lexical import Lexical
+from runtime.fractal import shipped_system
+from runtime.memory.procedural.exemplar import Exemplar
+from runtime.memory.procedural.methods import Methods
+from runtime.memory.procedural.recall import ProceduralMemory
+from runtime.memory.procedural.words import words_of
+from runtime.responders.reflexes.trial import Trial
+from runtime.store import open_shelf
+
+
+def memory(fractal: Command) -> Path:
+    return fractal.folder / ".fractal" / "state" / "memory"
+
+
+@pytest.fixture
+def learned(fractal: Command) -> str:
+    """The name of a method that five solved tasks made."""
+    words = words_of((shipped_system(),))
+    shelf = open_shelf("sqlite", memory(fractal))
+    trees = ProceduralMemory(shelf, Lexical(), words)
+    known = Methods(shelf, trees.embedder, words, memory(fractal) / "methods", Trial([shipped_system()]))
+    made = None
+    for n in range(5):
+        step = {"tool": "count", "args": {"what": "lines", "path": f"{n}a.md"}, "needs": []}
+        made = known.consider(trees.learn(Exemplar(task=f"tally up {n}a.md", steps=(step,))))
+    shelf.close()
+    assert made
+    return made.id
+
+
+def test_where_nothing_was_learned_that_is_said_and_nothing_made(fractal: Command) -> None:
+    ran = fractal("brain", "methods")
+    assert ran.exit == 0
+    assert "no method was learned yet" in ran.out
+    assert json.loads(fractal("brain", "methods", "--json").out) == []
+    assert fractal("brain", "methods", "off", "x").exit == Exit.USAGE
+    assert not memory(fractal).exists()
+
+
+def test_methods_are_listed(fractal: Command, learned: str) -> None:
+    ran = fractal("brain", "methods")
+    assert ran.exit == 0
+    assert f"{learned}  steps  hippocampus  0" in ran.out
+    (told,) = json.loads(fractal("brain", "methods", "--json").out)
+    assert (told["name"], told["kind"], told["stage"], told["status"]) == (
+        learned,
+        "steps",
+        "hippocampus",
+        "active",
+    )
+    assert Path(told["file"]).is_file()
+
+
+def test_one_is_shown_with_its_file(fractal: Command, learned: str) -> None:
+    assert "tally up {path}" in fractal("brain", "methods", "show", learned).out
+    told = json.loads(fractal("brain", "methods", "show", learned, "--json").out)
+    assert len(told["trees"]) == 5
+    assert told["text"].startswith("---\nname: ")
+    ran = fractal("brain", "methods", "show", "nobody")
+    assert ran.exit == Exit.USAGE
+    assert "there is no method nobody" in ran.err
+
+
+def test_one_is_switched_off_and_on(fractal: Command, learned: str) -> None:
+    assert "off" in fractal("brain", "methods", "off", learned).out
+    path = memory(fractal) / "methods" / f"{learned}.md"
+    assert "status: off\n" in path.read_text("utf-8")
+    assert json.loads(fractal("brain", "methods", "on", learned, "--json").out)["status"] == "active"
+    path.unlink()
+    assert "deleted" in fractal("brain", "methods").out
+    assert fractal("brain", "methods", "on", learned).exit == 0
+    assert path.is_file()
+
+
+def test_a_file_that_cannot_be_read_is_told(fractal: Command, learned: str) -> None:
+    path = memory(fractal) / "methods" / f"{learned}.md"
+    path.write_text(path.read_text("utf-8").replace("exact path", "exact pth"), "utf-8")
+    out = fractal("brain", "methods").out
+    assert "faulty, edited" in out
+    assert "'exact pth' is no kind of slot" in out
