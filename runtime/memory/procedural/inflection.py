@@ -62,8 +62,9 @@ def verb_forms(text: str) -> list[Phrase]:
     if hit is None:
         return []
     base = hit[1]
-    past = hit[2] or _past(base)
-    first = (base, _third(base), past, hit[3] or past, _ing(base))
+    past = hit[2] or {"be": "was"}.get(base) or _past(base)
+    participle = hit[3] or {"be": "been"}.get(base, past)
+    first = (base, _third(base), past, participle, _ing(base))
     return [(form, *hit[4].split()) for form in first]
 
 

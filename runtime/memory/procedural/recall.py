@@ -24,8 +24,10 @@ from runtime.memory.procedural.trees import Ledger, NeuronTree, tree_of
 from runtime.memory.procedural.words import Words
 from runtime.store import Record, Shelf, pack
 
-CANDIDATES = 8
-"""Trees that are compared with a task: the nearest by shape, or else by meaning and by their words."""
+CANDIDATES = 16
+"""Trees that are compared with a task, the nearest by shape first, until enough of them fit."""
+NEAREST = 8
+"""Without fingerprints: the nearest by meaning that are compared, and as many by their words."""
 LEAST_LIKE = 0.4
 """Of the cosine of two shapes, below which tasks are not compared."""
 ENOUGH = 4
@@ -236,8 +238,8 @@ class ProceduralMemory:
             near = self.shelf.nearest(Outline, NAME, vectors[NAME], CANDIDATES)
             return [hit.id for hit in near[:CANDIDATES] if hit.score >= LEAST_LIKE]
         name = self.embedder.name
-        near = self.shelf.nearest(NeuronTree, name, vectors[name], CANDIDATES)
-        worded = self.shelf.search(NeuronTree, task, CANDIDATES)
+        near = self.shelf.nearest(NeuronTree, name, vectors[name], NEAREST)
+        worded = self.shelf.search(NeuronTree, task, NEAREST)
         return list(dict.fromkeys(hit.id for hit in (*near, *worded)))
 
     def _read(self, task: str) -> Reading:

@@ -25,7 +25,7 @@ NAME = "shape-1"
 SIZE = 128
 PLACES = 4
 """Dimensions that one feature touches."""
-PAIR, HELD = 1.0, 0.3
+PAIR, HELD = 1.0, 0.5
 """Weights of two neighbours, and of a word that only holds a place, where a word that is kept weighs 0.5."""
 WORD = 0.5
 _PLACE = "_"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -303,3 +306,32 @@ def test_what_steps_come_to() -> None:
     nothing = calc("1/0")
     assert calculated(nothing) is None
     assert outcome(nothing) == repr(nothing)
+
+
+OPPOSITES = [
+    tuple(pair.split())
+    for pair in (
+        "buys sells|sold bought|more less|more fewer|before after|gives takes|gave received|"
+        "wins loses|lost found|drops adds|rose dropped|first last|left given|twice half|"
+        "without with|longer shorter|older younger|increased decreased|empty full|"
+        "deposits withdraws|earns spends|sum product|profit revenue|hour minute|week month|day week|"
+        "miles feet|liters gallons|each altogether|average total|remain disappear|eats bakes|"
+        "broken whole|morning evening|taller shorter|off on|plus minus|area perimeter|fewer more|"
+        "free occupied|faulty good|passed failed|every some|failed passed|combined average|"
+        "discount surcharge|loses gains"
+    ).split("|")  # noqa: SIM905
+]
+
+
+def test_a_task_with_an_opposite_in_it_is_never_the_same() -> None:
+    tried, fooled = 0, list[str]()
+    for line in Path(__file__).with_name("families.jsonl").read_text("utf-8").splitlines():
+        task, done = json.loads(line)["question"], [calc(each)[0] for each in json.loads(line)["program"]]
+        for one, other in OPPOSITES:
+            for was, becomes in ((one, other), (other, one)):
+                changed = re.sub(rf"\b{was}\b", becomes, task)
+                if changed != task:
+                    tried += 1
+                    fooled += [changed] if not isinstance(bound(task, changed, done), str) else []
+    assert fooled == []
+    assert tried > 30
