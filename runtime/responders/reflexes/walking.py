@@ -37,6 +37,7 @@ class Floating:
     leaf: int  # the token that it is
     first: int  # of the tokens that are taken out
     width: int  # how many these are
+    fronted: bool  # it stood before all other words
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def floats_in(scan: Scan, start: int) -> Iterator[Floating]:
             continue
         rest = (*scan.tokens[:first], *scan.tokens[last:])
         loose = Scan(rest, scan.text, language, scan.prior)
-        yield Floating(loose, preposition, at, first, last - first)
+        yield Floating(loose, preposition, at, first, last - first, first == start)
 
 
 class Walk:
@@ -243,7 +244,7 @@ class Walk:
         if self.changes:  # `in a.txt` may be where something is, or where it goes
             return said == what and "place" not in places.get(said, ())
         if not said:  # `notes.md: how many lines`
-            return "place" in places.get(what, ())
+            return self.floating.fronted and "place" in places.get(what, ())
         return said == what or self._same_place(what, said)
 
 

@@ -28,6 +28,8 @@ MEANT = [
     ("how often does the word TODO show up in a.md", "count-matches", {"text": "TODO", "path": "a.md"}),
     ("look for files ending in .log", "find-files", {"glob": "*.log", "path": "."}),
     ("tally the lines in notes.md", "count-in-file", {"what": "lines", "path": "notes.md"}),
+    ("print out people.csv", "read-file", {"paths": ("people.csv",)}),
+    ("where's faq.md", "find-files", {"glob": "faq.md", "path": "."}),
     ("have a look at people.csv", "read-file", {"paths": ("people.csv",)}),
 ]
 
