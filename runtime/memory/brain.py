@@ -18,7 +18,7 @@ from runtime.embedding.choosing import Deferred, told
 from runtime.memory.lessons import DIRECT, Attempt, attempts, decision_of, lesson_of
 from runtime.memory.procedural.decisions import Decision, of_recall
 from runtime.memory.procedural.parts import ALL, Parts
-from runtime.memory.procedural.recognition import Recognition
+from runtime.memory.procedural.recognition import Member, Recognition
 from runtime.memory.procedural.rewards import settle
 from runtime.memory.procedural.stages import Verification, compared, seed, stage_of, verification
 from runtime.memory.procedural.trees import NeuronTree
@@ -38,6 +38,8 @@ LIKE = 0.5
 """The cosine from which a solved task is shown to a model."""
 EXAMPLE_CHARS = 400
 """Of each."""
+RECOGNISED = 2_000
+"""Tasks that problem types may have: reading them takes a third of a millisecond each, once a process."""
 BATCH = 64
 """Tasks that are embedded together when another embedder has come."""
 
@@ -123,7 +125,8 @@ class Brain:
             return ""
         memory = self.memory
         (vector,) = memory.embedder.embed([task])
-        self._recognised[task] = self.types.recognise(task, vector)
+        if self.shelf.count(Member) <= RECOGNISED:
+            self._recognised[task] = self.types.recognise(task, vector)
         hits = self.shelf.nearest(NeuronTree, memory.embedder.name, vector, EXAMPLES)
         near = self.shelf.pick(NeuronTree, [hit.id for hit in hits if hit.score >= LIKE])
         return "\n".join(_example(tree) for tree in near if not tree.ledger.quarantined)
@@ -298,12 +301,11 @@ class Brain:
         self.types.moved(type, vectors, surprise)
 
     def _typed(self, decision: Decision, at: str) -> Decision:
-        """With the problem type: of what was replayed, or as the task was recognised before a model was asked."""
+        """With the problem type: of what was replayed, or as it was recognised before a model was asked."""
         if decision.path in ("exact", "variation"):
             tree = self.shelf.get(NeuronTree, decision.tree)
-            return decision.model_copy(
-                update={"type": tree.type, "recognition": "recognized"} if tree else {}
-            )
+            told = {"type": tree.type, "recognition": "recognized"} if tree and tree.type else {}
+            return decision.model_copy(update=told)
         known = self._recognised.pop(decision.text, None)
         if known is None:
             return decision
@@ -316,9 +318,9 @@ class Brain:
         names = [name for name in names if (self.methods_folder / f"{name}.md").is_file()]
         if not names or self.methods is None:
             return decision
-        saved = sum(self.methods.calls(name) for name in names)
-        told = {"method": "+".join(names), "path": "method", "calls_before": saved}
-        return decision.model_copy(update=told)
+        calls, sure = zip(*(self.methods.expected(name) for name in names), strict=True)
+        told = {"path": "method", "calls_before": sum(calls), "predicted": min(sure)}
+        return decision.model_copy(update={"method": "+".join(names), **told})
 
 
 def _example(tree: NeuronTree) -> str:
