@@ -19,7 +19,7 @@ from runtime.memory.lessons import DIRECT, Attempt, attempts, decision_of, lesso
 from runtime.memory.procedural.decisions import Decision, of_recall
 from runtime.memory.procedural.parts import ALL, Parts
 from runtime.memory.procedural.recognition import Member, Recognition
-from runtime.memory.procedural.rewards import settle
+from runtime.memory.procedural.rewards import RELIABILITY, settle
 from runtime.memory.procedural.stages import Verification, compared, seed, stage_of, verification
 from runtime.memory.procedural.trees import NeuronTree
 from runtime.memory.procedural.types import Types
@@ -129,7 +129,9 @@ class Brain:
             self._recognised[task] = self.types.recognise(task, vector)
         hits = self.shelf.nearest(NeuronTree, memory.embedder.name, vector, EXAMPLES)
         near = self.shelf.pick(NeuronTree, [hit.id for hit in hits if hit.score >= LIKE])
-        return "\n".join(_example(tree) for tree in near if not tree.ledger.quarantined)
+        told = [_example(tree) for tree in near if not tree.ledger.quarantined]
+        guided = self.methods.guidance(task)[:1] if self.methods is not None else []
+        return "\n".join([*guided, *told])
 
     def decide(self, attempt: str, found: Recall) -> None:
         """Remember what was decided for an attempt until its outcome is known."""
@@ -295,7 +297,13 @@ class Brain:
         if (methods := self.methods) is None:
             return
         for name in after.method.split("+"):
-            methods.settle(name, after.outcome, after.source, instead_of=before.outcome)
+            methods.settle(
+                name,
+                after.outcome,
+                after.source,
+                RELIABILITY.get(after.source, 1.0),
+                instead_of=before.outcome,
+            )
 
     def _moved(self, type: str, vectors: Mapping[str, bytes], surprise: float) -> None:
         self.types.moved(type, vectors, surprise)

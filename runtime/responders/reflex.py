@@ -114,17 +114,17 @@ class Reflex:
 def proven(evidence: Mapping[str, Any]) -> bool:
     """Whether criteria that code can decide show the work: some one failed before, and all hold now.
 
-    That a step has come to its end (`FINISHED`) proves nothing.
+    That a step has come to its end (`FINISHED`), or has said something, proves nothing.
     """
     found: Sequence[Mapping[str, Any]] = evidence.get("criteria", ())
-    telling = [each for each in found if each["criterion"].get("has") != FINISHED]
+    telling = [each for each in found if each["criterion"].get("has") not in (FINISHED, ".")]
     return any(each.get("before") is not True for each in telling) and all(e.get("after") for e in found)
 
 
 def _learned(found: Match) -> list[str]:
     """The names of the methods among the reflexes that a task was read by."""
     used = [part.procedure for part in found.parts or (found,) if part.procedure]
-    return list(dict.fromkeys(each.name for each in used if each.path.parent.name == METHODS))
+    return list(dict.fromkeys(each.path.stem for each in used if each.path.parent.name == METHODS))
 
 
 def _result_in(note: Note) -> str:
@@ -194,9 +194,8 @@ def _failure(document: Document, number: int) -> str:
 
 def _names(found: Match) -> str:
     """The reflex, or the reflexes in a row, each once."""
-    if found.procedure:
-        return found.procedure.name
-    return "+".join(dict.fromkeys(part.procedure.name for part in found.parts if part.procedure))
+    used = [part.procedure for part in found.parts or (found,) if part.procedure]
+    return "+".join(dict.fromkeys(each.path.stem for each in used))
 
 
 def _approach(found: Match) -> str:

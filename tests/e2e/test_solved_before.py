@@ -307,3 +307,37 @@ def test_a_model_sees_how_tasks_like_its_own_were_solved(work: Path, do: Do) -> 
     assert note.text.startswith(f"“{TASK}” was solved by: read ") and "write" in note.text
     fresh = do("What is the capital of France", plan={**PLAN, "task": "other"})
     assert not [note for note in root(work, fresh).section(1).notes if note.source == "memory"]
+
+
+def _tally(number: int) -> tuple[str, dict[str, Any]]:
+    steps = [
+        {"tool": "count", "args": {"what": "lines", "path": f"f{number}.md", "format": "total"}},
+        {"tool": "write", "args": {"path": f"out{number}.txt", "content": "{{ steps[1].result }}"}},
+    ]
+    task = f"Tally the lines of f{number}.md into out{number}.txt"
+    success = [{"judge": "the number is right"}]
+    return task, {**PLAN, "task": task, "steps": steps, "success": success}
+
+
+def test_five_solved_alike_become_a_method_that_is_looked_at_while_it_is_new(work: Path, do: Do) -> None:
+    for number in range(7):
+        (work / f"f{number}.md").write_text("x\n" * (number + 1))
+    for number in range(5):
+        task, plan = _tally(number)
+        assert calls(do(task, plan=plan, recall=False)) == 2
+    task, plan = _tally(5)
+    do(task, plan=plan)  # what the five taught is taken in here
+    method = work / ".fractal" / "state" / "memory" / "methods" / "tally-lines.md"
+    assert "tally the lines of {path} into {to}" in method.read_text("utf-8")
+    task, plan = _tally(6)
+    seventh = do(task, plan=plan)
+    rungs = [
+        (each["phase"], each["rung"]) for each in root(work, seventh).meta.rungs if not each.get("passed")
+    ]
+    assert ("plan", "reflex") in rungs and calls(seventh) == 1, "a new method's work is judged by the model"
+    assert (work / "out6.txt").read_text() == "7"
+    (decision,) = [each for each in records(work, Decision) if each.run == seventh.run]
+    assert (decision.path, decision.method, decision.outcome) == ("method", "tally-lines", True)
+    method.write_text(method.read_text("utf-8").replace("status: active", "status: off"), "utf-8")
+    (work / "out6.txt").unlink()
+    assert "reflex" not in {each["rung"] for each in root(work, do(task, plan=plan)).meta.rungs}

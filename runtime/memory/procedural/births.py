@@ -11,9 +11,9 @@ from itertools import islice
 from typing import Any, ClassVar, Protocol
 
 from runtime.memory.procedural.alignment import Refusal, align
-from runtime.memory.procedural.common import Common, Wording, calculates, common
 from runtime.memory.procedural.exemplar import Exemplar
 from runtime.memory.procedural.leaves import tokens, without_courtesies
+from runtime.memory.procedural.likeness import Common, Wording, calculates, common
 from runtime.memory.procedural.parting import Variable, flat, parts
 from runtime.memory.procedural.stages import plain
 from runtime.memory.procedural.trees import Ledger, NeuronTree

@@ -17,8 +17,8 @@ from kernel.errors import UsageError
 from runtime.embedding import Embedder
 from runtime.memory.procedural.alignment import Refusal
 from runtime.memory.procedural.births import BORN, Draft, Solved, Trier, aligns, born, operation, shape
-from runtime.memory.procedural.common import MethodKind, calculates
 from runtime.memory.procedural.leaves import tokens, without_courtesies
+from runtime.memory.procedural.likeness import MethodKind, calculates
 from runtime.memory.procedural.naming import slug
 from runtime.memory.procedural.parts import ALL, Parts
 from runtime.memory.procedural.stages import Stage, Standing, Verification, plain, seed, verification

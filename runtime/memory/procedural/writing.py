@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from runtime.memory.procedural.common import Common, Wording
+from runtime.memory.procedural.likeness import Common, Wording
 
 EXAMPLES = 8
 """Exemplars that are shown in a file."""
