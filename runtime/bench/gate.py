@@ -7,13 +7,12 @@ part at that boundary. No question of no intent is learned from.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernel.errors import ConfigurationError
+from runtime.bench import data
 from runtime.embedding import choose
 from runtime.memory.procedural.gate import Without
 from runtime.memory.procedural.recognition import NOVEL_DISTANCE
@@ -31,6 +30,7 @@ PIECES: Mapping[str, Without] = {
     "nearest": Without(nearest=True),
     "all three": Without(words=True, spread=True, nearest=True),
 }
+DATA = "clinc150/data_full.json"
 SPLITS = ("train", "val", "test", "oos_val", "oos_test")
 
 
@@ -43,19 +43,9 @@ class Question:
     vector: Any
 
 
-def file() -> Path:
-    """The data: beside the repository, or in the folder that FRACTAL_DATA names."""
-    named = os.environ.get("FRACTAL_DATA")
-    folder = Path(named) if named else Path(__file__).parents[3] / "shared" / "data"
-    path = folder / "clinc150" / "data_full.json"
-    if not path.is_file():
-        raise ConfigurationError(f"there is no {path}; FRACTAL_DATA names the folder that has clinc150/")
-    return path
-
-
 def questions(embedder: str, intents: int | None = None, every: int = 1) -> dict[str, list[Question]]:
     """The splits, embedded: of the first intents only, and every so-manieth question."""
-    read: dict[str, list[tuple[str, str]]] = json.loads(file().read_text("utf-8"))
+    read: dict[str, list[tuple[str, str]]] = json.loads(data.find(DATA).read_text("utf-8"))
     names = set(sorted({intent for _, intent in read["train"]})[:intents]) | {"oos"}
     makes = choose(embedder)
     splits: dict[str, list[Question]] = {}

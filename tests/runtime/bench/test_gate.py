@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from kernel.errors import ConfigurationError
-from runtime.bench import gate
+from kernel.errors import UsageError
+from runtime.bench import data, gate
 from runtime.memory.procedural.gate import Without
 
 
 def questions() -> dict[str, list[gate.Question]]:
     try:
-        gate.file()
-    except ConfigurationError as error:
+        data.find(gate.DATA)
+    except UsageError as error:
         pytest.skip(f"the gate is not measured: {error}")
     return gate.questions("lexical", intents=40, every=2)
 
@@ -40,5 +40,5 @@ def test_the_figures_have_the_keys_that_others_read() -> None:
 
 def test_without_the_data_it_says_where_it_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FRACTAL_DATA", "/nowhere")
-    with pytest.raises(ConfigurationError, match="FRACTAL_DATA names the folder"):
-        gate.file()
+    with pytest.raises(UsageError, match="FRACTAL_DATA"):
+        data.find(gate.DATA)
