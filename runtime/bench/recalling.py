@@ -90,12 +90,15 @@ def _exchangeable(word: str, words: Words) -> bool:
 
 
 def _other(text: str, free: Sequence[str], random: Random) -> str:
-    """The text with other numbers, and with another word for each that may be exchanged."""
+    """The text with other numbers, and another word for each that may be exchanged, in its plural too."""
     known = set(free)
     instead: dict[str, str] = {}
 
     def put(hit: re.Match[str]) -> str:
-        return instead.setdefault(hit[0], random.choice(free)) if hit[0] in known else hit[0]
+        if hit[0] not in known:
+            return hit[0]
+        one = hit[0].removesuffix("s")
+        return instead.setdefault(one, random.choice(free).removesuffix("s")) + hit[0][len(one) :]
 
     numbered = _NUMBER.sub(lambda hit: str(random.randint(2, 99)), text)
     return _WORD.sub(put, numbered)

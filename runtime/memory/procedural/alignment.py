@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import NamedTuple
 
 from runtime.memory.procedural.leaves import LONGEST, Token
 from runtime.memory.procedural.reading import Reading, may_be_name
@@ -68,8 +69,7 @@ def align(
     return path if isinstance(path, Refusal) else _Consistency(old, new, words).of(path)
 
 
-@dataclass(frozen=True, slots=True)
-class _Pair:
+class _Pair(NamedTuple):
     """One move of an alignment: where it begins in both, how many tokens it takes, and what it is."""
 
     old: int

@@ -30,9 +30,9 @@ NEAREST = 8
 """Without fingerprints: the nearest by meaning that are compared, and as many by their words."""
 LEAST_LIKE = 0.4
 """Of the cosine of two shapes, below which tasks are not compared."""
-ENOUGH = 4
+ENOUGH = 3
 """Stored tasks that fit, after which no more are compared: they tell each other's equal numbers apart."""
-WITNESSES = 3
+WITNESSES = 2
 """Other solved tasks of the same kind that are asked which number is which."""
 READINGS = 4096
 """Stored tasks that are kept as they were read."""
