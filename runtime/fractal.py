@@ -218,7 +218,7 @@ class Fractal(Reader):
         given = [(note.source, note.text) for note in root.section(1).notes if note.origin == "tool:file"]
         again = Fractal(
             self.workspace.folder,
-            settings={**self._flags(), "model": model or f"replay:{run}", "ladder": None},
+            settings={**self._flags(), "model": model or f"replay:{run}", "ladder": None, "recall": False},
             on_event=self._listener,
             person=self._person,
         )

@@ -66,6 +66,7 @@ def measure() -> dict[str, Any]:
         "wall_ms_per_step_without_fsync": unsynced["wall_ms"],
         "bytes_per_step": {str(n): each["bytes"] for n, each in sizes.items()},
         "shapes": {shape: _halves(shape) for shape in SHAPES},
+        "remembering": _remembering(),
         "hello": _hello(),
     }
 
@@ -95,10 +96,18 @@ def _upfront(count: Callable[[str], int], index: int) -> int:
     return count("\n\n".join(texts)) + index
 
 
-def _play(model: Scripted, folder: Path, listener: Listener = silent, *, fsync: bool = True) -> RunResult:
-    settings = {"fsync": fsync, "sandbox": "off", "tokens": 10**9, "calls": 10**6}
+def _play(
+    model: Scripted,
+    folder: Path,
+    listener: Listener = silent,
+    *,
+    fsync: bool = True,
+    remember: bool = False,
+) -> RunResult:
+    settings = {"fsync": fsync, "sandbox": "off", "tokens": 10**9, "calls": 10**6, "remember": remember}
     fractal = Fractal(folder, settings=settings, ladder=Ladder((model,)), on_event=listener)
     result = asyncio.run(fractal.run(TASK))
+    fractal.brain.close()
     if result.status != "complete":
         raise RuntimeError(f"the job of the bench did not end well: {result.status} {result.reason}")
     return result
@@ -129,6 +138,22 @@ def _cost(n: int, *, fsync: bool) -> dict[str, float]:
         "wall_ms": round(wall * 1000 / n, 2),
         "bytes": round(bytes_ / n),
     }
+
+
+def _remembering() -> dict[str, float]:
+    """What keeping a run's lesson and decision costs once the store is there: CPU and bytes a run, median."""
+    costs: dict[bool, list[tuple[float, int]]] = {True: [], False: []}
+    with tempfile.TemporaryDirectory() as folder:
+        files(Path(folder), 10)
+        _play(Scripted(answers(10)), Path(folder), remember=True)
+        for number in range(10):
+            before, cpu = written(), time.process_time()
+            _play(Scripted(answers(10)), Path(folder), remember=number % 2 == 0)
+            costs[number % 2 == 0].append((time.process_time() - cpu, written() - before))
+    with_, without = (
+        [statistics.median(each) for each in zip(*costs[on], strict=True)] for on in (True, False)
+    )
+    return {"cpu_ms": round((with_[0] - without[0]) * 1000, 1), "bytes": round(with_[1] - without[1])}
 
 
 def _halves(shape: str) -> dict[str, list[float]]:
@@ -197,6 +222,7 @@ GOALS: Mapping[str, str] = {
     "CPU ms a step at 10 · 50 · 500": "≤ 3",
     "bytes written a step at 10 · 50 · 500": "≤ 6,000",
     "CPU ms a step, steps 1–250 · 251–500: planned, asked, side by side, children": "flat",
+    "remembering a run: CPU ms · bytes": "once a run",
     "hello: seconds": "≤ 0.5",
     "hello: MB": "≤ 60",
 }
@@ -222,6 +248,7 @@ def table(figures: Mapping[str, Any]) -> str:
         flat["cpu_ms_per_step"],
         flat["bytes_per_step"],
         ", ".join(" · ".join(map(str, each["cpu_ms_per_step"])) for each in figures["shapes"].values()),
+        f"{figures['remembering']['cpu_ms']} · {figures['remembering']['bytes']:,}",
         str(figures["hello"]["wall_s"]),
         str(figures["hello"]["rss_mb"]),
     ]
