@@ -6,9 +6,9 @@ import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernel.catalogue import Catalogue, Source
 from kernel.document import Document
@@ -33,14 +33,16 @@ from runtime.crowd import one_of_many
 from runtime.growing import growing
 from runtime.ladder import build, refuse_unknown_price
 from runtime.mcp.servers import Servers
-from runtime.memory.brain import Brain
 from runtime.nervous.guard import Guard
 from runtime.reading import Reader
-from runtime.remembering import brain_of, known, remember
+from runtime.remembering import Remembering
 from runtime.results import RunResult, result_of, told
 from runtime.resuming import active_before, assumed, begin_session, go_back, raised
 from runtime.reusing import reusable
 from runtime.starting import first_document, prior, shelved
+
+if TYPE_CHECKING:
+    from runtime.memory.brain import Brain
 
 Asker = Callable[[str], Awaitable[str]]
 
@@ -77,13 +79,18 @@ class Fractal(Reader):
     def ladder(self) -> Ladder:
         """The rungs, cheapest first."""
         if self._ladder is None:
-            self._ladder = build(self.config, self.systems, self.workspace.state, self.brain)
+            self._ladder = build(self.config, self.systems, self.workspace.state, self.memory)
         return self._ladder
 
     @cached_property
-    def brain(self) -> Brain:
+    def memory(self) -> Remembering:
         """What this workspace remembers."""
-        return brain_of(self.workspace, self.config, self.systems)
+        return Remembering(self.workspace, self.config, self.systems)
+
+    @property
+    def brain(self) -> Brain:
+        """The same, loaded."""
+        return self.memory.brain
 
     @property
     def systems(self) -> tuple[Path, ...]:
@@ -238,7 +245,7 @@ class Fractal(Reader):
         async with servers:
             result = await self._driven(world, folder, clock)
         self.workshop.end(world, result)
-        remember(self.brain, folder, lambda message: self._warn(world.run, message))
+        self.memory.end(folder, lambda message: self._warn(world.run, message))
         self._listener(Event("run_finished", world.run, result.id, data=told(result)))
         return result
 
@@ -287,7 +294,7 @@ class Fractal(Reader):
             seconds=clock.seconds,
             patient=clock.patient,
         )
-        world.known = partial(known, self.brain)
+        world.known = self.memory.known
         world.take_back = lambda document: take_back(folder, document, world.folder)
         left = bounds.seconds - earlier
         world.deadline = (datetime.now(UTC) + timedelta(seconds=max(left, 0))).isoformat(timespec="seconds")
@@ -328,7 +335,7 @@ class Fractal(Reader):
         """Say whether a run's result was good; it stands in the run's folder, for learning to read."""
         folder = self.workspace.runs / self.find(run)
         path = drop(folder, "feedback", good=good, why=why, at=now())
-        self.brain.feedback(folder.name, good)
+        self.memory.feedback(folder.name, good)
         return path
 
     def undo(self, run: str, step: int | None = None) -> list[str]:

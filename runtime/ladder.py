@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from kernel.responder import Ladder, Responder, Tier
 from runtime.config import Config, Rung
 
 if TYPE_CHECKING:
-    from runtime.memory.brain import Brain
+    from runtime.remembering import Remembering
 
 KEYS: Mapping[str, str] = {
     "ANTHROPIC_API_KEY": "anthropic/claude-sonnet-4-5",
@@ -43,7 +44,7 @@ def rungs(config: Config) -> list[Rung]:
     return [*named, Rung.model_validate({"model": "person"})]
 
 
-def build(config: Config, systems: Sequence[Path], state: Path, brain: Brain | None = None) -> Ladder:
+def build(config: Config, systems: Sequence[Path], state: Path, memory: Remembering | None = None) -> Ladder:
     """The ladder; a rung's library is imported when it is first asked. Raises `ConfigurationError`.
 
     Behind the reflexes stands the memory of solved tasks, where there is one.
@@ -51,16 +52,20 @@ def build(config: Config, systems: Sequence[Path], state: Path, brain: Brain | N
     named = rungs(config)
     made: list[Responder] = []
     for place, rung in enumerate(named):
-        if rung.model == "reflex" and brain is not None and config.recall:
+        if rung.model == "reflex" and memory is not None and config.recall:
             from runtime.responders.recalled import Recalled
             from runtime.responders.reflex import Reflex, trust_all
 
             checked = any(each.model != "person" for each in named[place + 1 :])
-            folders = [brain.methods_folder, *systems]
-            made += [Reflex(folders, brain.doubt if checked else trust_all), Recalled(brain, checked=checked)]
+            doubt = partial(_doubt, memory) if checked else trust_all
+            made += [Reflex([memory.methods, *systems], doubt), Recalled(memory, checked=checked)]
         else:
             made.append(_responder(rung, config, systems, state))
     return Ladder(tuple(made))
+
+
+def _doubt(memory: Remembering, name: str, task: str, steps: Sequence[Mapping[str, Any]]) -> str:
+    return memory.brain.doubt(name, task, steps)
 
 
 def _responder(rung: Rung, config: Config, systems: Sequence[Path], state: Path) -> Responder:

@@ -1,1 +1,6 @@
 """What is remembered: how things are done, what is known, what happened."""
+
+RUNG = "memory"
+"""What documents call the rung that answers from memory."""
+DIRECT = "reflex"
+"""The rung that memory's methods are read by, as what ships is."""

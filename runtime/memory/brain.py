@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from kernel.document import Document
 from runtime.embedding.choosing import Deferred, told
-from runtime.memory.lessons import DIRECT, Attempt, attempts, decision_of, lesson_of
+from runtime.memory import DIRECT
+from runtime.memory.lessons import Attempt, attempts, decision_of, lesson_of
 from runtime.memory.procedural.decisions import Decision, of_recall
 from runtime.memory.procedural.parts import ALL, Parts
 from runtime.memory.procedural.recognition import Member, Recognition

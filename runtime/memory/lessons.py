@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernel.document import Document
+from runtime.memory import DIRECT, RUNG
 from runtime.memory.procedural.decisions import Decision
 from runtime.memory.procedural.exemplar import Refusal, exemplar
 from runtime.memory.procedural.grounding import reporting
 from runtime.memory.procedural.trees import NeuronTree, identity
 
-RUNG = "memory"
-"""What documents call the rung that answers from memory."""
-DIRECT = "reflex"
 _KNOWN = {"complete": True, "escalated": False, "failed": False}
 
 

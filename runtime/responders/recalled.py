@@ -8,19 +8,34 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kernel.budget import estimate_tokens
 from kernel.document import Document
 from kernel.errors import Declined, FractalError
 from kernel.offering import OFFERED
 from kernel.responder import FREE, Ask, Reply, Tier, Usage
-from runtime.memory.brain import Brain
-from runtime.memory.lessons import RUNG
-from runtime.memory.procedural.exemplar import renumbered
-from runtime.memory.procedural.recall import Recall
+from runtime.memory import RUNG
 from runtime.responders.reflex import proven
 from runtime.responders.reflexes.planning import FINISHED
+
+if TYPE_CHECKING:
+    from runtime.memory.brain import Brain
+    from runtime.memory.procedural.recall import Recall
+
+
+class Memory(Protocol):
+    """A memory that is loaded when something was learned: whoever asks an empty one loads nothing."""
+
+    @property
+    def there(self) -> bool:
+        """Whether anything was learned."""
+        ...
+
+    @property
+    def brain(self) -> Brain:
+        """The memory itself."""
+        ...
 
 
 class Recalled:
@@ -31,8 +46,8 @@ class Recalled:
     reads_prompt = False
     undoes = True
 
-    def __init__(self, brain: Brain, *, checked: bool) -> None:
-        self.brain = brain
+    def __init__(self, memory: Memory, *, checked: bool) -> None:
+        self.memory = memory
         self.checked = checked
         self.fault = ""
 
@@ -61,10 +76,10 @@ class Recalled:
 
     def _found(self, document: Document) -> Recall | None:
         """What is remembered; a store that cannot be read is said once, and is no reason to stop."""
-        if document.meta.type != "task" or _given(document):
+        if document.meta.type != "task" or not self.memory.there or _given(document):
             return None
         try:
-            return self.brain.recall(document.text(1, "task"))
+            return self.memory.brain.recall(document.text(1, "task"))
         except FractalError as error:
             self.fault = str(error)
             return None
@@ -82,7 +97,7 @@ class Recalled:
 
     def _plan(self, ask: Ask, found: Recall) -> dict[str, Any]:
         meta = ask.document.meta
-        self.brain.decide(f"{meta.id}/{meta.attempt}", found)
+        self.memory.brain.decide(f"{meta.id}/{meta.attempt}", found)
         base = meta.base
         numbers = {n: n + base for n in range(1, len(found.steps) + 1)}
         success = [*found.success]
@@ -106,7 +121,7 @@ class Recalled:
         if proven(evidence) or (found.kind == "exact" and holds):
             return False
         assert found.tree
-        return self.brain.verification(found.tree) == "next rung"
+        return self.memory.brain.verification(found.tree) == "next rung"
 
     def _verdict(self, ask: Ask, found: Recall) -> dict[str, Any]:
         """ACCEPT what is proven or trusted, ESCALATE what failed, and leave the rest to the next rung."""
@@ -117,6 +132,8 @@ class Recalled:
         if self.checked and self._doubtful(found, ask.evidence):
             raise Declined("no criterion that code can decide proves what memory did, so it is checked")
         numbers = {n: n + ask.document.meta.base for n in range(1, len(found.steps) + 1)}
+        from runtime.memory.procedural.exemplar import renumbered
+
         output = renumbered(found.output, numbers)
         return {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": output}
 
@@ -135,6 +152,8 @@ def _understanding(document: Document) -> dict[str, Any]:
 
 def _numbered(value: Mapping[str, Any], numbers: Mapping[int, int]) -> dict[str, Any]:
     """A step or a criterion in the document's numbers."""
+    from runtime.memory.procedural.exemplar import renumbered
+
     made = dict(renumbered(value, numbers))
     if isinstance(made.get("step"), int):
         made["step"] = numbers.get(made["step"], made["step"])
