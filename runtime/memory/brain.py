@@ -21,7 +21,7 @@ from runtime.memory.procedural.decisions import Decision, of_recall
 from runtime.memory.procedural.parts import ALL, Parts
 from runtime.memory.procedural.recognition import Member, Recognition
 from runtime.memory.procedural.rewards import RELIABILITY, settle
-from runtime.memory.procedural.stages import Verification, compared, seed, stage_of, verification
+from runtime.memory.procedural.stages import compared, seed, stage_of, verification
 from runtime.memory.procedural.trees import NeuronTree
 from runtime.memory.procedural.types import Types
 from runtime.memory.procedural.words import fingerprint, words_of
@@ -218,9 +218,16 @@ class Brain:
 
     # ---- trust -------------------------------------------------------------------------------------------
 
-    def verification(self, tree: NeuronTree) -> Verification:
-        """Who looks at a use of a solved task, by how often it went well."""
-        return verification(stage_of(tree.ledger), seed(tree.id, tree.ledger.uses + 1))
+    def trusted(self, found: Recall) -> bool:
+        """Whether nobody has to look at a replay, by how often the solved task went well.
+
+        Where two ways must agree, the other one is another solved task that fits and comes to the same.
+        """
+        if found.tree is None:
+            return False
+        ledger = found.tree.ledger
+        asked = verification(stage_of(ledger), seed(found.tree.id, ledger.uses + 1))
+        return asked == "none" or (asked == "two paths" and found.agreed)
 
     def doubt(self, name: str, task: str, steps: Sequence[Mapping[str, Any]]) -> str:
         """Why somebody has to look at what a method did; "" where it is trusted."""

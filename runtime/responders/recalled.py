@@ -120,8 +120,7 @@ class Recalled:
         holds = bool(found.success) and all(each.get("after") for each in criteria)
         if proven(evidence) or (found.kind == "exact" and holds):
             return False
-        assert found.tree
-        return self.memory.brain.verification(found.tree) == "next rung"
+        return not self.memory.brain.trusted(found)
 
     def _verdict(self, ask: Ask, found: Recall) -> dict[str, Any]:
         """ACCEPT what is proven or trusted, ESCALATE what failed, and leave the rest to the next rung."""

@@ -162,7 +162,8 @@ def test_a_tool_reads_no_secret(
     }
     assert masked >= {f"{tmp_path}/of-another-user.txt", str(earlier.result.path), "state/mailbox/ask.md"}
     assert told["calls"] == "[]"
-    assert "'state/mailbox', 'state/memory', 'state/runs'" in told["state"]  # their names, and nothing in them
+    names = "'state/mailbox', 'state/memory', 'state/runs'"
+    assert names in told["state"]  # and nothing in them
     assert "state/mailbox/" not in told["state"]
     assert "state/runs/" not in told["state"]
     assert int(told["host"]) < 10

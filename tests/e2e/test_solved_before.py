@@ -14,7 +14,7 @@ import pytest
 from kernel.events import Event
 from runtime.fractal import Fractal, RunResult
 from runtime.memory.procedural.decisions import Decision
-from runtime.memory.procedural.trees import NeuronTree
+from runtime.memory.procedural.trees import Ledger, NeuronTree
 
 TASK = "Reverse the lines of notes.md into back.md"
 PLAN: Mapping[str, Any] = {
@@ -341,3 +341,27 @@ def test_five_solved_alike_become_a_method_that_is_looked_at_while_it_is_new(wor
     method.write_text(method.read_text("utf-8").replace("status: active", "status: off"), "utf-8")
     (work / "out6.txt").unlink()
     assert "reflex" not in {each["rung"] for each in root(work, do(task, plan=plan)).meta.rungs}
+
+
+def _used(work: Path, times: int) -> None:
+    """As if each solved task had gone well so often."""
+    fractal = Fractal(work)
+    shelf = fractal.brain.shelf
+    for tree in list(shelf.scan(NeuronTree)):
+        shelf.put(tree.model_copy(update={"ledger": Ledger(uses=times, correct=times)}))
+    fractal.brain.close()
+
+
+def test_trust_comes_by_stages(work: Path, do: Do) -> None:
+    judged = {**PLAN, "success": [{"judge": "the lines are all there"}]}
+    do(plan=judged)
+    asked: dict[int, int] = {}
+    for times in (0, 12):
+        _used(work, times)
+        asked[times] = calls(do("Reverse the lines of other.md into there.md", plan=judged))
+    assert asked == {0: 1, 12: 1}, "new, and then proven but without a second way"
+    samples: list[int] = []
+    for times in range(60, 100):
+        _used(work, times)
+        samples.append(calls(do("Reverse the lines of other.md into there.md", plan=judged)))
+    assert sum(samples) <= 6, "one use in twenty is looked at"

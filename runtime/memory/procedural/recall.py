@@ -54,6 +54,7 @@ class Recall:
     refused: tuple[tuple[str, str], ...] = field(default=())  # (tree, why) for those that came near
     ms: Mapping[str, float] = field(default_factory=dict[str, float])  # embed, find, align, bind
     confidence: float = 0.0  # how sure it is that this goes well, between 0 and 1
+    agreed: bool = False  # another stored task fits, and comes to the same
     rivals: tuple[tuple[str, str], ...] = ()  # trees that fitted and were not used, and what each would do
 
     @property
@@ -195,7 +196,8 @@ class ProceduralMemory:
         if trusted:
             best = max(trusted, key=lambda each: (each.stored.alignment.exact, sure[each.stored.id]))
             if tree := self.shelf.get(NeuronTree, best.stored.id):
-                return replace(self._told(told, best, tree), confidence=sure[tree.id])
+                agreed = len(trusted) > 1
+                return replace(self._told(told, best, tree), confidence=sure[tree.id], agreed=agreed)
         rivals = tuple((each.stored.id, deed(each.steps)) for each in found)
         return replace(told, refused=(*distrusted, *told.refused), rivals=rivals)
 
