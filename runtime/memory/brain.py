@@ -18,6 +18,7 @@ from runtime.embedding.choosing import Deferred, told
 from runtime.memory import DIRECT
 from runtime.memory.lessons import Attempt, attempts, decision_of, lesson_of
 from runtime.memory.procedural.decisions import Decision, of_recall
+from runtime.memory.procedural.exemplar import LONGEST_TASK
 from runtime.memory.procedural.parts import ALL, Parts
 from runtime.memory.procedural.recognition import Member, Recognition
 from runtime.memory.procedural.rewards import RELIABILITY, settle
@@ -112,7 +113,7 @@ class Brain:
 
     def recall(self, task: str) -> Recall | None:
         """What is remembered for a task; None where nothing is, or where it is not to be used."""
-        if not self.settings.recall:
+        if not self.settings.recall or len(task) > LONGEST_TASK:
             return None
         if task not in self._recalled:
             if self.empty:
@@ -122,7 +123,7 @@ class Brain:
 
     def examples(self, task: str) -> str:
         """How the tasks most like this one were solved, for a model to go by; "" where none is like it."""
-        if not self.settings.recall or self.empty:
+        if not self.settings.recall or len(task) > LONGEST_TASK or self.empty:
             return ""
         memory = self.memory
         (vector,) = memory.embedder.embed([task])

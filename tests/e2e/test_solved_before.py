@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import multiprocessing
+import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kernel.errors import ProviderError
 from kernel.events import Event
 from runtime.fractal import Fractal, RunResult
 from runtime.memory.procedural.decisions import Decision
@@ -365,3 +368,15 @@ def test_trust_comes_by_stages(work: Path, do: Do) -> None:
         _used(work, times)
         samples.append(calls(do("Reverse the lines of other.md into there.md", plan=judged)))
     assert sum(samples) <= 6, "one use in twenty is looked at"
+
+
+@pytest.mark.parametrize("text", ["x" * 1_000_000, "a." * 400_000, "1a" * 400_000, "word " * 200_000])
+def test_what_is_very_long_is_not_kept_and_takes_no_time(work: Path, do: Do, text: str) -> None:
+    (work / "notes.md").write_text(text)
+    steps = [{"tool": "write", "args": {"path": "back.md", "content": text}}]
+    began = time.perf_counter()
+    do(plan={**PLAN, "steps": steps, "success": [{"file": "back.md"}]}, verdict={**ACCEPT, "output": text})
+    with suppress(ProviderError):  # it is too long to be planned at once, and the script has no more
+        do("Reverse the lines of notes.md into back.md " + text[:100_000])
+    assert time.perf_counter() - began < 20
+    assert records(work, NeuronTree) == []

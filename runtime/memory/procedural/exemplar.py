@@ -14,6 +14,9 @@ from kernel.offering import OFFERED
 from runtime.memory.procedural.alignment import Refusal
 from runtime.memory.procedural.grounding import foreign, from_results, output, seen_only, unfounded
 
+LONGEST_TASK = 4_000
+"""Characters of a task that memory looks at: a longer one is a text, and hardly comes twice."""
+LONGEST_STEPS = 50_000
 _NUMBERED = re.compile(r"steps\[(\d+)\]")
 
 
@@ -38,6 +41,8 @@ def exemplar(document: Document, reports: Collection[str] = ()) -> Exemplar | Re
     meta, task = document.meta, document.text(1, "task")  # as it was asked, and will be asked again
     if meta.status != "complete":
         return Refusal(f"it ended {meta.status}")
+    if len(task) > LONGEST_TASK:
+        return Refusal(f"its task is longer than {LONGEST_TASK} characters")
     given = [n.source for n in document.section(1).notes if n.key == "context" and n.source not in OFFERED]
     if given:
         return Refusal(f"it was given {', '.join(given)[:200]} besides its task")
@@ -61,6 +66,8 @@ def exemplar(document: Document, reports: Collection[str] = ()) -> Exemplar | Re
             return Refusal(f"step {step.n} used step {missing[0]} of an earlier attempt")
         needs = sorted(numbers[need] for need in document.planned[step.n].needs if need in numbers)
         steps.append({"tool": step.tool, "args": renumbered(made, numbers), "needs": needs})
+    if len(json.dumps(steps)) > LONGEST_STEPS:
+        return Refusal(f"its steps hold more than {LONGEST_STEPS} characters")
     success = [_renumbered_criterion(each, numbers) for each in _criteria(document)]
     if seen := seen_only(document, steps):
         return Refusal(f"it used {seen}, which it had from what was there, and not from the task")

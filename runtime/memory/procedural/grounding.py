@@ -19,10 +19,12 @@ from runtime.memory.procedural.leaves import tokens
 LEAST_RESULT = 2
 """Characters of a result that is looked for in later arguments: shorter ones are chance."""
 LONGEST_RESULT = 2_000
+LONGEST_OUTPUT = 20_000
+"""Characters of an output that is looked through for what it tells."""
 FOREIGN = 6
 """Words of an argument that are not in the task, from which on it counts as text that was made for it."""
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?![\w.]*\d)")
-_NAME = re.compile(r"[\w-]+(?:[./][\w-]+)+")
+_NAME = re.compile(r"(?<![\w-])[\w-]+(?:[./][\w-]+)+")
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _ANY_WORD = re.compile(r"[^\W\d_]+")
 REFERENCE = re.compile(r"\{\{.*?\}\}")
@@ -92,9 +94,15 @@ def output(
     made = text
     for step in reversed(ended):
         result = (step.result or "").strip()
+        if result and result == text.strip():
+            return f"{{{{ steps[{numbers[step.n]}].result | trim }}}}", ""
+        if len(text) > LONGEST_OUTPUT:
+            continue
         if result and len(result) <= LONGEST_RESULT:
             whole = re.compile(rf"(?<![\w.]){re.escape(result)}(?![\w]|\.\d)")
             made = whole.sub(lambda _: f"{{{{ steps[{numbers[step.n]}].result | trim }}}}", made)  # noqa: B023
+    if len(text) > LONGEST_OUTPUT:
+        return made, f"{text[:40]}…"
     rest = REFERENCE.sub("", made)
     told = {token.value for token in tokens(task) if token.kind == "number"}
     for hit in _NUMBER.finditer(rest):
