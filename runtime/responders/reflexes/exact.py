@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from runtime.memory.procedural import leaves
-from runtime.memory.procedural.words import stem, words_of
 from runtime.responders.reflexes.slots import Read, Reader, Scan
+
+if TYPE_CHECKING:
+    from runtime.memory.procedural import leaves
 
 _PIECES = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 _NOT_NOUNS = ("ed", "ly", "est")
@@ -41,7 +42,9 @@ class Label(str):
 
 @lru_cache(maxsize=64)
 def _leaves(text: str) -> dict[int, leaves.Token]:
-    return {token.start: token for token in leaves.tokens(text)}
+    from runtime.memory.procedural.leaves import tokens  # learned methods need them alone
+
+    return {token.start: token for token in tokens(text)}
 
 
 def _leaf(scan: Scan, at: int) -> tuple[leaves.Token, int] | None:
@@ -103,30 +106,43 @@ def read_owner(scan: Scan, at: int) -> Iterator[Read]:
 
 
 def _proper(word: str, scan: Scan) -> bool:
+    from runtime.memory.procedural.words import words_of
+
     return bool(word) and word[0].isupper() and word.lower() not in words_of(scan.language.systems).fixed
 
 
 def _noun(word: str, scan: Scan) -> bool:
+    from runtime.memory.procedural.words import stem, words_of
+
     low = word.lower()
     fixed = words_of(scan.language.systems).fixed
     verbal = len(low) > 5 and low.endswith(_NOT_NOUNS)
     return len(low) > 2 and not verbal and low not in fixed and stem(low) not in fixed
 
 
-def consistent(scan: Scan, start: int, bound: Iterable[Bound]) -> bool:
+def consistent(scan: Scan, start: int, bound: Sequence[Bound]) -> bool:
     """Whether a slot that stands twice reads the same both times, and each label has its word for itself."""
+    labels = [each for each in bound if isinstance(each.value, Label)]
+    values: dict[str, object] = {}
+    for each in bound:
+        if not isinstance(each.value, Label) and values.setdefault(each.slot, each.value) != each.value:
+            return False
+    return not labels or _own_words(scan, start, labels)
+
+
+def _own_words(scan: Scan, start: int, labels: Iterable[Bound]) -> bool:
+    """Whether each label is one word throughout, and no other slot's."""
+    from runtime.memory.procedural.words import stem
+
     values: dict[str, object] = {}
     owners: dict[str, str] = {}  # the stem of a label: its slot
     places: dict[int, str] = {}
-    for each in bound:
-        if isinstance(each.value, Label):
-            own = stem(each.value.lower())
-            if owners.setdefault(own, each.slot) != each.slot or values.setdefault(each.slot, own) != own:
-                return False
-            places[each.start] = each.slot
-        elif values.setdefault(each.slot, each.value) != each.value:
+    for each in labels:
+        own = stem(str(each.value).lower())
+        if owners.setdefault(own, each.slot) != each.slot or values.setdefault(each.slot, own) != own:
             return False
-    return not owners or all(
+        places[each.start] = each.slot
+    return all(
         places.get(at) == owners[piece]
         for at in range(start, len(scan.tokens))
         for piece in map(stem, _PIECES.findall(scan.word(at)))

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple
 
-from runtime.memory.procedural.words import Words as Known
 from runtime.responders.reflexes.names import read_named
 from runtime.responders.reflexes.phrasing import Phrasing, PhrasingError, Reading
 from runtime.responders.reflexes.procedure import Procedure, Shelf
@@ -43,12 +42,11 @@ class _Vocabulary(NamedTuple):
 
 
 class Meanings:
-    """What is known of words and of the reflexes of a shelf, for reading by meaning."""
+    """The reflexes of a shelf with the words that mean the same, for reading by meaning."""
 
-    def __init__(self, shelf: Shelf, known: Known) -> None:
+    def __init__(self, shelf: Shelf) -> None:
         self.shelf = shelf
         self.language = shelf.language
-        self.known = known
         self._spoken: dict[str, _Vocabulary] = {}
 
     def readings(self, scan: Scan, start: int, end: int) -> Iterator[tuple[Procedure, Phrasing, Reading]]:
@@ -72,9 +70,8 @@ class Meanings:
     def _by(
         self, procedure: Procedure, phrasing: Phrasing, scan: Scan, start: int, floats: list[Floating]
     ) -> Iterator[tuple[Procedure, Phrasing, Reading]]:
-        alike = partial(self.alike, strictly=procedure.changes)
         for floating in (None, *floats):
-            walk = Walk(phrasing, scan, alike, changes=procedure.changes, floating=floating)
+            walk = Walk(phrasing, scan, self.alike, changes=procedure.changes, floating=floating)
             try:
                 found = walk.readings(start)
             except PhrasingError:
@@ -153,31 +150,29 @@ class Meanings:
         return words | {word.lower() for word in _WORD.findall(_HOLE.sub(" ", text))}, room
 
     @cached_property
-    def _groups(self) -> tuple[Mapping[int, set[Words]], Mapping[int, set[Words]]]:
-        """The phrases of each group: of the language of tasks, and of the words for all texts."""
-        found: tuple[dict[int, set[Words]], dict[int, set[Words]]] = ({}, {})
-        for groups, same in zip(found, (self.language.same, self.known.same), strict=True):
-            for phrase, numbers in same.items():
-                for number in numbers:
-                    groups.setdefault(number, set()).add(phrase)
-        return found
+    def _groups(self) -> Mapping[int, set[Words]]:
+        """The phrases of each group of the language of tasks.
+
+        Words that mean the same in any text (`memory/words.md`) are too many here: to number lines is not to
+        count them, and the rows of a table are not the lines of its file.
+        """
+        groups: dict[int, set[Words]] = {}
+        for phrase, numbers in self.language.same.items():
+            for number in numbers:
+                groups.setdefault(number, set()).add(phrase)
+        return groups
 
     @cached_property
     def _neighbours(self) -> Mapping[str, set[str]]:
         """For each word, the words of all phrases that can stand for a phrase with this word."""
         found: dict[str, set[str]] = {}
-        for groups in self._groups:
-            for phrases in groups.values():
-                words = {word for phrase in phrases for word in phrase}
-                for word in words:
-                    found.setdefault(word, set()).update(words)
+        for phrases in self._groups.values():
+            words = {word for phrase in phrases for word in phrase}
+            for word in words:
+                found.setdefault(word, set()).update(words)
         return found
 
-    def alike(self, said: Words, *, strictly: bool) -> set[Words]:
-        """The phrases that mean the same in a task on files; not `strictly`, those of other texts too."""
-        same, others = self._groups
-        found = {each for number in self.language.same.get(said, ()) for each in same[number]}
-        if not strictly and not self.known.fixed & {*said}:
-            more = {each for number in self.known.same.get(said, ()) for each in others[number]}
-            found |= {each for each in more if not self.known.fixed & {*each}}
-        return found - {said}
+    def alike(self, said: Words) -> set[Words]:
+        """The phrases that mean the same in a task on files."""
+        numbers = self.language.same.get(said, ())
+        return {each for number in numbers for each in self._groups[number]} - {said}

@@ -116,15 +116,13 @@ class Shelf:
     wrote: re.Pattern[str] | None = None  # a result that names the file (and columns) that it is about
     nothing: re.Pattern[str] | None = None  # a result that says that there is none
     total: re.Pattern[str] | None = None  # where a result says a total
-    systems: tuple[Path, ...] = ()  # the folders of instructions, for what is known of words
 
     @cached_property
     def meanings(self) -> Meanings:
         """What reads a task by meaning; made when a task needs it."""
-        from runtime.memory.procedural.words import words_of
         from runtime.responders.reflexes.meaning import Meanings
 
-        return Meanings(self, words_of(self.systems))
+        return Meanings(self)
 
 
 class Reflexes:
@@ -190,7 +188,7 @@ class Reflexes:
             except ValueError as error:
                 self._faults.append(Fault(path, 1, str(error)))
         active = tuple(each for each in procedures if each.status == "active")
-        self.shelf = replace(shelf, procedures=active, systems=self.folders)
+        self.shelf = replace(shelf, procedures=active)
 
 
 def read(path: Path, text: str, language: Language) -> Procedure | Fault:

@@ -63,13 +63,6 @@ def test_one_part_may_be_read_by_its_words_and_the_other_by_its_meaning():
     assert [part.reading.meaning for part in found.parts] == [False, True]
 
 
-def test_the_words_of_the_workspace_count_too(tmp_path):
-    task = "enumerate up the lines in a.md"
-    assert match(task, SHELF) is None
-    words_in(tmp_path, "count | enumerate")
-    assert match(task, Reflexes([tmp_path, SYSTEM]).shelf).procedure.name == "count-in-file"
-
-
 def test_where_something_changes_the_words_of_other_texts_do_not_count(tmp_path):
     words_in(tmp_path, "delete | polish")
     assert match("polish a.txt", Reflexes([tmp_path, SYSTEM]).shelf) is None
