@@ -10,6 +10,8 @@ import pytest
 from runtime.bench import overhead
 from runtime.bench.job import SHAPES
 
+pytestmark = pytest.mark.timeout(600)  # it measures for half a minute, and longer on a busy machine
+
 
 @pytest.fixture(scope="module")
 def figures() -> dict[str, Any]:
