@@ -49,7 +49,6 @@ class Recalled:
     def __init__(self, memory: Memory, *, checked: bool) -> None:
         self.memory = memory
         self.checked = checked
-        self.fault = ""
 
     def offers(self, task: str, document: Document) -> float | None:
         """The confidence of what is remembered for the task; None for a new one, or one that failed here."""
@@ -75,14 +74,13 @@ class Recalled:
         return Reply(json.dumps(reply, ensure_ascii=False), f"{RUNG}:{found.tree.id[:8]}")
 
     def _found(self, document: Document) -> Recall | None:
-        """What is remembered; a store that cannot be read is said once, and is no reason to stop."""
+        """What is remembered; a store that cannot be read is no reason to stop."""
         if document.meta.type != "task" or not self.memory.there or _given(document):
             return None
         try:
             return self.memory.brain.recall(document.text(1, "task"))
-        except FractalError as error:
-            self.fault = str(error)
-            return None
+        except FractalError:
+            return None  # the end of the run says what is wrong with the store
 
     def _reply(self, ask: Ask, found: Recall) -> dict[str, Any]:
         if ask.phase == "understand":

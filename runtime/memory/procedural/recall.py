@@ -140,16 +140,6 @@ class ProceduralMemory:
         vectors = {NAME: pack(shape(read, self.words))}
         return Outline(id=tree.id, task=task, leaves=_kinds(read), vectors=vectors)
 
-    def reward(self, tree: str, good: bool) -> NeuronTree | None:
-        """What came of a use."""
-        with self.shelf.transaction():
-            known = self.shelf.get(NeuronTree, tree)
-            if known is None:
-                return None
-            known = known.model_copy(update={"ledger": known.ledger.after(good)})
-            self.shelf.put(known)
-        return known
-
     # ---- recalling ---------------------------------------------------------------------------------------
 
     def recall(self, task: str) -> Recall:
