@@ -109,7 +109,8 @@ def _play(
     result = asyncio.run(fractal.run(TASK))
     fractal.brain.close()
     if result.status != "complete":
-        raise RuntimeError(f"the job of the bench did not end well: {result.status} {result.reason}")
+        why = result.reason or result.question
+        raise RuntimeError(f"the job of the bench did not end well: {result.status} {why}")
     return result
 
 
