@@ -1,0 +1,1 @@
+"""Guidance from success and failure: experiences, patterns, trials."""
