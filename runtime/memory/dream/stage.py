@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from runtime.store import Shelf
 
 Ask = Callable[[str, Mapping[str, str]], str]
-"""Ask the ladder: the name of a file in `system/memory/` and the values of its slots → the reply; "" for none."""
+"""Ask the ladder: a file of `system/memory/`, the values of its slots → the reply; "" where there is none."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Told:
 
 @dataclass(frozen=True)
 class Stage:
-    """One thing that a dream does. It is run once in a transaction of the shelf, so it happens wholly or not."""
+    """One thing that a dream does, in one transaction of the shelf: it happens wholly or not at all."""
 
     name: str  # as dream.md has it, with hyphens
     group: Literal["a", "p", "b"]

@@ -61,13 +61,13 @@ class Memory(Record):
     last_access: str = ""
     last_score: float = 0.0
     last_hop: int = 0
-    card: dict[str, Any] = {}  # of FSRS-6, as `fsrs.Card.to_dict` has it
+    card: dict[str, Any] = Field(default_factory=dict)  # of FSRS-6, as `fsrs.Card.to_dict` has it
     source: str = ""
     agent: str = DEFAULT
 
 
 class Edge(Record):
-    """A relation of two memories (or of a memory and an observation), with its own evidence. `text` says why."""
+    """A relation of two memories, or of a memory and an observation. `text` is its evidence."""
 
     KIND: ClassVar[str] = "edge"
 
