@@ -47,7 +47,7 @@ class Memory(Record):
 
     KIND: ClassVar[str] = "memory"
 
-    kind: Literal["fact", "belief", "event", "abstraction", "reflection", "identity"] = "fact"
+    held: Literal["fact", "belief", "event", "abstraction", "reflection", "identity"] = "fact"
     evidence: tuple[str, ...] = ()  # ids of observations, in the order of time
     names: tuple[str, ...] = ()
     since: str = ""  # from when it is so, as far as the evidence tells
