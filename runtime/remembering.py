@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kernel.budget import estimate_tokens
 from kernel.document import Document
@@ -14,13 +14,16 @@ from kernel.events import now
 from kernel.store import FileStore
 from kernel.workspace import Workspace
 from runtime.config import Config
+from runtime.memory import DIRECT
+from runtime.places import brain_place
 
 if TYPE_CHECKING:
     from runtime.memory.brain import Brain
     from runtime.memory.context import Context
     from runtime.responders.reflexes.trial import Trial
 
-PLACES = {"sqlite": "brain.sqlite3", "files": "brain"}
+OPERATIONS = "op-"
+"""What the names of operations' documents begin with: they teach nothing, and may be many."""
 
 
 class Remembering:
@@ -36,7 +39,7 @@ class Remembering:
     @property
     def there(self) -> bool:
         """Whether anything was learned here."""
-        return self._brain is not None or (self.folder / PLACES.get(self.config.store, "-")).exists()
+        return self._brain is not None or brain_place(self.config.store, self.folder).exists()
 
     @property
     def taught(self) -> bool:
@@ -68,13 +71,13 @@ class Remembering:
             Settings(
                 self.folder,
                 self._systems,
+                partial(_trial, self._systems),
                 config.store,
                 config.embedder,
                 config.embedder_folder,
                 config.remember,
                 config.recall,
                 config.fsync,
-                files=partial(_trial, self._systems),
             )
         )
 
@@ -106,11 +109,15 @@ class Remembering:
             return
         store = FileStore(folder)
         try:
-            documents = [store.peek(loop) for loop in store.list()]
+            documents = [store.peek(loop) for loop in store.list() if not loop.startswith(OPERATIONS)]
             if self.there or not all(map(_by_reflex, documents)):
                 self.brain.end(documents, now())
         except (FractalError, OSError) as error:
             warn(f"what this run taught is not remembered: {error}")
+
+    def doubt(self, name: str, task: str, steps: Sequence[Mapping[str, Any]]) -> str:
+        """Why somebody has to look at what a learned method did; "" where it is trusted."""
+        return self.brain.doubt(name, task, steps)
 
     def feedback(self, run: str, good: bool) -> None:
         """A person's word on a run, for what it used or taught."""
@@ -120,7 +127,7 @@ class Remembering:
 
 def _by_reflex(document: Document) -> bool:
     """Whether no rung but the reflexes has answered in a loop: that teaches nothing."""
-    return all(each.get("rung") == "reflex" for each in document.meta.rungs)
+    return all(each.get("rung") == DIRECT for each in document.meta.rungs)
 
 
 def _trial(systems: tuple[Path, ...]) -> Trial:

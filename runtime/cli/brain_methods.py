@@ -90,11 +90,11 @@ def _methods() -> Generator[Methods | None]:
     from runtime.memory.procedural.words import words_of
     from runtime.responders.reflexes.procedure import METHODS
     from runtime.responders.reflexes.trial import Trial
-    from runtime.store.opening import place
+    from runtime.places import brain_place
 
     fractal = opened()
     folder = memory_folder()
-    if not place(fractal.config.store, folder).exists() and not (folder / METHODS).is_dir():
+    if not brain_place(fractal.config.store, folder).exists() and not (folder / METHODS).is_dir():
         yield None
         return
     systems = tuple(fractal.systems)

@@ -237,10 +237,10 @@ def _memory(fractal: Fractal) -> Check:
     """Open the store, if there is one."""
     from kernel.errors import FractalError
     from runtime.store import open_shelf
-    from runtime.store.opening import place
+    from runtime.places import brain_place
 
     folder = fractal.workspace.state / "memory"
-    where = place(fractal.config.store, folder)
+    where = brain_place(fractal.config.store, folder)
     if not where.exists():
         return Check("memory", GOOD, f"{fractal.config.store}, nothing is remembered yet")
     try:
