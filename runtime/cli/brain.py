@@ -40,8 +40,8 @@ def memory_folder() -> Path:
 def shelf_of_workspace(*, must_be: bool = True) -> Shelf:
     """The shelf of this workspace; unless it may be made, it must be there."""
     from kernel.errors import UsageError
-    from runtime.store import open_shelf
     from runtime.places import brain_place
+    from runtime.store import open_shelf
 
     fractal = opened()
     folder = fractal.workspace.state / "memory"

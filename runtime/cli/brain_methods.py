@@ -88,9 +88,9 @@ def _methods() -> Generator[Methods | None]:
     from runtime.embedding.lexical import Lexical
     from runtime.memory.procedural.methods import Methods
     from runtime.memory.procedural.words import words_of
+    from runtime.places import brain_place
     from runtime.responders.reflexes.procedure import METHODS
     from runtime.responders.reflexes.trial import Trial
-    from runtime.places import brain_place
 
     fractal = opened()
     folder = memory_folder()

@@ -236,8 +236,8 @@ def _embedder(fractal: Fractal) -> Check:
 def _memory(fractal: Fractal) -> Check:
     """Open the store, if there is one."""
     from kernel.errors import FractalError
-    from runtime.store import open_shelf
     from runtime.places import brain_place
+    from runtime.store import open_shelf
 
     folder = fractal.workspace.state / "memory"
     where = brain_place(fractal.config.store, folder)
