@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,11 +12,12 @@ from kernel.document import Document
 from kernel.errors import FractalError
 from kernel.events import now
 from kernel.store import FileStore
-from kernel.workspace import Workspace
+from kernel.workspace import Workspace, root_id
 from runtime.config import Config
 
 if TYPE_CHECKING:
     from runtime.memory.brain import Brain
+    from runtime.memory.dream.dreamer import Dreamer
     from runtime.responders.reflexes.trial import Trial
 
 PLACES = {"sqlite": "brain.sqlite3", "files": "brain"}
@@ -29,6 +31,8 @@ class Remembering:
         self.config = config
         self._systems = tuple(systems)
         self._brain: Brain | None = None
+        self._dreamer: Dreamer | None = None
+        self.clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     @property
     def there(self) -> bool:
@@ -46,6 +50,15 @@ class Remembering:
         if self._brain is None:
             self._brain = self._load()
         return self._brain
+
+    @property
+    def dreamer(self) -> Dreamer:
+        """What puts it in order."""
+        if self._dreamer is None:
+            from runtime.memory.dream.dreamer import Dreamer
+
+            self._dreamer = Dreamer(self.brain, clock=lambda: self.clock())
+        return self._dreamer
 
     def _load(self) -> Brain:
         from runtime.memory.brain import Brain, Settings
@@ -76,6 +89,8 @@ class Remembering:
 
     def end(self, folder: Path, warn: Callable[[str], None]) -> None:
         """After a run, or a part of it: what its loops taught is kept; what hinders that is said."""
+        if self._dreamer:
+            self._dreamer.let_go(root_id(folder.name))
         if not self.config.remember:
             return
         store = FileStore(folder)

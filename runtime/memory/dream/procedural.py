@@ -1,4 +1,4 @@
-"""The stages that work on how things are done: trees and their synapses, decisions, problem types, methods."""
+"""The stages that work on how things are done: trees and synapses, decisions, problem types, methods."""
 
 from __future__ import annotations
 
