@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kernel.budget import estimate_tokens
 from kernel.document import Document
 from kernel.errors import FractalError
 from kernel.events import now
@@ -17,6 +18,7 @@ from runtime.config import Config
 
 if TYPE_CHECKING:
     from runtime.memory.brain import Brain
+    from runtime.memory.context import Context
     from runtime.memory.dream.dreamer import Dreamer
     from runtime.responders.reflexes.trial import Trial
 
@@ -27,6 +29,7 @@ class Remembering:
     """The memory of one workspace; a run of reflexes where nothing was ever learned loads none of it."""
 
     def __init__(self, workspace: Workspace, config: Config, systems: Sequence[Path]) -> None:
+        self._workspace = workspace
         self.folder = workspace.state / "memory"
         self.config = config
         self._systems = tuple(systems)
@@ -38,6 +41,16 @@ class Remembering:
     def there(self) -> bool:
         """Whether anything was learned here."""
         return self._brain is not None or (self.folder / PLACES.get(self.config.store, "-")).exists()
+
+    @property
+    def taught(self) -> bool:
+        """Whether there is anything to show a model: what runs taught, or patterns put there."""
+        return self.there or any(self.patterns.glob("*.md"))
+
+    @property
+    def patterns(self) -> Path:
+        """The folder of learned patterns."""
+        return self.folder / "patterns"
 
     @property
     def methods(self) -> Path:
@@ -78,14 +91,27 @@ class Remembering:
             )
         )
 
-    def known(self, document: Document) -> str:
-        """How tasks like a document's own were solved; nothing where memory cannot be read."""
-        if document.meta.type != "task" or not self.there:
-            return ""
+    def known(self, document: Document) -> Sequence[tuple[str, str]]:
+        """What a loop is shown of memory, by part; nothing where memory is empty or cannot be read."""
+        meta = document.meta
+        if meta.type != "task" or not self.taught or not self.config.recall:
+            return ()
+        from runtime.memory.context import room_for
+
+        used = sum(estimate_tokens(note.text) for note in document.section(1).notes)
+        room = room_for(int(meta.budget.get("context", 0)), used)
         try:
-            return self.brain.examples(document.text(1, "task"))
+            return self.context(document.text(1, "task"), room, Path(meta.folder), meta.run).notes()
         except FractalError:
-            return ""  # the end of the run says what is wrong with the store
+            return ()  # the end of the run says what is wrong with the store
+
+    def context(self, task: str, room: int, folder: Path, run: str = "") -> Context:
+        """What memory has for a task, inside so many tokens, and why. Raises `FractalError`."""
+        from runtime.memory.knowing import Knowing
+
+        workspace = self._workspace
+        hidden = (*workspace.protected, *workspace.private)
+        return Knowing(self.brain, folder, workspace.runs, hidden).context(task, room, run=run)
 
     def end(self, folder: Path, warn: Callable[[str], None]) -> None:
         """After a run, or a part of it: what its loops taught is kept; what hinders that is said."""

@@ -35,6 +35,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     },
     "Memory": {
         "dream": ("dream:dream", "Put memory in order, archived first; see what it would do; take it back."),
+        "context": ("context:context", "Show what a run of a task would be shown of memory, and why."),
     },
     "Services": {
         "mcp": ("mcp:mcp", "Serve runs, documents and tools to MCP clients."),

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from runtime.memory.procedural.methods import Files, Methods
     from runtime.memory.procedural.recall import ProceduralMemory, Recall
 
-EXAMPLES = 2
-"""Solved tasks that a model is shown; learning.md has at most three, successes only."""
+EXAMPLES = 3
+"""Solved tasks that a model is shown, successes only. Source: learning.md."""
 LIKE = 0.5
 """The cosine from which a solved task is shown to a model."""
 EXAMPLE_CHARS = 400
@@ -133,19 +133,24 @@ class Brain:
             self._recalled[task] = self.memory.recall(task)
         return self._recalled[task]
 
-    def examples(self, task: str) -> str:
-        """How the tasks most like this one were solved, for a model to go by; "" where none is like it."""
+    def similar(self, task: str, most: int = EXAMPLES) -> list[tuple[NeuronTree, float]]:
+        """The solved tasks most like this one, and how like it they are; those in quarantine are left out."""
         if not self.settings.recall or len(task) > LONGEST_TASK or self.empty:
-            return ""
+            return []
         memory = self.memory
         (vector,) = memory.embedder.embed([task])
         if self.shelf.count(Member) <= RECOGNISED:
             self._recognised[task] = self.types.recognise(task, vector)
-        hits = self.shelf.nearest(NeuronTree, memory.embedder.name, vector, EXAMPLES)
-        near = self.shelf.pick(NeuronTree, [hit.id for hit in hits if hit.score >= LIKE])
-        told = [_example(tree) for tree in near if not tree.ledger.quarantined]
-        guided = self.methods.guidance(task)[:1] if self.methods is not None else []
-        return "\n".join([*guided, *told])
+        hits = self.shelf.nearest(NeuronTree, memory.embedder.name, vector, most)
+        scores = {hit.id: hit.score for hit in hits if hit.score >= LIKE}
+        near = self.shelf.pick(NeuronTree, scores)
+        return [(tree, scores[tree.id]) for tree in near if not tree.ledger.quarantined]
+
+    def guided(self, task: str) -> str:
+        """How the method that suits a task goes about it, for a model to go by; "" where there is none."""
+        if not self.settings.recall or len(task) > LONGEST_TASK or self.empty or self.methods is None:
+            return ""
+        return next(iter(self.methods.guidance(task)), "")
 
     def decide(self, attempt: str, found: Recall) -> None:
         """Remember what was decided for an attempt until its outcome is known."""
@@ -352,7 +357,7 @@ class Brain:
         return decision.model_copy(update={"method": "+".join(names), **told})
 
 
-def _example(tree: NeuronTree) -> str:
+def example(tree: NeuronTree) -> str:
     """A solved task and its steps, in short."""
     calls = (f"{step['tool']} {json.dumps(step['args'], ensure_ascii=False)}" for step in tree.exemplar.steps)
     told = f"“{' '.join(tree.exemplar.task.split())}” was solved by: {'; '.join(calls)}"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kernel.budget import estimate_tokens
 from kernel.document import Document
 from kernel.errors import Declined, FractalError
-from kernel.offering import OFFERED
+from kernel.offering import found_by_itself
 from kernel.responder import FREE, Ask, Reply, Tier, Usage
 from runtime.memory import RUNG
 from runtime.responders import dreaming
@@ -145,7 +145,8 @@ def _given(document: Document) -> bool:
     """Whether the task came with something beside it: what is remembered knows nothing of that."""
     notes = document.section(1).notes
     return any(
-        n.key in ("answer", "guidance") or (n.key == "context" and n.source not in OFFERED) for n in notes
+        n.key in ("answer", "guidance") or (n.key == "context" and not found_by_itself(n.source))
+        for n in notes
     )
 
 

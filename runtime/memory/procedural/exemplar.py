@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from kernel.document import Document
-from kernel.offering import OFFERED
+from kernel.offering import found_by_itself
 from runtime.memory.procedural.alignment import Refusal
 from runtime.memory.procedural.grounding import foreign, from_results, output, seen_only, unfounded
 
@@ -43,7 +43,9 @@ def exemplar(document: Document, reports: Collection[str] = ()) -> Exemplar | Re
         return Refusal(f"it ended {meta.status}")
     if len(task) > LONGEST_TASK:
         return Refusal(f"its task is longer than {LONGEST_TASK} characters")
-    given = [n.source for n in document.section(1).notes if n.key == "context" and n.source not in OFFERED]
+    given = [
+        n.source for n in document.section(1).notes if n.key == "context" and not found_by_itself(n.source)
+    ]
     if given:
         return Refusal(f"it was given {', '.join(given)[:200]} besides its task")
     if document.note(1, "answer") or document.note(1, "guidance"):
