@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from kernel.document import Document
 from kernel.errors import FractalError
 from kernel.events import now
 from kernel.store import FileStore
-from kernel.workspace import Workspace
+from kernel.workspace import Workspace, root_id
 from runtime.config import Config
 from runtime.memory import DIRECT
 from runtime.places import brain_place
@@ -20,6 +21,7 @@ from runtime.places import brain_place
 if TYPE_CHECKING:
     from runtime.memory.brain import Brain
     from runtime.memory.context import Context
+    from runtime.memory.dream.dreamer import Dreamer
     from runtime.responders.reflexes.trial import Trial
 
 OPERATIONS = "op-"
@@ -35,6 +37,8 @@ class Remembering:
         self.config = config
         self._systems = tuple(systems)
         self._brain: Brain | None = None
+        self._dreamer: Dreamer | None = None
+        self.clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     @property
     def there(self) -> bool:
@@ -62,6 +66,15 @@ class Remembering:
         if self._brain is None:
             self._brain = self._load()
         return self._brain
+
+    @property
+    def dreamer(self) -> Dreamer:
+        """What puts it in order."""
+        if self._dreamer is None:
+            from runtime.memory.dream.dreamer import Dreamer
+
+            self._dreamer = Dreamer(self.brain, clock=lambda: self.clock())
+        return self._dreamer
 
     def _load(self) -> Brain:
         from runtime.memory.brain import Brain, Settings
@@ -105,6 +118,8 @@ class Remembering:
 
     def end(self, folder: Path, warn: Callable[[str], None]) -> None:
         """After a run, or a part of it: what its loops taught is kept; what hinders that is said."""
+        if self._dreamer:
+            self._dreamer.let_go(root_id(folder.name))
         if not self.config.remember:
             return
         store = FileStore(folder)

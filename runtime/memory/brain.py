@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -111,6 +111,18 @@ class Brain:
             self._shelf.close()
         self._shelf = self._memory = None
         self._recalled.clear()
+
+    def refresh(self) -> None:
+        """Something else has changed the store: what was recalled from it is recalled anew."""
+        self._recalled.clear()
+        self._recognised.clear()
+
+    def elsewhere(self, folder: Path) -> Brain:
+        """The same memory with its files in another folder, to try out what would become of it."""
+        other = Brain(replace(self.settings, folder=folder))
+        other._shelf = self.shelf
+        other.__dict__["embedder"] = self.embedder
+        return other
 
     # ---- asking ------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 It comes after the reflexes (what a phrasing covers) and before any model. What recall is not sure of, it
 leaves to the next rung; what it plans is checked by runnable criteria, else by the next rung until trusted.
+The loop of a dream, which is memory's own work, is filled in by it alone.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from kernel.offering import found_by_itself
 from kernel.responder import FREE, Ask, Reply, Tier, Usage
 from runtime.memory import RUNG
 from runtime.memory.procedural.numbering import placed, renumbered
+from runtime.responders import dreaming
 from runtime.responders.coded import failed_before, proven, verdict
 from runtime.responders.reflexes.planning import FINISHED
 
@@ -53,6 +55,8 @@ class Recalled:
 
     def offers(self, task: str, document: Document) -> float | None:
         """The confidence of what is remembered for the task; None for a new one, or one that failed here."""
+        if document.meta.type == dreaming.KIND:
+            return 1.0
         found = self._found(document)
         if found is None or found.kind == "novel" or failed_before(document, _approach(found)):
             return None
@@ -68,6 +72,8 @@ class Recalled:
 
     async def answer(self, ask: Ask) -> Reply:
         """The reply of this phase; raises `Declined` where memory has nothing to say."""
+        if ask.document.meta.type == dreaming.KIND:
+            return Reply(json.dumps(dreaming.reply(ask), ensure_ascii=False), f"{RUNG}:{dreaming.KIND}")
         found = self._found(ask.document)
         if found is None or found.kind == "novel" or found.tree is None:
             raise Declined("nothing is remembered for this task")
