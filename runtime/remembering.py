@@ -13,6 +13,7 @@ from kernel.events import now
 from kernel.store import FileStore
 from kernel.workspace import Workspace
 from runtime.config import Config
+from runtime.memory.noted import note
 
 if TYPE_CHECKING:
     from runtime.memory.brain import Brain
@@ -61,6 +62,7 @@ class Remembering:
                 config.remember,
                 config.recall,
                 config.fsync,
+                observe=tuple(config.observe),
                 files=partial(_trial, self._systems),
             )
         )
@@ -81,13 +83,19 @@ class Remembering:
         store = FileStore(folder)
         try:
             documents = [store.peek(loop) for loop in store.list()]
-            if self.there or not all(map(_by_reflex, documents)):
+            note(self.folder, folder.name)
+            others = not all(map(_by_reflex, documents))
+            if self.there or others:
                 self.brain.end(documents, now())
+            if others:
+                self.brain.episodes.catch_up()
         except (FractalError, OSError) as error:
             warn(f"what this run taught is not remembered: {error}")
 
     def feedback(self, run: str, good: bool) -> None:
         """A person's word on a run, for what it used or taught."""
+        if self.config.remember:
+            note(self.folder, run)
         if self.there:
             self.brain.feedback(run, good)
 
