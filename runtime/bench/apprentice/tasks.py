@@ -155,16 +155,15 @@ def _rows(name: str, random: Random) -> Task:
 def _fix(name: str, random: Random) -> Task:
     """The first idea is not tried, and it is wrong more often than not."""
     by = random.randint(2, 9)
-    source, test = f"src/{name}.py", f"tests/test_{name}.py"
+    source, test = f"src/{name}.py", f"tests/{name}.expected"
     wrong = random.random() < FIRST_FIX_WRONG
     broken, fixed = f"return n * {by - 1}", f"return n * {by}"
     first = f"return n + {by}" if wrong else fixed
-    run = call("bash", command=f"python3 -S -E {test}")
-    check = f"import sys\nsys.path.insert(0, 'src')\nfrom {name} import scale\nassert scale(3) == {3 * by}\n"
+    run = call("bash", command=f"grep -q -x -F -f {test} {source}")
     return Task(
         "fix",
-        f"Fix the function scale in {source}: it has to multiply by the factor that the tests ask for.",
-        {source: f"def scale(n):\n    {broken}\n", test: f"{check}assert scale(5) == {5 * by}\nprint('passed')\n"},
+        f"Fix the function scale in {source}: it has to be as {test} says.",
+        {source: f"def scale(n):\n    {broken}\n", test: f"    {fixed}\n"},
         [call("edit", path=source, old=broken, new=first), run],
         [call("edit", path=source, old=broken, new=first)],
         [{"judge": f"scale multiplies by {by}"}],
