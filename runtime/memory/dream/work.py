@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from runtime.memory.dream.gist import GROUNDED, fillers, gist, grounded, keywords
 from runtime.memory.dream.nearness import Nearness
@@ -31,7 +32,6 @@ GOAL = 0.45
 ASKED = 20
 """Wordings that a stage asks a model for; the others are extracted."""
 NEAR = 5
-BATCH = 64
 
 
 class Work:
@@ -205,11 +205,10 @@ class Work:
     def wording(self, evidence: Sequence[Observation], before: str = "") -> str:
         """What is told of some evidence: by a model where there is one and its answer is grounded."""
         plain = gist(evidence, self.empty)
-        if self.dream.ask is None or self._asks <= 0 or len(evidence) < 2:
+        if self.dream.ask is None or len(evidence) < 2 or not self.asks():
             return plain
-        self._asks -= 1
         texts = [each.text for each in evidence]
-        told = self.dream.ask("refine.md", {"memory": fenced(before), "evidence": fenced(spoken(evidence))})
+        told = self.dream.ask("refine", {"memory": before or "none", "evidence": spoken(evidence)})
         why = grounded(told, [*texts, *(each.who for each in evidence)], self.empty, GROUNDED)
         if why:
             self.refused.append(f"a wording was refused: {why}")
@@ -217,17 +216,35 @@ class Work:
         self.form = "model"
         return " ".join(told.split())
 
-    def vectors(self, memories: Sequence[Memory]) -> list[Memory]:
-        """Memories with vectors of their wordings."""
-        found: list[Memory] = []
-        for start in range(0, len(memories), BATCH):
-            some = memories[start : start + BATCH]
-            rows = self.embedder.embed([each.text for each in some])
-            found += [
-                each.model_copy(update={"vectors": {self.name: pack(row)}})
-                for each, row in zip(some, rows, strict=True)
-            ]
-        return found
+    def asks(self) -> bool:
+        """Whether a model may be asked once more in this stage; it counts as asked."""
+        self._asks -= 1
+        return self._asks >= 0
+
+    def answer(self, prompt: str, slots: Mapping[str, str]) -> Mapping[str, Any]:
+        """The object that a model replies with; an empty one where it says nothing of use."""
+        import json
+
+        told: Any = None
+        if self.dream.ask is not None:
+            with suppress(ValueError, RecursionError):
+                told = json.loads(self.dream.ask(prompt, slots))
+        return cast(Mapping[str, Any], told) if isinstance(told, dict) else {}
+
+    def placed(self, memory: Memory, evidence: Sequence[Observation]) -> Memory:
+        """A memory with its vector: the middle of its evidence, so that each part of it is near.
+
+        What a model worded is embedded; an extract needs no embedding, which would hold up who wants to write.
+        """
+        import numpy as np
+
+        rows = [row for each in evidence if (row := each.vector(self.name)) is not None]
+        if len(rows) < len(evidence) or not rows:
+            (middle,) = self.embedder.embed([memory.text])
+        else:
+            middle = np.sum(rows, axis=0)
+            middle = middle / max(float(np.linalg.norm(middle)), 1e-9)
+        return memory.model_copy(update={"vectors": {self.name: pack(middle)}})
 
 
 def spoken(evidence: Iterable[Observation]) -> str:
@@ -235,9 +252,3 @@ def spoken(evidence: Iterable[Observation]) -> str:
     lines = (f"[{each.at[:10]}] {each.who + ': ' if each.who else ''}{each.text}" for each in evidence)
     return "\n".join(" ".join(line.split()) for line in lines)
 
-
-def fenced(text: str) -> str:
-    """A text as data: a fence that it cannot close stands around it."""
-    from kernel.text import block
-
-    return "\n".join(block(text or "none", fenced=True))
