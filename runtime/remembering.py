@@ -16,6 +16,7 @@ from kernel.store import FileStore
 from kernel.workspace import Workspace, root_id
 from runtime.config import Config
 from runtime.memory import DIRECT
+from runtime.memory.noted import note
 from runtime.places import brain_place
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ class Remembering:
                 config.remember,
                 config.recall,
                 config.fsync,
+                observe=tuple(config.observe),
             )
         )
 
@@ -125,8 +127,12 @@ class Remembering:
         store = FileStore(folder)
         try:
             documents = [store.peek(loop) for loop in store.list() if not loop.startswith(OPERATIONS)]
-            if self.there or not all(map(_by_reflex, documents)):
+            note(self.folder, folder.name)
+            others = not all(map(_by_reflex, documents))
+            if self.there or others:
                 self.brain.end(documents, now())
+            if others:
+                self.brain.episodes.catch_up()
         except (FractalError, OSError) as error:
             warn(f"what this run taught is not remembered: {error}")
 
@@ -136,6 +142,8 @@ class Remembering:
 
     def feedback(self, run: str, good: bool) -> None:
         """A person's word on a run, for what it used or taught."""
+        if self.config.remember:
+            note(self.folder, run)
         if self.there:
             self.brain.feedback(run, good)
 

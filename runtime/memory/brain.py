@@ -31,6 +31,7 @@ from runtime.store import Record, Shelf, open_shelf, pack
 
 if TYPE_CHECKING:
     from runtime.embedding import Embedder
+    from runtime.memory.episodes import Episodes
     from runtime.memory.procedural.methods import Files, Methods
     from runtime.memory.procedural.recall import ProceduralMemory, Recall
 
@@ -74,6 +75,7 @@ class Settings:
     recall: bool = True
     fsync: bool = True
     parts: Parts = ALL
+    observe: tuple[str, ...] = ("facts", "results", "failures")
 
 
 class Brain:
@@ -224,6 +226,13 @@ class Brain:
     def types(self) -> Types:
         """The problem types."""
         return Types(self.shelf, self.embedder, self.settings.parts)
+
+    @cached_property
+    def episodes(self) -> Episodes:
+        """What happened: the experiences of runs."""
+        from runtime.memory.episodes import Episodes
+
+        return Episodes(self, self.settings.observe)
 
     @property
     def methods_folder(self) -> Path:
