@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,9 @@ from runtime.config import Config
 
 if TYPE_CHECKING:
     from runtime.memory.brain import Brain
+    from runtime.memory.awareness import Profile
     from runtime.memory.context import Context
+    from runtime.memory.learning.library import Library
     from runtime.responders.reflexes.trial import Trial
 
 PLACES = {"sqlite": "brain.sqlite3", "files": "brain"}
@@ -47,6 +49,23 @@ class Remembering:
     def patterns(self) -> Path:
         """The folder of learned patterns."""
         return self.folder / "patterns"
+
+    @cached_property
+    def library(self) -> Library:
+        """The learned patterns. Cheap: files are read when they are asked for."""
+        from runtime.memory.learning.library import Library
+
+        return Library(self.patterns, systems=self._systems, state=self.folder.parent, fsync=self.config.fsync)
+
+    def profiles(self) -> list[Profile]:
+        """The agents, by what is known of their runs. Raises `FractalError`."""
+        from runtime.memory.awareness import profiles
+
+        if not self.there:
+            return []
+        from runtime.memory.episodic import Experience
+
+        return profiles(self.brain.shelf.scan(Experience))
 
     @property
     def methods(self) -> Path:
@@ -98,7 +117,8 @@ class Remembering:
 
         workspace = self._workspace
         hidden = (*workspace.protected, *workspace.private)
-        return Knowing(self.brain, folder, workspace.runs, hidden).context(task, room, run=run)
+        knowing = Knowing(self.brain, folder, workspace.runs, hidden, self.library)
+        return knowing.context(task, room, run=run)
 
     def end(self, folder: Path, warn: Callable[[str], None]) -> None:
         """After a run, or a part of it: what its loops taught is kept; what hinders that is said."""
