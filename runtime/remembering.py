@@ -16,8 +16,8 @@ from kernel.workspace import Workspace
 from runtime.config import Config
 
 if TYPE_CHECKING:
-    from runtime.memory.brain import Brain
     from runtime.memory.awareness import Profile
+    from runtime.memory.brain import Brain
     from runtime.memory.context import Context
     from runtime.memory.learning.library import Library
     from runtime.responders.reflexes.trial import Trial
@@ -55,7 +55,9 @@ class Remembering:
         """The learned patterns. Cheap: files are read when they are asked for."""
         from runtime.memory.learning.library import Library
 
-        return Library(self.patterns, systems=self._systems, state=self.folder.parent, fsync=self.config.fsync)
+        return Library(
+            self.patterns, systems=self._systems, state=self.folder.parent, fsync=self.config.fsync
+        )
 
     def profiles(self) -> list[Profile]:
         """The agents, by what is known of their runs. Raises `FractalError`."""

@@ -54,7 +54,9 @@ def propose(paths: tuple[Path, ...], place: str, why: str, as_json: bool) -> Non
 @click.option(
     "--budget-usd", "usd", type=click.FloatRange(min=0), metavar="USD", help="The most that it may cost."
 )
-@click.option("--trial", "strict", is_flag=True, help="Only where it is shown to be better, not only no worse.")
+@click.option(
+    "--trial", "strict", is_flag=True, help="Only where it is shown to be better, not only no worse."
+)
 @json_option("Print objects.")
 def adopt(
     name: str | None, force: bool, model: str | None, usd: float | None, strict: bool, as_json: bool
@@ -74,7 +76,9 @@ def adopt(
         return 0
     chosen = _chosen(fractal, name)
     codes = [
-        _build(session, fractal, each) if each.kind == "build" else _adopt(fractal, each, force, strict, as_json)
+        _build(session, fractal, each)
+        if each.kind == "build"
+        else _adopt(fractal, each, force, strict, as_json)
         for each in chosen
     ]
     return max(codes)

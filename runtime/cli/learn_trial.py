@@ -172,7 +172,9 @@ def _pattern(fractal: Fractal, name: str, trials: Trials, dry_run: bool, quiet: 
 
     library = fractal.memory.library
     pattern, new = _found(library, name)
-    others = {f"{each.name}.md": write(each).encode() for each in library.patterns() if each.name != pattern.name}
+    others = {
+        f"{each.name}.md": write(each).encode() for each in library.patterns() if each.name != pattern.name
+    }
     whole: Mapping[str, bytes] = {**others, f"{pattern.name}.md": write(pattern).encode()}
     sides = Side("without it", patterns=others), Side("with it", patterns=whole)
     compared = _run(fractal, sample_tasks(fractal.catalogue()), *sides, quiet)
@@ -217,7 +219,9 @@ def agents(as_json: bool) -> None:
     if as_json:
         told = {
             "agents": [each.as_dict() for each in profiles],
-            "best": {name: {"agent": agent, "score": round(score, 4)} for name, (agent, score) in best.items()},
+            "best": {
+                name: {"agent": agent, "score": round(score, 4)} for name, (agent, score) in best.items()
+            },
             "active": [vars(each) for each in active],
         }
         put(json.dumps(told, indent=2, ensure_ascii=False))
@@ -228,7 +232,9 @@ def agents(as_json: bool) -> None:
     rows = [["AGENT", "SPACE", "TYPE", "TRIED", "DONE", "SCORE", "BEST"]]
     for each in profiles:
         for name, record in sorted(each.by_type.items()):
-            top = "best" if best.get(name, ("", 0))[0] == each.agent and record.samples >= awareness.FEW else ""
+            top = (
+                "best" if best.get(name, ("", 0))[0] == each.agent and record.samples >= awareness.FEW else ""
+            )
             done = f"{record.successes / record.samples:.0%}"
             rows.append([each.agent, each.space, name, str(record.samples), done, f"{record.score:.2f}", top])
     for number, text in enumerate(table(rows)):

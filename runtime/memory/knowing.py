@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernel.budget import estimate_tokens
-from kernel.errors import FractalError
 from kernel.screening import shown_name
 from runtime.memory import awareness
-from runtime.memory.brain import EXAMPLES, LIKE, example
+from runtime.memory.brain import EXAMPLES, example
 from runtime.memory.context import FILES, GUIDANCE, OTHERS, PATTERNS, TASKS, Context, Count, Line, synthesized
 
 if TYPE_CHECKING:
@@ -115,7 +114,9 @@ class Knowing:
             return []
         types = self.kinds(task) if self.kinds else ()
         return [
-            Line(each.told()[2:], each.source, f"for {', '.join(each.types)}; confidence {each.confidence:.2f}")
+            Line(
+                each.told()[2:], each.source, f"for {', '.join(each.types)}; confidence {each.confidence:.2f}"
+            )
             for each in self.library.relevant(types, GUIDANCE)
         ]
 

@@ -18,15 +18,15 @@ _CLAUSE = re.compile(
     r"(?<=[.;!?])\s+|\n| — | – |,? (?=(?:and )?(?:avoid|never|do not|don't|instead of|rather than)\b)", re.I
 )
 _WARNING = re.compile(
-    r"\b(avoid\w*|never|do not|don't|not to|instead of|rather than|fail\w*|mistake\w*|wrong\w*|reject\w*|harmful)"
-    r"\b",
+    r"\b(avoid\w*|never|do not|don't|not to|instead of|rather than|"
+    r"fail\w*|mistake\w*|wrong\w*|reject\w*|harmful)\b",
     re.I,
 )
 _WORD = re.compile(r"[a-z]{4,}")
 _GENERAL = frozenset(
     _WORD.findall(
-        "file files from into with write read that this then when task tasks make made have must been were what "
-        "before after used using step steps each their which your them"
+        "file files from into with write read that this then when task tasks make made have must been were "
+        "what before after used using step steps each their which your them"
     )
 )
 PATTERN, EXAMPLE = 1.0, 0.5
