@@ -15,7 +15,7 @@ from kernel.document import Document
 from kernel.edits import find
 from kernel.errors import DocumentError
 from kernel.frontmatter import peek
-from kernel.offering import OFFERED
+from kernel.offering import found_by_itself
 from kernel.workspace import Workspace, root_id
 from kernel.world import Held, World
 
@@ -45,7 +45,7 @@ def reusable(
 
 def _given(root: Document) -> list[tuple[str, str]]:
     notes = root.section(1).notes
-    given = [n for n in notes if n.key in ("context", "answer", "guidance") and n.source not in OFFERED]
+    given = [n for n in notes if n.key in ("context", "answer", "guidance") and not found_by_itself(n.source)]
     return [(n.source, n.text) for n in given]
 
 
@@ -56,7 +56,7 @@ def _holds(world: World, root: Document, own: Sequence[Path]) -> bool:
         return False
     if any(find(Held(world, document), redo=True) for document in documents):
         return False
-    looked = effects or any(n.source in OFFERED for n in root.section(1).notes)
+    looked = effects or any(found_by_itself(n.source) for n in root.section(1).notes)
     return not looked or not _changed_since(world.folder, datetime.fromisoformat(root.meta.created), own)
 
 

@@ -45,10 +45,10 @@ def _nothing(what: str = "decided") -> None:
 def shelf_or_none() -> Iterator[Shelf | None]:
     """The store of this workspace; None where there is none as yet."""
     from runtime.cli.brain import shelf_of_workspace
-    from runtime.store.opening import place
+    from runtime.places import brain_place
 
     fractal = opened()
-    if not place(fractal.config.store, fractal.workspace.state / "memory").exists():
+    if not brain_place(fractal.config.store, fractal.workspace.state / "memory").exists():
         yield None
         return
     with closing(shelf_of_workspace()) as shelf:
