@@ -38,7 +38,8 @@ class Observation(Record):
     surprise: float | None = None  # prediction error when it came, by the embedder in `gate`
     route: Literal["", "merge", "link", "novel"] = ""
     gate: str = ""
-    memory: str = ""  # that it became evidence of, by a dream
+    memory: str = ""  # that it became evidence of, and is found through
+    left: int = 0  # dreams that looked at it and let it stand by itself
     agent: str = DEFAULT
 
 
@@ -47,8 +48,10 @@ class Memory(Record):
 
     KIND: ClassVar[str] = "memory"
 
-    kind: Literal["fact", "belief", "event", "abstraction", "reflection", "identity"] = "fact"
+    held: Literal["fact", "belief", "event", "abstraction", "reflection", "identity"] = "fact"
+    who: str = ""  # who said it: `I` is this one
     evidence: tuple[str, ...] = ()  # ids of observations, in the order of time
+    unread: tuple[str, ...] = ()  # of these, what its wording does not tell yet
     names: tuple[str, ...] = ()
     since: str = ""  # from when it is so, as far as the evidence tells
     until: str = ""  # until when it was so; "" while it is
@@ -90,3 +93,26 @@ class Goal(Record):
     priority: float = Field(0.5, ge=0, le=1)
     reached: str = ""  # when
     agent: str = DEFAULT
+
+
+class Links(Record):
+    """Which edges a memory has, by its id; full ones are put behind it as `ID~0`, `ID~1`, …"""
+
+    KIND: ClassVar[str] = "links"
+
+    edges: tuple[str, ...] = ()
+    full: int = 0
+
+
+class Waiting(Record):
+    """An observation that has no vector yet, by its id."""
+
+    KIND: ClassVar[str] = "waiting"
+
+
+class MadeBy(Record):
+    """Which embedder made the vectors of all observations and memories; one record, `semantic`."""
+
+    KIND: ClassVar[str] = "made-by"
+
+    embedder: str = ""
