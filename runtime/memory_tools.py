@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Act = Callable[["Fractal", "World", OperationContext, Mapping[str, Any]], Awaitable[Result]]
 ACTS: Mapping[str, str] = {
     "dream": "runtime.dreaming:act",
+    "learn": "runtime.learning:act",
 }
 """By the name behind `memory:`, where its function is."""
 

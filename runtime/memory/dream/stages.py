@@ -71,6 +71,13 @@ ALL: tuple[Stage, ...] = (
     _stage(
         "birth-methods", "p", "five solved tasks with one operation make a method", "procedural:birth_methods"
     ),
+    _stage(
+        "compress-patterns",
+        "p",
+        "learned patterns that say the same become one, the least sure go",
+        "patterns:compress_patterns",
+    ),
+    _stage("promote", "p", "what several agents or spaces have learned holds for all", "patterns:promote"),
     _stage("decay", "b", "credit and blame count less, the longer ago they came", "fading:fade_synapses"),
 )
 """In the order in which they are done."""
