@@ -10,7 +10,7 @@ from kernel.document import Document, Meta, Note, Section, Step
 from kernel.errors import DocumentError
 from kernel.events import now
 from kernel.evidence import cut
-from kernel.offering import OFFERED
+from kernel.offering import found_by_itself
 from kernel.phases import references
 from kernel.workspace import child_id
 from kernel.world import Held
@@ -68,7 +68,7 @@ def _context(held: Held, step: Step) -> list[Note]:
     notes = [
         replace(note, source=note.source if note.source.startswith("parent") else f"parent: {note.source}")
         for note in held.doc.section(1).notes
-        if note.key == "context" and note.source not in OFFERED and len(note.text) <= HANDED_CHARS
+        if note.key == "context" and not found_by_itself(note.source) and len(note.text) <= HANDED_CHARS
     ]
     inserted = references(held.doc.planned[step.n].what)  # what the task has already need not come twice
     for need in sorted(held.doc.planned[step.n].needs):

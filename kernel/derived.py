@@ -6,7 +6,7 @@ from typing import Any
 
 from kernel import keeping
 from kernel.document import Document
-from kernel.offering import OFFERED
+from kernel.offering import found_by_itself
 from kernel.prompt import base, form, instructions
 from kernel.text import fingerprint
 from kernel.world import Held
@@ -56,7 +56,7 @@ def _inputs(held: Held, phase: str) -> dict[str, Any]:
 def _notes(document: Document, *keys: str) -> list[list[str]]:
     """What was said; context that the kernel offers by itself may be offered later, and is not compared."""
     notes = document.section(1).notes
-    return [[note.key, note.text] for note in notes if note.key in keys and note.source not in OFFERED]
+    return [[note.key, note.text] for note in notes if note.key in keys and not found_by_itself(note.source)]
 
 
 def _instructions(held: Held, read: str) -> str:

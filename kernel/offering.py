@@ -14,8 +14,11 @@ from kernel.evidence import SKIPPED
 from kernel.screening import shown_name
 from kernel.world import Held
 
-OFFERED = ("folder", "AGENTS.md", "memory")
-"""The sources of context that a run finds by itself, and was not given."""
+OFFERED = ("folder", "AGENTS.md")
+MEMORY = "memory"
+"""The sources of context that a run finds by itself and was not given; memory names its part behind it."""
+FOR_PLAN = (f"{MEMORY}: patterns", f"{MEMORY}: similar tasks")
+"""What says how, not what: UNDERSTAND leaves it to PLAN."""
 LISTED = 60
 """Names of files that the listing of the folder shows."""
 COUNTED = 5_000
@@ -41,8 +44,19 @@ def offer_context(held: Held) -> None:
         else:
             if text is not None:
                 held.note(1, "context", text, "tool:AGENTS.md", "AGENTS.md")
-    if "memory" not in offered and (known := held.world.known(held.doc)):
-        held.note(1, "context", known, "tool:memory", "memory")
+    if not any(map(of_memory, offered)):
+        for part, known in held.world.known(held.doc):
+            held.note(1, "context", held.world.redact(known), "tool:memory", f"{MEMORY}: {part}")
+
+
+def found_by_itself(source: str) -> bool:
+    """Whether context from that source was found by the run, and not given to it."""
+    return source in OFFERED or of_memory(source)
+
+
+def of_memory(source: str) -> bool:
+    """Whether context came from memory."""
+    return source == MEMORY or source.startswith(f"{MEMORY}: ")
 
 
 def _agents(folder: Path, private: Sequence[Path]) -> str | None:

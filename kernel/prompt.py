@@ -13,6 +13,7 @@ from typing import Any
 from kernel.catalogue import Catalogue
 from kernel.document import Document, Fold, Note, Step
 from kernel.evidence import cut
+from kernel.offering import FOR_PLAN
 from kernel.phases import schema, sketch
 from kernel.states import standing, told
 from kernel.text import to_json
@@ -192,12 +193,14 @@ def _said(document: Document) -> list[Piece]:
 
 
 def _contexts(document: Document, phase: str) -> list[Piece]:
-    """What was offered; once UNDERSTAND has chosen, PLAN sees the chosen facts instead."""
+    """What was offered; once UNDERSTAND has chosen, PLAN sees the chosen facts, and how to go about it."""
     facts = [note for note in document.section(1).notes if note.key == "fact"]
+    offered = [note for note in document.section(1).notes if note.key == "context"]
     if phase == "plan" and facts:
         lines = [f"- {note.text}" + (f" ({note.source})" if note.source else "") for note in facts]
-        return [Piece("Context", "\n".join(lines))]
-    return [_context(note) for note in document.section(1).notes if note.key == "context"]
+        offered = [note for note in offered if note.source in FOR_PLAN]
+        return [Piece("Context", "\n".join(lines)), *map(_context, offered)]
+    return [*map(_context, offered)]
 
 
 def _context(note: Note) -> Piece:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,6 +25,9 @@ from kernel.tools import Tool
 
 Admitted = Callable[[Tool], Awaitable[str]]
 """Whether a tool may be used: why not, "" when it may. A program is tested again when it has changed."""
+
+Known = Callable[[Document], Sequence[tuple[str, str]]]
+"""What memory gives a loop to see, inside its level's budget: the name of each part, and its text."""
 
 
 async def admit_all(tool: Tool) -> str:
@@ -69,7 +72,7 @@ class World:
     guard: Guard = unguarded
     runners: Mapping[str, Runner] = field(default_factory=dict[str, Runner])  # by the scheme of `run:`
     admitted: Admitted = admit_all
-    known: Callable[[Document], str] = lambda document: ""  # how tasks like its own were solved
+    known: Known = lambda document: ()  # what memory has for it
     take_back: Callable[[Document], list[str]] = lambda document: []  # what this attempt's steps did to files
     listener: Listener = silent
     redact: Callable[[str], str] = lambda text: text

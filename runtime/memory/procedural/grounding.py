@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kernel.document import Document, Step
-from kernel.offering import OFFERED
+from kernel.offering import found_by_itself
 from runtime.memory.procedural.leaves import tokens
 
 LEAST_RESULT = 2
@@ -44,7 +44,7 @@ def reporting(systems: tuple[Path, ...]) -> frozenset[str]:
 
 def seen_only(document: Document, steps: Sequence[Mapping[str, Any]]) -> str:
     """A name that the plan has from the folder or an earlier attempt, not from the task; "" for none."""
-    heard = [n.text for n in document.section(1).notes if n.key == "context" and n.source in OFFERED]
+    heard = [n.text for n in document.section(1).notes if n.key == "context" and found_by_itself(n.source)]
     heard += [note.text for fold in document.section(2).folds for note in fold.notes]
     heard += [step.result or "" for n, step in document.steps.items() if n not in document.planned]
     known = {name for text in heard for name in _NAME.findall(text)}

@@ -1,0 +1,173 @@
+"""Who else is there: the runs that are at work now, the agents and how well they do, who is best at what.
+
+Active work is read off the runs' locks and documents, so nobody has to announce himself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernel.document import ENDED, Document
+from kernel.errors import FractalError
+from kernel.store import FileStore
+from kernel.workspace import is_locked, root_id
+
+if TYPE_CHECKING:
+    from runtime.memory.episodic import Experience
+
+ACTIVE_SECONDS = 300
+"""How long ago a run may have written last to count as active. Source: learning.md, "Awareness"."""
+LOOKED_AT = 20
+"""Runs that are looked into, the newest first: a thousand at once must not read each other."""
+SHOWN = 5
+RECENT = 10
+"""Tasks that a profile holds. Source: the seed's §3.6."""
+FEW, MANY = 3, 20
+"""Samples below which nothing is known of an agent, and from which its rate counts whole."""
+UNKNOWN = 0.5
+DEFAULT = "default"
+
+
+@dataclass(frozen=True)
+class Active:
+    """A run that somebody works on now."""
+
+    run: str
+    agent: str
+    space: str
+    task: str
+    phase: str
+    since: str
+    seconds: int  # since it wrote last
+
+
+@dataclass
+class Record:
+    """How an agent did at tasks of one type."""
+
+    successes: int = 0
+    failures: int = 0
+    seconds: float = 0.0  # of all of them
+
+    @property
+    def samples(self) -> int:
+        """How often it was tried."""
+        return self.successes + self.failures
+
+    @property
+    def score(self) -> float:
+        """Success rate × min(n/20, 1); 0.5 while there are too few to tell."""
+        if self.samples < FEW:
+            return UNKNOWN
+        return self.successes / self.samples * min(self.samples / MANY, 1.0)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As `--json` shows it."""
+        rate = self.successes / self.samples if self.samples else None
+        mean = round(self.seconds / self.samples, 1) if self.samples else None
+        return {
+            "samples": self.samples,
+            "success": rate and round(rate, 4),
+            "score": round(self.score, 4),
+            "seconds": mean,
+        }
+
+
+@dataclass
+class Profile:
+    """What is known of an agent."""
+
+    agent: str
+    space: str
+    tools: dict[str, int] = field(default_factory=dict[str, int])
+    recent: list[str] = field(default_factory=list[str])
+    last_seen: str = ""
+    by_type: dict[str, Record] = field(default_factory=dict[str, Record])
+
+    def as_dict(self) -> dict[str, Any]:
+        """As `--json` shows it."""
+        types = {name: record.as_dict() for name, record in sorted(self.by_type.items())}
+        told = {"agent": self.agent, "space": self.space, "last_seen": self.last_seen}
+        return {**told, "tools": self.tools, "recent": self.recent, "by_type": types}
+
+
+def agent_of(document: Document) -> tuple[str, str]:
+    """The agent and the space of a run, `default` where none is named."""
+    extra = document.meta.extra
+    return str(extra.get("agent") or DEFAULT), str(extra.get("space") or DEFAULT)
+
+
+def active(runs: Path, *, but: str = "", now: datetime | None = None) -> list[Active]:
+    """The runs at work in a folder of runs, the one that wrote last first; `but` is left out."""
+    at = now or datetime.now(UTC)
+    found: list[Active] = []
+    for _, run in sorted(_touched(runs, at.timestamp()), reverse=True)[:LOOKED_AT]:
+        if run == but or len(found) >= SHOWN or not is_locked(runs / run):
+            continue
+        with suppress(FractalError, OSError):
+            root = FileStore(runs / run).peek(root_id(run))
+            if root.meta.status in ENDED:
+                continue
+            agent, space = agent_of(root)
+            wrote = int(max(at.timestamp() - _wrote(runs / run), 0))
+            meta = root.meta
+            found.append(Active(run, agent, space, root.task, meta.phase, meta.created, wrote))
+    return found
+
+
+def _touched(runs: Path, at: float) -> Iterator[tuple[float, str]]:
+    """Runs whose folder or root changed lately."""
+    with suppress(OSError), os.scandir(runs) as entries:
+        for entry in entries:
+            with suppress(OSError):
+                wrote = _wrote(Path(entry.path))
+                if entry.is_dir(follow_symlinks=False) and at - wrote <= ACTIVE_SECONDS:
+                    yield wrote, entry.name
+
+
+def _wrote(folder: Path) -> float:
+    times = [folder.stat().st_mtime]
+    with suppress(OSError):
+        times.append((folder / f"{root_id(folder.name)}.md").stat().st_mtime)
+    return max(times)
+
+
+def profiles(past: Iterable[Experience]) -> list[Profile]:
+    """The agents with what they did, by name."""
+    found: dict[tuple[str, str], Profile] = {}
+    for each in sorted(past, key=lambda each: each.at):
+        if each.success is None:
+            continue  # cancelled: nobody can tell
+        profile = found.setdefault((each.space, each.agent), Profile(each.agent, each.space))
+        record = profile.by_type.setdefault(each.type, Record())
+        record.successes += bool(each.success)
+        record.failures += not each.success
+        record.seconds += each.seconds
+        for tool in each.tools:
+            profile.tools[tool] = profile.tools.get(tool, 0) + 1
+        profile.recent = [*profile.recent, each.text][-RECENT:]
+        profile.last_seen = max(profile.last_seen, each.at)
+    return [found[key] for key in sorted(found)]
+
+
+def best(known: Iterable[Profile], type: str) -> tuple[str, float] | None:
+    """The agent to give a task of that type to, with its score; None where nobody has done one."""
+    scores: Mapping[str, float] = _scores(known, type)
+    return max(scores.items(), key=lambda each: (each[1], each[0])) if scores else None
+
+
+def _scores(known: Iterable[Profile], type: str) -> dict[str, float]:
+    """An agent's score over all spaces."""
+    records: dict[str, Record] = {}
+    for profile in known:
+        if record := profile.by_type.get(type):
+            whole = records.setdefault(profile.agent, Record())
+            whole.successes += record.successes
+            whole.failures += record.failures
+    return {agent: record.score for agent, record in records.items()}

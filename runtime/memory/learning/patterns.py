@@ -1,0 +1,377 @@
+"""One learned pattern as a markdown file that a person can read, correct and switch off.
+
+The file is the pattern: there is no other copy. What people write beside the known keys and headings is kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from kernel.budget import estimate_tokens
+from kernel.errors import FractalError
+from kernel.text import INVISIBLE, fingerprint
+
+DEFAULT = "default"
+"""The agent and the space of who names none."""
+GENERAL = "general"
+"""The task type of what is of no other."""
+LARGEST = 20_000
+"""Bytes of a file: more is no pattern."""
+LONGEST = 300
+"""Tokens of guidance and of what to avoid together: a context shows 500 of all patterns."""
+NAMES = re.compile(r"[a-z0-9][a-z0-9-]{0,59}")
+MOST_SOURCES = 8
+"""Runs that a file names; the newest stay."""
+
+Scope = Literal["all", "space", "agent"]
+Origin = Literal["contrast", "distilled", "model", "imported", "person"]
+_HIDDEN = re.compile(f"[{INVISIBLE}]")
+_END = re.compile(r"(?ms)\A---[ \t]*\n(.*?)^---[ \t]*$\n?")
+
+
+class PatternError(FractalError):
+    """A file of a pattern that cannot be used; `where` is file and line."""
+
+    def __init__(self, message: str, path: Path, line: int = 1) -> None:
+        super().__init__(f"{path}:{line}: {message}")
+        self.path, self.line = path, line
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """What was learned from outcomes, or what a person holds to be good practice."""
+
+    name: str  # its file is NAME.md
+    guidance: str  # what to do
+    avoid: str = ""  # what not to do
+    title: str = ""
+    why: str = ""  # what it was learned from, in figures
+    types: tuple[str, ...] = (GENERAL,)  # of tasks
+    confidence: float = 0.5
+    success_rate: float = 0.0  # of the attempts that did as it says
+    samples: int = 0  # attempts that it was learned from
+    helpful: int = 0  # attempts that were shown it and did as it says, accepted
+    harmful: int = 0  # the same, rejected
+    scope: Scope = "all"
+    agent: str = DEFAULT  # whose it is, where the scope is agent
+    status: Literal["active", "off"] = "active"
+    origin: Origin = "contrast"
+    rule: str = ""  # the same for code to look at; see `rules`
+    agents: tuple[str, ...] = ()  # that it helped
+    created: str = ""
+    last_used: str = ""
+    sources: tuple[str, ...] = ()  # documents that it came from, relative to the folder `state`
+    path: Path | None = field(default=None, compare=False)
+    edited: bool = field(default=False, compare=False)  # by a person: its words are left alone
+
+    @property
+    def tokens(self) -> int:
+        """About how many it takes in a prompt."""
+        return estimate_tokens(self.shown()) + 1
+
+    @property
+    def source(self) -> str:
+        """How a prompt names it; by this name a run's document tells that it was shown."""
+        return f"patterns/{self.name}.md"
+
+    @property
+    def active(self) -> bool:
+        """Whether it may be shown."""
+        return self.status == "active"
+
+    @property
+    def fixed(self) -> bool:
+        """Whether a person wrote or corrected it: learning counts its uses, and changes no word."""
+        return self.edited or self.origin in ("person", "imported")
+
+    def told(self) -> str:
+        """As a prompt has it: one line, without where it came from."""
+        avoid = f" Avoid: {_line(self.avoid)}" if self.avoid else ""
+        return f"- {_line(self.guidance)}{avoid}"
+
+    def shown(self) -> str:
+        """The same with where it came from."""
+        return f"{self.told()} ({self.source})"
+
+    def grade(self) -> str:
+        """The confidence in a word."""
+        return "high" if self.confidence >= 0.75 else "medium" if self.confidence >= 0.5 else "low"
+
+
+KEYS: Mapping[str, str] = {
+    "types": "task types",
+    "confidence": "confidence",
+    "success_rate": "success rate",
+    "samples": "samples",
+    "tokens": "tokens",
+    "helpful": "helpful",
+    "harmful": "harmful",
+    "scope": "scope",
+    "agent": "agent",
+    "status": "status",
+    "origin": "origin",
+    "rule": "rule",
+    "agents": "helped",
+    "created": "created",
+    "last_used": "last used",
+    "written": "written",
+}
+"""The keys of the frontmatter, in their order."""
+WORDS = ("title", "guidance", "avoid", "why", "sources")
+"""What stands in the body."""
+_CHOICES: Mapping[str, Sequence[str]] = {
+    "scope": ("all", "space", "agent"),
+    "status": ("active", "off"),
+    "origin": ("contrast", "distilled", "model", "imported", "person"),
+}
+_NUMBERS = {"confidence": 1.0, "success_rate": 1.0}
+_COUNTS = ("samples", "helpful", "harmful")
+_LISTS = ("types", "agents")
+_FIELDS = {each.name: each for each in fields(Pattern)}
+
+
+def titled(name: str) -> str:
+    """A name as a heading."""
+    text = name.replace("-", " ")
+    return text[:1].upper() + text[1:]
+
+
+def named(title: str) -> str:
+    """A heading as a name."""
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:60].strip("-") or "pattern"
+
+
+# ---- writing ---------------------------------------------------------------------------------------------
+
+
+def write(pattern: Pattern, up: str = "../../") -> str:
+    """The whole file; `up` leads from its folder to the folder `state`."""
+    lines = [f"{KEYS[key]}: {value}" for key in KEYS if (value := _value(pattern, key)) is not None]
+    return "---\n" + "\n".join(lines) + "\n---\n" + _body(pattern, up)
+
+
+def _body(pattern: Pattern, up: str) -> str:
+    parts = [f"# {pattern.title or titled(pattern.name)}", pattern.guidance]
+    if pattern.avoid:
+        parts += ["## Avoid", pattern.avoid]
+    if pattern.why:
+        parts += ["## Why", pattern.why]
+    if pattern.sources:
+        parts += ["## From", "\n".join(_link(each, up) for each in pattern.sources)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _link(source: str, up: str) -> str:
+    return f"- [{Path(source).stem}]({up}{source})"
+
+
+def _value(pattern: Pattern, key: str) -> str | None:
+    """What stands behind a key; None where it is left out."""
+    if key == "written":
+        return _written(pattern)
+    value = getattr(pattern, key)
+    if key in ("types", "agents"):
+        return f"[{', '.join(value)}]" if value else None
+    if key in ("rule", "last_used", "created") and not value:
+        return None
+    if key == "agent" and pattern.scope != "agent":
+        return None
+    if key in ("created", "last_used"):
+        return f'"{value}"'
+    return f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+def _written(pattern: Pattern) -> str:
+    """Of the words that learning wrote: who finds others knows that a person has corrected them."""
+    return f'"{fingerprint([pattern.title or titled(pattern.name), pattern.guidance, pattern.avoid])}"'
+
+
+def changed(text: str, before: Pattern, after: Pattern, up: str = "../../") -> str:
+    """The file with what differs changed, line by line and section by section; all else stands as it was."""
+    head = _END.match(text)
+    assert head is not None  # it was read a moment ago
+    front, body = head[1], text[head.end() :]
+    words = [key for key in WORDS if getattr(before, key) != getattr(after, key)]
+    for key in KEYS:
+        now = _value(after, key)
+        if key == "written" and not (set(words) - {"sources", "why"}):
+            continue
+        if now != _value(before, key) or key == "written":
+            front = _with_line(front, KEYS[key], now)
+    for key in words:
+        body = _with_words(body, key, after, up)
+    return f"---\n{front}---\n{body}"
+
+
+def _with_line(front: str, key: str, value: str | None) -> str:
+    line = re.compile(rf"(?m)^{re.escape(key)}:.*\n(?:[ \t]+.*\n|- .*\n)*")
+    new = "" if value is None else f"{key}: {value}\n"
+    if line.search(front):
+        return line.sub(lambda _: new, front, count=1)
+    return front + new
+
+
+def _with_words(body: str, key: str, pattern: Pattern, up: str) -> str:
+    if key == "title":
+        return re.sub(r"(?m)^# .*$", lambda _: f"# {pattern.title}", body, count=1)
+    if key == "guidance":
+        return re.sub(
+            r"(?ms)^(# [^\n]*\n).*?(?=^## |\Z)",
+            lambda hit: f"{hit[1]}\n{pattern.guidance}\n\n",
+            body,
+            count=1,
+        )
+    heading = {"avoid": "Avoid", "why": "Why", "sources": "From"}[key]
+    text = getattr(pattern, key)
+    if key == "sources":
+        text = "\n".join(_link(each, up) for each in text)
+    new = f"## {heading}\n\n{text}\n\n" if text else ""
+    section = re.compile(rf"(?ms)^## {heading}[ \t]*\n.*?(?=^## |\Z)")
+    if section.search(body):
+        return section.sub(lambda _: new, body, count=1).rstrip("\n") + "\n"
+    return f"{body.rstrip()}\n\n{new}".rstrip("\n") + "\n"
+
+
+# ---- reading ---------------------------------------------------------------------------------------------
+
+
+def read(path: Path) -> Pattern:
+    """The pattern of a file. Raises `PatternError` with file and line."""
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise PatternError(f"cannot be read: {error.strerror}", path) from None
+    if len(raw) > LARGEST:
+        raise PatternError(f"{len(raw):,} bytes are too many for a pattern; {LARGEST:,} at most", path)
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = raw[: error.start].count(b"\n") + 1
+        raise PatternError("not UTF-8 text; save the file as UTF-8", path, line) from None
+    return parse(text, path)
+
+
+def parse(text: str, path: Path) -> Pattern:
+    """The pattern of a file's text."""
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    if not NAMES.fullmatch(path.stem):
+        raise PatternError("the file's name is not of a-z, 0-9 and -, at most 60 long; rename it", path)
+    if hidden := _HIDDEN.search(text):
+        line = text.count("\n", 0, hidden.start()) + 1
+        raise PatternError(f"the invisible character U+{ord(hidden[0]):04X}; remove it", path, line)
+    head = _END.match(text)
+    if head is None:
+        mend = "begin with a line ---, keys such as `task types: [code]`, and a line ---"
+        raise PatternError(f"no frontmatter; {mend}", path)
+    values, written = _values(head[1], path)
+    words = _words(text[head.end() :], text.count("\n", 0, head.end()) + 1, path)
+    pattern = Pattern(name=path.stem, path=path, **values, **words)
+    own = _written(pattern).strip('"')
+    return replace(pattern, edited=bool(written) and written != own)
+
+
+def _values(front: str, path: Path) -> tuple[dict[str, Any], str]:
+    told = _yaml(front, path)
+    values: dict[str, Any] = {}
+    for field_name, key in KEYS.items():
+        if key in told and field_name not in ("tokens", "written") and told[key] is not None:
+            line = _line_of(front, key)
+            values[field_name] = _understood(field_name, key, told[key], path, line)
+    if values.get("scope") == "agent" and not values.get("agent"):
+        raise PatternError("scope is agent, and no `agent:` says whose it is", path, _line_of(front, "scope"))
+    return values, str(told.get("written") or "")
+
+
+def _yaml(front: str, path: Path) -> Mapping[str, Any]:
+    import yaml
+
+    try:
+        told = yaml.load(front, yaml.BaseLoader)  # texts only: `off` is a word here, and a date one too
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = mark.line + 2 if mark else 2
+        problem = getattr(error, "problem", None) or "not understood"
+        hint = "text with a colon, comma or bracket stands in quotes"
+        raise PatternError(f"the frontmatter is not YAML: {problem}; {hint}", path, line) from None
+    except RecursionError:
+        raise PatternError("the frontmatter is nested too deeply", path, 2) from None
+    if told is None or told == "":
+        return {}
+    if not isinstance(told, dict):
+        raise PatternError("the frontmatter is no list of `key: value`", path, 2)
+    return {str(key): value for key, value in told.items()}
+
+
+def _line_of(front: str, key: str) -> int:
+    for number, line in enumerate(front.splitlines(), 2):
+        if line.startswith(key):
+            return number
+    return 2
+
+
+def _understood(name: str, key: str, value: Any, path: Path, line: int) -> Any:
+    def wrong(wanted: str) -> PatternError:
+        return PatternError(f"{key}: {str(value)[:40]!r} is not {wanted}", path, line)
+
+    if name in _LISTS:
+        listed = value if isinstance(value, list) else [each.strip() for each in str(value).split(",")]
+        listed = [each for each in listed if each]
+        if not all(isinstance(each, str) and NAMES.fullmatch(each) for each in listed):
+            raise wrong("a list of names of a-z, 0-9 and -")
+        return tuple(dict.fromkeys(listed)) or ((GENERAL,) if name == "types" else ())
+    if not isinstance(value, str):
+        raise wrong("one value")
+    if name in _NUMBERS:
+        return _number(value, wrong("a number from 0 to 1"))
+    if name in _COUNTS:
+        if not re.fullmatch(r"\d{1,9}", value):
+            raise wrong("a whole number")
+        return int(value)
+    if name in _CHOICES and value not in _CHOICES[name]:
+        raise wrong(f"one of {', '.join(_CHOICES[name])}")
+    if name == "agent" and not NAMES.fullmatch(value):
+        raise wrong("a name of a-z, 0-9 and -")
+    return value
+
+
+def _number(text: str, wrong: PatternError) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise wrong from None
+    if not 0 <= value <= 1:  # nor is it when it is no number
+        raise wrong
+    return value
+
+
+def _words(body: str, first: int, path: Path) -> dict[str, Any]:
+    """Title, guidance and the sections; `first` is the line where the body begins."""
+    heading = re.search(r"(?m)^# +(.*)$", body)
+    if heading is None:
+        raise PatternError("no heading `# …` with the pattern's title", path, first)
+    at = first + body.count("\n", 0, heading.start())
+    guidance, *rest = re.split(r"(?m)^## +", body[heading.end() :])
+    sections = {
+        name.strip().lower(): text.strip() for name, _, text in (each.partition("\n") for each in rest)
+    }
+    guidance, avoid = guidance.strip(), sections.get("avoid", "")
+    if not guidance:
+        raise PatternError("nothing under the heading: say what is to be done", path, at)
+    if (size := estimate_tokens(guidance + avoid)) > LONGEST:
+        raise PatternError(f"{size} tokens of guidance; {LONGEST} at most, as prompts show few", path, at)
+    links = re.findall(r"\]\((?:\.\./)*([^)\s]+)\)", sections.get("from", ""))
+    return {
+        "title": heading[1].strip(),
+        "guidance": guidance,
+        "avoid": avoid,
+        "why": sections.get("why", ""),
+        "sources": tuple(links),
+    }
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
