@@ -1,0 +1,283 @@
+"""What learning brings: a worker with known mistakes, over a stream of tasks, with memory and without.
+
+The worker is code in the place of a model: it reads the prompt that it is really sent, and does the usual
+mistake of a task's type unless guidance in that prompt warns of it. Each task is done through the whole
+runtime, on real files, and comes once: what is shown for it was learned from others alone. After each a
+person says whether it was done; in the poisoned arm every fifth word is wrong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from runtime.bench.apprentice.reader import HAZARDS
+from runtime.bench.apprentice.tasks import KINDS, stream
+from runtime.bench.apprentice.worker import Worker
+from runtime.fractal import Fractal
+
+SEEDS = 5
+ROUNDS = 10
+"""Tasks of each type in a stream."""
+END = 0.4
+"""Of a stream, what counts as its end."""
+POISON = 0.2
+"""How often a person's word is wrong in the poisoned arm."""
+ARMS = ("with", "without", "poisoned")
+SETTINGS: Mapping[str, Any] = {"sandbox": "off", "fsync": False, "embedder": "lexical", "usd": None}
+DRAWS = 2_000
+GOALS = {
+    "success": 0.10,
+    "steps": 0.15,
+    "calls": 0.15,
+    "unused_context": 0.20,
+    "coverage": 0.80,
+    "guidance": 500,
+}
+"""Points of success more; less of steps, calls and unused context; types with a pattern; tokens. Source: the
+seed's §12, and performance.md."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One task in one arm, as it went."""
+
+    seed: int
+    number: int
+    kind: str
+    done: bool
+    mistaken: bool
+    warned: bool
+    steps: int
+    calls: int
+    tokens: int
+    context: int
+    unused: int
+    guidance: int
+
+
+@dataclass
+class Arm:
+    """One arm of the bench."""
+
+    rows: list[Row] = field(default_factory=list[Row])
+    coverage: list[float] = field(default_factory=list[float])
+    seconds: float = 0.0
+
+
+def measure(seeds: int = SEEDS, rounds: int = ROUNDS, arms: Sequence[str] = ARMS) -> dict[str, Any]:
+    """The figures of each arm."""
+    made = {arm: Arm() for arm in arms}
+    for seed in range(seeds):
+        for arm, found in made.items():
+            began = time.perf_counter()
+            with tempfile.TemporaryDirectory(prefix="fractal-learning-") as folder:
+                asyncio.run(_stream(Path(folder), arm, seed, rounds, found))
+            found.seconds += time.perf_counter() - began
+    return figures(made, rounds)
+
+
+async def _stream(folder: Path, arm: str, seed: int, rounds: int, into: Arm) -> None:
+    from kernel.responder import Ladder
+    from runtime.responders.scripted import Scripted
+
+    worker, wrong = Worker(seed), Random(f"poison {seed}")
+    memory = arm != "without"
+    settings = {**SETTINGS, "remember": memory, "recall": memory}
+    fractal = Fractal(folder, settings=settings, ladder=Ladder((Scripted(worker),)))
+    for number, task in enumerate(stream(seed, rounds)):
+        _cleared(folder)
+        task.lay_out(folder)
+        day = worker.begin(number, task)
+        result = await fractal.run(task.text, yes=True)
+        done = result.status == "complete" and task.right(folder)
+        steps = sum(
+            step.state in ("done", "failed") for step in fractal.root_document(result.run).steps.values()
+        )
+        context, unused = day.context
+        warned = day.heard is not None and day.heard.warned
+        row = Row(
+            seed,
+            number,
+            task.kind,
+            done,
+            day.mistaken,
+            warned,
+            steps,
+            day.calls,
+            day.prompt_tokens,
+            context,
+            unused,
+            day.guidance,
+        )
+        into.rows.append(row)
+        if memory:
+            said = done if arm == "with" or wrong.random() >= POISON else not done
+            learn(fractal, result.run, said)
+    if memory:
+        into.coverage.append(covered(fractal))
+
+
+def learn(fractal: Fractal, run: str, good: bool) -> None:
+    """A person's word on a run, and what is learned from it."""
+    fractal.feedback(run, good)
+
+
+def covered(fractal: Fractal) -> float:
+    """The share of the task types that some pattern is for."""
+    return 0.0
+
+
+def _cleared(folder: Path) -> None:
+    for each in folder.iterdir():
+        if each.name != ".fractal":
+            shutil.rmtree(each) if each.is_dir() else each.unlink()
+
+
+# ---- figures -----------------------------------------------------------------------------------------------
+
+
+def figures(made: Mapping[str, Arm], rounds: int) -> dict[str, Any]:
+    """Means at the end of the stream, each arm against the one without memory, task by task."""
+    size = rounds * len(KINDS)
+    last = {arm: [row for row in found.rows if row.number >= size * (1 - END)] for arm, found in made.items()}
+    told: dict[str, Any] = {"tasks": size, "seeds": len({row.seed for row in next(iter(made.values())).rows})}
+    for arm, found in made.items():
+        whole = _means(last[arm])
+        whole["ci"] = _interval([float(row.done) for row in last[arm]])
+        whole["by_kind"] = {
+            kind: _means([r for r in last[arm] if r.kind == kind])["success"] for kind in KINDS
+        }
+        whole["over_time"] = [_means(part) for part in _quarters(found.rows, size)]
+        whole["coverage"] = round(sum(found.coverage) / len(found.coverage), 4) if found.coverage else 0.0
+        warned = [row for row in found.rows if row.warned]
+        whole["repeated"] = round(sum(row.mistaken for row in warned) / len(warned), 4) if warned else None
+        whole["warned"] = round(sum(row.warned for row in last[arm]) / max(len(last[arm]), 1), 4)
+        whole["seconds"] = round(found.seconds, 1)
+        if arm != "without" and "without" in made:
+            whole["against_without"] = _against(last[arm], last["without"])
+        told[arm] = whole
+    told["guidance_tokens_max"] = max(row.guidance for found in made.values() for row in found.rows)
+    told["coverage"] = told.get("with", {}).get("coverage", 0.0)
+    return told
+
+
+_FIGURES = {
+    "success": "done",
+    "steps": "steps",
+    "calls": "calls",
+    "tokens": "tokens",
+    "unused_context": "unused",
+}
+
+
+def _means(rows: Sequence[Row]) -> dict[str, Any]:
+    count = max(len(rows), 1)
+    return {
+        name: round(sum(float(getattr(row, key)) for row in rows) / count, 4)
+        for name, key in _FIGURES.items()
+    }
+
+
+def _quarters(rows: Sequence[Row], size: int) -> list[list[Row]]:
+    return [[row for row in rows if row.number * 4 // size == quarter] for quarter in range(4)]
+
+
+def _against(rows: Sequence[Row], base: Sequence[Row]) -> dict[str, Any]:
+    """The difference to the arm without memory, task by task: of success in points, else in parts."""
+    pairs = list(zip(rows, base, strict=True))
+    told: dict[str, Any] = {}
+    for name, key in _FIGURES.items():
+        values = [(float(getattr(a, key)), float(getattr(b, key))) for a, b in pairs]
+        told[name] = {"difference": _difference(values, name), "ci": _bootstrap(values, name)}
+    return told
+
+
+def _difference(values: Sequence[tuple[float, float]], name: str) -> float:
+    mine, base = (sum(side) for side in zip(*values, strict=True))
+    return round(
+        (mine - base) / len(values) if name == "success" else (mine - base) / base if base else 0.0, 4
+    )
+
+
+def _bootstrap(values: Sequence[tuple[float, float]], name: str) -> list[float]:
+    random = Random("bootstrap")
+    found = sorted(_difference(random.choices(values, k=len(values)), name) for _ in range(DRAWS))
+    return [found[DRAWS // 40], found[-DRAWS // 40 - 1]]
+
+
+def _interval(values: Sequence[float]) -> list[float]:
+    random = Random("interval")
+    found = sorted(sum(random.choices(values, k=len(values))) / len(values) for _ in range(DRAWS))
+    return [round(found[DRAWS // 40], 4), round(found[-DRAWS // 40 - 1], 4)]
+
+
+def missed(told: Mapping[str, Any]) -> list[str]:
+    """The goals that were not reached."""
+    with_, poisoned = told["with"], told["poisoned"]
+    gained = {name: each["difference"] for name, each in with_["against_without"].items()}
+    found = [f"success {gained['success']:+.1%}"] if gained["success"] < GOALS["success"] else []
+    for name in ("steps", "calls", "unused_context"):
+        found += [f"{name} {gained[name]:+.1%}"] if gained[name] > -GOALS[name] else []
+    found += [f"coverage {told['coverage']:.0%}"] if told["coverage"] < GOALS["coverage"] else []
+    found += (
+        [f"guidance {told['guidance_tokens_max']}"] if told["guidance_tokens_max"] > GOALS["guidance"] else []
+    )
+    found += ["a mistake that was warned of came again"] if with_["repeated"] else []
+    poison = poisoned["against_without"]["success"]["difference"]
+    return found + ([f"poisoned {poison:+.1%}"] if poison < 0 else [])
+
+
+def table(told: Mapping[str, Any]) -> str:
+    """The figures as markdown."""
+    lines = [
+        ["arm", "success", "steps", "calls", "tokens", "unused context", "warned"],
+        ["---"] + ["---:"] * 6,
+    ]
+    for arm in (arm for arm in ARMS if arm in told):
+        each = told[arm]
+        low, high = each["ci"]
+        line = [
+            arm,
+            f"{each['success']:.1%} ({low:.0%}–{high:.0%})",
+            f"{each['steps']:.2f}",
+            f"{each['calls']:.2f}",
+        ]
+        lines.append(
+            [*line, f"{each['tokens']:.0f}", f"{each['unused_context']:.0f}", f"{each['warned']:.0%}"]
+        )
+        if against := each.get("against_without"):
+            shown = [
+                f"{against[n]['difference']:+.1%} ({against[n]['ci'][0]:+.0%} … {against[n]['ci'][1]:+.0%})"
+                for n in _FIGURES
+            ]
+            lines.append([f"{arm} against without", *shown, ""])
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def main(as_json: bool, seeds: int = SEEDS, rounds: int = ROUNDS) -> int:
+    """Measure, print, and say which goals were missed."""
+    told = measure(seeds, rounds)
+    if as_json:
+        print(json.dumps(told, indent=2))
+    else:
+        size = f"{told['seeds']} streams of {told['tasks']} tasks of {len(KINDS)} types"
+        rates = ", ".join(f"{kind} {each.rate:.0%}" for kind, each in HAZARDS.items())
+        print(f"{size}; the last {END:.0%} of each:\n\n{table(told)}\n\nrates of the mistakes: {rates}")
+        print(
+            f"types with a pattern: {told['coverage']:.0%}; "
+            f"guidance: at most {told['guidance_tokens_max']} tokens"
+        )
+    short = missed(told)
+    if short:
+        print(f"goals missed: {', '.join(short)}", file=sys.stderr)
+    return int(bool(short))
