@@ -1,8 +1,9 @@
-"""A memory in which every procedural stage of a dream has something to do, and a process that dreams and dies."""
+"""A memory in which every procedural stage of a dream has something to do; a process that dreams and dies."""
 
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import shutil
 import signal
@@ -34,10 +35,11 @@ from runtime.store.moving import lines
 NOW = datetime(2026, 11, 20, 3, tzinfo=UTC)
 OLD, RECENT = "2026-06-01T00:00:00Z", "2026-11-19T00:00:00Z"
 HONEY = (
-    "A farmer who keeps bees sells{} 3 jars of honey at the market for 23 dollars each, and pays nobody; how much "
-    "money does the farmer make with all of these jars?"
+    "A farmer who keeps bees sells{} 3 jars of honey at the market for 23 dollars each, and pays nobody; how "
+    "much money does the farmer make with all of these jars?"
 )
 PAIRS = [("a.md", "n.txt"), ("b.md", "m.txt"), ("docs/c.md", "m.txt"), ("d.md", "o.txt"), ("e.md", "p.txt")]
+OF_DREAMS = ("dream", "decayed", "type-stamp")
 OF_MEMORY = [stage for stage in ALL if stage.group == "p" or stage.name == "decay"]
 PROCEDURAL = [stage.name for stage in ALL if stage.group == "p"] + ["decay"]
 
@@ -48,7 +50,7 @@ def trial() -> Trial:
 
 
 def brain_in(folder: Path, kind: str = "sqlite", **more: Any) -> Brain:
-    settings = Settings(folder / "memory", (shipped_system(),), kind, "lexical", fsync=False, files=trial)
+    settings = Settings(folder / "memory", (shipped_system(),), trial, kind, "lexical", fsync=False)
     return Brain(replace(settings, **more))
 
 
@@ -100,7 +102,9 @@ def _filled(folder: Path, kind: str) -> Brain:
     judged = memory.learn(busy, at=OLD)
     shelf.put(
         *(
-            Decision(id=f"use-{n:03}", text=f"{n}", tree=judged.id, at=f"2026-11-01T00:{n // 60:02}:{n % 60:02}Z")
+            Decision(
+                id=f"use-{n:03}", text=f"{n}", tree=judged.id, at=f"2026-11-01T00:{n // 60:02}:{n % 60:02}Z"
+            )
             for n in range(130)
         )
     )
@@ -153,14 +157,16 @@ def _mix(brain: Brain) -> None:
     of = ProblemType(id="mixed", text="mixed", members=len(tasks), vectors={name: pack(rows.mean(axis=0))})
     brain.shelf.put(of, *members)
     for task, row in zip(tasks, rows, strict=True):
-        made = brain.memory.learn(exemplar(f"{task}, then tell me how it went and what it was good for", ("list", {})))
+        made = brain.memory.learn(
+            exemplar(f"{task}, then tell me how it went and what it was good for", ("list", {}))
+        )
         grown = {"type": "mixed", "text": task, "vectors": {name: pack(row)}}
         _change(brain, made, neurons=made.neurons * 3, **grown)
 
 
 def exported(brain: Brain, *, dreams: bool = True) -> str:
     """All that is remembered, and the files beside it; without `dreams`, not what was dreamt."""
-    told = "".join(line for line in lines(brain.shelf) if dreams or '"kind": "dream"' not in line)
+    told = "".join(line for line in lines(brain.shelf) if dreams or json.loads(line)["kind"] not in OF_DREAMS)
     files = sorted((brain.settings.folder / "methods").glob("*.md"))
     return told + "".join(f"{path.name}\n{path.read_text('utf-8')}" for path in files)
 

@@ -87,7 +87,7 @@ def test_a_branch_that_misled_is_cut_back_and_keeps_its_blame(
 def test_a_type_with_nothing_in_common_is_two(
     dreamt: tuple[Brain, Dreamt, dict[str, NeuronTree]],
 ) -> None:
-    brain, _, before = dreamt
+    brain, _, _ = dreamt
     types: dict[str, set[str]] = {}
     for member in brain.shelf.scan(Member):
         kind = member.text.partition(" ")[0]
@@ -106,7 +106,6 @@ def test_every_tree_has_a_type_and_five_of_one_operation_a_method(
 ) -> None:
     brain, _, _ = dreamt
     assert all(tree.type for tree in brain.shelf.scan(NeuronTree))
-    assert brain.methods is not None
     assert any(len(method.trees) >= 5 for method in brain.shelf.scan(Method))
     assert any("note the figure" in each.description for each in brain.methods.listed())
 
