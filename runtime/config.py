@@ -140,6 +140,11 @@ class Config(BaseModel):
         True, description="whether a task that was solved before is done as it was then, without a model"
     )
     remember: bool = Field(True, description="whether memory keeps what accepted runs taught")
+    observe: tuple[Literal["facts", "results", "failures"], ...] = Field(
+        ("facts", "results", "failures"),
+        description="what memory notes of every run by itself: what its person stated (`facts`), what it "
+        "came to (`results`), why it failed (`failures`); nothing without `remember`",
+    )
     store: Literal["sqlite", "files", "memory"] = Field(
         "sqlite",
         description="where memory is kept: `state/memory/brain.sqlite3`, JSON files in "

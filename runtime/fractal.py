@@ -27,15 +27,18 @@ from kernel.store import FileStore, Save
 from kernel.workspace import Workspace, drop, is_locked, root_id, run_lock
 from kernel.world import Held, Policy, World
 from runtime import config as settings_of
+from runtime import dreaming
 from runtime.archive import put_away, take_back, undo
 from runtime.building.workshop import Workshop
 from runtime.crowd import one_of_many
 from runtime.growing import growing
 from runtime.ladder import build, refuse_unknown_price
 from runtime.mcp.servers import Servers
+from runtime.memory_tools import runner
 from runtime.nervous.guard import Guard
 from runtime.reading import Reader
 from runtime.remembering import Remembering
+from runtime.responders.dreaming import KIND as DREAM
 from runtime.results import RunResult, result_of, told
 from runtime.resuming import active_before, assumed, begin_session, go_back, raised
 from runtime.reusing import reusable
@@ -81,6 +84,10 @@ class Fractal(Reader):
         if self._ladder is None:
             self._ladder = build(self.config, self.systems, self.workspace.state, self.memory)
         return self._ladder
+
+    def _ladder_of(self, type: str) -> Ladder:
+        """The rungs of a run whose root is of that type: a dream's loop is memory's own work."""
+        return dreaming.ladder_of(self) if type == DREAM else self.ladder
 
     @cached_property
     def memory(self) -> Remembering:
@@ -136,12 +143,12 @@ class Fractal(Reader):
         earlier = prior(self.root_document(self.find(after))) if after else []
         if reuse and not (tool or after or plan_only) and (known := self._reused(task, context)):
             return known
-        ladder = self.ladder  # a wrong setting is told before anything is written
+        ladder = self._ladder_of(tool)  # a wrong setting is told before anything is written
         refuse_unknown_price(ladder, self.config.usd)
         run = self.workspace.new_run()
         with self.workspace.claimed(run) as folder, run_lock(folder):
             world, clock, servers = self._world(run, folder, ladder)
-            if tool and not world.catalogue.guided(tool):
+            if tool and tool != DREAM and not world.catalogue.guided(tool):
                 known = tool in world.catalogue.tools
                 raise UsageError(f"{tool} guides no loop" if known else world.catalogue.unknown(tool))
             pieces = [*earlier, *shelved(world.store, context)]
@@ -180,7 +187,8 @@ class Fractal(Reader):
             self.config = self.config.model_copy(update={"skills": tuple(dict.fromkeys(skills))})
             limits = raised(root, self.config.bounds(), flags=self._flags())
             earlier, seconds = active_before(folder, root), float(limits["seconds"])
-            world, clock, servers = self._world(run, folder, self.ladder, earlier, seconds)
+            ladder = self._ladder_of(root.meta.type)
+            world, clock, servers = self._world(run, folder, ladder, earlier, seconds)
             world.folder = self._folder_of(root)
             world.guard = Guard(self.workspace.systems, world.folder, self.workspace.protected)
             world.store.sweep()
@@ -190,7 +198,7 @@ class Fractal(Reader):
             root = self.root_document(run)
             if root.ended:
                 return result_of(root, folder / f"{root.meta.id}.md", Waiting("nothing"))
-            refuse_unknown_price(self.ladder, limits.get("usd"))
+            refuse_unknown_price(ladder, limits.get("usd"))
             begin_session(world, root)
             self._emit_start(root)
             return await self._drive(world, folder, clock, servers, policy)
@@ -287,13 +295,13 @@ class Fractal(Reader):
             self.workspace.protected,
             self.workspace.private,
             Drafts(folder / "drafts", self.systems),
-            runners={"mcp": servers.run},
             guard=Guard(self.workspace.systems, self.workspace.folder, self.workspace.protected),
             listener=self._listener,
             redact=redactor(os.environ),
             seconds=clock.seconds,
             patient=clock.patient,
         )
+        world.runners = {"mcp": servers.run, "memory": runner(self, world)}
         world.known = self.memory.known
         world.take_back = lambda document: take_back(folder, document, world.folder)
         left = bounds.seconds - earlier

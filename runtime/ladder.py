@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,15 +56,11 @@ def build(config: Config, systems: Sequence[Path], state: Path, memory: Remember
             from runtime.responders.reflex import Reflex, trust_all
 
             checked = any(each.model != "person" for each in named[place + 1 :])
-            doubt = partial(_doubt, memory) if checked else trust_all
+            doubt = memory.doubt if checked else trust_all
             made += [Reflex([memory.methods, *systems], doubt), Recalled(memory, checked=checked)]
         else:
             made.append(_responder(rung, config, systems, state))
     return Ladder(tuple(made))
-
-
-def _doubt(memory: Remembering, name: str, task: str, steps: Sequence[Mapping[str, Any]]) -> str:
-    return memory.brain.doubt(name, task, steps)
 
 
 def _responder(rung: Rung, config: Config, systems: Sequence[Path], state: Path) -> Responder:

@@ -76,6 +76,7 @@ class Reader:
             meta.updated,
             meta.spent,
             meta.folder,
+            meta.type,
         )
 
     def root_document(self, run: str) -> Document:

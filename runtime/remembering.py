@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kernel.budget import estimate_tokens
 from kernel.document import Document
 from kernel.errors import FractalError
 from kernel.events import now
 from kernel.store import FileStore
-from kernel.workspace import Workspace
+from kernel.workspace import Workspace, root_id
 from runtime.config import Config
+from runtime.memory import DIRECT
+from runtime.memory.noted import note
+from runtime.places import brain_place
 
 if TYPE_CHECKING:
     from runtime.memory.awareness import Profile
     from runtime.memory.brain import Brain
     from runtime.memory.context import Context
+    from runtime.memory.dream.dreamer import Dreamer
     from runtime.memory.learning.library import Library
     from runtime.responders.reflexes.trial import Trial
 
-PLACES = {"sqlite": "brain.sqlite3", "files": "brain"}
+OPERATIONS = "op-"
+"""What the names of operations' documents begin with: they teach nothing, and may be many."""
 
 
 class Remembering:
@@ -34,11 +40,13 @@ class Remembering:
         self.config = config
         self._systems = tuple(systems)
         self._brain: Brain | None = None
+        self._dreamer: Dreamer | None = None
+        self.clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     @property
     def there(self) -> bool:
         """Whether anything was learned here."""
-        return self._brain is not None or (self.folder / PLACES.get(self.config.store, "-")).exists()
+        return self._brain is not None or brain_place(self.config.store, self.folder).exists()
 
     @property
     def taught(self) -> bool:
@@ -63,11 +71,7 @@ class Remembering:
         """The agents, by what is known of their runs. Raises `FractalError`."""
         from runtime.memory.awareness import profiles
 
-        if not self.there:
-            return []
-        from runtime.memory.episodic import Experience
-
-        return profiles(self.brain.shelf.scan(Experience))
+        return profiles(self.brain.episodes.all()) if self.there else []
 
     @property
     def methods(self) -> Path:
@@ -81,6 +85,15 @@ class Remembering:
             self._brain = self._load()
         return self._brain
 
+    @property
+    def dreamer(self) -> Dreamer:
+        """What puts it in order."""
+        if self._dreamer is None:
+            from runtime.memory.dream.dreamer import Dreamer
+
+            self._dreamer = Dreamer(self.brain, clock=lambda: self.clock())
+        return self._dreamer
+
     def _load(self) -> Brain:
         from runtime.memory.brain import Brain, Settings
 
@@ -89,13 +102,14 @@ class Remembering:
             Settings(
                 self.folder,
                 self._systems,
+                partial(_trial, self._systems),
                 config.store,
                 config.embedder,
                 config.embedder_folder,
                 config.remember,
                 config.recall,
                 config.fsync,
-                files=partial(_trial, self._systems),
+                observe=tuple(config.observe),
             )
         )
 
@@ -124,25 +138,37 @@ class Remembering:
 
     def end(self, folder: Path, warn: Callable[[str], None]) -> None:
         """After a run, or a part of it: what its loops taught is kept; what hinders that is said."""
+        if self._dreamer:
+            self._dreamer.let_go(root_id(folder.name))
         if not self.config.remember:
             return
         store = FileStore(folder)
         try:
-            documents = [store.peek(loop) for loop in store.list()]
-            if self.there or not all(map(_by_reflex, documents)):
+            documents = [store.peek(loop) for loop in store.list() if not loop.startswith(OPERATIONS)]
+            note(self.folder, folder.name)
+            others = not all(map(_by_reflex, documents))
+            if self.there or others:
                 self.brain.end(documents, now())
+            if others:
+                self.brain.episodes.catch_up()
         except (FractalError, OSError) as error:
             warn(f"what this run taught is not remembered: {error}")
 
+    def doubt(self, name: str, task: str, steps: Sequence[Mapping[str, Any]]) -> str:
+        """Why somebody has to look at what a learned method did; "" where it is trusted."""
+        return self.brain.doubt(name, task, steps)
+
     def feedback(self, run: str, good: bool) -> None:
         """A person's word on a run, for what it used or taught."""
+        if self.config.remember:
+            note(self.folder, run)
         if self.there:
             self.brain.feedback(run, good)
 
 
 def _by_reflex(document: Document) -> bool:
     """Whether no rung but the reflexes has answered in a loop: that teaches nothing."""
-    return all(each.get("rung") == "reflex" for each in document.meta.rungs)
+    return all(each.get("rung") == DIRECT for each in document.meta.rungs)
 
 
 def _trial(systems: tuple[Path, ...]) -> Trial:

@@ -42,6 +42,7 @@ class RunSummary:
     updated: str
     spent: Mapping[str, Any]
     folder: str
+    type: str = "task"
 
 
 def result_of(root: Document, path: Path, got: Outcome | Waiting) -> RunResult:

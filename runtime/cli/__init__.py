@@ -34,6 +34,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "undo": ("person:undo", "Put back the files that a run, or one step of it, replaced."),
     },
     "Memory": {
+        "dream": ("dream:dream", "Put memory in order, archived first; see what it would do; take it back."),
         "context": ("context:context", "Show what a run of a task would be shown of memory, and why."),
     },
     "Services": {

@@ -40,12 +40,12 @@ def memory_folder() -> Path:
 def shelf_of_workspace(*, must_be: bool = True) -> Shelf:
     """The shelf of this workspace; unless it may be made, it must be there."""
     from kernel.errors import UsageError
+    from runtime.places import brain_place
     from runtime.store import open_shelf
-    from runtime.store.opening import place
 
     fractal = opened()
     folder = fractal.workspace.state / "memory"
-    where = place(fractal.config.store, folder)
+    where = brain_place(fractal.config.store, folder)
     if must_be and not where.exists():
         raise UsageError(f"nothing is remembered here yet: there is no {where}")
     return open_shelf(fractal.config.store, folder, fsync=fractal.config.fsync)

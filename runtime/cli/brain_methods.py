@@ -88,13 +88,13 @@ def _methods() -> Generator[Methods | None]:
     from runtime.embedding.lexical import Lexical
     from runtime.memory.procedural.methods import Methods
     from runtime.memory.procedural.words import words_of
+    from runtime.places import brain_place
     from runtime.responders.reflexes.procedure import METHODS
     from runtime.responders.reflexes.trial import Trial
-    from runtime.store.opening import place
 
     fractal = opened()
     folder = memory_folder()
-    if not place(fractal.config.store, folder).exists() and not (folder / METHODS).is_dir():
+    if not brain_place(fractal.config.store, folder).exists() and not (folder / METHODS).is_dir():
         yield None
         return
     systems = tuple(fractal.systems)

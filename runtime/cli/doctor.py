@@ -236,11 +236,11 @@ def _embedder(fractal: Fractal) -> Check:
 def _memory(fractal: Fractal) -> Check:
     """Open the store, if there is one."""
     from kernel.errors import FractalError
+    from runtime.places import brain_place
     from runtime.store import open_shelf
-    from runtime.store.opening import place
 
     folder = fractal.workspace.state / "memory"
-    where = place(fractal.config.store, folder)
+    where = brain_place(fractal.config.store, folder)
     if not where.exists():
         return Check("memory", GOOD, f"{fractal.config.store}, nothing is remembered yet")
     try:

@@ -105,7 +105,7 @@ def run(
     session = Session(view(json=as_json, quiet=quiet), as_json)
     fractal = session.open(**settings)
     if follow and not after:
-        earlier = fractal.runs()
+        earlier = [each for each in fractal.runs() if each.type != "dream"]
         if not earlier:
             raise click.UsageError("there is no earlier run that -c could follow up")
         after = earlier[0].run

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -26,11 +26,12 @@ from runtime.memory.procedural.stages import compared, seed, stage_of, verificat
 from runtime.memory.procedural.trees import NeuronTree
 from runtime.memory.procedural.types import Types
 from runtime.memory.procedural.words import fingerprint, words_of
+from runtime.places import brain_place
 from runtime.store import Record, Shelf, open_shelf, pack
-from runtime.store.opening import place
 
 if TYPE_CHECKING:
     from runtime.embedding import Embedder
+    from runtime.memory.episodes import Episodes
     from runtime.memory.procedural.methods import Files, Methods
     from runtime.memory.procedural.recall import ProceduralMemory, Recall
 
@@ -66,6 +67,7 @@ class Settings:
 
     folder: Path  # state/memory
     systems: tuple[Path, ...]
+    files: Callable[[], Files]  # what writes and reads methods, made when it is first asked
     store: str = "sqlite"
     embedder: str = "auto"
     embedder_folder: str | None = None
@@ -73,7 +75,7 @@ class Settings:
     recall: bool = True
     fsync: bool = True
     parts: Parts = ALL
-    files: Callable[[], Files] | None = None  # what writes and reads methods; None: none are made
+    observe: tuple[str, ...] = ("facts", "results", "failures")
 
 
 class Brain:
@@ -96,11 +98,14 @@ class Brain:
         return self._shelf
 
     @property
+    def there(self) -> bool:
+        """Whether there is a store; told without opening one."""
+        return self._shelf is not None or brain_place(self.settings.store, self.settings.folder).exists()
+
+    @property
     def empty(self) -> bool:
-        """Whether nothing was ever learned here; told without opening what is not there."""
-        if self._shelf is None and not place(self.settings.store, self.settings.folder).exists():
-            return True
-        return not self.shelf.kinds().get(NeuronTree.KIND)
+        """Whether no solved task is kept here."""
+        return not (self.there and self.shelf.count(NeuronTree))
 
     def close(self) -> None:
         """Let go of the store's files."""
@@ -108,6 +113,18 @@ class Brain:
             self._shelf.close()
         self._shelf = self._memory = None
         self._recalled.clear()
+
+    def refresh(self) -> None:
+        """Something else has changed the store: what was recalled from it is recalled anew."""
+        self._recalled.clear()
+        self._recognised.clear()
+
+    def elsewhere(self, folder: Path) -> Brain:
+        """The same memory with its files in another folder, to try out what would become of it."""
+        other = Brain(replace(self.settings, folder=folder))
+        other._shelf = self.shelf
+        other.__dict__["embedder"] = self.embedder
+        return other
 
     # ---- asking ------------------------------------------------------------------------------------------
 
@@ -136,7 +153,7 @@ class Brain:
 
     def guided(self, task: str) -> str:
         """How the method that suits a task goes about it, for a model to go by; "" where there is none."""
-        if not self.settings.recall or len(task) > LONGEST_TASK or self.empty or self.methods is None:
+        if not self.settings.recall or len(task) > LONGEST_TASK or self.empty:
             return ""
         return next(iter(self.methods.guidance(task)), "")
 
@@ -157,11 +174,9 @@ class Brain:
 
     def _take_in(self, memory: ProceduralMemory) -> None:
         """Give neurons and vectors to trees that have none of the embedder and the words of now."""
-        kind, _ = told(self.settings.embedder, self.settings.embedder_folder)
-        made_by = f"{kind} {fingerprint(self.settings.systems)}"
         known = self.shelf.get(Indexed, "trees")
-        if known is None or known.made_by != made_by:
-            self._index_anew(memory, made_by)
+        if known is None or known.made_by != self._made_by:
+            self._index_anew(memory)
         waiting = [each.id for each in self.shelf.scan(Untaken)]
         for tree in self.shelf.pick(NeuronTree, waiting):
             with self.shelf.transaction():
@@ -170,8 +185,7 @@ class Brain:
                 if type:
                     self.shelf.put(tree.model_copy(update={"type": type}))
                 self.shelf.delete(Untaken, tree.id)
-            if self.methods is not None:
-                self.methods.consider(tree, type)
+            self.methods.consider(tree, type)
         if waiting:
             self._recalled.clear()
 
@@ -181,7 +195,13 @@ class Brain:
             return ""
         return self.types.learn(tree.text, tree.vector(self.embedder.name), tree.created)
 
-    def _index_anew(self, memory: ProceduralMemory, made_by: str) -> None:
+    @cached_property
+    def _made_by(self) -> str:
+        """The embedder and the words of now, which make the vectors of trees."""
+        kind, _ = told(self.settings.embedder, self.settings.embedder_folder)
+        return f"{kind} {fingerprint(self.settings.systems)}"
+
+    def _index_anew(self, memory: ProceduralMemory) -> None:
         name = memory.embedder.name
         ids = [tree.id for tree in self.shelf.scan(NeuronTree)]
         for start in range(0, len(ids), BATCH):
@@ -193,7 +213,7 @@ class Brain:
                     more = {} if name in tree.vectors else {name: pack(next(made))}
                     whole = tree.model_copy(update={"vectors": {**tree.vectors, **more}})
                     self.shelf.put(whole, memory.outline(whole))
-        self.shelf.put(Indexed(id="trees", made_by=made_by))
+        self.shelf.put(Indexed(id="trees", made_by=self._made_by))
 
     # ---- its parts -----------------------------------------------------------------------------------------
 
@@ -207,18 +227,23 @@ class Brain:
         """The problem types."""
         return Types(self.shelf, self.embedder, self.settings.parts)
 
+    @cached_property
+    def episodes(self) -> Episodes:
+        """What happened: the experiences of runs."""
+        from runtime.memory.episodes import Episodes
+
+        return Episodes(self, self.settings.observe)
+
     @property
     def methods_folder(self) -> Path:
         """Where the files of methods lie; a folder of reflexes."""
         return self.settings.folder / "methods"
 
     @cached_property
-    def methods(self) -> Methods | None:
-        """The methods, where there is something that writes and reads them."""
+    def methods(self) -> Methods:
+        """The methods."""
         from runtime.memory.procedural.methods import Methods
 
-        if self.settings.files is None:
-            return None
         words, files = words_of(self.settings.systems), self.settings.files()
         return Methods(self.shelf, self.embedder, words, self.methods_folder, files, self.settings.parts)
 
@@ -237,7 +262,6 @@ class Brain:
 
     def doubt(self, name: str, task: str, steps: Sequence[Mapping[str, Any]]) -> str:
         """Why somebody has to look at what a method did; "" where it is trusted."""
-        assert self.methods is not None
         asked = self.methods.verification(name)
         if asked == "next rung":
             return "what it does is looked at, as it is new, or drawn for a sample"
@@ -258,14 +282,13 @@ class Brain:
         """
         if not self.settings.remember:
             return
-        decisions: list[Decision] = []
+        decisions: list[tuple[Decision, bool, str]] = []
         trees: dict[str, NeuronTree] = {}
-        settled: list[tuple[str, bool, str]] = []
         for document in documents:
             for attempt in attempts(document) if document.meta.type == "task" else ():
                 if attempt.good is None:
                     continue  # it goes on, or was stopped: nobody can tell yet
-                known = self.decided.get(attempt.id) or self._left(attempt.id, document.task)
+                known = self.decided.get(attempt.id) or self._left(attempt.id, document.text(1, "task"))
                 found = decision_of(document, attempt, known, at)
                 taught = lesson_of(document, attempt, at, self.settings.systems)
                 if isinstance(taught, NeuronTree):
@@ -273,20 +296,23 @@ class Brain:
                     found = found.model_copy(update={"tree": taught.id})
                 elif taught:
                     found = found.model_copy(update={"why": found.why or taught.why})
-                decisions.append(self._with_method(self._typed(found, at), attempt))
-                settled.append((found.id, attempt.good, attempt.judge))
-        if not decisions:
-            return
+                decisions.append((self._with_method(found, attempt), attempt.good, attempt.judge))
+        if decisions and self._noted(decisions, trees, at):
+            self._recalled.clear()
+
+    def _noted(
+        self, decisions: Sequence[tuple[Decision, bool, str]], trees: Mapping[str, NeuronTree], at: str
+    ) -> bool:
+        """Keep all of a run's decisions with what came of them, or none; returns whether trees came."""
         with self.shelf.transaction():
-            there = {each.id for each in self.shelf.pick(Decision, [each.id for each in decisions])}
+            there = {each.id for each in self.shelf.pick(Decision, [each.id for each, _, _ in decisions])}
             taken = {each.id for each in self.shelf.pick(NeuronTree, trees)}
             new = [tree for id, tree in trees.items() if id not in taken]
-            self.shelf.put(*(each for each in decisions if each.id not in there))
+            self.shelf.put(*(self._typed(each, at) for each, _, _ in decisions if each.id not in there))
             self.shelf.put(*new, *(Untaken(id=tree.id) for tree in new))
-        for id, good, judge in settled:
-            self._settle(id, good, judge)
-        if new:
-            self._recalled.clear()
+            for decision, good, judge in decisions:
+                self._settle(decision.id, good, judge)
+        return bool(new)
 
     def _left(self, attempt: str, task: str) -> Decision | None:
         """The decision on a task that memory had nothing for, and left to the next rung."""
@@ -295,7 +321,7 @@ class Brain:
 
     def feedback(self, run: str, good: bool) -> int:
         """A person's word on a run moves the ledgers of what it used or taught; returns how many."""
-        if self._shelf is None and not place(self.settings.store, self.settings.folder).exists():
+        if not self.there:
             return 0
         decisions = [each for each in self.shelf.scan(Decision, {"run": run}) if each.tree or each.method]
         for each in decisions:
@@ -305,22 +331,17 @@ class Brain:
     def _settle(self, decision: str, good: bool, judge: str) -> None:
         """What came of a decision moves the ledgers of what it used, and the type that it surprised."""
         before = self.shelf.get(Decision, decision)
-        after = settle(self.shelf, decision, good, judge, parts=self.settings.parts, moved=self._moved)
+        after = settle(self.shelf, decision, good, judge, parts=self.settings.parts, moved=self.types.moved)
         if before is None or after is None or after.outcome is None or not after.method:
             return
-        if (methods := self.methods) is None:
-            return
         for name in after.method.split("+"):
-            methods.settle(
+            self.methods.settle(
                 name,
                 after.outcome,
                 after.source,
                 RELIABILITY.get(after.source, 1.0),
                 instead_of=before.outcome,
             )
-
-    def _moved(self, type: str, vectors: Mapping[str, bytes], surprise: float) -> None:
-        self.types.moved(type, vectors, surprise)
 
     def _typed(self, decision: Decision, at: str) -> Decision:
         """With the problem type: of what was replayed, or as it was recognised before a model was asked."""
@@ -338,7 +359,7 @@ class Brain:
         """With the learned methods among the reflexes that an attempt was planned by, and what they save."""
         names = attempt.by.removeprefix("reflex:").split("+") if attempt.planner == DIRECT else []
         names = [name for name in names if (self.methods_folder / f"{name}.md").is_file()]
-        if not names or self.methods is None:
+        if not names:
             return decision
         calls, sure = zip(*(self.methods.expected(name) for name in names), strict=True)
         told = {"path": "method", "calls_before": sum(calls), "predicted": min(sure)}

@@ -2,6 +2,7 @@
 
 It comes after the reflexes (what a phrasing covers) and before any model. What recall is not sure of, it
 leaves to the next rung; what it plans is checked by runnable criteria, else by the next rung until trusted.
+The loop of a dream, which is memory's own work, is filled in by it alone.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from kernel.errors import Declined, FractalError
 from kernel.offering import found_by_itself
 from kernel.responder import FREE, Ask, Reply, Tier, Usage
 from runtime.memory import RUNG
-from runtime.responders.reflex import proven
+from runtime.memory.procedural.numbering import placed, renumbered
+from runtime.responders import dreaming
+from runtime.responders.coded import failed_before, proven, verdict
 from runtime.responders.reflexes.planning import FINISHED
 
 if TYPE_CHECKING:
@@ -52,8 +55,10 @@ class Recalled:
 
     def offers(self, task: str, document: Document) -> float | None:
         """The confidence of what is remembered for the task; None for a new one, or one that failed here."""
+        if document.meta.type == dreaming.KIND:
+            return 1.0
         found = self._found(document)
-        if found is None or found.kind == "novel" or _failed_before(document, _approach(found)):
+        if found is None or found.kind == "novel" or failed_before(document, _approach(found)):
             return None
         return found.confidence
 
@@ -67,6 +72,8 @@ class Recalled:
 
     async def answer(self, ask: Ask) -> Reply:
         """The reply of this phase; raises `Declined` where memory has nothing to say."""
+        if ask.document.meta.type == dreaming.KIND:
+            return Reply(json.dumps(dreaming.reply(ask), ensure_ascii=False), f"{RUNG}:{dreaming.KIND}")
         found = self._found(ask.document)
         if found is None or found.kind == "novel" or found.tree is None:
             raise Declined("nothing is remembered for this task")
@@ -96,16 +103,15 @@ class Recalled:
     def _plan(self, ask: Ask, found: Recall) -> dict[str, Any]:
         meta = ask.document.meta
         self.memory.brain.decide(f"{meta.id}/{meta.attempt}", found)
-        base = meta.base
-        numbers = {n: n + base for n in range(1, len(found.steps) + 1)}
+        numbers = _numbers(ask.document, found)
         success = [*found.success]
         if not any({"judge", "step"} & each.keys() for each in success):
             success.append({"step": len(found.steps), "has": FINISHED})  # its work may be done already
         return {
             "approach": _approach(found),
             "confidence": "high",
-            "steps": [_numbered(step, numbers) for step in found.steps],
-            "success": [_numbered(each, numbers) for each in success],
+            "steps": [placed(step, numbers) for step in found.steps],
+            "success": [placed(each, numbers) for each in success],
             "rationale": _rationale(found),
         }
 
@@ -122,17 +128,16 @@ class Recalled:
 
     def _verdict(self, ask: Ask, found: Recall) -> dict[str, Any]:
         """ACCEPT what is proven or trusted, ESCALATE what failed, and leave the rest to the next rung."""
-        issues = _issues(ask.document, ask.evidence)
-        if issues:
-            learned = f"{'; '.join(issues)} (done as remembered: {_approach(found)})"
-            return {"validation": "fail", "issues": issues, "decision": "ESCALATE", "learned": learned[:1000]}
-        if self.checked and self._doubtful(found, ask.evidence):
+        output = renumbered(found.output, _numbers(ask.document, found))
+        told = verdict(ask.document, ask.evidence, output, f"done as remembered: {_approach(found)}")
+        if told["decision"] == "ACCEPT" and self.checked and self._doubtful(found, ask.evidence):
             raise Declined("no criterion that code can decide proves what memory did, so it is checked")
-        numbers = {n: n + ask.document.meta.base for n in range(1, len(found.steps) + 1)}
-        from runtime.memory.procedural.exemplar import renumbered
+        return told
 
-        output = renumbered(found.output, numbers)
-        return {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": output}
+
+def _numbers(document: Document, found: Recall) -> dict[int, int]:
+    """The numbers that the remembered steps have in a document."""
+    return {n: n + document.meta.base for n in range(1, len(found.steps) + 1)}
 
 
 def _given(document: Document) -> bool:
@@ -146,28 +151,6 @@ def _given(document: Document) -> bool:
 
 def _understanding(document: Document) -> dict[str, Any]:
     return {"task": document.text(1, "task"), "context": [], "open": []}
-
-
-def _numbered(value: Mapping[str, Any], numbers: Mapping[int, int]) -> dict[str, Any]:
-    """A step or a criterion in the document's numbers."""
-    from runtime.memory.procedural.exemplar import renumbered
-
-    made = dict(renumbered(value, numbers))
-    if isinstance(made.get("step"), int):
-        made["step"] = numbers.get(made["step"], made["step"])
-    if "needs" in made:
-        made["needs"] = [numbers.get(n, n) for n in made["needs"]]
-    return made
-
-
-def _issues(document: Document, evidence: Mapping[str, Any]) -> list[str]:
-    issues: list[str] = []
-    for number in evidence.get("failed_steps", ()):
-        step = document.steps.get(number)
-        issues.append(f"step {number}: {((step.result if step else '') or 'was not run')[:300]}")
-    failed = [each for each in evidence.get("criteria", ()) if each.get("after") is False]
-    issues += [f"{json.dumps(each['criterion'], ensure_ascii=False)} does not hold" for each in failed]
-    return issues
 
 
 def _approach(found: Recall) -> str:
@@ -184,13 +167,4 @@ def _rationale(found: Recall) -> str:
     return (
         f"“{told[:300]}” was solved by these steps before ({found.tree.rung or 'a higher rung'}, "
         f"{ledger.correct} right and {ledger.incorrect} wrong since; memory {found.tree.id})"
-    )
-
-
-def _failed_before(document: Document, approach: str) -> bool:
-    """Whether an earlier attempt of this loop went the same way."""
-    return any(
-        note.key == "approach" and note.text == approach
-        for fold in document.section(2).folds
-        for note in fold.notes
     )

@@ -16,8 +16,9 @@ from kernel.budget import estimate_tokens
 from kernel.document import Document, Note
 from kernel.errors import Declined
 from kernel.responder import FREE, Ask, Reply, Tier, Usage
+from runtime.responders.coded import failed_before, proven, verdict
 from runtime.responders.reflexes.matching import Match, earlier, match
-from runtime.responders.reflexes.planning import FINISHED, Draft, draft
+from runtime.responders.reflexes.planning import Draft, draft
 from runtime.responders.reflexes.procedure import METHODS, Fault, Reflexes
 from runtime.responders.reflexes.slots import It
 from runtime.responders.reflexes.templates import Unbound
@@ -61,7 +62,7 @@ class Reflex:
     def offers(self, task: str, document: Document) -> float | None:
         """`SURE` when a reflex covers the whole task; None when none does, or when it has failed before."""
         found = self._match(task, document)
-        if found is None or _failed_before(document, _approach(found)):
+        if found is None or failed_before(document, _approach(found)):
             return None
         try:
             draft(found, document.meta.base)
@@ -111,16 +112,6 @@ class Reflex:
         return self._known[key]
 
 
-def proven(evidence: Mapping[str, Any]) -> bool:
-    """Whether criteria that code can decide show the work: some one failed before, and all hold now.
-
-    That a step has come to its end (`FINISHED`), or has said something, proves nothing.
-    """
-    found: Sequence[Mapping[str, Any]] = evidence.get("criteria", ())
-    telling = [each for each in found if each["criterion"].get("has") not in (FINISHED, ".")]
-    return any(each.get("before") is not True for each in telling) and all(e.get("after") for e in found)
-
-
 def _learned(found: Match) -> list[str]:
     """The names of the methods among the reflexes that a task was read by."""
     used = [part.procedure for part in found.parts or (found,) if part.procedure]
@@ -142,7 +133,8 @@ def _reply(ask: Ask, found: Match, made: Draft) -> dict[str, Any]:
     if ask.phase == "fused":
         return {**_understanding(ask.document, found), **_plan(found, made)}
     if ask.phase == "check":
-        return _verdict(ask.document, found, made, ask.evidence)
+        told = f"as {_names(found)} read it: {_approach(found)}"
+        return verdict(ask.document, ask.evidence, made.output, told)
     if ask.phase == "atomic" and len(made.steps) == 1 and "tool" in made.steps[0]:
         return dict(made.steps[0])
     raise Declined(f"a reflex has nothing to say in {ask.phase.upper()}")
@@ -170,26 +162,6 @@ def _plan(found: Match, made: Draft) -> dict[str, Any]:
         "success": [dict(criterion) for criterion in made.success],
         "rationale": _rationale(found),
     }
-
-
-def _verdict(document: Document, found: Match, made: Draft, evidence: Mapping[str, Any]) -> dict[str, Any]:
-    """ACCEPT when no step failed and every criterion that code can decide holds; else it goes up."""
-    issues = [_failure(document, number) for number in evidence.get("failed_steps", ())]
-    issues += [
-        f"{json.dumps(each['criterion'], ensure_ascii=False)}: {each.get('note') or 'does not hold'}"
-        for each in evidence.get("criteria", ())
-        if each.get("after") is False and not issues
-    ]
-    if issues:
-        learned = f"{'; '.join(issues)} (as {_names(found)} read it: {_approach(found)})"
-        return {"validation": "fail", "issues": issues, "decision": "ESCALATE", "learned": learned[:1000]}
-    return {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": made.output}
-
-
-def _failure(document: Document, number: int) -> str:
-    step = document.steps.get(number)
-    why = (step.result or step.state)[:300] if step else "was not run"
-    return f"step {number}{f' ({step.tool})' if step and step.tool else ''}: {why}"
 
 
 def _names(found: Match) -> str:
@@ -233,12 +205,3 @@ def _meant(found: Match) -> str:
     from runtime.responders.reflexes.walking import told
 
     return told(found.reading)
-
-
-def _failed_before(document: Document, approach: str) -> bool:
-    """Whether an earlier attempt of this loop went the same way: code would only fail again."""
-    return any(
-        note.key == "approach" and note.text == approach
-        for fold in document.section(2).folds
-        for note in fold.notes
-    )

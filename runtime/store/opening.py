@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kernel.errors import ConfigurationError
+from runtime.places import brain_place
 from runtime.store.shelf import Keeper, Shelf
 
 STORES = ("sqlite", "files", "memory")
@@ -19,18 +20,13 @@ def _keeper(store: str, folder: Path, fsync: bool) -> Keeper:
     if store == "sqlite":
         from runtime.store.sqlite import SqliteKeeper
 
-        return SqliteKeeper(place(store, folder), fsync=fsync)
+        return SqliteKeeper(brain_place(store, folder), fsync=fsync)
     if store == "files":
         from runtime.store.files import FilesKeeper
 
-        return FilesKeeper(place(store, folder), fsync=fsync)
+        return FilesKeeper(brain_place(store, folder), fsync=fsync)
     if store == "memory":
         from runtime.store.memory import MemoryKeeper
 
         return MemoryKeeper()
     raise ConfigurationError(f"store: {store!r} is not {', '.join(STORES)}")
-
-
-def place(store: str, folder: Path) -> Path:
-    """The file or folder of a store."""
-    return folder / {"sqlite": "brain.sqlite3", "files": "brain", "memory": "-"}[store]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -13,11 +12,11 @@ from kernel.document import Document
 from kernel.offering import found_by_itself
 from runtime.memory.procedural.alignment import Refusal
 from runtime.memory.procedural.grounding import foreign, from_results, output, seen_only, unfounded
+from runtime.memory.procedural.numbering import placed, references, renumbered
 
 LONGEST_TASK = 4_000
 """Characters of a task that memory looks at: a longer one is a text, and hardly comes twice."""
 LONGEST_STEPS = 50_000
-_NUMBERED = re.compile(r"steps\[(\d+)\]")
 
 
 class Exemplar(BaseModel):
@@ -63,14 +62,14 @@ def exemplar(document: Document, reports: Collection[str] = ()) -> Exemplar | Re
         made = dict(args) if args is not None else from_results(dict(step.args or {}), ended, step)
         if args is None and (found := unfounded(task, made)):
             return Refusal(f"step {step.n} was given {found!r} once results had been seen")
-        missing = [n for n in _references(made) if n not in numbers]
+        missing = [n for n in references(made) if n not in numbers]
         if missing:
             return Refusal(f"step {step.n} used step {missing[0]} of an earlier attempt")
         needs = sorted(numbers[need] for need in document.planned[step.n].needs if need in numbers)
         steps.append({"tool": step.tool, "args": renumbered(made, numbers), "needs": needs})
     if len(json.dumps(steps)) > LONGEST_STEPS:
         return Refusal(f"its steps hold more than {LONGEST_STEPS} characters")
-    success = [_renumbered_criterion(each, numbers) for each in _criteria(document)]
+    success = [placed(each, numbers) for each in _criteria(document)]
     if seen := seen_only(document, steps):
         return Refusal(f"it used {seen}, which it had from what was there, and not from the task")
     told, beside = output(document.text(5, "result"), ended, numbers, task, reports)
@@ -97,25 +96,3 @@ def _criteria(document: Document) -> list[dict[str, Any]]:
             value = {"judge": line}
         found.append(value if isinstance(value, dict) else {"judge": line})
     return found
-
-
-def _references(value: Any) -> set[int]:
-    return {int(n) for n in _NUMBERED.findall(json.dumps(value, ensure_ascii=False))}
-
-
-def renumbered(value: Any, numbers: Mapping[int, int]) -> Any:
-    """A value whose references to steps have other numbers."""
-    if isinstance(value, str):
-        return _NUMBERED.sub(lambda hit: f"steps[{numbers[int(hit[1])]}]", value)
-    if isinstance(value, Mapping):
-        return {key: renumbered(each, numbers) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [renumbered(each, numbers) for each in value]
-    return value
-
-
-def _renumbered_criterion(criterion: dict[str, Any], numbers: Mapping[int, int]) -> dict[str, Any]:
-    known = {key: renumbered(value, numbers) for key, value in criterion.items()}
-    if isinstance(known.get("step"), int):
-        known["step"] = numbers.get(known["step"], known["step"])
-    return known

@@ -38,7 +38,8 @@ class Observation(Record):
     surprise: float | None = None  # prediction error when it came, by the embedder in `gate`
     route: Literal["", "merge", "link", "novel"] = ""
     gate: str = ""
-    memory: str = ""  # that it became evidence of, by a dream
+    memory: str = ""  # that it became evidence of, and is found through
+    left: int = 0  # dreams that looked at it and let it stand by itself
     agent: str = DEFAULT
 
 
@@ -50,6 +51,7 @@ class Memory(Record):
     held: Literal["fact", "belief", "event", "abstraction", "reflection", "identity"] = "fact"
     who: str = ""  # who said it: `I` is this one
     evidence: tuple[str, ...] = ()  # ids of observations, in the order of time
+    unread: tuple[str, ...] = ()  # of these, what its wording does not tell yet
     names: tuple[str, ...] = ()
     since: str = ""  # from when it is so, as far as the evidence tells
     until: str = ""  # until when it was so; "" while it is

@@ -1,0 +1,157 @@
+"""What a person states in their own words: facts, told apart from orders, wishes and questions.
+
+The words of the language stand in `system/memory/statements.md`. What is quoted, fenced or pasted is somebody
+else's and tells nothing here; when in doubt, a sentence is none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+LONGEST_TEXT = 4_000
+"""Characters that a person is taken to have written for us; a longer text is pasted."""
+LONGEST, SHORTEST = 300, 8
+"""Characters of one fact."""
+MOST = 12
+"""Facts of one text."""
+SUBJECT_WORDS = 8
+"""Between `my` or `the` and the verb."""
+QUESTION_CHARS = 120
+
+_FENCED = re.compile(r"(?ms)^[ \t]*(```|~~~).*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)")
+_QUOTED = re.compile(r"(?m)^[ \t]*>.*$|“[^”]*”|\"[^\"\n]*\"|«[^»]*»|`[^`\n]*`")
+_BREAK = re.compile(r"(?<=[.!?…])[\"'”’)]*\s+(?=[^a-z\s])|(?<=[!?])\s+|\s*[;\n]\s*|\s+[–—]\s+")
+_ABBREVIATED = re.compile(r"(?i)(?:^|[\s(])(?:e\.g|i\.e|etc|mr|mrs|ms|dr|prof|st|no|vs|approx)\.$")
+_NAME = r"[A-ZÀ-ÖØ-Þ][\w’'-]*(?:\s+[A-ZÀ-ÖØ-Þ][\w’'-]*){0,3}"
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How facts are told, as patterns."""
+
+    lead: re.Pattern[str]
+    fact: re.Pattern[str]
+    clause: re.Pattern[str]
+    wish: re.Pattern[str]
+    order: re.Pattern[str]
+    asks: re.Pattern[str]
+    then: re.Pattern[str]
+
+
+def statements(text: str, systems: Sequence[Path]) -> list[str]:
+    """The facts that a person states in a text, in their words, each once; none of a text that is pasted."""
+    if not text.strip() or len(text) > LONGEST_TEXT:
+        return []
+    rules = rules_of(tuple(systems))
+    own = _FENCED.sub("\n", text)
+    found: dict[str, str] = {}
+    for sentence in _sentences(own):
+        for clause in _clauses(sentence, rules):
+            told = _fact(clause, rules)
+            if told:
+                found.setdefault(told.casefold(), told)
+    return list(found.values())[:MOST]
+
+
+def answered(question: str, answer: str, systems: Sequence[Path]) -> list[str]:
+    """What an answer states; a few words that answer a short question are told with it."""
+    told = statements(answer, systems)
+    if told:
+        return told
+    asked, said = " ".join(question.split()), " ".join(answer.split())
+    short = 0 < len(said) <= LONGEST - QUESTION_CHARS and not said.endswith("?")
+    single = asked.endswith("?") and not re.search(r"[.!?:\n]\s", asked) and len(asked) <= QUESTION_CHARS
+    if short and single and rules_of(tuple(systems)).asks.match(asked):
+        return [f"asked “{asked}”, answered: {said}"]
+    return []
+
+
+def _sentences(text: str) -> Iterator[str]:
+    start = 0
+    for hit in _BREAK.finditer(text):
+        if not _ABBREVIATED.search(text[start : hit.start()]):
+            yield text[start : hit.start()]
+            start = hit.end()
+    yield text[start:]
+
+
+def _clauses(sentence: str, rules: Rules) -> Iterator[str]:
+    """A sentence's parts, where a comma or a `because` begins one that has a subject of its own."""
+    start = 0
+    for hit in rules.clause.finditer(sentence):
+        if rules.fact.match(sentence, hit.end()):
+            yield sentence[start : hit.start()]
+            start = hit.end()
+    yield sentence[start:]
+
+
+def _fact(clause: str, rules: Rules) -> str:
+    told = " ".join(clause.split()).strip(" \t,;:-•*–—")
+    asked = told.endswith("?")
+    while hit := rules.lead.match(told):
+        told = told[hit.end() :].strip(" ,:;-–—")
+    if hit := rules.then.search(told):
+        told = told[: hit.start()]
+    told = told.rstrip(" .!,;:…")
+    if asked or not SHORTEST <= len(told) <= LONGEST:
+        return ""
+    if rules.wish.match(told) or not rules.fact.match(told):
+        return ""
+    bare = _QUOTED.sub(" ", told)
+    if rules.order.search(bare) or not rules.fact.match(bare):
+        return ""
+    return told
+
+
+@cache
+def rules_of(systems: tuple[Path, ...]) -> Rules:
+    """The rules of these system folders, all of them together."""
+    lists: dict[str, list[str]] = {}
+    for folder in reversed(systems):
+        path = folder / "memory" / "statements.md"
+        if path.is_file():
+            for title, entries in _read(path.read_text("utf-8")):
+                lists.setdefault(title, []).extend(entries)
+
+    def words(title: str) -> str:
+        return _any(lists.get(title.casefold(), ()))
+
+    own = words("A person who speaks of themselves")
+    whose = words("Whose it is")
+    things = words("Things that a fact is about")
+    orders = words("Words that begin an order after a fact")
+    first = words("Verbs of a fact after I and we")
+    other = words("Verbs of a fact after anything else")
+    between = rf"(?:\s+(?!(?:{other})\b)[\w’'./@&%+-]+){{0,{SUBJECT_WORDS}}}?"
+    of = rf"(?:{whose}|{things})\b{between}"
+    fact = (
+        rf"(?:(?i:{own})(?:\s+|(?=['’]))(?i:{first})\b|(?i:{of})\s+(?i:{other})\b|{_NAME}\s+(?i:{other})\b)"
+    )
+    return Rules(
+        re.compile(rf"(?i)(?:{words('Said before a fact')})(?![\w'’])\s*"),
+        re.compile(fact),
+        re.compile(r"(?i)\s*,\s*(?:and|but|because|since|as|so|for)?\s+|\s+(?:because|since|but)\s+"),
+        re.compile(rf"(?i)(?:{words('Wishes that are no facts')})\b"),
+        re.compile(rf"(?i)\b(?:{words('Words that make a sentence an order or a question')})\b"),
+        re.compile(rf"(?i)(?:{words('Words that begin a question whose answer tells a fact')})\b"),
+        re.compile(rf"(?i)[,:]\s+(?:(?:and|so|then|now|please)\s+)*(?:{orders})\b"),
+    )
+
+
+def _read(text: str) -> Iterator[tuple[str, list[str]]]:
+    for part in re.split(r"(?m)^## ", text)[1:]:
+        title, _, body = part.partition("\n")
+        yield (
+            title.strip().casefold(),
+            [each for each in (e.strip() for e in re.split(r"[,\n]", body)) if each],
+        )
+
+
+def _any(entries: Iterable[str]) -> str:
+    """A pattern of any of these, the longest first; of none, one that fits nothing."""
+    found = sorted(set(entries), key=lambda each: (-len(each), each))
+    return "|".join(re.escape(each).replace(r"\ ", r"\s+") for each in found) or r"(?!)"

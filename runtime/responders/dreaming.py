@@ -1,0 +1,104 @@
+"""How the loop of a dream is filled in, by code: one step for each stage, and a verdict on what they did."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kernel.document import Document
+from kernel.errors import Declined
+from kernel.responder import Ask
+
+KIND = "dream"
+"""The type of a dream's document, and the tool that its steps call."""
+_PHASES = re.compile(r"\bphases? ((?:[a-z](?:, ?| and )?)+)(?=[;.]|$)")
+_SINCE = re.compile(r"\bsince ([\w:.+-]+?)(?=[;.]?(?:\s|$))")
+_WITHOUT = re.compile(r"\bwithout ([a-z-]+(?:, ?[a-z-]+)*)")
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a dream was asked for."""
+
+    phases: tuple[str, ...] = ()
+    since: str = ""
+    without: tuple[str, ...] = ()
+
+    @property
+    def task(self) -> str:
+        """In words, for the document; `order_of` reads them."""
+        parts = [f"phase {', '.join(self.phases)}" if self.phases else "all phases"]
+        parts += [f"since {self.since}"] if self.since else []
+        parts += [f"without {', '.join(self.without)}"] if self.without else []
+        return f"Dream: {'; '.join(parts)}."
+
+
+def order_of(task: str) -> Order:
+    """What the words of a dream's task ask for."""
+    phases, since, without = (each.search(task) for each in (_PHASES, _SINCE, _WITHOUT))
+    return Order(
+        tuple(re.findall(r"\b[a-z]\b", phases[1])) if phases else (),
+        since[1] if since else "",
+        tuple(re.split(r", ?", without[1])) if without else (),
+    )
+
+
+def reply(ask: Ask) -> dict[str, Any]:
+    """The reply of a phase; raises `Declined` for a phase that a dream does not have."""
+    if ask.phase == "understand":
+        return {"task": ask.document.text(1, "task"), "context": [], "open": []}
+    if ask.phase == "plan":
+        return _plan(ask.document)
+    if ask.phase == "check":
+        return _verdict(ask.document)
+    raise Declined(f"a dream has nothing to say in {ask.phase.upper()}")
+
+
+def _plan(document: Document) -> dict[str, Any]:
+    from runtime.memory.dream.stages import chosen  # only a dream needs them
+    from runtime.responders.reflexes.planning import FINISHED
+
+    order = order_of(document.text(1, "task"))
+    stages = chosen(order.phases, order.without)
+    if not stages:
+        return {"cannot": "nothing is left to be done: every stage of these phases is switched off"}
+    since = {"since": order.since} if order.since else {}
+    base = document.meta.base
+    return {
+        "approach": f"{len(stages)} stages, one after the other; each happens wholly or not at all",
+        "confidence": "high",
+        "steps": [
+            {"tool": KIND, "args": {"stage": each.name, "dream": document.meta.id, **since}}
+            for each in stages
+        ],
+        "success": [{"step": base + n, "has": FINISHED} for n in range(1, len(stages) + 1)],
+        "rationale": "\n".join(f"{each.name}: {each.does}" for each in stages),
+    }
+
+
+def _verdict(document: Document) -> dict[str, Any]:
+    steps = [document.steps.get(n, planned) for n, planned in document.planned.items()]
+    issues = [f"{_stage(each.args)}: {_first(each.result)}" for each in steps if each.state != "done"]
+    issues += [f"{_stage(each.args)}: {each.result}" for each in steps if each.evidence.get("failed")]
+    told = [f"{_stage(each.args)}: {_first(each.result)}" for each in steps if each.state == "done"]
+    output = "\n".join(told) or "nothing was done"
+    if issues:
+        return {
+            "validation": "fail",
+            "issues": issues,
+            "decision": "ESCALATE",
+            "learned": "; ".join(issues)[:1000],
+            "output": output,
+        }
+    return {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": output}
+
+
+def _stage(args: Mapping[str, Any] | None) -> str:
+    return str((args or {}).get("stage", "?"))
+
+
+def _first(text: str | None) -> str:
+    """The line that sums a stage up."""
+    return (text or "was not run").partition("\n")[0].replace("{{", "{ {")
