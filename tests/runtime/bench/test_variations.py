@@ -12,6 +12,7 @@ from kernel.errors import UsageError
 from runtime.bench import data, recalling, variations
 from runtime.cli import cli
 
+LATER = Path(__file__).with_name("later_families.jsonl")
 FAMILIES = Path(__file__).parents[1] / "memory" / "procedural" / "families.jsonl"
 
 
@@ -68,6 +69,12 @@ def test_a_part_that_there_is_not_is_refused_with_those_that_there_are() -> None
 def test_even_and_odd_families_are_all_of_them() -> None:
     parts = [variations.families(FAMILIES, part) for part in ("even", "odd", "all")]
     assert len(parts[0]) + len(parts[1]) == len(parts[2]) == 20
+
+
+def test_families_that_were_written_later_are_answered_rightly_or_not_at_all() -> None:
+    told = variations.measure(LATER, embedders=["lexical"])["embedder"]["lexical"]
+    assert (told["questions"], told["asked_as_traps"]) == (386, 260)
+    assert told["answered"] >= 0.89 and told["right_of_answered"] == 1.0 and told["false_replay"] == 0.0
 
 
 def test_goals_that_are_not_reached_are_named() -> None:
