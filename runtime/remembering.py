@@ -130,10 +130,12 @@ class Remembering:
     def context(self, task: str, room: int, folder: Path, run: str = "") -> Context:
         """What memory has for a task, inside so many tokens, and why. Raises `FractalError`."""
         from runtime.memory.knowing import Knowing
+        from runtime.memory.learning.kinds import Kinds
 
         workspace = self._workspace
         hidden = (*workspace.protected, *workspace.private)
-        knowing = Knowing(self.brain, folder, workspace.runs, hidden, self.library)
+        kinds = Kinds(self._systems, self.brain.embedder).of
+        knowing = Knowing(self.brain, folder, workspace.runs, hidden, self.library, kinds)
         return knowing.context(task, room, run=run)
 
     def end(self, folder: Path, warn: Callable[[str], None]) -> None:
