@@ -178,7 +178,7 @@ class Trials:
     def __init__(self, folder: Path) -> None:
         self.folder = folder  # state/memory/trials
 
-    def keep(self, kind: Kind, unit: str, at: str, compared: Compared, **more: str) -> Trial:
+    def keep(self, kind: Kind, unit: str, compared: Compared, at: str = "", **more: str) -> Trial:
         """Write a trial down."""
         with disk.of_the_state(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)

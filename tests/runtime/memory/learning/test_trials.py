@@ -61,7 +61,7 @@ def test_what_is_kept_reads_back_and_is_told_in_words(tmp_path: Path) -> None:
     trials = Trials(tmp_path / "trials")
     pairs = [Pair("a | b\nc", True, False, (2, 4), "it failed"), Pair("d", None, True)]
     made = trials.keep(
-        "pattern", "read-first", "2026-11-21T10:00:00Z", Compared(pairs), did="is switched off"
+        "pattern", "read-first", Compared(pairs), "2026-11-21T10:00:00Z", did="is switched off"
     )
     assert trials.all() == [made]
     text = (tmp_path / "trials" / "t1.md").read_text()
@@ -79,7 +79,7 @@ def test_a_record_that_cannot_be_read_says_which(tmp_path: Path) -> None:
 def test_trials_that_are_kept_at_once_each_have_their_own_place(tmp_path: Path) -> None:
     trials = Trials(tmp_path)
     work = [
-        threading.Thread(target=lambda n=n: trials.keep("tool", f"u{n}", "", compared(n, 0, 0)))
+        threading.Thread(target=lambda n=n: trials.keep("tool", f"u{n}", compared(n, 0, 0)))
         for n in range(8)
     ]
     for each in work:
