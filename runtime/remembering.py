@@ -89,18 +89,14 @@ class Remembering:
         """The agents, by what is known of their runs. Raises `FractalError`."""
         from runtime.memory.awareness import profiles
 
-        if not self.there:
-            return []
-        from runtime.memory.episodic import Experience
-
-        return profiles(self.brain.shelf.scan(Experience))
+        return profiles(self.brain.episodes.all()) if self.there else []
 
     @cached_property
     def kinds(self) -> Kinds:
         """The types of tasks."""
         from runtime.memory.learning.kinds import Kinds
 
-        return Kinds(self._systems)
+        return Kinds(self._systems, self.brain.embedder)
 
     @property
     def methods(self) -> Path:
@@ -159,6 +155,7 @@ class Remembering:
     def context(self, task: str, room: int, folder: Path, run: str = "") -> Context:
         """What memory has for a task, inside so many tokens, and why. Raises `FractalError`."""
         from runtime.memory.knowing import Knowing
+        from runtime.memory.learning.kinds import Kinds
 
         workspace = self._workspace
         hidden = (*workspace.protected, *workspace.private)
