@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +20,11 @@ from runtime.memory.noted import note
 from runtime.places import brain_place
 
 if TYPE_CHECKING:
+    from runtime.memory.awareness import Profile
     from runtime.memory.brain import Brain
     from runtime.memory.context import Context
     from runtime.memory.dream.dreamer import Dreamer
+    from runtime.memory.learning.library import Library
     from runtime.responders.reflexes.trial import Trial
 
 OPERATIONS = "op-"
@@ -55,6 +57,25 @@ class Remembering:
     def patterns(self) -> Path:
         """The folder of learned patterns."""
         return self.folder / "patterns"
+
+    @cached_property
+    def library(self) -> Library:
+        """The learned patterns. Cheap: files are read when they are asked for."""
+        from runtime.memory.learning.library import Library
+
+        return Library(
+            self.patterns, systems=self._systems, state=self.folder.parent, fsync=self.config.fsync
+        )
+
+    def profiles(self) -> list[Profile]:
+        """The agents, by what is known of their runs. Raises `FractalError`."""
+        from runtime.memory.awareness import profiles
+
+        if not self.there:
+            return []
+        from runtime.memory.episodic import Experience
+
+        return profiles(self.brain.shelf.scan(Experience))
 
     @property
     def methods(self) -> Path:
@@ -116,7 +137,8 @@ class Remembering:
 
         workspace = self._workspace
         hidden = (*workspace.protected, *workspace.private)
-        return Knowing(self.brain, folder, workspace.runs, hidden).context(task, room, run=run)
+        knowing = Knowing(self.brain, folder, workspace.runs, hidden, self.library)
+        return knowing.context(task, room, run=run)
 
     def end(self, folder: Path, warn: Callable[[str], None]) -> None:
         """After a run, or a part of it: what its loops taught is kept; what hinders that is said."""

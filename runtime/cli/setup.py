@@ -13,6 +13,7 @@ import click
 
 from runtime.cli.session import folder, json_option, opened, put, tell
 from runtime.cli.words import elide, safe, table
+from runtime.memory.procedural.parts import NAMES
 
 # ---- init ------------------------------------------------------------------------------------------------
 
@@ -252,7 +253,13 @@ def store(as_json: bool, full: bool, records: str) -> int:
     help="Other families than the given ones.",
 )
 @click.option("--embedder", "embedders", multiple=True, type=click.Choice(["lexical", "minilm"]))
-@click.option("--without", multiple=True, metavar="PART", help="Switch a part of the memory off.")
+@click.option(
+    "--without",
+    multiple=True,
+    type=click.Choice(NAMES),
+    metavar="PART",
+    help=f"Switch a part of the memory off: {', '.join(NAMES)}.",
+)
 @click.option("--trees", default="", metavar="N,…", help="Measure the time of a recall among so many.")
 def variations(
     as_json: bool,

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from kernel.budget import estimate_tokens
-from kernel.errors import FractalError
 from kernel.screening import shown_name
 from runtime.memory import awareness
-from runtime.memory.brain import EXAMPLES, LIKE, example
-from runtime.memory.context import FILES, OTHERS, PATTERNS, TASKS, Context, Count, Line, synthesized
+from runtime.memory.brain import EXAMPLES, example
+from runtime.memory.context import FILES, GUIDANCE, OTHERS, PATTERNS, TASKS, Context, Count, Line, synthesized
 
 if TYPE_CHECKING:
     from runtime.memory.brain import Brain
+    from runtime.memory.learning.library import Library
     from runtime.memory.procedural.trees import NeuronTree
 
 LOOKED_AT = 12
@@ -30,14 +30,6 @@ FACT_LIKE = 0.3
 """The cosine from which something that was told bears on a task."""
 
 
-class Shown(Protocol):
-    """The library of learned patterns, as a context needs it."""
-
-    def lines(self, task: str, tokens: int) -> Sequence[Line]:
-        """The patterns for a task, the best first."""
-        ...
-
-
 @dataclass
 class Knowing:
     """One workspace's memory, asked for what bears on a task."""
@@ -46,16 +38,15 @@ class Knowing:
     folder: Path  # that the tools act on
     runs: Path
     hidden: Sequence[Path] = ()  # what no operation reads
-    library: Shown | None = None
-    agent: str = awareness.DEFAULT
-    space: str = awareness.DEFAULT
+    library: Library | None = None
+    kinds: Callable[[str], Sequence[str]] | None = None  # the types that a task may be of
 
     def context(self, task: str, room: int, *, run: str = "", count: Count = estimate_tokens) -> Context:
         """What is shown of memory for a task, inside the room."""
         near = [each for each in self.brain.similar(task, LOOKED_AT) if each[0].run != run or not run]
         offers: dict[str, Sequence[Line]] = {
             FILES: [*self._facts(task), *self._files(near)],
-            PATTERNS: self.library.lines(task, room) if self.library else (),
+            PATTERNS: self._patterns(task),
             TASKS: [*self._guided(task), *map(_past, near[:EXAMPLES])],
             OTHERS: self._others(run),
         }
@@ -117,6 +108,18 @@ class Knowing:
         hidden = (each.resolve() for each in self.hidden)
         return None if any(each == place or each in place.parents for each in hidden) else place
 
+    def _patterns(self, task: str) -> list[Line]:
+        """What was learned for tasks of this one's types, the surest first."""
+        if self.library is None:
+            return []
+        types = self.kinds(task) if self.kinds else ()
+        return [
+            Line(
+                each.told()[2:], each.source, f"for {', '.join(each.types)}; confidence {each.confidence:.2f}"
+            )
+            for each in self.library.relevant(types, GUIDANCE)
+        ]
+
     # ---- solved tasks, and others ------------------------------------------------------------------------
 
     def _guided(self, task: str) -> Iterator[Line]:
@@ -160,14 +163,3 @@ def _head(place: Path) -> str:
         return ""
     text = raw.decode("utf-8", "replace")[:HEAD_CHARS]
     return "\n".join(shown_name(line)[:LONGEST_LINE] for line in text.splitlines()[:HEAD_LINES])
-
-
-def attempted(knowing: Knowing, task: str, room: int, run: str) -> Context:
-    """The context, or none where memory cannot be read: the end of the run says what is wrong with it."""
-    try:
-        return knowing.context(task, room, run=run)
-    except FractalError:
-        return Context(room)
-
-
-__all__ = ["FACT_LIKE", "LIKE", "Knowing", "Shown", "attempted"]

@@ -32,11 +32,46 @@ def _stage(name: str, group: Literal["a", "p", "b"], does: str, place: str) -> S
 
 ALL: tuple[Stage, ...] = (
     _stage(
-        "merge-neurons",
-        "p",
-        "solved tasks that are one procedure become one",
-        "procedural:merge_neurons",
+        "merge-neurons", "p", "solved tasks that are one procedure become one", "procedural:merge_neurons"
     ),
+    _stage(
+        "prune-synapses", "p", "links inside a solved task that hardly pull go", "procedural:prune_synapses"
+    ),
+    _stage(
+        "delete-weak-trees",
+        "p",
+        "what is in quarantine and was never right is forgotten",
+        "procedural:delete_weak_trees",
+    ),
+    _stage(
+        "rehabilitate",
+        "p",
+        "what has been in quarantine for long may be used again",
+        "procedural:rehabilitate",
+    ),
+    _stage(
+        "prune-events",
+        "p",
+        "of what came of each solved task's uses the newest 100 are kept",
+        "procedural:prune_events",
+    ),
+    _stage(
+        "prune-branches",
+        "p",
+        "a part of a solved task that misled is cut back to a stump that says so",
+        "procedural:prune_branches",
+    ),
+    _stage(
+        "mitosis",
+        "p",
+        "a kind of task that is large and has little in common is split in two",
+        "procedural:mitosis",
+    ),
+    _stage("cluster-substrates", "p", "solved tasks without a kind get one", "procedural:cluster_substrates"),
+    _stage(
+        "birth-methods", "p", "five solved tasks with one operation make a method", "procedural:birth_methods"
+    ),
+    _stage("decay", "b", "credit and blame count less, the longer ago they came", "fading:fade_synapses"),
 )
 """In the order in which they are done."""
 

@@ -6,7 +6,7 @@ The same observation again changes nothing, and two processes may work on one sh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from kernel.errors import UsageError
 from kernel.events import now as present
-from runtime.memory.semantic import gate, keeping, links
-from runtime.memory.semantic.dates import normal
+from runtime.memory.semantic import gate, graph, keeping, links, review, saturation, wander
+from runtime.memory.semantic.dates import moment, normal
 from runtime.memory.semantic.gate import Routed, Thresholds
 from runtime.memory.semantic.names import names_of
 from runtime.memory.semantic.records import (
@@ -82,6 +82,11 @@ class Mind:
         from runtime.memory.procedural.words import words_of
 
         return words_of(self.settings.systems)
+
+    @property
+    def thresholds(self) -> Thresholds:
+        """The gate's, as set or as calibrated for the embedder."""
+        return self.settings.thresholds or gate.thresholds_of(self.embedder.name)
 
     # ---- telling -----------------------------------------------------------------------------------------
 
@@ -208,9 +213,8 @@ class Mind:
         vector = observation.vector(name)
         if vector is None:
             (vector,) = self.embedder.embed([observation.text])
-        base = self.settings.thresholds or gate.thresholds_of(name)
         near = gate.nearest(self.shelf, name, vector, agent=observation.agent)
-        return gate.route(Said(observation.text, observation.who, observation.at), near, base)
+        return gate.route(Said(observation.text, observation.who, observation.at), near, self.thresholds)
 
     def _place(self, observation: Observation, routed: Routed | None = None) -> Memory:
         """An observation as evidence of the memory that it merges with, else as a memory of its own."""
@@ -259,6 +263,66 @@ class Mind:
             source_at=dates.get(source, ""),
             target_at=dates.get(target, ""),
         )
+
+    # ---- use, review, walks ------------------------------------------------------------------------------
+
+    def used(self, found: Mapping[str, tuple[float, int]]) -> None:
+        """Memories were of use for a question: by id, the score and how many edges away each was found."""
+        now = normal(self.clock())
+        with self.shelf.transaction():
+            for memory in self.shelf.pick(Memory, found):
+                score, hop = found[memory.id]
+                told = {"accessed": memory.accessed + 1, "last_access": now}
+                told |= {"last_score": score, "last_hop": hop}
+                self.shelf.put(memory.model_copy(update=told))
+
+    def feedback(self, id: str, helpful: bool) -> Memory:
+        """A word on a memory moves its confidence. Raises `UsageError` where there is no such memory."""
+        with self.shelf.transaction():
+            memory = self.shelf.get(Memory, id)
+            if memory is None:
+                raise UsageError(f"there is no memory {id}")
+            memory = review.feedback(memory, helpful)
+            self.shelf.put(memory)
+        return memory
+
+    def due(self) -> list[Memory]:
+        """The memories whose review is due, those due longest first."""
+        now = moment(normal(self.clock()))
+        found = [memory for memory in self.memories() if review.due(memory, now)]
+        return sorted(found, key=lambda memory: (review.due_at(memory), memory.id))
+
+    def wander(self, *, seed: int, about: str = "", steps: int = wander.STEPS) -> list[wander.Step]:
+        """A walk from memories near `about`, else from anywhere; the same for the same seed and shelf."""
+        self.take_in()
+        name = self.embedder.name
+        if about.strip():
+            (row,) = self.embedder.embed([about])
+            near = gate.nearest(self.shelf, name, row, agent=self.agent, limit=wander.SEEDS)
+            start = [memory for memory, _ in near]
+        else:
+            start = list(self.memories())
+        return wander.walk(
+            self.shelf,
+            start,
+            moment(normal(self.clock())),
+            seed=seed,
+            goals=self.goals(),
+            embedder=name,
+            near=self.thresholds.link,
+            steps=steps,
+        )
+
+    def connectivity(self) -> graph.Connectivity:
+        """How well the memories that hold hang together."""
+        nodes = {memory.id for memory in self.memories()}
+        edges = (edge for edge in self.shelf.scan(Edge) if edge.source in nodes and edge.target in nodes)
+        return graph.fiedler(sorted(nodes), ((edge.source, edge.target, edge.weight) for edge in edges))
+
+    def saturation(self) -> saturation.Saturation:
+        """Whether what comes in about oneself still surprises."""
+        found = self.shelf.scan(Observation, {"agent": self.agent, "said": list(saturation.KINDS)})
+        return saturation.saturation(found, moment(normal(self.clock())))
 
     # ---- goals -------------------------------------------------------------------------------------------
 

@@ -1,0 +1,254 @@
+"""What the semantic stages of a dream have in common: what is new, what is near, and how evidence is taken in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from typing import Any, cast
+
+from runtime.memory.dream.gist import GROUNDED, fillers, gist, grounded, keywords
+from runtime.memory.dream.nearness import Nearness
+from runtime.memory.dream.stage import Dream
+from runtime.memory.semantic import gate
+from runtime.memory.semantic.dates import normal, stamp
+from runtime.memory.semantic.mind import Mind
+from runtime.memory.semantic.mind import Settings as MindSettings
+from runtime.memory.semantic.records import Goal, Memory, Observation
+from runtime.memory.semantic.values import Said, agreement
+from runtime.store import pack
+
+JOINS: Mapping[str, float] = {"minilm": 0.70, "lexical": 0.70}
+"""The similarity from which an observation becomes evidence of a memory. Source: the reference engine."""
+OTHERWISE = 0.70
+FULL = 8
+"""Observations that one memory is evidence of; more are a memory of their own, with an edge."""
+LOOKED_AT = 10_000
+"""New observations of one dream, those that concern a goal first; the others are the next dream's."""
+LEFT = 3
+"""Dreams that look at an observation before it is left as it is."""
+GOAL = 0.45
+"""The cosine from which an observation concerns a goal."""
+ASKED = 20
+"""Wordings that a stage asks a model for; the others are extracted."""
+NEAR = 5
+
+
+class Work:
+    """One dream's view of the shelf; made anew by each stage."""
+
+    def __init__(self, dream: Dream) -> None:
+        self.dream = dream
+        self.shelf = dream.shelf
+        self.embedder = dream.brain.embedder
+        self.now = stamp(dream.now)
+        self.systems = dream.brain.settings.systems
+        self.form: Any = "extractive"
+        self.refused: list[str] = []
+        self._asks = ASKED
+
+    @property
+    def name(self) -> str:
+        """Of the embedder."""
+        return self.embedder.name
+
+    @cached_property
+    def empty(self) -> frozenset[str]:
+        """Words that tell nothing."""
+        return fillers(self.systems)
+
+    @cached_property
+    def thresholds(self) -> gate.Thresholds:
+        """Of the gate, for this embedder."""
+        return gate.thresholds_of(self.name)
+
+    @cached_property
+    def joins(self) -> float:
+        """The similarity from which an observation becomes evidence."""
+        return JOINS.get(self.name.partition("-")[0], OTHERWISE)
+
+    def mind(self, agent: str) -> Mind:
+        """What an agent knows, at the dream's time."""
+        return Mind(
+            self.shelf, self.embedder, agent=agent, clock=lambda: self.now, settings=MindSettings(self.systems)
+        )
+
+    # ---- what is new -------------------------------------------------------------------------------------
+
+    def new(self) -> list[Observation]:
+        """Observations that no memory leads to, in the order of time, those that concern a goal first.
+
+        What came before `since` is left out, and what several dreams have left.
+        """
+        since = normal(self.dream.since) if self.dream.since else ""
+        found = [
+            each
+            for each in self.shelf.scan(Observation, {"memory": ""})
+            if each.left < LEFT and (each.noted or each.at) >= since
+        ]
+        wanted = self._concern(found)
+        found.sort(key=lambda each: (each.id not in wanted, each.at, each.thread, each.turn, each.id))
+        return found[:LOOKED_AT]
+
+    def _concern(self, found: Sequence[Observation]) -> set[str]:
+        """Which of these concern a goal of their agent."""
+        import numpy as np
+
+        goals: dict[str, list[Any]] = {}
+        for goal in self.shelf.scan(Goal, {"reached": ""}):
+            vector = goal.vector(self.name)
+            if vector is not None:
+                goals.setdefault(goal.agent, []).append(vector)
+        matrices = {agent: np.array(rows) for agent, rows in goals.items()}
+        return {
+            each.id
+            for each in found
+            if each.agent in matrices
+            and (vector := each.vector(self.name)) is not None
+            and float((matrices[each.agent] @ vector).max()) >= GOAL
+        }
+
+    # ---- what is near ------------------------------------------------------------------------------------
+
+    @cached_property
+    def near(self) -> dict[str, Nearness]:
+        """The memories that hold, by agent."""
+        vectors: dict[str, list[tuple[str, Any]]] = {}
+        for each in self.shelf.scan(Memory, {"superseded": "", "until": ""}):
+            vector = each.vector(self.name)
+            if vector is not None and each.held != "abstraction":
+                vectors.setdefault(each.agent, []).append((each.id, vector))
+        found: dict[str, Nearness] = {}
+        for agent, rows in vectors.items():
+            found[agent] = Nearness(len(rows), [row for _, row in rows])
+            for id, row in rows:
+                found[agent].put(id, row)
+        return found
+
+    def expect(self, coming: Iterable[Observation]) -> None:
+        """Make room for memories of these observations, so that none of the searches looks at all of them."""
+        rows: dict[str, list[Any]] = {}
+        for each in coming:
+            vector = each.vector(self.name)
+            if vector is not None:
+                rows.setdefault(each.agent, []).append(vector)
+        for agent, new in rows.items():
+            known = self.near.get(agent)
+            there = known.items() if known else []
+            self.near[agent] = Nearness(len(there) + len(new), [*(row for _, row in there), *new])
+            for id, row in there:
+                self.near[agent].put(id, row)
+
+    def nearest(self, agent: str, vector: Any, limit: int = NEAR) -> list[tuple[str, float]]:
+        """The memories of an agent that are nearest, and their cosines."""
+        return self.near[agent].find(vector, limit) if agent in self.near else []
+
+    def may_join(self, group: Sequence[Observation], memory: Memory) -> str:
+        """Why these observations may not be evidence of a memory; "" when they may: their values agree."""
+        if len(memory.evidence) + len(group) > FULL:
+            return "it has much evidence"
+        known = self.shelf.pick(Observation, memory.evidence)
+        told = [(each.text, each.who, each.at, each.vector(self.name)) for each in known]
+        if not told:
+            told = [(memory.text, memory.who, memory.since, memory.vector(self.name))]
+        for each in group:
+            mine = Said(each.text, each.who, each.at)
+            vector: Any = each.vector(self.name)
+            found = [
+                (0.0 if row is None or vector is None else float(row @ vector), agreement(mine, Said(text, who, at)))
+                for text, who, at, row in told
+            ]
+            for cosine, verdict in found:
+                if verdict.verdict == "contrary" or (cosine >= self.joins and not verdict.mergeable):
+                    return verdict.why or "their values differ"
+            closest = max(found, key=lambda one: one[0])[1]
+            if not closest.mergeable:
+                return closest.why or "their values differ"
+        return ""
+
+    def agree(self, one: Observation, other: Observation) -> bool:
+        """Whether two turns may stand in one memory: neither denies the other, nor says it with other values."""
+        a: Any = one.vector(self.name)
+        b: Any = other.vector(self.name)
+        if a is None or b is None or float(a @ b) < self.thresholds.link:
+            return True
+        found = agreement(Said(one.text, one.who, one.at), Said(other.text, other.who, other.at))
+        return found.mergeable
+
+    def tells(self, observation: Observation) -> bool:
+        """Whether an observation has a word that tells something."""
+        return bool(keywords(observation.text, self.empty))
+
+    # ---- taking in ---------------------------------------------------------------------------------------
+
+    def attach(self, group: Sequence[Observation], memory: Memory) -> Memory:
+        """Observations as further evidence of a memory; its wording is left to refine."""
+        new = [each for each in group if each.id not in memory.evidence]
+        known = {each.id: each.at for each in self.shelf.pick(Observation, memory.evidence)}
+        known |= {each.id: each.at for each in new}
+        evidence = sorted(dict.fromkeys((*memory.evidence, *known)), key=lambda id: (known.get(id, ""), id))
+        doubt = (1 - memory.confidence) * 0.7 ** len(new)
+        grown = memory.model_copy(
+            update={
+                "evidence": tuple(evidence),
+                "unread": tuple(dict.fromkeys((*memory.unread, *(each.id for each in new)))),
+                "names": tuple(dict.fromkeys((*memory.names, *(name for each in new for name in each.names)))),
+                "since": min(filter(None, (memory.since, *(each.at for each in new))), default=""),
+                "salience": max(memory.salience, *(each.salience for each in new), 0.0),
+                "confidence": round(1 - doubt, 6),
+                "changed": self.now,
+            }
+        )
+        self.shelf.put(grown, *(each.model_copy(update={"memory": memory.id}) for each in new))
+        return grown
+
+    def wording(self, evidence: Sequence[Observation], before: str = "") -> str:
+        """What is told of some evidence: by a model where there is one and its answer is grounded."""
+        plain = gist(evidence, self.empty)
+        if self.dream.ask is None or len(evidence) < 2 or not self.asks():
+            return plain
+        texts = [each.text for each in evidence]
+        told = self.dream.ask("refine", {"memory": before or "none", "evidence": spoken(evidence)})
+        why = grounded(told, [*texts, *(each.who for each in evidence)], self.empty, GROUNDED)
+        if why:
+            self.refused.append(f"a wording was refused: {why}")
+            return plain
+        self.form = "model"
+        return " ".join(told.split())
+
+    def asks(self) -> bool:
+        """Whether a model may be asked once more in this stage; it counts as asked."""
+        self._asks -= 1
+        return self._asks >= 0
+
+    def answer(self, prompt: str, slots: Mapping[str, str]) -> Mapping[str, Any]:
+        """The object that a model replies with; an empty one where it says nothing of use."""
+        import json
+
+        told: Any = None
+        if self.dream.ask is not None:
+            with suppress(ValueError, RecursionError):
+                told = json.loads(self.dream.ask(prompt, slots))
+        return cast(Mapping[str, Any], told) if isinstance(told, dict) else {}
+
+    def placed(self, memory: Memory, evidence: Sequence[Observation]) -> Memory:
+        """A memory with its vector: the middle of its evidence, so that each part of it is near.
+
+        What a model worded is embedded; an extract needs no embedding, which would hold up who wants to write.
+        """
+        import numpy as np
+
+        rows = [row for each in evidence if (row := each.vector(self.name)) is not None]
+        if len(rows) < len(evidence) or not rows:
+            (middle,) = self.embedder.embed([memory.text])
+        else:
+            middle = np.sum(rows, axis=0)
+            middle = middle / max(float(np.linalg.norm(middle)), 1e-9)
+        return memory.model_copy(update={"vectors": {self.name: pack(middle)}})
+
+
+def spoken(evidence: Iterable[Observation]) -> str:
+    """Observations as they are shown to a model: a line each."""
+    lines = (f"[{each.at[:10]}] {each.who + ': ' if each.who else ''}{each.text}" for each in evidence)
+    return "\n".join(" ".join(line.split()) for line in lines)
+
