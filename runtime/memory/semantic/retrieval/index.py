@@ -199,9 +199,7 @@ class Index:
         """The rows as arrays."""
         if self._columns is None:
             self._count_anew()
-            self._columns = columns_of(
-                self.rows, self.at, self._lengths, self.meant, self.embedder
-            )
+            self._columns = columns_of(self.rows, self.at, self._lengths, self.meant, self.embedder)
         return self._columns
 
     def _count_anew(self) -> None:

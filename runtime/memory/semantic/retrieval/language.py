@@ -27,6 +27,8 @@ class Language:
     dull: frozenset[str] = frozenset()
     asks_time: tuple[str, ...] = ()
     first_person: frozenset[str] = frozenset()
+    question_words: frozenset[str] = frozenset()
+    auxiliaries: frozenset[str] = frozenset()
     nobody: frozenset[str] = frozenset()
     days: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
     seasons: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
@@ -100,12 +102,16 @@ def _read(language: Language, path: Path) -> None:
     language.dull |= set(_list(sections, "Tell nothing"))
     language.asks_time += tuple(" ".join(_list(sections, "Ask for a time")).split(" | "))
     language.first_person |= set(_list(sections, "First person"))
+    language.question_words |= set(_list(sections, "Begin a question"))
+    language.auxiliaries |= set(_list(sections, "Come next in a question"))
     language.nobody |= set(_list(sections, "No names"))
     language.days |= _pairs(sections, "Days", path)
     language.seasons |= _pairs(sections, "Seasons", path)
     numbers = _list(sections, "Numbers")
     try:
-        language.numbers |= {word: int(value) for word, value in zip(numbers[::2], numbers[1::2], strict=True)}
+        language.numbers |= {
+            word: int(value) for word, value in zip(numbers[::2], numbers[1::2], strict=True)
+        }
     except ValueError:
         raise ConfigurationError(f"{path}: ## Numbers: a word and a number by turns are needed") from None
 

@@ -63,16 +63,15 @@ FEATURES: Mapping[str, str] = {
     "length": "form",
 }
 """What is measured of a record for a question, and the part that it belongs to."""
-LATE = ("late", "late_square")
-"""Measured of the best candidates alone."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """A record that answers a question; `score` is between 0 and 1, and comes of its parts.
+    """A record that answers a question. `score` ranks: its share among all that may answer, 0 to 1.
 
-    `parts` has what each part adds to the logarithm of the odds (`base` is where they begin), then what the
-    result was multiplied by (`retrievability`, `salience`), and `spread` where it came along an edge.
+    `parts` has what each part adds to the logarithm of that share, then what it was multiplied by
+    (`retrievability`, `salience`), and `spread` where it came along an edge. `likeness` is between 0 and 1
+    whatever else there is: how much of what the question says stands in the record, by words or meaning.
     """
 
     id: str
@@ -81,6 +80,7 @@ class Found:
     score: float
     parts: Mapping[str, float]
     why: str
+    likeness: float = 0.0
 
     def explained(self) -> str:
         """The score by part, the largest first, as one line for a person."""

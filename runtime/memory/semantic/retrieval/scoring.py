@@ -21,6 +21,8 @@ K1_THREAD, B_THREAD = 1.2, 0.5
 """Of BM25. A turn is short: how long it is tells little."""
 SECOND = 0.3
 """What it counts to be the first of several speakers that are named."""
+RAW = ("cosine", "coverage", "alike")
+"""How like a row is whatever other rows are: of its vector, its words, its words' states."""
 TELLS_LITTLE = 0.15
 """What a dull word weighs among the states, where a question has no others."""
 
@@ -45,7 +47,9 @@ def question_of(index: Index, text: str, parts: Parts, *, now: date | None = Non
     if parts.speaker and not named and who and language.of_itself(text):
         number = columns.speakers.get(who.strip().casefold())
         named = {number: 1.0} if number else {}
-    of_names = {stem(word) for name, number in columns.speakers.items() if number in named for word in words(name)}
+    of_names = {
+        stem(word) for name, number in columns.speakers.items() if number in named for word in words(name)
+    }
     terms = language.question(text)
     telling = [term for term in terms if term not in of_names] or terms
     today = now.toordinal() if now else int(columns.day.max(initial=0))
@@ -79,7 +83,7 @@ def _named(text: str, columns: Columns, nobody: frozenset[str]) -> dict[int, flo
 
 
 def features(index: Index, question: Question, parts: Parts) -> dict[str, Any]:
-    """By name, a value for each row; those of `LATE` come later."""
+    """By name, a value for each row; those of `late` come later. `RAW` ones are no shares of the best."""
     import numpy as np
 
     columns = index.columns
@@ -87,7 +91,8 @@ def features(index: Index, question: Question, parts: Parts) -> dict[str, Any]:
     found: dict[str, Any] = _by_words(index, columns, question, parts)
     if parts.meaning and question.meant is not None and columns.vectors is not None:
         with one_thread():
-            found["meaning"] = _of_best(columns.vectors @ question.meant.whole, columns.alive)
+            found["cosine"] = columns.vectors @ question.meant.whole
+            found["meaning"] = _of_best(found["cosine"], columns.alive)
     if question.speakers:
         share = np.zeros(len(columns.speakers), np.float32)
         for number, value in question.speakers.items():
@@ -125,18 +130,23 @@ def _by_words(index: Index, columns: Columns, question: Question, parts: Parts) 
     found = {name: np.zeros(columns.count, np.float32) for name in wanted}
     if not wanted or not columns.count:
         return found
+    coverage, most = np.zeros(columns.count, np.float32), 0.0
     own = np.append(columns.length * columns.alive, np.float32(0))
     lengths = {name: _widened(name, own, columns) for name in wanted}
     for term in question.terms:
         rows, counts = index.counts(term)
+        worth = float(np.log(1 + len(index.at) / (1 + len(rows))))
+        most += worth
         if not len(rows):
             continue
+        coverage[rows] += worth
         tf = np.zeros(columns.count + 1, np.float32)
         tf[rows] = counts
         tf[:-1] *= columns.alive
         for name in wanted:
             found[name] += _bm25(_widened(name, tf, columns), lengths[name], columns, name)
-    return {name: _of_best(values, columns.alive) for name, values in found.items()}
+    shares = {name: _of_best(values, columns.alive) for name, values in found.items()}
+    return {**shares, "coverage": coverage / max(most, 1e-6)}
 
 
 def _widened(name: str, own: Any, columns: Columns) -> Any:
@@ -186,7 +196,7 @@ def late(index: Index, question: Question, rows: Sequence[int]) -> dict[str, Any
     """Of each row, how much the words of the question find their like in it, by the words' states."""
     import numpy as np
 
-    found = {name: np.zeros(len(rows), np.float32) for name in ("late", "late_square")}
+    found = {name: np.zeros(len(rows), np.float32) for name in ("late", "late_square", "alike")}
     meant = question.meant
     there = [at for at, row in enumerate(rows) if row in index.meant and len(index.meant[row].states)]
     if meant is None or not there or not len(meant.states):
@@ -203,6 +213,8 @@ def late(index: Index, question: Question, rows: Sequence[int]) -> dict[str, Any
     total = weights.sum()
     for name, values in (("late", best), ("late_square", best * np.abs(best))):
         scores = (values * weights).sum(axis=1) / total
+        if name == "late":
+            found["alike"][there] = scores
         found[name][there] = _of_best(scores, np.ones(len(there), bool))
     return found
 

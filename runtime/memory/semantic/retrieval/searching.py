@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from math import exp
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -14,8 +13,9 @@ from kernel.errors import UsageError
 from runtime.memory.semantic.retrieval import anchors, spreading
 from runtime.memory.semantic.retrieval.index import KINDS, Index
 from runtime.memory.semantic.retrieval.language import language_of
-from runtime.memory.semantic.retrieval.parts import ALL, FEATURES, LATE, MODES, Found, Mode, Parts, weights_of
-from runtime.memory.semantic.retrieval.scoring import Question, features, late, question_of
+from runtime.memory.semantic.retrieval.parts import ALL, FEATURES, MODES, Found, Mode, Parts, weights_of
+from runtime.memory.semantic.retrieval.scoring import RAW, Question, features, late, question_of
+from runtime.memory.semantic.retrieval.rows import Columns
 from runtime.memory.semantic.retrieval.strength import strength
 from runtime.memory.semantic.retrieval.times import day_of
 
@@ -50,6 +50,14 @@ class Ranked:
     rows: Any
     score: Any
     by_part: dict[str, Any]
+    likeness: Any  # whatever else there is
+
+    def shares(self) -> Any:
+        """What of one is each row's."""
+        import numpy as np
+
+        odds = np.exp(self.score - self.score.max(initial=-60.0))
+        return odds / max(float(odds.sum()), 1e-9)
 
 
 @dataclass
@@ -86,8 +94,12 @@ class Retrieval:
         self.index.refresh()
         asked = _Asked(scope or Scope(), who, now, parts or self.parts)
         if mode == "multi-anchor":
-            texts = anchors.rephrased(query, ask, self.index.language, lambda: self._one(query, 5, "standard", asked))
-            return anchors.borda([self._one(text, max(3 * limit, 15), "standard", asked) for text in texts], limit)
+            texts = anchors.rephrased(
+                query, ask, self.index.language, lambda: self._one(query, 5, "standard", asked)
+            )
+            return anchors.borda(
+                [self._one(text, max(3 * limit, 15), "standard", asked) for text in texts], limit
+            )
         return self._one(query, limit, mode, asked)
 
     # ---- one question ------------------------------------------------------------------------------------
@@ -104,41 +116,29 @@ class Retrieval:
         return self._found(question, ranked, limit, asked)
 
     def ranked(self, question: Question, parts: Parts, allowed: Any = None) -> Ranked:
-        """The candidates by the logarithm of their odds."""
+        """The candidates by the logarithm of their shares."""
         import numpy as np
 
         columns, weights = self.index.columns, self._weights(parts)
         told = features(self.index, question, parts)
-        total = np.full(columns.count, weights.get("base", 0.0), np.float32)
+        total = np.zeros(columns.count, np.float32)
         for name, values in told.items():
             total += np.float32(weights.get(name, 0.0)) * values
         open_to = columns.alive if allowed is None else columns.alive & allowed
-        rows = np.flatnonzero(open_to & self._related(question, told, parts))
+        rows = np.flatnonzero(open_to & _related(question, told, columns))
         if len(rows) > CANDIDATES:
             rows = np.sort(rows[np.argsort(-total[rows], kind="stable")[:CANDIDATES]])
         here = {name: values[rows] for name, values in told.items()}
         if parts.late:
             here |= late(self.index, question, rows.tolist())
-        by_part: dict[str, Any] = {"base": np.full(len(rows), weights.get("base", 0.0), np.float32)}
+        likeness = np.zeros(len(rows), np.float32)
+        for name in RAW:
+            likeness = np.maximum(likeness, here.pop(name, likeness))
+        by_part: dict[str, Any] = {}
         for name, values in here.items():
             part = FEATURES[name]
             by_part[part] = by_part.get(part, 0) + np.float32(weights.get(name, 0.0)) * values
-        return Ranked(rows, sum(by_part.values()), by_part)
-
-    def _related(self, question: Question, told: Mapping[str, Any], parts: Parts) -> Any:
-        """What has a word of the question in or around it, or is near to it, or is of its days or speaker."""
-        import numpy as np
-
-        columns = self.index.columns
-        related = np.zeros(columns.count, bool)
-        for name in ("word", "word_before", "word_around", "names"):
-            if name in told:
-                related |= told[name] > 0
-        if "time" in told:
-            related |= told["time"] > 0.5
-        if question.meant is not None and columns.vectors is not None:
-            related |= columns.vectors @ question.meant.whole >= LEAST_COSINE
-        return related
+        return Ranked(rows, sum(by_part.values(), np.zeros(len(rows), np.float32)), by_part, likeness)
 
     def _allowed(self, scope: Scope) -> Any:
         import numpy as np
@@ -163,7 +163,9 @@ class Retrieval:
                 day = day_of(wanted)
                 if not day:
                     raise UsageError(f"{bound}: {wanted!r} is no date; write it as 2026-05-07")
-                allowed &= (columns.day >= day) if bound == "since" else ((columns.day <= day) & (columns.day > 0))
+                allowed &= (
+                    (columns.day >= day) if bound == "since" else ((columns.day <= day) & (columns.day > 0))
+                )
         return allowed
 
     def _weights(self, parts: Parts) -> Mapping[str, float]:
@@ -176,7 +178,7 @@ class Retrieval:
 
     def _found(self, question: Question, ranked: Ranked, limit: int, asked: _Asked) -> list[Found]:
         index = self.index
-        chances = {int(row): _chance(score) for row, score in zip(ranked.rows, ranked.score, strict=True)}
+        chances = dict(zip(ranked.rows.tolist(), ranked.shares().tolist(), strict=True))
         place = {int(row): at for at, row in enumerate(ranked.rows)}
         came: dict[int, tuple[int, float]] = {}
         if asked.parts.spread and index.edges:
@@ -202,7 +204,8 @@ class Retrieval:
                 parts = {name: float(values[place[row]]) for name, values in ranked.by_part.items()}
             via = index.rows[came[row][0]].id if row in came else ""
             why = _why(parts, question, via)
-            found.append(Found(id, entry.kind, entry.text, float(score), {**parts, **factors}, why))
+            likeness = float(ranked.likeness[place[row]]) if row in place else 0.0
+            found.append(Found(id, entry.kind, entry.text, float(score), {**parts, **factors}, why, likeness))
         return found
 
 
@@ -222,8 +225,20 @@ class _Asked:
         return self.now or datetime.now(UTC)
 
 
-def _chance(score: float) -> float:
-    return 1 / (1 + exp(-max(-60.0, min(60.0, float(score)))))
+def _related(question: Question, told: Mapping[str, Any], columns: Columns) -> Any:
+    """What has a word of the question in or around it, is near to it, or is of its days."""
+    import numpy as np
+
+    related = np.zeros(columns.count, bool)
+    for name in ("word", "word_before", "word_around", "names"):
+        if name in told:
+            related |= told[name] > 0
+    if "time" in told:
+        related |= told["time"] > 0.5
+    if question.meant is not None and columns.vectors is not None:
+        cosines = told["cosine"] if "cosine" in told else columns.vectors @ question.meant.whole
+        related |= cosines >= LEAST_COSINE
+    return related
 
 
 _SAYS = {

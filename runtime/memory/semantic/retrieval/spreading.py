@@ -83,7 +83,7 @@ def aggregated(
             mixed = SELF * vectors[row] + AROUND * vectors[around].mean(axis=0)
             cosine = float(mixed @ question.meant.whole / max(float(np.linalg.norm(mixed)), 1e-9))
             by_part["meaning"][at] = weights.get("meaning", 0.0) * cosine / best
-    return Ranked(rows, sum(by_part.values()), by_part)
+    return Ranked(rows, sum(by_part.values()), by_part, ranked.likeness[order])
 
 
 def _around(index: Index, row: int) -> list[int]:

@@ -214,7 +214,7 @@ def _day(year: str | None, month: int, number: int, said: int) -> Span | None:
         days = [date(each, month, number).toordinal() for each in years if _there(each, month, number)]
         if not days:
             return None
-        day = min(days, key=lambda each: (abs(each - said) + (60 if each > said else 0)))
+        day = min(days, key=lambda each: abs(each - said) + (60 if each > said else 0))
     else:
         return None
     return Span(day, day)
