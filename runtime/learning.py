@@ -97,7 +97,9 @@ def imported(fractal: Fractal, path: Path) -> tuple[list[Pattern], list[Pattern]
 # ---- the tool --------------------------------------------------------------------------------------------
 
 
-async def act(fractal: Fractal, world: World, context: OperationContext, args: Mapping[str, Any]) -> Result:
+async def act(
+    fractal: Fractal, world: World | None, context: OperationContext, args: Mapping[str, Any]
+) -> Result:
     """A call of the tool: what was learned, what it brought, or learning from a run that has ended."""
     action = str(args.get("action") or "patterns")
     if action == "report":

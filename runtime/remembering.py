@@ -92,18 +92,14 @@ class Remembering:
         """The agents, by what is known of their runs. Raises `FractalError`."""
         from runtime.memory.awareness import profiles
 
-        if not self.there:
-            return []
-        from runtime.memory.episodic import Experience
-
-        return profiles(self.brain.shelf.scan(Experience))
+        return profiles(self.brain.episodes.all()) if self.there else []
 
     @cached_property
     def kinds(self) -> Kinds:
         """The types of tasks."""
         from runtime.memory.learning.kinds import Kinds
 
-        return Kinds(self._systems)
+        return Kinds(self._systems, self.brain.embedder)
 
     @property
     def methods(self) -> Path:
