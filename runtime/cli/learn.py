@@ -94,7 +94,7 @@ def from_(run: str, as_json: bool) -> None:
 @learn.command()
 @json_option("Print an object: before, after, types, mistakes, coverage.")
 def report(as_json: bool) -> None:
-    """Say what learning has brought: success, time and tokens before and after, coverage, repeated mistakes."""
+    """Say what learning brought: success, time and tokens before and after, coverage, repeated mistakes."""
     from runtime.learning import in_words
     from runtime.learning import report as reported
 
