@@ -81,9 +81,7 @@ def said_by(memory: Memory) -> Said:
     return Said(memory.text, memory.who, memory.since)
 
 
-def route(
-    said: Said, near: Sequence[tuple[Memory, float]], base: Thresholds, language: Language
-) -> Routed:
+def route(said: Said, near: Sequence[tuple[Memory, float]], base: Thresholds, language: Language) -> Routed:
     """Where a saying goes among the memories nearest to it, the nearest first."""
     if not near:
         return Routed("novel", thresholds=base, why="nothing is known yet")
