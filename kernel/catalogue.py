@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from kernel.choosing import choice_of
+from kernel.disk import version
 from kernel.errors import OperationFailed
-from kernel.finding import skill_files, system_files, version_of
+from kernel.finding import skill_files, system_files
 from kernel.pattern import Fault, load
 from kernel.tools import HANDS, Tool
 
@@ -59,7 +60,7 @@ class Catalogue:
 
     def refresh(self) -> bool:
         """Read again what changed on disk (by stat); True when anything did."""
-        stats = {path: version for path in self._find() if (version := version_of(path))}
+        stats = {path: found for path in self._find() if (found := version(path))}
         more = [tool for source in self.sources for tool in source()]
         if stats == self._seen and more == self._more:
             return False

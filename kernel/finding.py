@@ -42,15 +42,6 @@ def entries_of(folder: str) -> tuple[str, ...]:
     return names
 
 
-def version_of(file: str) -> tuple[int, int] | None:
-    """When a file was changed and how large it is; None for one that is not there, or a pipe."""
-    try:
-        found = os.stat(file)  # noqa: PTH116
-    except OSError:
-        return None
-    return (found.st_mtime_ns, found.st_size) if stat.S_ISREG(found.st_mode) else None
-
-
 def system_files(folders: Sequence[Path]) -> Iterator[str]:
     """The files of system folders; of two with the same path in them the first one's."""
     seen: set[str] = set()

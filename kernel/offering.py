@@ -17,6 +17,8 @@ from kernel.world import Held
 OFFERED = ("folder", "AGENTS.md")
 MEMORY = "memory"
 """The sources of context that a run finds by itself and was not given; memory names its part behind it."""
+FOR_PLAN = (f"{MEMORY}: patterns", f"{MEMORY}: similar tasks")
+"""What says how, not what: UNDERSTAND leaves it to PLAN."""
 LISTED = 60
 """Names of files that the listing of the folder shows."""
 COUNTED = 5_000

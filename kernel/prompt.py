@@ -13,7 +13,7 @@ from typing import Any
 from kernel.catalogue import Catalogue
 from kernel.document import Document, Fold, Note, Step
 from kernel.evidence import cut
-from kernel.offering import MEMORY
+from kernel.offering import FOR_PLAN
 from kernel.phases import schema, sketch
 from kernel.states import standing, told
 from kernel.text import to_json
@@ -39,8 +39,6 @@ SHORT_CHARS = 200
 """A result that is this short stays in the log of DO, also when no later step needs it."""
 ASKED_CHARS = 600
 """Up to this length the person's own words stand beside the resolved task."""
-FOR_PLAN = (f"{MEMORY}: patterns", f"{MEMORY}: similar tasks")
-"""What says how, not what: UNDERSTAND leaves it to PLAN."""
 
 _SECTIONS = {"fused": ("understand", "plan"), "atomic": ("do",)}
 
@@ -200,9 +198,9 @@ def _contexts(document: Document, phase: str) -> list[Piece]:
     offered = [note for note in document.section(1).notes if note.key == "context"]
     if phase == "plan" and facts:
         lines = [f"- {note.text}" + (f" ({note.source})" if note.source else "") for note in facts]
-        chosen = [Piece("Context", "\n".join(lines))]
-        return chosen + [_context(note) for note in offered if note.source in FOR_PLAN]
-    return [_context(note) for note in offered]
+        offered = [note for note in offered if note.source in FOR_PLAN]
+        return [Piece("Context", "\n".join(lines)), *map(_context, offered)]
+    return [*map(_context, offered)]
 
 
 def _context(note: Note) -> Piece:

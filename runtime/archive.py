@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kernel import disk
-from kernel.document import ENDED, Document
+from kernel.document import ENDED, Document, Step
 from kernel.enclosure import PROTECTED
 from kernel.errors import ConfigurationError, RunLocked, UsageError
 from kernel.operations import file_hash
@@ -34,8 +34,8 @@ def take_back(run_folder: Path, document: Document, folder: Path) -> list[str]:
     said: list[str] = []
     for n in sorted(document.planned, reverse=True):
         step = document.steps.get(n)
-        files = step.evidence.get("touched", ()) if step and "same as" not in step.evidence else ()
-        said += [_put_back(run_folder, folder, entry) for entry in reversed(list(files))]
+        files = _own_files(step) if step else []
+        said += [_put_back(run_folder, folder, entry) for entry in reversed(files)]
     return said
 
 
@@ -46,10 +46,14 @@ def _touched(documents: Iterable[Document], step: int | None) -> Iterable[tuple[
     for document in documents:
         for each in document.steps.values():
             top = _number(document, each.n)
-            files = each.evidence.get("touched")
-            taken_over = "same as" in each.evidence  # another step did it
-            if files and not taken_over and (step is None or top == step):
-                yield began.get(each.link.removesuffix(".md"), document.meta.updated), list(files)
+            files = _own_files(each)
+            if files and (step is None or top == step):
+                yield began.get(each.link.removesuffix(".md"), document.meta.updated), files
+
+
+def _own_files(step: Step) -> list[dict[str, Any]]:
+    """The files that a step changed by itself: not what it took over from another one."""
+    return [] if "same as" in step.evidence else list(step.evidence.get("touched", ()))
 
 
 def _number(document: Document, n: int) -> int:

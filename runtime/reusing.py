@@ -16,6 +16,7 @@ from kernel.edits import find
 from kernel.errors import DocumentError
 from kernel.frontmatter import peek
 from kernel.offering import found_by_itself
+from kernel.store import FileStore
 from kernel.workspace import Workspace, root_id
 from kernel.world import Held, World
 
@@ -29,14 +30,13 @@ def reusable(
     file of the folder, nor a person's hand in its documents, has changed since.
     """
     for run in workspace.run_ids():
-        path = workspace.runs / run / f"{root_id(run)}.md"
-        if peek(path, "status") != "complete":
+        store = FileStore(workspace.runs / run)
+        if peek(store.path(root_id(run)), "status") != "complete":
             continue
         try:
-            world = world_of(run)
-            root = world.store.load(root_id(run))
+            root = store.peek(root_id(run))
             asked = root.text(1, "task") == task and _given(root) == list(context)
-            if asked and _holds(world, root, (workspace.root, workspace.state)):
+            if asked and _holds(world_of(run), root, (workspace.root, workspace.state)):
                 return root
         except DocumentError:
             continue  # another run may be whole
@@ -57,7 +57,15 @@ def _holds(world: World, root: Document, own: Sequence[Path]) -> bool:
     if any(find(Held(world, document), redo=True) for document in documents):
         return False
     looked = effects or any(found_by_itself(n.source) for n in root.section(1).notes)
-    return not looked or not _changed_since(world.folder, datetime.fromisoformat(root.meta.created), own)
+    began = _moment(root.meta.created)
+    return not looked or (began is not None and not changed_since(world.folder, began, own))
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:  # somebody's hand was at it
+        return None
 
 
 def _effects(documents: Iterable[Document], catalogue: Catalogue) -> set[str]:
@@ -72,15 +80,23 @@ def _effects(documents: Iterable[Document], catalogue: Catalogue) -> set[str]:
     return found
 
 
-def _changed_since(folder: Path, began: datetime, own: Sequence[Path]) -> bool:
-    """Whether something in the folder was written, made or removed after a run began."""
+def changed_since(folder: Path, began: datetime, own: Sequence[Path]) -> bool:
+    """Whether something in the folder was written, made or removed after a run began, or just now."""
     moment = began.timestamp()
-    return any(changed >= moment for changed in _times(folder, own))
+    try:
+        return any(changed >= moment for changed in _times(folder, own))
+    except OSError:  # it is gone, or closed to us
+        return True
 
 
 def _times(folder: Path, own: Sequence[Path]) -> Iterator[float]:
     """When each file of the folder was changed last, and each folder's names, but for `own`."""
-    for place, names, files in os.walk(folder):
+
+    def tell(error: OSError) -> None:
+        if not isinstance(error, PermissionError):  # what is closed to us was so to the run
+            raise error
+
+    for place, names, files in os.walk(folder, onerror=tell):
         here = Path(place)
         names[:] = [name for name in names if here / name not in own and name != ".git"]
         yield here.stat().st_mtime

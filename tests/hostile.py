@@ -68,9 +68,16 @@ def bash(command: str) -> dict[str, Any]:
 @contextmanager
 def listener() -> Iterator[tuple[int, list[bytes]]]:
     """A port on loopback, and what it hears."""
+    with listening(socket.AF_INET, ("127.0.0.1", 0)) as (address, heard):
+        yield address[1], heard
+
+
+@contextmanager
+def listening(family: int, address: Any) -> Iterator[tuple[Any, list[bytes]]]:
+    """The address of a server that keeps what it hears, and what it heard."""
     heard: list[bytes] = []
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
+    with socket.socket(family) as server:
+        server.bind(address)
         server.listen()
 
         def serve() -> None:
@@ -84,7 +91,7 @@ def listener() -> Iterator[tuple[int, list[bytes]]]:
                     heard.append(connection.recv(10_000))
 
         threading.Thread(target=serve, daemon=True).start()
-        yield server.getsockname()[1], heard
+        yield server.getsockname(), heard
         server.shutdown(socket.SHUT_RDWR)
 
 

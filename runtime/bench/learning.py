@@ -2,8 +2,8 @@
 
 The worker is code in the place of a model: it reads the prompt that it is really sent, and does the usual
 mistake of a task's type unless guidance in that prompt warns of it. Each task is done through the whole
-runtime, on real files, and comes once: what is shown for it was learned from others alone. After each a person
-says whether it was done; in the poisoned arm every fifth word is wrong.
+runtime, on real files, and comes once: what is shown for it was learned from others alone. After each a
+person says whether it was done; in the poisoned arm every fifth word is wrong.
 """
 
 from __future__ import annotations
@@ -35,7 +35,14 @@ POISON = 0.2
 ARMS = ("with", "without", "poisoned")
 SETTINGS: Mapping[str, Any] = {"sandbox": "off", "fsync": False, "embedder": "lexical", "usd": None}
 DRAWS = 2_000
-GOALS = {"success": 0.10, "steps": 0.15, "calls": 0.15, "unused_context": 0.20, "coverage": 0.80, "guidance": 500}
+GOALS = {
+    "success": 0.10,
+    "steps": 0.15,
+    "calls": 0.15,
+    "unused_context": 0.20,
+    "coverage": 0.80,
+    "guidance": 500,
+}
 """Points of success more; less of steps, calls and unused context; types with a pattern; tokens. Source: the
 seed's §12, and performance.md."""
 
@@ -93,10 +100,25 @@ async def _stream(folder: Path, arm: str, seed: int, rounds: int, into: Arm) -> 
         day = worker.begin(number, task)
         result = await fractal.run(task.text, yes=True)
         done = result.status == "complete" and task.right(folder)
-        steps = sum(step.state in ("done", "failed") for step in fractal.root_document(result.run).steps.values())
+        steps = sum(
+            step.state in ("done", "failed") for step in fractal.root_document(result.run).steps.values()
+        )
         context, unused = day.context
         warned = day.heard is not None and day.heard.warned
-        row = Row(seed, number, task.kind, done, day.mistaken, warned, steps, day.calls, day.prompt_tokens, context, unused, day.guidance)
+        row = Row(
+            seed,
+            number,
+            task.kind,
+            done,
+            day.mistaken,
+            warned,
+            steps,
+            day.calls,
+            day.prompt_tokens,
+            context,
+            unused,
+            day.guidance,
+        )
         into.rows.append(row)
         if memory:
             said = done if arm == "with" or wrong.random() >= POISON else not done
@@ -132,7 +154,9 @@ def figures(made: Mapping[str, Arm], rounds: int) -> dict[str, Any]:
     for arm, found in made.items():
         whole = _means(last[arm])
         whole["ci"] = _interval([float(row.done) for row in last[arm]])
-        whole["by_kind"] = {kind: _means([r for r in last[arm] if r.kind == kind])["success"] for kind in KINDS}
+        whole["by_kind"] = {
+            kind: _means([r for r in last[arm] if r.kind == kind])["success"] for kind in KINDS
+        }
         whole["over_time"] = [_means(part) for part in _quarters(found.rows, size)]
         whole["coverage"] = round(sum(found.coverage) / len(found.coverage), 4) if found.coverage else 0.0
         warned = [row for row in found.rows if row.warned]
@@ -147,12 +171,21 @@ def figures(made: Mapping[str, Arm], rounds: int) -> dict[str, Any]:
     return told
 
 
-_FIGURES = {"success": "done", "steps": "steps", "calls": "calls", "tokens": "tokens", "unused_context": "unused"}
+_FIGURES = {
+    "success": "done",
+    "steps": "steps",
+    "calls": "calls",
+    "tokens": "tokens",
+    "unused_context": "unused",
+}
 
 
 def _means(rows: Sequence[Row]) -> dict[str, Any]:
     count = max(len(rows), 1)
-    return {name: round(sum(float(getattr(row, key)) for row in rows) / count, 4) for name, key in _FIGURES.items()}
+    return {
+        name: round(sum(float(getattr(row, key)) for row in rows) / count, 4)
+        for name, key in _FIGURES.items()
+    }
 
 
 def _quarters(rows: Sequence[Row], size: int) -> list[list[Row]]:
@@ -160,7 +193,7 @@ def _quarters(rows: Sequence[Row], size: int) -> list[list[Row]]:
 
 
 def _against(rows: Sequence[Row], base: Sequence[Row]) -> dict[str, Any]:
-    """The difference to the arm without memory, the same tasks compared: of success in points, else in parts."""
+    """The difference to the arm without memory, task by task: of success in points, else in parts."""
     pairs = list(zip(rows, base, strict=True))
     told: dict[str, Any] = {}
     for name, key in _FIGURES.items():
@@ -171,7 +204,9 @@ def _against(rows: Sequence[Row], base: Sequence[Row]) -> dict[str, Any]:
 
 def _difference(values: Sequence[tuple[float, float]], name: str) -> float:
     mine, base = (sum(side) for side in zip(*values, strict=True))
-    return round((mine - base) / len(values) if name == "success" else (mine - base) / base if base else 0.0, 4)
+    return round(
+        (mine - base) / len(values) if name == "success" else (mine - base) / base if base else 0.0, 4
+    )
 
 
 def _bootstrap(values: Sequence[tuple[float, float]], name: str) -> list[float]:
@@ -194,7 +229,9 @@ def missed(told: Mapping[str, Any]) -> list[str]:
     for name in ("steps", "calls", "unused_context"):
         found += [f"{name} {gained[name]:+.1%}"] if gained[name] > -GOALS[name] else []
     found += [f"coverage {told['coverage']:.0%}"] if told["coverage"] < GOALS["coverage"] else []
-    found += [f"guidance {told['guidance_tokens_max']}"] if told["guidance_tokens_max"] > GOALS["guidance"] else []
+    found += (
+        [f"guidance {told['guidance_tokens_max']}"] if told["guidance_tokens_max"] > GOALS["guidance"] else []
+    )
     found += ["a mistake that was warned of came again"] if with_["repeated"] else []
     poison = poisoned["against_without"]["success"]["difference"]
     return found + ([f"poisoned {poison:+.1%}"] if poison < 0 else [])
@@ -202,14 +239,27 @@ def missed(told: Mapping[str, Any]) -> list[str]:
 
 def table(told: Mapping[str, Any]) -> str:
     """The figures as markdown."""
-    lines = [["arm", "success", "steps", "calls", "tokens", "unused context", "warned"], ["---"] + ["---:"] * 6]
+    lines = [
+        ["arm", "success", "steps", "calls", "tokens", "unused context", "warned"],
+        ["---"] + ["---:"] * 6,
+    ]
     for arm in (arm for arm in ARMS if arm in told):
         each = told[arm]
         low, high = each["ci"]
-        line = [arm, f"{each['success']:.1%} ({low:.0%}–{high:.0%})", f"{each['steps']:.2f}", f"{each['calls']:.2f}"]
-        lines.append([*line, f"{each['tokens']:.0f}", f"{each['unused_context']:.0f}", f"{each['warned']:.0%}"])
+        line = [
+            arm,
+            f"{each['success']:.1%} ({low:.0%}–{high:.0%})",
+            f"{each['steps']:.2f}",
+            f"{each['calls']:.2f}",
+        ]
+        lines.append(
+            [*line, f"{each['tokens']:.0f}", f"{each['unused_context']:.0f}", f"{each['warned']:.0%}"]
+        )
         if against := each.get("against_without"):
-            shown = [f"{against[n]['difference']:+.1%} ({against[n]['ci'][0]:+.0%} … {against[n]['ci'][1]:+.0%})" for n in _FIGURES]
+            shown = [
+                f"{against[n]['difference']:+.1%} ({against[n]['ci'][0]:+.0%} … {against[n]['ci'][1]:+.0%})"
+                for n in _FIGURES
+            ]
             lines.append([f"{arm} against without", *shown, ""])
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
@@ -223,7 +273,10 @@ def main(as_json: bool, seeds: int = SEEDS, rounds: int = ROUNDS) -> int:
         size = f"{told['seeds']} streams of {told['tasks']} tasks of {len(KINDS)} types"
         rates = ", ".join(f"{kind} {each.rate:.0%}" for kind, each in HAZARDS.items())
         print(f"{size}; the last {END:.0%} of each:\n\n{table(told)}\n\nrates of the mistakes: {rates}")
-        print(f"types with a pattern: {told['coverage']:.0%}; guidance: at most {told['guidance_tokens_max']} tokens")
+        print(
+            f"types with a pattern: {told['coverage']:.0%}; "
+            f"guidance: at most {told['guidance_tokens_max']} tokens"
+        )
     short = missed(told)
     if short:
         print(f"goals missed: {', '.join(short)}", file=sys.stderr)

@@ -19,6 +19,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from kernel.errors import UsageError
 from runtime.bench.data import find
 from runtime.embedding import Embedder, choose
 from runtime.embedding.weights import find as find_weights
@@ -42,6 +43,7 @@ MOST_PROGRAMS = 4096
 GOALS: Mapping[str, float] = {"numbers": 0.98, "format": 0.98, "names": 0.95, "nouns": 0.95, "words": 0.8}
 """Of answered, by kind. Source: performance.md."""
 ANSWERED, RIGHT, FALSE = 0.85, 0.99, 0.005
+NO_FAMILY = "a family is an object in one line, with question, program, variations and traps"
 EMBEDDERS = ("lexical", "minilm")
 
 
@@ -66,19 +68,33 @@ class Family:
 
 def families(path: Path | None = None, part: str = "all") -> list[Family]:
     """The families of a file, one a line; `part` takes those at even or at odd places."""
+    path = path or find(FILE)
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except ValueError as error:
+        raise UsageError(f"{path}: it is no UTF-8 text: {error}") from None
     found: list[Family] = []
-    for at, line in enumerate((path or find(FILE)).read_text("utf-8").splitlines()):
+    for at, line in enumerate(lines):
         if line.strip() and (part == "all" or (at % 2 == 0) == (part == "even")):
-            told = json.loads(line)
-            variations = tuple(
-                Question(each["question"], each["kind"], Fraction(str(each["answer"]).replace(",", "")))
-                for each in told["variations"]
-            )
-            traps = tuple(
-                Question(each["question"], each["kind"].partition(":")[0], None) for each in told["traps"]
-            )
-            found.append(Family(told["question"], tuple(told["program"]), variations, traps))
+            try:
+                found.append(_family(json.loads(line)))
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+                why = f"{type(error).__name__}: {error}"[:200]
+                raise UsageError(f"{path}:{at + 1}: {NO_FAMILY} ({why})") from None
+    if not found:
+        raise UsageError(f"{path}: there are no families of tasks in it; {NO_FAMILY}")
     return found
+
+
+def _family(told: Mapping[str, Any]) -> Family:
+    if not isinstance(told["program"], list):
+        raise TypeError("`program` is not a list")
+    variations = tuple(
+        Question(each["question"], each["kind"], Fraction(str(each["answer"]).replace(",", "")))
+        for each in told["variations"]
+    )
+    traps = tuple(Question(each["question"], each["kind"].partition(":")[0], None) for each in told["traps"])
+    return Family(told["question"], tuple(told["program"]), variations, traps)
 
 
 def measure(

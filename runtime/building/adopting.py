@@ -22,6 +22,7 @@ from runtime.building.contents import File, mark_of
 from runtime.building.journal import PERSON, Entry, Journal
 from runtime.building.proposals import Proposal, Proposals
 from runtime.building.samples import Play, Tested, Trial
+from runtime.memory.learning.trials import Compared, Pair
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,27 @@ class Verdict:
     without: Sequence[Tested] = ()
     within: Sequence[Tested] = ()
 
+    @property
+    def compared(self) -> Compared:
+        """The sample tasks in pairs."""
+        return compared(self.without, self.within)
+
     def as_dict(self) -> dict[str, Any]:
         """As `--json` shows it."""
         pairs = zip(self.without, self.within, strict=False)
         tasks = [{"task": a.tool, "without": a.passed, "with": b.passed, "note": b.note} for a, b in pairs]
         own = [{"tool": each.tool, "passed": each.passed, "note": each.note} for each in self.tested]
         return {"good": self.good, "why": self.why, "own": own, "tasks": tasks}
+
+
+def compared(without: Sequence[Tested], within: Sequence[Tested]) -> Compared:
+    """The same tasks done both ways, in pairs."""
+    sides = zip(without, within, strict=True)
+    return Compared([Pair(a.tool, a.passed, b.passed, (_calls(a), _calls(b)), b.note) for a, b in sides])
+
+
+def _calls(tested: Tested) -> int:
+    return int(tested.spent.get("calls") or 0)
 
 
 @dataclass
@@ -85,9 +101,7 @@ class Adoption:
             return [Task(tool, True) for tool in own if not sample_missing(tool)]
         if all(each.startswith(("operations/", "tools/", "kernel/")) for each in self.proposal.files):
             return []  # programs alone: their own samples tell
-        guided = [tool for tool in self.catalogue.tools.values() if tool.guided and not tool.skill]
-        chosen = [tool for tool in (*guided, *self._samples()) if not sample_missing(tool)]
-        return [Task(tool, False) for tool in sorted(chosen, key=lambda tool: tool.name)]
+        return sample_tasks(self.catalogue)
 
     async def judge(self) -> Verdict:
         """Test it. Raises `UsageError` for what is not well formed."""
@@ -125,6 +139,20 @@ class Adoption:
             return Verdict(False, f"{told}, which proves nothing", tested, without, within)
         return Verdict(True, told, tested, without, within)
 
+    async def trial(self) -> Verdict:
+        """Judge it more strictly: it is good where it is shown to be better, not only no worse.
+
+        Raises `UsageError` for what is not well formed, or where no sample task bears on it.
+        """
+        verdict = await self.judge()
+        if not verdict.within:
+            raise UsageError(
+                f"{self.proposal.id}: {verdict.why}; a trial needs sample tasks (system/samples/)"
+            )
+        compared = verdict.compared
+        good = compared.finding == "better" and all(each.passed for each in verdict.tested)
+        return replace(verdict, good=good, why=compared.told)
+
     def adopt(self, reason: str) -> Entry | None:
         """Make it active. None where all of it stands there already."""
         proposal = self.proposal
@@ -155,13 +183,7 @@ class Adoption:
         return tested
 
     async def _done(self, task: Task, changed: Mapping[str, File | None], how: str) -> Tested:
-        if self.purse.left == 0:
-            return Tested(task.tool.name, None, "not done: the money for comparing was used up")
-        trial = Trial(self.workspace, task.tool.name, changed)
-        tested = await trial.play(self.play, task.tool, guided=task.guided, usd=self.purse.left)
-        self.purse.spent += float(tested.spent.get("usd") or 0.0)
-        self.told(tested, how)
-        return tested
+        return await done(self.workspace, self.play, self.purse, task, how, changed, told=self.told)
 
     def _tools(self) -> list[Tool]:
         """The tools in the proposal, as they would be."""
@@ -178,17 +200,6 @@ class Adoption:
         stat = path.stat()
         return load(path, stat.st_mtime_ns, stat.st_size)
 
-    def _samples(self) -> list[Tool]:
-        """The sample tasks of `system/samples/`."""
-        found: dict[str, Tool] = {}
-        folders = [folder / "samples" for folder in self.catalogue.folders]
-        for path in (path for folder in folders for path in sorted(folder.glob("*.md"))):
-            stat = path.stat()
-            entry = load(path, stat.st_mtime_ns, stat.st_size)
-            if isinstance(entry, Tool):
-                found.setdefault(path.name, replace(entry, name=path.stem))
-        return list(found.values())
-
     def _refuse_malformed(self) -> None:
         for name in self.proposal.files:
             if isinstance(fault := self._loaded(name), Fault):
@@ -200,3 +211,36 @@ class Adoption:
             place: Path = self.proposals.folder / self.proposal.id / "files"
             if faults := list(Reflex([place]).faults):
                 raise UsageError(f"{self.proposal.id}: {faults[0]}")
+
+
+def sample_tasks(catalogue: Catalogue) -> list[Task]:
+    """All sample tasks: those of the guided tools, and those of `system/samples/`."""
+    guided = [tool for tool in catalogue.tools.values() if tool.guided and not tool.skill]
+    found: dict[str, Tool] = {}
+    for path in (path for each in catalogue.folders for path in sorted((each / "samples").glob("*.md"))):
+        stat = path.stat()
+        entry = load(path, stat.st_mtime_ns, stat.st_size)
+        if isinstance(entry, Tool):
+            found.setdefault(path.name, replace(entry, name=path.stem))
+    chosen = [tool for tool in (*guided, *found.values()) if not sample_missing(tool)]
+    return [Task(tool, False) for tool in sorted(chosen, key=lambda tool: tool.name)]
+
+
+async def done(
+    workspace: Workspace,
+    play: Play,
+    purse: Purse,
+    task: Task,
+    how: str,
+    changed: Mapping[str, File | None],
+    patterns: Mapping[str, bytes] | None = None,
+    told: Callable[[Tested, str], None] = lambda tested, how: None,
+) -> Tested:
+    """Do a sample task once, with these changes of the system and these learned patterns."""
+    if purse.left == 0:
+        return Tested(task.tool.name, None, "not done: the money for comparing was used up")
+    trial = Trial(workspace, task.tool.name, changed, patterns)
+    tested = await trial.play(play, task.tool, guided=task.guided, usd=purse.left)
+    purse.spent += float(tested.spent.get("usd") or 0.0)
+    told(tested, how)
+    return tested

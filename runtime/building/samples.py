@@ -52,13 +52,18 @@ class Tested:
 
 
 async def test(
-    tool: Tool, workspace: Workspace, context: OperationContext, standing: Standing, play: Play | None
+    tool: Tool,
+    workspace: Workspace,
+    context: OperationContext,
+    standing: Standing,
+    play: Play | None,
+    runners: Mapping[str, Runner] | None = None,
 ) -> Tested:
     """Run a tool's sample; a draft or one in quarantine that passes is active from then on."""
     if tool.guided:
         tested = await test_guided(tool, workspace, play)
     else:
-        tested = await test_code(tool, context, {}, standing)
+        tested = await test_code(tool, context, runners or {}, standing)
     if tested.passed and tool.status in ("draft", "quarantined") and standing.own(tool):
         kind = "admitted" if tool.status == "draft" else "restored"
         standing.mark(tool, "active", "its sample has passed", PERSON, kind=kind)
@@ -99,13 +104,18 @@ class Trial:
     """A workspace of its own with a copy of the system, in which a sample is done."""
 
     def __init__(
-        self, workspace: Workspace, name: str, changed: Mapping[str, File | None] | None = None
+        self,
+        workspace: Workspace,
+        name: str,
+        changed: Mapping[str, File | None] | None = None,
+        patterns: Mapping[str, bytes] | None = None,
     ) -> None:
         trials = workspace.state / "system" / "trials"
         _clear(trials)
         self.folder = trials / f"{name}-{secrets.token_hex(3)}"
         self._workspace = workspace
         self._changed = changed or {}
+        self._patterns = patterns or {}  # learned ones, that its run is shown
 
     async def play(self, play: Play, tool: Tool, *, guided: bool = False, usd: float | None = None) -> Tested:
         """Do the sample; `guided`: by the tool itself, else as any task."""
@@ -133,6 +143,8 @@ class Trial:
         standing = self._workspace.state / "system" / "standing.json"
         if standing.is_file():  # what has passed its test here has passed it there
             shutil.copyfile(standing, self.folder / ".fractal" / "state" / "system" / standing.name)
+        for name, raw in self._patterns.items():
+            _write(self.folder / ".fractal" / "state" / "memory" / "patterns" / name, File(raw))
         for name, text in given.items():
             target = (self.folder / name).resolve()
             if self.folder.resolve() not in target.parents:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,12 +55,18 @@ def propose(paths: tuple[Path, ...], place: str, why: str, as_json: bool) -> Non
 @click.option(
     "--budget-usd", "usd", type=click.FloatRange(min=0), metavar="USD", help="The most that it may cost."
 )
+@click.option(
+    "--trial", "strict", is_flag=True, help="Only where it is shown to be better, not only no worse."
+)
 @json_option("Print objects.")
-def adopt(name: str | None, force: bool, model: str | None, usd: float | None, as_json: bool) -> int:
+def adopt(
+    name: str | None, force: bool, model: str | None, usd: float | None, strict: bool, as_json: bool
+) -> int:
     """Test a proposal, or all of a run, and make it active; without a name, list the open ones.
 
     A program runs its own sample. For what guides or steers, the sample tasks are done with it and without
-    it: it is adopted when they do no worse. A proposal to build starts the run that builds.
+    it: it is adopted when they do no worse; with --trial, when they do better beyond chance, and the trial
+    is kept (`fractal learn trial`). A proposal to build starts the run that builds.
     """
     session = Session(view(json=as_json, quiet=False), as_json)
     given = {key: value for key, value in {"model": model, "usd": usd}.items() if value is not None}
@@ -70,7 +77,9 @@ def adopt(name: str | None, force: bool, model: str | None, usd: float | None, a
         return 0
     chosen = _chosen(fractal, name)
     codes = [
-        _build(session, fractal, each) if each.kind == "build" else _adopt(fractal, each, force, as_json)
+        _build(session, fractal, each)
+        if each.kind == "build"
+        else _adopt(fractal, each, force, strict, as_json)
         for each in chosen
     ]
     return max(codes)
@@ -109,10 +118,10 @@ def _list(fractal: Fractal, as_json: bool) -> None:
     tell(f"look: {command('system', 'diff')}; adopt: {command('system', 'adopt', 'ID')}")
 
 
-def _adopt(fractal: Fractal, proposal: Proposal, force: bool, as_json: bool) -> int:
+def _adopt(fractal: Fractal, proposal: Proposal, force: bool, strict: bool, as_json: bool) -> int:
     from runtime.building.workshop import sentence
 
-    adoption = _adoption(fractal, proposal, as_json)
+    adoption = adoption_of(fractal, proposal, as_json)
     if (moved := adoption.moved()) and not force:
         tell(
             f"{proposal.id}: {', '.join(moved)} changed since it was proposed; look: "
@@ -126,10 +135,16 @@ def _adopt(fractal: Fractal, proposal: Proposal, force: bool, as_json: bool) -> 
         most = f"of at most {fractal.config.calls} calls each"
         most += "" if usd is None else f", at most {money(usd)} together"
         tell(f"{tasks} sample task{'s'[: tasks != 1]}, with it and without it: {2 * tasks} runs {most}")
-    verdict = asyncio.run(adoption.judge())
+    verdict = asyncio.run(adoption.trial() if strict else adoption.judge())
     good = verdict.good or force
     reason = verdict.why if verdict.good else f"{verdict.why}; adopted all the same"
     entry = adoption.adopt(reason) if good else None
+    if strict:
+        from runtime.building.trying import keep_proposal
+        from runtime.cli.learn_trial import trials_of
+
+        did = "is adopted" if entry else "stays as it was"
+        keep_proposal(trials_of(fractal), adoption, verdict.compared, did)
     if as_json:
         told: dict[str, Any] = {"proposal": proposal.id, **verdict.as_dict(), "entry": entry and entry.id}
         put(json.dumps(told, indent=2, ensure_ascii=False))
@@ -144,17 +159,12 @@ def _adopt(fractal: Fractal, proposal: Proposal, force: bool, as_json: bool) -> 
     return 0
 
 
-def _adoption(fractal: Fractal, proposal: Proposal, quiet: bool) -> Adoption:
+def adoption_of(fractal: Fractal, proposal: Proposal, quiet: bool) -> Adoption:
+    """A proposal on its way; `quiet`: the samples are not told of one by one."""
     from runtime.building.adopting import Adoption, Purse
     from runtime.growing import modelled, player
 
     workshop = fractal.workshop
-
-    def say(tested: Tested, how: str) -> None:
-        if not quiet:
-            mark, colour = {True: ("✓", "green"), False: ("✗", "red"), None: ("–", "yellow")}[tested.passed]
-            note = "" if tested.passed else f": {elide(tested.note, 120)}"
-            tell(f"{mark} {tested.tool}, {how}{note}", colour)
 
     return Adoption(
         workshop.workspace,
@@ -166,8 +176,20 @@ def _adoption(fractal: Fractal, proposal: Proposal, quiet: bool) -> Adoption:
         player(fractal),
         modelled(fractal),
         Purse(fractal.config.usd),
-        say,
+        said(quiet),
     )
+
+
+def said(quiet: bool) -> Callable[[Tested, str], None]:
+    """What tells of each sample task as it is done."""
+
+    def say(tested: Tested, how: str) -> None:
+        if not quiet:
+            mark, colour = {True: ("✓", "green"), False: ("✗", "red"), None: ("–", "yellow")}[tested.passed]
+            note = "" if tested.passed else f": {elide(tested.note, 120)}"
+            tell(f"{mark} {tested.tool}, {how}{note}", colour)
+
+    return say
 
 
 def _build(session: Session, fractal: Fractal, proposal: Proposal) -> int:

@@ -334,6 +334,7 @@ def _compared(
 @contextmanager
 def _source(path: Path) -> Iterator[Shelf]:
     """A shelf over a store, or over what an export holds; nothing is changed in either."""
+    from kernel.errors import UsageError
     from runtime.store import open_shelf
     from runtime.store.moving import source, take
 
@@ -346,11 +347,14 @@ def _source(path: Path) -> Iterator[Shelf]:
             yield shelf
         return
     with closing(open_shelf("memory", Path())) as shelf:
-        refused = take(shelf, source(store)).refused
+        taken = take(shelf, source(store))
+        refused = taken.refused
         for each in refused[:NAMED]:
             tell(str(each), "yellow")
         if len(refused) > NAMED:
             tell(f"… and {len(refused) - NAMED} more that cannot be read", "yellow")
+        if refused and not taken.new:
+            raise UsageError(f"{path}: there is no memory in it; `fractal brain export` writes one")
         yield shelf
 
 

@@ -13,6 +13,7 @@ import click
 
 from runtime.cli.session import folder, json_option, opened, put, tell
 from runtime.cli.words import elide, safe, table
+from runtime.memory.procedural.parts import NAMES
 
 # ---- init ------------------------------------------------------------------------------------------------
 
@@ -252,7 +253,13 @@ def store(as_json: bool, full: bool, records: str) -> int:
     help="Other families than the given ones.",
 )
 @click.option("--embedder", "embedders", multiple=True, type=click.Choice(["lexical", "minilm"]))
-@click.option("--without", multiple=True, metavar="PART", help="Switch a part of the memory off.")
+@click.option(
+    "--without",
+    multiple=True,
+    type=click.Choice(NAMES),
+    metavar="PART",
+    help=f"Switch a part of the memory off: {', '.join(NAMES)}.",
+)
 @click.option("--trees", default="", metavar="N,…", help="Measure the time of a recall among so many.")
 def variations(
     as_json: bool,
@@ -309,6 +316,48 @@ def ablation(as_json: bool, families: int, embedder: str, seed: int) -> int:
 def everyday(as_json: bool, half: str) -> int:
     """Do everyday tasks in anybody's words with the reflexes alone: done, passed on, wrong actions."""
     return int(_bench("everyday").main(as_json, half))
+
+
+@bench.command("locomo")
+@json_option("Print the figures as an object.")
+@click.option(
+    "--data",
+    type=click.Path(dir_okay=False, exists=True, path_type=Path),
+    metavar="FILE",
+    help="Conversations of LoCoMo; else those in the folder FRACTAL_DATA.",
+)
+@click.option("--embedder", default="auto", show_default=True, metavar="NAME", help="lexical, minilm, auto.")
+@click.option("--leave-one-out", is_flag=True, help="Fit on all conversations but one, measure that one, for each.")
+@click.option("--fit", is_flag=True, help="Fit the weights of retrieval on these conversations, and keep them.")
+@click.option("--quick", is_flag=True, help="Without the figures of what each part brings.")
+@click.option(
+    "--stores",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Keep the embedded conversations there.",
+)
+def locomo(
+    as_json: bool,
+    data: Path | None,
+    embedder: str,
+    leave_one_out: bool,
+    fit: bool,
+    quick: bool,
+    stores: Path | None,
+) -> int:
+    """Find the turns of long conversations that answer a question (LoCoMo): recall and MRR, by part."""
+    return int(
+        _bench("locomo").main(
+            as_json,
+            data,
+            embedder,
+            leave_one_out=leave_one_out,
+            fit=fit,
+            quick=quick,
+            stores=stores,
+            say=tell,
+        )
+    )
 
 
 @bench.command("gate")

@@ -233,12 +233,12 @@ class Servers:
 
     def _reload(self) -> None:
         paths = places(self._workspace.folder, self._workspace.root)
-        stats = {path: _stat(path) for path in paths}
-        stats[trust_place()] = _stat(trust_place())
+        stats = {path: disk.version(path) for path in paths}
+        stats[trust_place()] = disk.version(trust_place())
         if not any(stats[path] for path in paths):
             self._stats, self._configured, self._tools = None, Configured({}), []
             return
-        lists = {name: _stat(self._place(each, ".json")) for name, each in self._configured.entries.items()}
+        lists = self._lists()
         if (stats, lists) == self._stats:
             return
         self._configured, self._untrusted = divided(read(paths, self._workspace.folder))
@@ -251,8 +251,13 @@ class Servers:
                 self._tools += listed.tools
                 left_out += listed.troubles
         self._left_out = tuple(left_out)
-        lists = {name: _stat(self._place(each, ".json")) for name, each in self._configured.entries.items()}
+        lists = self._lists()
         self._stats = (stats, lists)
+
+    def _lists(self) -> dict[str, tuple[int, int] | None]:
+        """How the kept list of each server's tools stands."""
+        entries = self._configured.entries.items()
+        return {name: disk.version(self._place(each, ".json")) for name, each in entries}
 
     def _current(self, entry: Entry) -> bool:
         known = self._known(entry)
@@ -295,11 +300,3 @@ class Servers:
         if text not in self._warned:
             self._warned.add(text)
             self._warn(text)
-
-
-def _stat(path: Path) -> tuple[int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from kernel.budget import estimate_tokens
-from kernel.errors import FractalError
 from kernel.screening import shown_name
 from runtime.memory import awareness
 from runtime.memory.brain import EXAMPLES, LIKE, example
-from runtime.memory.context import FILES, OTHERS, PATTERNS, TASKS, Context, Count, Line, synthesized
+from runtime.memory.context import (
+    FILES,
+    GUIDANCE,
+    OTHERS,
+    PATTERNS,
+    TASKS,
+    Context,
+    Count,
+    Line,
+    flat,
+    synthesized,
+)
 
 if TYPE_CHECKING:
     from runtime.memory.brain import Brain
+    from runtime.memory.learning.library import Library
     from runtime.memory.procedural.trees import NeuronTree
 
 LOOKED_AT = 12
@@ -25,17 +36,21 @@ HEAD_CHARS = 240
 """Of a file, what is shown: its first lines tell a table's columns, or what a module is."""
 HEAD_LINES = 3
 LONGEST_LINE = 120
+LONGEST_TASK = 200
+"""Characters of a task that went well."""
 MOST_FACTS = 5
 FACT_LIKE = 0.3
 """The cosine from which something that was told bears on a task."""
 
 
-class Shown(Protocol):
-    """The library of learned patterns, as a context needs it."""
+@dataclass(frozen=True)
+class Past:
+    """A task that went well, in short."""
 
-    def lines(self, task: str, tokens: int) -> Sequence[Line]:
-        """The patterns for a task, the best first."""
-        ...
+    text: str
+    run: str
+    score: float
+    files: tuple[str, ...] = ()
 
 
 @dataclass
@@ -46,28 +61,53 @@ class Knowing:
     folder: Path  # that the tools act on
     runs: Path
     hidden: Sequence[Path] = ()  # what no operation reads
-    library: Shown | None = None
-    agent: str = awareness.DEFAULT
-    space: str = awareness.DEFAULT
+    library: Library | None = None
+    kinds: Callable[[str], Sequence[str]] | None = None  # the types that a task may be of
 
     def context(self, task: str, room: int, *, run: str = "", count: Count = estimate_tokens) -> Context:
-        """What is shown of memory for a task, inside the room."""
-        near = [each for each in self.brain.similar(task, LOOKED_AT) if each[0].run != run or not run]
+        """What is shown of memory for a task, inside the room; `run` is the one that asks."""
+        past = self._past(task, run)
         offers: dict[str, Sequence[Line]] = {
-            FILES: [*self._facts(task), *self._files(near)],
-            PATTERNS: self.library.lines(task, room) if self.library else (),
-            TASKS: [*self._guided(task), *map(_past, near[:EXAMPLES])],
+            FILES: [*self._facts(task), *self._files(past)],
+            PATTERNS: self._patterns(task),
+            TASKS: [*self._guided(task), *map(_line, past[:EXAMPLES])],
             OTHERS: self._others(run),
         }
         return synthesized(offers, room, count)
+
+    def _past(self, task: str, run: str) -> list[Past]:
+        """The tasks like this one that went well, the most alike first, each way of doing it once."""
+        found: dict[str, Past] = {}
+        bad: set[str] = set()
+        for each, score in self.brain.episodes.similar(task, LOOKED_AT):
+            if each.run == run or score < LIKE:
+                continue
+            if not each.success:
+                bad.add(each.run)
+                continue
+            told = f"“{flat(each.text)[:LONGEST_TASK]}” went well with: {', '.join(each.moves) or 'no step'}"
+            found[each.run] = Past(told, each.run, score, each.files)
+        for tree, score in self.brain.similar(task, LOOKED_AT):
+            if tree.run in bad or tree.run == run:  # a person's word counts more than CHECK's
+                continue
+            files = tuple(dict.fromkeys(_read(tree)))
+            known = found.get(tree.run)
+            files = tuple(dict.fromkeys((*files, *(known.files if known else ()))))
+            found[tree.run] = Past(example(tree), tree.run, score, files)
+        ranked = sorted(found.values(), key=lambda each: (-each.score, each.run))
+        return list({each.text: each for each in reversed(ranked)}.values())[::-1]
 
     # ---- files and facts ---------------------------------------------------------------------------------
 
     def _facts(self, task: str) -> list[Line]:
         """What was told or found out, and bears on the task."""
+        from runtime.memory.semantic.mind import Mind
         from runtime.memory.semantic.records import Memory, Observation
 
         kinds = self.brain.shelf.kinds()
+        if not {Memory.KIND, Observation.KIND} & set(kinds):
+            return []
+        Mind.of(self.brain).take_in()
         found: dict[str, tuple[float, Line]] = {}
         for kind in (Memory, Observation):
             if not kinds.get(kind.KIND):
@@ -85,21 +125,21 @@ class Knowing:
         ranked = sorted(found.values(), key=lambda each: -each[0])
         return [line for _, line in ranked[:MOST_FACTS]]
 
-    def _files(self, near: Sequence[tuple[NeuronTree, float]]) -> list[Line]:
+    def _files(self, past: Sequence[Past]) -> list[Line]:
         """Files that tasks like this one used and that are still there, those of the most tasks first."""
-        used: dict[str, list[tuple[str, float]]] = {}
-        for tree, score in near:
-            for name in dict.fromkeys(_texts([step.get("args") for step in tree.exemplar.steps])):
-                used.setdefault(name, []).append((tree.run, score))
+        used: dict[str, list[Past]] = {}
+        for each in past:
+            for name in each.files:
+                used.setdefault(name, []).append(each)
         found: list[tuple[float, Line]] = []
         for name, by in used.items():
             if (place := self._place(name)) is None:
                 continue
-            runs = list(dict.fromkeys(run for run, _ in by))
+            runs = list(dict.fromkeys(each.run for each in by))
             source = f"used by run {', '.join(runs[:3])}{' …' if len(runs) > 3 else ''}"
-            why = f"used in {len(by)} of the {len(near)} solved tasks most like it"
+            why = f"used in {len(by)} of the {len(past)} solved tasks most like it"
             text = f"{shown_name(name)} {place.stat().st_size}"
-            found.append((sum(score for _, score in by), Line(text, source, why, _head(place))))
+            found.append((sum(each.score for each in by), Line(text, source, why, _head(place))))
         ranked = sorted(found, key=lambda each: (-each[0], each[1].text))
         return [line for _, line in ranked[:FILES_SHOWN]]
 
@@ -117,6 +157,18 @@ class Knowing:
         hidden = (each.resolve() for each in self.hidden)
         return None if any(each == place or each in place.parents for each in hidden) else place
 
+    def _patterns(self, task: str) -> list[Line]:
+        """What was learned for tasks of this one's types, the surest first."""
+        if self.library is None:
+            return []
+        types = self.kinds(task) if self.kinds else ()
+        return [
+            Line(
+                each.told()[2:], each.source, f"for {', '.join(each.types)}; confidence {each.confidence:.2f}"
+            )
+            for each in self.library.relevant(types, GUIDANCE)
+        ]
+
     # ---- solved tasks, and others ------------------------------------------------------------------------
 
     def _guided(self, task: str) -> Iterator[Line]:
@@ -132,9 +184,15 @@ class Knowing:
         return lines
 
 
-def _past(near: tuple[NeuronTree, float]) -> Line:
-    tree, score = near
-    return Line(example(tree), f"run {tree.run}" if tree.run else "memory", f"{score:.2f} like the task")
+def _line(past: Past) -> Line:
+    return Line(past.text, f"run {past.run}" if past.run else "memory", f"{past.score:.2f} like the task")
+
+
+def _read(tree: NeuronTree) -> Iterator[str]:
+    """Names of files that a solved task's steps had to find there: what it wrote itself is none."""
+    for step in tree.exemplar.steps:
+        if step.get("tool") != "write":
+            yield from _texts(step.get("args"))
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -160,14 +218,3 @@ def _head(place: Path) -> str:
         return ""
     text = raw.decode("utf-8", "replace")[:HEAD_CHARS]
     return "\n".join(shown_name(line)[:LONGEST_LINE] for line in text.splitlines()[:HEAD_LINES])
-
-
-def attempted(knowing: Knowing, task: str, room: int, run: str) -> Context:
-    """The context, or none where memory cannot be read: the end of the run says what is wrong with it."""
-    try:
-        return knowing.context(task, room, run=run)
-    except FractalError:
-        return Context(room)
-
-
-__all__ = ["FACT_LIKE", "LIKE", "Knowing", "Shown", "attempted"]

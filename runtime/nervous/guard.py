@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from kernel import disk
 from kernel.danger import Danger
 from kernel.errors import ConfigurationError
 from kernel.tools import Tool
@@ -61,7 +62,7 @@ class Guard:
 
     def load(self) -> None:
         """Read the rules, where they were not read as they are now; raises `DangerRules`."""
-        marks = tuple(_mark(system / "dangers.md") for system in self._systems)
+        marks = tuple(disk.version(system / "dangers.md") for system in self._systems)
         if marks != self._marks:
             self._marks, self._fault = marks, None
             try:
@@ -146,11 +147,3 @@ def _indexed(rules: Iterable[Rule]) -> dict[str, _Index]:
             for does in matcher.does:
                 index.setdefault(does, _Index()).put(rule, matcher)
     return index
-
-
-def _mark(path: Path) -> tuple[int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size

@@ -5,15 +5,11 @@ from __future__ import annotations
 import os
 import re
 import socket
-import threading
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hostile import Hostile, boxed
+from hostile import Hostile, boxed, listening
 
 pytestmark = boxed
 SECRET = "a-secret-of-4711"
@@ -207,28 +203,6 @@ def test_what_a_tool_prints_of_a_known_secret_is_redacted(
 
 
 # ---- other ways out ---------------------------------------------------------------------------------------
-
-
-@contextmanager
-def listening(family: int, address: Any) -> Iterator[tuple[Any, list[bytes]]]:
-    """A server that keeps what it hears."""
-    heard: list[bytes] = []
-    with socket.socket(family) as server:
-        server.bind(address)
-        server.listen()
-
-        def serve() -> None:
-            while True:
-                try:
-                    connection, _ = server.accept()
-                except OSError:
-                    return
-                with connection:
-                    heard.append(connection.recv(100))
-
-        threading.Thread(target=serve, daemon=True).start()
-        yield server.getsockname(), heard
-        server.shutdown(socket.SHUT_RDWR)
 
 
 CONNECT = """

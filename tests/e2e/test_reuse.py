@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kernel.errors import DocumentError
+from kernel.world import World
 from runtime.fractal import Fractal, RunResult
+from runtime.reusing import changed_since, reusable
 
 READ = {
     "task": "Give the wording of notes.md",
@@ -128,3 +133,41 @@ def test_what_had_effects_is_done_again(work: Path) -> None:
         fractal.brain.close()
         (work / "out.md").unlink()
     assert len(set(runs)) == 2
+
+
+def test_only_runs_of_the_same_task_are_opened_as_runs(do: Do, work: Path) -> None:
+    first = do()
+    do("Give the wording of notes.md now")
+    fractal = Fractal(work)
+    opened: list[str] = []
+
+    def world_of(run: str) -> World:
+        opened.append(run)
+        raise DocumentError("looked at")
+
+    assert reusable(fractal.workspace, TASK, [], world_of) is None
+    assert opened == [first.run]
+
+
+@pytest.mark.parametrize("created", ["yesterday", "", "2025-13-45T00:00:00Z"])
+def test_a_beginning_that_cannot_be_read_is_no_ground_to_repeat_nothing(do: Do, created: str) -> None:
+    first = do()
+    text = first.path.read_text("utf-8")
+    first.path.write_text(re.sub(r"(?m)^created: .*$", f'created: "{created}"', text, count=1), "utf-8")
+    assert do().run != first.run
+
+
+class Vanishing(list[Path]):
+    """Files that are gone once the walk has listed them."""
+
+    def __contains__(self, place: object) -> bool:
+        for path in self:
+            path.unlink(missing_ok=True)
+        return False
+
+
+def test_what_vanishes_while_it_is_looked_at_has_changed(work: Path) -> None:
+    began = datetime.now(UTC) + timedelta(seconds=60)
+    assert not changed_since(work, began, ())
+    assert changed_since(work, began, Vanishing([work / "notes.md"]))
+    assert changed_since(work / "none", began, ())

@@ -15,10 +15,12 @@ import pytest
 
 from kernel.errors import ProviderError
 from kernel.events import Event
+from kernel.offering import MEMORY
 from runtime.fractal import Fractal, RunResult
 from runtime.memory.procedural.decisions import Decision
 from runtime.memory.procedural.trees import Ledger, NeuronTree
 
+SIMILAR = f"{MEMORY}: similar tasks"
 TASK = "Reverse the lines of notes.md into back.md"
 PLAN: Mapping[str, Any] = {
     "task": TASK,
@@ -306,10 +308,10 @@ def test_another_embedder_makes_its_own_vectors(work: Path, do: Do) -> None:
 def test_a_model_sees_how_tasks_like_its_own_were_solved(work: Path, do: Do) -> None:
     do()
     other = do("Reverse the lines of notes.md into back.md unless it exists", plan={**PLAN, "task": "other"})
-    (note,) = [note for note in root(work, other).section(1).notes if note.source == "memory"]
-    assert note.text.startswith(f"“{TASK}” was solved by: read ") and "write" in note.text
+    (note,) = [note for note in root(work, other).section(1).notes if note.source == SIMILAR]
+    assert note.text.startswith(f"- “{TASK}” was solved by: read ") and "write" in note.text
     fresh = do("What is the capital of France", plan={**PLAN, "task": "other"})
-    assert not [note for note in root(work, fresh).section(1).notes if note.source == "memory"]
+    assert not [note for note in root(work, fresh).section(1).notes if note.source == SIMILAR]
 
 
 def _tally(number: int) -> tuple[str, dict[str, Any]]:

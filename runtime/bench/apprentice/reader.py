@@ -11,16 +11,23 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-_SECTION = re.compile(r"^## Context from memory: (?P<part>[\w ]+)\n(?P<ticks>`{3,})\n(?P<text>.*?)\n(?P=ticks)$", re.S | re.M)
-_CLAUSE = re.compile(r"(?<=[.;!?])\s+|\n| — | – |,? (?=(?:and )?(?:avoid|never|do not|don't|instead of|rather than)\b)", re.I)
+_SECTION = re.compile(
+    r"^## Context from memory: (?P<part>[\w ]+)\n(?P<ticks>`{3,})\n(?P<text>.*?)\n(?P=ticks)$", re.S | re.M
+)
+_CLAUSE = re.compile(
+    r"(?<=[.;!?])\s+|\n| — | – |,? (?=(?:and )?(?:avoid|never|do not|don't|instead of|rather than)\b)", re.I
+)
 _WARNING = re.compile(
-    r"\b(avoid\w*|never|do not|don't|not to|instead of|rather than|fail\w*|mistake\w*|wrong\w*|reject\w*|harmful)\b",
+    r"\b(avoid\w*|never|do not|don't|not to|instead of|rather than|"
+    r"fail\w*|mistake\w*|wrong\w*|reject\w*|harmful)\b",
     re.I,
 )
 _WORD = re.compile(r"[a-z]{4,}")
 _GENERAL = frozenset(
-    "file files from into with write read that this then when task tasks make made have must been were what "
-    "before after used using step steps each their which your them".split()
+    _WORD.findall(
+        "file files from into with write read that this then when task tasks make made have must been were "
+        "what before after used using step steps each their which your them"
+    )
 )
 PATTERN, EXAMPLE = 1.0, 0.5
 """What a line of guidance weighs, and what a solved task does that may be gone by."""
@@ -45,8 +52,12 @@ HAZARDS: Mapping[str, Hazard] = {
             r"\b(before|prior to)\b.{0,40}\b(edit|chang)\w*.{0,60}\b(read|look|open|view)",
             r"\b(look at|open|view|check)\b.{0,40}\bfile\b.{0,40}\b(before|first)",
         ),
-        (r"\bedit\w*\b.{0,60}\bwithout\b.{0,30}\b(read|look)", r"\bguess|\bassum", r"\bedit\w*\b.{0,40}\bbefore\b.{0,30}\bread",
-         r"\bedit\w*\b.{0,30}\b(at once|directly|straight|right away|alone)\b"),
+        (
+            r"\bedit\w*\b.{0,60}\bwithout\b.{0,30}\b(read|look)",
+            r"\bguess|\bassum",
+            r"\bedit\w*\b.{0,40}\bbefore\b.{0,30}\bread",
+            r"\bedit\w*\b.{0,30}\b(at once|directly|straight|right away|alone)\b",
+        ),
         shown=r"\bread\b.*\bedit\b",
     ),
     "report": Hazard(
@@ -75,8 +86,12 @@ HAZARDS: Mapping[str, Hazard] = {
     ),
     "fix": Hazard(
         0.6,
-        (r"\b(run|ran|running|execut|start)\w*\b.{0,40}\btests?\b", r"\btests?\b.{0,40}\b(run|pass|execut)",
-         r"\bunittest|\bpytest|tests/", r"\bbash\b"),
+        (
+            r"\b(run|ran|running|execut|start)\w*\b.{0,40}\btests?\b",
+            r"\btests?\b.{0,40}\b(run|pass|execut)",
+            r"\bunittest|\bpytest|tests/",
+            r"\bbash\b",
+        ),
         (r"\bwithout\b.{0,20}\btest",),
         shown=r"\bbash\b",
     ),
@@ -160,7 +175,7 @@ def _example(line: str, hazard: Hazard, task: str) -> tuple[float, bool]:
 
 
 def _bears(line: str, kind: str, task: str) -> bool:
-    """Whether a reader would think that a line is about his task: its words, or the tools that he has in mind."""
+    """Whether a reader takes a line to be about his task: by its words, or the tools that he has in mind."""
     words = _words(line)
     return bool(words & _words(task)) or bool(words & TOOLS[kind])
 

@@ -1,7 +1,7 @@
 """Eight types of tasks on real files, each with the way that is right and the mistake that is usual there.
 
-Whether a task was done is told by its files alone (`right`), never by what anybody says of it. No two tasks of
-a stream are the same.
+Whether a task was done is told by its files alone (`right`), never by what anybody says of it. No two tasks
+of a stream are the same.
 """
 
 from __future__ import annotations
@@ -15,7 +15,19 @@ from typing import Any
 
 Step = dict[str, Any]
 
-FIRST = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "harbor", "iris", "juniper", "kestrel")
+FIRST = (
+    "amber",
+    "birch",
+    "cedar",
+    "delta",
+    "ember",
+    "fjord",
+    "grove",
+    "harbor",
+    "iris",
+    "juniper",
+    "kestrel",
+)
 SECOND = ("north", "south", "east", "west", "alpha", "omega", "prime", "lower", "upper", "inner", "outer")
 MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September")
 STANDING: Mapping[str, str] = {
@@ -62,7 +74,9 @@ def said(folder: Path, name: str) -> str:
 def _edit(name: str, random: Random) -> Task:
     """The old text is guessed instead of read, so that the edit fails."""
     day = f"{random.randint(2, 28)} {random.choice(MONTHS)}"
-    before = random.choice(("Deadline: open", "deadline = tbd", "Deadline (planned): soon", "- deadline: none"))
+    before = random.choice(
+        ("Deadline: open", "deadline = tbd", "Deadline (planned): soon", "- deadline: none")
+    )
     path = f"notes/{name}.md"
     text = f"# {name.title()}\n{before}\nOwner: Ada\n"
     edit = {"tool": "edit", "what": f"set the deadline in {path} to {day}"}
@@ -96,8 +110,10 @@ def _report(name: str, random: Random) -> Task:
         to(f"reports/{file}"),
         to(file),
         [{"step": 2, "has": "wrote"}],
-        lambda folder: f"tea,{sum(a for g, a in rows if g == 'tea')}" in said(folder, f"reports/{file}")
-        or (not any(g == "tea" for g, _ in rows) and bool(said(folder, f"reports/{file}"))),
+        lambda folder: (
+            f"tea,{sum(a for g, a in rows if g == 'tea')}" in said(folder, f"reports/{file}")
+            or (not any(g == "tea" for g, _ in rows) and bool(said(folder, f"reports/{file}")))
+        ),
     )
 
 

@@ -107,7 +107,7 @@ class Worker:
         return _planned(task, [*about, first, *later], len(about))
 
     def _do(self, day: Day, ask: Ask) -> Mapping[str, Any]:
-        """The first step, now that it has looked about; or the edit, with the text as it stands in the file."""
+        """The first step, after looking about; or the edit, with the text as it stands in the file."""
         step = ask.document.planned[ask.step]
         if step.what == "as it is done here":
             return (day.task.bad if day.mistaken else day.task.good)[0]
@@ -123,7 +123,11 @@ class Worker:
         failed = [step for step in steps if step.n > base and step.state == "failed"]
         if failed and ask.attempt == 1:
             why = {"validation": "fail", "issues": [f"step {failed[0].n} failed"], "decision": "RETRY"}
-            return {**why, "learned": f"step {failed[0].n} failed: {failed[0].result or ''}"[:300], "output": ""}
+            return {
+                **why,
+                "learned": f"step {failed[0].n} failed: {failed[0].result or ''}"[:300],
+                "output": "",
+            }
         if failed:
             return {"validation": "fail", "issues": ["it failed again"], "decision": "ESCALATE", "output": ""}
         if ask.attempt == 1 and day.mistaken and day.task.kind != "fix" and day.notice < NOTICED:
@@ -150,7 +154,11 @@ def _later(step: Step, by: int) -> Step:
             return re.sub(r"steps\[(\d+)\]", lambda hit: f"steps[{int(hit[1]) + by}]", value)
         return value
 
-    return {**step, "args": {key: moved(value) for key, value in step["args"].items()}} if "args" in step else step
+    return (
+        {**step, "args": {key: moved(value) for key, value in step["args"].items()}}
+        if "args" in step
+        else step
+    )
 
 
 def _context(prompt: str) -> Iterator[tuple[bool, str]]:

@@ -32,10 +32,67 @@ def _stage(name: str, group: Literal["a", "p", "b"], does: str, place: str) -> S
 
 ALL: tuple[Stage, ...] = (
     _stage(
-        "merge-neurons",
+        "cluster",
+        "a",
+        "what was observed becomes evidence of the memory that it is nearest to",
+        "cluster:cluster",
+    ),
+    _stage(
+        "refine",
+        "a",
+        "a memory is worded anew from its evidence, and its edges are looked at again",
+        "refine:refine",
+    ),
+    _stage("create", "a", "what surprises and belongs to no memory becomes one", "create:create"),
+    _stage(
+        "merge-neurons", "p", "solved tasks that are one procedure become one", "procedural:merge_neurons"
+    ),
+    _stage(
+        "prune-synapses", "p", "links inside a solved task that hardly pull go", "procedural:prune_synapses"
+    ),
+    _stage(
+        "delete-weak-trees",
         "p",
-        "solved tasks that are one procedure become one",
-        "procedural:merge_neurons",
+        "what is in quarantine and was never right is forgotten",
+        "procedural:delete_weak_trees",
+    ),
+    _stage(
+        "rehabilitate",
+        "p",
+        "what has been in quarantine for long may be used again",
+        "procedural:rehabilitate",
+    ),
+    _stage(
+        "prune-events",
+        "p",
+        "of the decisions on a solved task the newest 100 are kept",
+        "procedural:prune_events",
+    ),
+    _stage(
+        "prune-branches",
+        "p",
+        "a part of a solved task that misled is cut back to a stump that says so",
+        "procedural:prune_branches",
+    ),
+    _stage(
+        "mitosis",
+        "p",
+        "a kind of task that is large and has little in common is split in two",
+        "procedural:mitosis",
+    ),
+    _stage("cluster-substrates", "p", "solved tasks without a kind get one", "procedural:cluster_substrates"),
+    _stage(
+        "birth-methods", "p", "five solved tasks with one operation make a method", "procedural:birth_methods"
+    ),
+    _stage("connect", "b", "memories that came up lately and belong together get an edge", "connect:connect"),
+    _stage("score", "b", "memories that are due are reviewed", "score:score"),
+    _stage("abstract", "b", "what memories of several kinds have in common becomes one", "abstract:abstract"),
+    _stage("decay", "b", "edges, credit and blame count less, the longer ago they came", "fading:decay"),
+    _stage(
+        "report",
+        "b",
+        "what was done, how what is known hangs together, whether it still surprises",
+        "report:report",
     ),
 )
 """In the order in which they are done."""

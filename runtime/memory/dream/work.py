@@ -201,7 +201,6 @@ class Work:
         known = {each.id: each.at for each in self.shelf.pick(Observation, memory.evidence)}
         known |= {each.id: each.at for each in new}
         evidence = sorted(dict.fromkeys((*memory.evidence, *known)), key=lambda id: (known.get(id, ""), id))
-        names = [name for each in new for name in each.names]
         doubt = (1 - memory.confidence) * 0.7 ** len(new)
         grown = memory.model_copy(
             update={

@@ -30,8 +30,7 @@ from runtime.store import Record, Shelf, pack
 NEAR = 48
 """Solved tasks that are looked at when a new one comes."""
 LIKE = 0.6
-"""From here on calculations are compared, and tasks told as none of a method's own. Of variations in the
-families of even number, 99 in 100 are nearer, with either embedder."""
+"""From here on calculations are compared, and tasks told as none of a method's own."""
 NEAR_METHODS = 8
 MEMBERS = 64
 """Exemplars that a record names; a file shows fewer."""

@@ -12,6 +12,7 @@ from kernel.errors import UsageError
 from runtime.bench import data, recalling, variations
 from runtime.cli import cli
 
+LATER = Path(__file__).with_name("later_families.jsonl")
 FAMILIES = Path(__file__).parents[1] / "memory" / "procedural" / "families.jsonl"
 
 
@@ -40,9 +41,40 @@ def test_the_command_tells_the_figures_by_embedder_and_kind() -> None:
     assert f"{lexical['answered']:.1%}" in variations.table(told)
 
 
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        (b"# Notes\n\nhello\n", "notes.md:1: "),
+        (b'{"question": "one", "program": [], "variations": [], "traps": []}\n\n[1]\n', "notes.md:3: "),
+        (b'{"question": "one", "program": "1+1", "variations": [], "traps": []}\n', "notes.md:1: "),
+        (b'{"question": "one", "program": ["1"], "variations": [{"kind": "x"}], "traps": []}', ":1: "),
+        (b"[" * 100_000, "notes.md:1: "),
+        (b"\xff\xfe\n", "notes.md: "),
+        (b"\n \n", "notes.md: "),
+    ],
+    ids=["no JSON", "a list", "a text", "half of it", "deep", "no text", "empty"],
+)
+def test_what_holds_no_families_is_said_with_the_line(tmp_path: Path, text: bytes, where: str) -> None:
+    path = tmp_path / "notes.md"
+    path.write_bytes(text)
+    with pytest.raises(UsageError, match=where):
+        variations.families(path)
+
+
+def test_a_part_that_there_is_not_is_refused_with_those_that_there_are() -> None:
+    ran = CliRunner().invoke(cli, ["bench", "variations", "--without", "nonsense"])
+    assert ran.exit_code == 2 and "fingerprints" in ran.stderr
+
+
 def test_even_and_odd_families_are_all_of_them() -> None:
     parts = [variations.families(FAMILIES, part) for part in ("even", "odd", "all")]
     assert len(parts[0]) + len(parts[1]) == len(parts[2]) == 20
+
+
+def test_families_that_were_written_later_are_answered_rightly_or_not_at_all() -> None:
+    told = variations.measure(LATER, embedders=["lexical"])["embedder"]["lexical"]
+    assert (told["questions"], told["asked_as_traps"]) == (386, 260)
+    assert told["answered"] >= 0.89 and told["right_of_answered"] == 1.0 and told["false_replay"] == 0.0
 
 
 def test_goals_that_are_not_reached_are_named() -> None:

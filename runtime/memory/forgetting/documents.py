@@ -1,0 +1,96 @@
+"""The documents of runs: what they tell stays when memory forgets, unless a person wants them gone too."""
+
+from __future__ import annotations
+
+import shutil
+import tarfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from kernel import disk
+from kernel.errors import RunLocked, StorageError, UsageError
+from kernel.workspace import run_lock
+from runtime.memory import noted
+
+LARGEST = 20_000_000
+"""Bytes of a file that is looked into."""
+Tells = Callable[[str], bool]
+
+
+def telling(state: Path, named: Iterable[str], tells: Tells, *, words: bool) -> list[str]:
+    """The runs whose documents tell it: those that are named and there; with `words`, whoever has them."""
+    runs = dict.fromkeys(
+        run for run in named if (state / "runs" / run).is_dir() or _packed(state, run).is_file()
+    )
+    if words:
+        for folder in sorted(each for each in _entries(state / "runs") if each.is_dir()):
+            if folder.name not in runs and any(tells(_text(path)) for path in _files(folder)):
+                runs[folder.name] = None
+        for path in sorted(each for each in _entries(state / "archive") if each.name.endswith(".tar.gz")):
+            run = path.name.removesuffix(".tar.gz")
+            if run not in runs and any(tells(text) for text in _unpacked(path)):
+                runs[run] = None
+    return list(runs)
+
+
+def remove(state: Path, runs: Iterable[str]) -> list[str]:
+    """Remove whole runs, archived ones too; returns those that a process works on, which stay."""
+    left: list[str] = []
+    for run in runs:
+        folder = state / "runs" / run
+        try:
+            if folder.is_dir():
+                with run_lock(folder):
+                    going = folder.with_name(f".{run}.removed")
+                    folder.rename(going)  # at once: who asks for it meanwhile finds all of it or nothing
+                shutil.rmtree(going)
+            with disk.of_the_state(folder):
+                _packed(state, run).unlink(missing_ok=True)
+                for name in (run, f"{run}{noted.TAKING}"):
+                    (state / "memory" / noted.FOLDER / name).unlink(missing_ok=True)
+        except (RunLocked, UsageError):
+            left.append(run)
+        except OSError as error:
+            raise StorageError(
+                f"{folder}: cannot be removed: {error.strerror}; mend that, then try again"
+            ) from error
+    return left
+
+
+def elsewhere(state: Path, tells: Tells) -> list[Path]:
+    """Files of the state that are neither memory's nor a run's and tell it: messages, notes on tools."""
+    others = [each for each in _entries(state) if each.name not in ("memory", "runs", "archive")]
+    found = (path for each in others for path in (_files(each) if each.is_dir() else [each]))
+    return [path for path in sorted(found) if path.is_file() and tells(_text(path))]
+
+
+def _packed(state: Path, run: str) -> Path:
+    return state / "archive" / f"{run}.tar.gz"
+
+
+def _entries(folder: Path) -> list[Path]:
+    return list(folder.iterdir()) if folder.is_dir() else []
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for path in folder.rglob("*"):
+        if path.is_file() and not path.is_symlink() and path.stat().st_size <= LARGEST:
+            yield path
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8", "replace")
+    except OSError:
+        return ""  # it went meanwhile, or is not ours to read
+
+
+def _unpacked(path: Path) -> Iterator[str]:
+    try:
+        with tarfile.open(path, "r:gz") as tar:
+            for member in tar:
+                file = tar.extractfile(member) if member.isfile() and member.size <= LARGEST else None
+                if file:
+                    yield file.read().decode("utf-8", "replace")
+    except (OSError, tarfile.TarError, EOFError):
+        return  # a broken archive tells nothing that could be read

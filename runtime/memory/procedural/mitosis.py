@@ -1,0 +1,129 @@
+"""A problem type that has grown too large and says too little is split in two."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from secrets import randbits
+from typing import TYPE_CHECKING, Any
+
+from runtime.memory.procedural.recognition import Member, ProblemType, Stamp
+from runtime.store import Shelf, pack
+
+if TYPE_CHECKING:
+    from runtime.embedding import Array
+
+NEURONS = 200
+COHERENCE = 0.4
+SMALLEST = 10
+"""A type with more neurons than this, and less coherence, splits in clusters of at least so many.
+Source: dream.md."""
+ROUNDS = 25
+"""Of k-means; two clusters settle in a few."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """A type that was split: what stays, and the new one, by members."""
+
+    kept: str
+    made: str
+    sizes: tuple[int, int]
+    coherence: float
+    moved: tuple[str, ...]  # the tasks of the new one
+
+
+def coherence(rows: Array) -> float:
+    """The mean cosine of all pairs of rows of unit length; 1 where there is but one."""
+    import numpy as np
+
+    count = len(rows)
+    if count < 2:
+        return 1.0
+    whole = np.asarray(rows, np.float64).sum(axis=0)
+    return float((whole @ whole - (np.asarray(rows, np.float64) ** 2).sum()) / (count * (count - 1)))
+
+
+def halves(rows: Array) -> Any:
+    """Which of two clusters each row is of: 2-means from the two that are furthest apart from the first."""
+    import numpy as np
+
+    told = np.asarray(rows, np.float64)
+    far = int(np.argmin(told @ told[0]))
+    farthest = int(np.argmin(told @ told[far]))
+    centres = told[[far, farthest]]
+    found = np.argmax(told @ centres.T, axis=1)
+    for _ in range(ROUNDS):
+        if len(set(found.tolist())) < 2:
+            break
+        centres = np.array([told[found == side].mean(axis=0) for side in (0, 1)])
+        again = np.argmin(((told[:, None, :] - centres[None]) ** 2).sum(axis=2), axis=1)
+        if (again == found).all():
+            break
+        found = again
+    return found
+
+
+def split(shelf: Shelf, embedder: str, neurons: Mapping[str, int], at: str) -> list[Split]:
+    """Split every type that needs it; `neurons` counts those of the trees of each type."""
+    found: list[Split] = []
+    wanted = [type for type, count in sorted(neurons.items()) if type and count > NEURONS]
+    members: dict[str, list[Member]] = {type: [] for type in wanted}
+    for each in shelf.scan(Member) if wanted else ():
+        if each.type in members and embedder in each.vectors:
+            members[each.type].append(each)
+    for of in shelf.pick(ProblemType, wanted):
+        if of.origin != "archived" and (made := _split(shelf, embedder, of, members[of.id], at)):
+            found.append(made)
+    if found:
+        shelf.put(Stamp(id="types", number=randbits(53)))
+    return found
+
+
+def _split(shelf: Shelf, embedder: str, of: ProblemType, members: Sequence[Member], at: str) -> Split | None:
+    if len(members) < 2 * SMALLEST:
+        return None
+    import numpy as np
+
+    rows = np.array([each.vector(embedder) for each in members])
+    unit = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+    told = coherence(unit)
+    if told >= COHERENCE:
+        return None
+    sides = halves(unit)
+    second = int(sides.sum())
+    if min(second, len(members) - second) < SMALLEST:
+        return None
+    side = 1 if second * 2 <= len(members) else 0  # the smaller one goes
+    goes = [each for each, at_side in zip(members, sides, strict=True) if at_side == side]
+    middle = rows[sides == side].mean(axis=0)
+    name = min(goes, key=lambda each: (-float(_vector(each, embedder) @ middle), each.id)).text
+    id = "type-" + hashlib.sha256(f"{of.id}/{name}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    if shelf.get(ProblemType, id) is not None:
+        return None
+    share = len(goes) / len(members)
+    made = ProblemType(
+        id=id,
+        text=name[:80],
+        scope=of.scope,
+        members=round(of.members * share),
+        created=at,
+        updated=at,
+        vectors={embedder: pack(middle)},
+    )
+    stays = rows[sides != side].mean(axis=0)
+    vectors = {**of.vectors, embedder: pack(stays)}
+    left = of.model_copy(update={"members": of.members - made.members, "updated": at, "vectors": vectors})
+    shelf.put(left, made)
+    shelf.delete(Member, *(each.id for each in goes))
+    shelf.put(*(_moved(each, id) for each in goes))
+    return Split(of.id, id, (len(members) - len(goes), len(goes)), told, tuple(each.text for each in goes))
+
+
+def _vector(member: Member, embedder: str) -> Any:
+    return member.vector(embedder)
+
+
+def _moved(member: Member, type: str) -> Member:
+    return member.model_copy(update={"id": f"{type}/{member.id.rpartition('/')[2]}", "type": type})
