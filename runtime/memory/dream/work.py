@@ -11,7 +11,9 @@ from runtime.memory.dream.gist import GROUNDED, fillers, gist, grounded, keyword
 from runtime.memory.dream.nearness import Nearness
 from runtime.memory.dream.stage import Dream
 from runtime.memory.semantic import gate
+from runtime.memory.semantic.contradictions import contradicts, settle
 from runtime.memory.semantic.dates import normal, stamp
+from runtime.memory.semantic.language import Language, language_of
 from runtime.memory.semantic.mind import Mind
 from runtime.memory.semantic.mind import Settings as MindSettings
 from runtime.memory.semantic.records import Goal, Memory, Observation
@@ -57,6 +59,11 @@ class Work:
     def empty(self) -> frozenset[str]:
         """Words that tell nothing."""
         return fillers(self.systems)
+
+    @cached_property
+    def language(self) -> Language:
+        """What is known of words for telling whether sayings agree."""
+        return language_of(self.systems)
 
     @cached_property
     def thresholds(self) -> gate.Thresholds:
@@ -170,15 +177,15 @@ class Work:
             found = [
                 (
                     0.0 if row is None or vector is None else float(row @ vector),
-                    agreement(mine, Said(text, who, at)),
+                    agreement(mine, Said(text, who, at), self.language),
                 )
                 for text, who, at, row in told
             ]
             for cosine, verdict in found:
-                if verdict.verdict == "contrary" or (cosine >= self.joins and not verdict.mergeable):
+                if verdict.verdict == "contrary" or (cosine >= self.joins and verdict.clashes):
                     return verdict.why or "their values differ"
             closest = max(found, key=lambda one: one[0])[1]
-            if not closest.mergeable:
+            if closest.clashes:
                 return closest.why or "their values differ"
         return ""
 
@@ -186,8 +193,18 @@ class Work:
         """Whether two turns may stand in one memory: none denies the other, or says it with other values."""
         if _cosine(one.vector(self.name), other.vector(self.name)) < self.thresholds.link:
             return True
-        found = agreement(Said(one.text, one.who, one.at), Said(other.text, other.who, other.at))
-        return found.mergeable
+        mine, yours = Said(one.text, one.who, one.at), Said(other.text, other.who, other.at)
+        return not agreement(mine, yours, self.language).clashes
+
+    def settle(self, memory: Memory, near: Sequence[str]) -> int:
+        """Keep what a memory contradicts among those near it, the later superseding; returns how many."""
+        count = 0
+        for other in self.shelf.pick(Memory, near):
+            found = contradicts(memory, other, self.language)
+            if found is not None:
+                settle(self.shelf, memory, other, found, self.language, self.now)
+                count += 1
+        return count
 
     def tells(self, observation: Observation) -> bool:
         """Whether an observation has a word that tells something."""
