@@ -92,7 +92,9 @@ class Fractal(Reader):
     @cached_property
     def memory(self) -> Remembering:
         """What this workspace remembers."""
-        return Remembering(self.workspace, self.config, self.systems)
+        found = Remembering(self.workspace, self.config, self.systems)
+        found.ladder = lambda: tuple(self.ladder)
+        return found
 
     @property
     def brain(self) -> Brain:
