@@ -1,14 +1,13 @@
 """Create: observations that found no memory become memories, those that belong together one.
 
 The reference engine makes ten a cycle. An ordinary day of conversation has more, and what is not made into
-memories stays a node of its own, so the only bound here is how many observations one dream looks at. A turn by
-itself becomes a memory when it surprises; else it stays as it is, and later dreams look at it again.
+memories stays a node of its own, so the only bound here is how many observations one dream looks at. A turn
+by itself becomes a memory when it surprises; else it stays as it is, and later dreams look at it again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from runtime.memory.dream.cluster import short
 from runtime.memory.dream.exchanges import exchanges
@@ -30,7 +29,7 @@ def create(dream: Dream) -> Told:
     work = Work(dream)
     new = [each for each in work.new() if each.vector(work.name) is not None]
     work.expect(new)
-    groups = exchanges(new, work.name, work.tells, work.agree)
+    groups = exchanges(new, work)
     counts = {"made": 0, "of observations": 0, "merged": 0, "left": 0, "edges": 0}
     did: list[str] = []
     before: dict[tuple[str, str], Memory] = {}
@@ -53,7 +52,7 @@ def _placed(
     work: Work, group: Sequence[Observation], counts: dict[str, int], did: list[str]
 ) -> Memory | None:
     """The memory that a group has become, or has become evidence of; None when it is left as it is."""
-    agent, middle = group[0].agent, _middle(work, group)
+    agent, middle = group[0].agent, work.middle(group)
     near = work.nearest(agent, middle)
     for memory in work.shelf.pick(Memory, [id for id, score in near if score > work.thresholds.merge]):
         if not work.may_join(group, memory):
@@ -99,10 +98,3 @@ def made(work: Work, group: Sequence[Observation]) -> Memory:
     memory = work.placed(memory, group)
     work.shelf.put(memory, *(each.model_copy(update={"memory": memory.id}) for each in group))
     return memory
-
-
-def _middle(work: Work, group: Sequence[Observation]) -> Any:
-    import numpy as np
-
-    total = np.sum([each.vector(work.name) for each in group], axis=0)
-    return total / max(float(np.linalg.norm(total)), 1e-9)

@@ -1,4 +1,4 @@
-"""What the semantic stages of a dream have in common: what is new, what is near, and how evidence is taken in."""
+"""What the semantic stages of a dream have in common: what is new, what is near, and taking evidence in."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ GOAL = 0.45
 ASKED = 20
 """Wordings that a stage asks a model for; the others are extracted."""
 NEAR = 5
+MUCH = "it has much evidence"
 
 
 class Work:
@@ -147,10 +148,18 @@ class Work:
         """The memories of an agent that are nearest, and their cosines."""
         return self.near[agent].find(vector, limit) if agent in self.near else []
 
+    def middle(self, group: Sequence[Observation]) -> Any:
+        """The middle of the vectors of some observations, of unit length."""
+        import numpy as np
+
+        rows: list[Any] = [each.vector(self.name) for each in group]
+        total = np.sum(rows, axis=0)
+        return total / max(float(np.linalg.norm(total)), 1e-9)
+
     def may_join(self, group: Sequence[Observation], memory: Memory) -> str:
         """Why these observations may not be evidence of a memory; "" when they may: their values agree."""
         if len(memory.evidence) + len(group) > FULL:
-            return "it has much evidence"
+            return MUCH
         known = self.shelf.pick(Observation, memory.evidence)
         told = [(each.text, each.who, each.at, each.vector(self.name)) for each in known]
         if not told:
@@ -174,10 +183,8 @@ class Work:
         return ""
 
     def agree(self, one: Observation, other: Observation) -> bool:
-        """Whether two turns may stand in one memory: neither denies the other, nor says it with other values."""
-        a: Any = one.vector(self.name)
-        b: Any = other.vector(self.name)
-        if a is None or b is None or float(a @ b) < self.thresholds.link:
+        """Whether two turns may stand in one memory: none denies the other, or says it with other values."""
+        if _cosine(one.vector(self.name), other.vector(self.name)) < self.thresholds.link:
             return True
         found = agreement(Said(one.text, one.who, one.at), Said(other.text, other.who, other.at))
         return found.mergeable
@@ -243,16 +250,12 @@ class Work:
     def placed(self, memory: Memory, evidence: Sequence[Observation]) -> Memory:
         """A memory with its vector: the middle of its evidence, so that each part of it is near.
 
-        What a model worded is embedded; an extract needs no embedding, which would hold up who wants to write.
+        Nothing is embedded for it, which would hold up who wants to write.
         """
-        import numpy as np
-
-        rows = [row for each in evidence if (row := each.vector(self.name)) is not None]
-        if len(rows) < len(evidence) or not rows:
+        if any(each.vector(self.name) is None for each in evidence) or not evidence:
             (middle,) = self.embedder.embed([memory.text])
         else:
-            middle = np.sum(rows, axis=0)
-            middle = middle / max(float(np.linalg.norm(middle)), 1e-9)
+            middle = self.middle(evidence)
         return memory.model_copy(update={"vectors": {self.name: pack(middle)}})
 
 
@@ -260,3 +263,7 @@ def spoken(evidence: Iterable[Observation]) -> str:
     """Observations as they are shown to a model: a line each."""
     lines = (f"[{each.at[:10]}] {each.who + ': ' if each.who else ''}{each.text}" for each in evidence)
     return "\n".join(" ".join(line.split()) for line in lines)
+
+
+def _cosine(one: Any, other: Any) -> float:
+    return 0.0 if one is None or other is None else float(one @ other)
