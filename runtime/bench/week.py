@@ -22,7 +22,7 @@ from runtime.minding import mind_of, recall
 if TYPE_CHECKING:
     from runtime.fractal import Fractal
     from runtime.memory.dream.stage import Dream, Stage
-    from runtime.memory.semantic.records import Memory
+    from runtime.memory.semantic.records import Edge, Memory
 
 DATA = Path(__file__).with_name("week.tsv")
 MONDAY = datetime(2026, 3, 2, tzinfo=UTC)
@@ -219,20 +219,18 @@ class Week:
         return round(steps.count(WANTED) / max(len(steps), 1), 4)
 
     def tear(self) -> dict[str, Any]:
-        """Take away what holds two halves of what is known together, and dream the report alone."""
+        """Cut the largest piece of what is known in two, and let a dream's report look at it."""
         from runtime.memory.dream.report import Standing, trend
         from runtime.memory.semantic.records import Edge
 
-        shelf, subjects = self.fractal.brain.shelf, self.subjects()
-        self._at(DAYS + 1, 23)
+        shelf = self.fractal.brain.shelf
         only = [stage for stage in stages() if stage.name == "report"]
+        self._at(DAYS + 1, 23)
         self.dream("before", only)
-        half = set(sorted(set(subjects.values()))[::2])
-        crossing = [
-            edge.id
-            for edge in shelf.scan(Edge)
-            if (subjects.get(edge.source) in half) != (subjects.get(edge.target) in half)
-        ]
+        held = {memory.id for memory in self.memories()}
+        edges = [each for each in shelf.scan(Edge) if each.source in held and each.target in held]
+        half = _half(edges)
+        crossing = [each.id for each in edges if (each.source in half) != (each.target in half)]
         shelf.delete(Edge, *crossing)
         self._at(DAYS + 2, 23)
         self.dream("after", only)
@@ -245,6 +243,41 @@ class Week:
             "after": {name: getattr(after, name) for name in names},
             "trend": trend(after, before),
         }
+
+    def echo(self, week: Sequence[Said], evenings: int = 21) -> int | None:
+        """After the week only what was told of oneself is told again; the day on which that is noticed."""
+        told = [each for each in week if each.said in ("identity", "reflection")]
+        for day in range(DAYS + 1, DAYS + 1 + evenings):
+            each = told[day % len(told)]
+            self._at(day, 19)
+            fields = {"said": each.said, "who": "I", "thread": f"day {day} {each.subject}", "names": None}
+            mind_of(self.fractal).observe(each.text, salience=None, at_once=True, **fields)
+            if mind_of(self.fractal).saturation().saturated:
+                return day
+        return None
+
+
+def _half(edges: Sequence[Edge]) -> set[str]:
+    """The first half of the largest piece, by how far its nodes are from one at its rim."""
+    near: dict[str, set[str]] = {}
+    for edge in edges:
+        near.setdefault(edge.source, set()).add(edge.target)
+        near.setdefault(edge.target, set()).add(edge.source)
+    pieces: list[list[str]] = []
+    left = set(near)
+    while left:
+        piece = _outwards(_outwards(min(left), near)[-1], near)
+        pieces.append(piece)
+        left -= set(piece)
+    largest = max(pieces, key=len, default=[])
+    return set(largest[: len(largest) // 2])
+
+
+def _outwards(start: str, near: Mapping[str, set[str]]) -> list[str]:
+    found = [start]
+    for node in found:
+        found += sorted(near[node] - set(found))
+    return found
 
 
 def stages() -> list[Stage]:
@@ -273,8 +306,8 @@ def measure(embedder: str = "auto", walks: int = WALKS) -> dict[str, Any]:
                 "place": {"without": _mean(plain.days), "with": _mean(wished.days)},
                 "walks": {"without": plain.walked(walks), "with": wished.walked(walks)},
             },
-            "saturated_on": next((day.day for day in plain.days if day.saturated), None),
             "torn": plain.tear(),
+            "saturated_on": plain.echo(week),
         }
 
 
