@@ -155,7 +155,6 @@ class Remembering:
     def context(self, task: str, room: int, folder: Path, run: str = "") -> Context:
         """What memory has for a task, inside so many tokens, and why. Raises `FractalError`."""
         from runtime.memory.knowing import Knowing
-        from runtime.memory.learning.kinds import Kinds
 
         workspace = self._workspace
         hidden = (*workspace.protected, *workspace.private)
