@@ -12,10 +12,11 @@ from runtime.memory.dream.nearness import Nearness
 from runtime.memory.dream.stage import Dream
 from runtime.memory.semantic import gate
 from runtime.memory.semantic.dates import normal, stamp
+from runtime.memory.semantic.language import Language, language_of
 from runtime.memory.semantic.mind import Mind
 from runtime.memory.semantic.mind import Settings as MindSettings
 from runtime.memory.semantic.records import Goal, Memory, Observation
-from runtime.memory.semantic.values import Said, agreement
+from runtime.memory.semantic.values import Agreement, Said, agreement
 from runtime.store import pack
 
 JOINS: Mapping[str, float] = {"minilm": 0.70, "lexical": 0.70}
@@ -57,6 +58,11 @@ class Work:
     def empty(self) -> frozenset[str]:
         """Words that tell nothing."""
         return fillers(self.systems)
+
+    @cached_property
+    def language(self) -> Language:
+        """What is known of words that contradict each other."""
+        return language_of(self.systems)
 
     @cached_property
     def thresholds(self) -> gate.Thresholds:
@@ -161,33 +167,36 @@ class Work:
         if len(memory.evidence) + len(group) > FULL:
             return MUCH
         known = self.shelf.pick(Observation, memory.evidence)
-        told = [(each.text, each.who, each.at, each.vector(self.name)) for each in known]
+        told = [(_said(each), each.vector(self.name)) for each in known]
         if not told:
-            told = [(memory.text, memory.who, memory.since, memory.vector(self.name))]
+            told = [(gate.said_by(memory), memory.vector(self.name))]
         for each in group:
-            mine = Said(each.text, each.who, each.at)
-            vector: Any = each.vector(self.name)
-            found = [
-                (
-                    0.0 if row is None or vector is None else float(row @ vector),
-                    agreement(mine, Said(text, who, at)),
-                )
-                for text, who, at, row in told
-            ]
+            vector = each.vector(self.name)
+            found = [(_cosine(row, vector), self.agreement(said, _said(each))) for said, row in told]
+            closest = max(found, key=lambda one: one[0])[1]
             for cosine, verdict in found:
                 if verdict.verdict == "contrary" or (cosine >= self.joins and not verdict.mergeable):
                     return verdict.why or "their values differ"
-            closest = max(found, key=lambda one: one[0])[1]
             if not closest.mergeable:
                 return closest.why or "their values differ"
         return ""
+
+    def agreement(self, one: Said, other: Said) -> Agreement:
+        """How two sayings stand to each other; the earlier one is compared with the later."""
+        earlier, later = sorted((one, other), key=lambda each: each.at)
+        return agreement(earlier, later, self.language)
 
     def agree(self, one: Observation, other: Observation) -> bool:
         """Whether two turns may stand in one memory: none denies the other, or says it with other values."""
         if _cosine(one.vector(self.name), other.vector(self.name)) < self.thresholds.link:
             return True
-        found = agreement(Said(one.text, one.who, one.at), Said(other.text, other.who, other.at))
-        return found.mergeable
+        return self.agreement(_said(one), _said(other)).mergeable
+
+    def routed(self, observation: Observation) -> gate.Routed:
+        """Where the gate sends an observation among the memories of now."""
+        scores = dict(self.nearest(observation.agent, observation.vector(self.name), gate.NEAR + gate.AROUND))
+        near = [(memory, scores[memory.id]) for memory in self.shelf.pick(Memory, scores)]
+        return gate.route(_said(observation), near, self.thresholds, self.language)
 
     def tells(self, observation: Observation) -> bool:
         """Whether an observation has a word that tells something."""
@@ -263,6 +272,10 @@ def spoken(evidence: Iterable[Observation]) -> str:
     """Observations as they are shown to a model: a line each."""
     lines = (f"[{each.at[:10]}] {each.who + ': ' if each.who else ''}{each.text}" for each in evidence)
     return "\n".join(" ".join(line.split()) for line in lines)
+
+
+def _said(observation: Observation) -> Said:
+    return Said(observation.text, observation.who, observation.at)
 
 
 def _cosine(one: Any, other: Any) -> float:
