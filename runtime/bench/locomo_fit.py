@@ -1,8 +1,8 @@
-"""The weights of retrieval, fitted: a linear score, so that the evidence of a question stands out of all turns.
+"""The weights of retrieval, fitted: a linear score by which the evidence of a question stands out.
 
 The loss is minus the logarithm of the softmax at each piece of evidence, the mean over the questions, with a
-small penalty on the weights; it is convex, and Newton's steps find its one lowest place, so that the same data
-give the same weights. A score is then the share of the softmax that a turn has.
+small penalty on the weights; it is convex, and Newton's steps find its one lowest place, so that the same
+data give the same weights. A score is then the share of the softmax that a turn has.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def without(lessons: Sequence[Lesson], part: str) -> list[Lesson]:
 
 
 def fit(lessons: Sequence[Lesson]) -> dict[str, float]:
-    """The weights by feature. None of a likeness is negative: what would be is left out, and the rest refitted."""
+    """The weights by feature. None of a likeness is negative: what would be is left out."""
     import numpy as np
 
     spread = np.concatenate([each.values for each in lessons]).std(axis=0).astype(float)
@@ -141,7 +141,7 @@ def ship(
     stores: Path | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> None:
-    """Fit on all of these conversations, for each embedder, and write the file that comes with the program."""
+    """Fit on all of these, for each embedder, and write the file that comes with the program."""
     from runtime.memory.semantic.retrieval.parts import weights_of
 
     weights: dict[str, Mapping[str, float]] = {}

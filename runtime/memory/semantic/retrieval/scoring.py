@@ -1,4 +1,4 @@
-"""What is measured of every row for a question: BM25 at four widths, cosines, who, when, and how it is said."""
+"""What is measured of a row for a question: BM25 at four widths, cosines, who, when, and how it is said."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ from runtime.memory.semantic.retrieval import anchors, spreading
 from runtime.memory.semantic.retrieval.index import KINDS, Index
 from runtime.memory.semantic.retrieval.language import language_of
 from runtime.memory.semantic.retrieval.parts import ALL, FEATURES, MODES, Found, Mode, Parts, weights_of
-from runtime.memory.semantic.retrieval.scoring import RAW, Question, features, late, question_of
 from runtime.memory.semantic.retrieval.rows import Columns
+from runtime.memory.semantic.retrieval.scoring import RAW, Question, features, late, question_of
 from runtime.memory.semantic.retrieval.strength import strength
 from runtime.memory.semantic.retrieval.times import day_of
 

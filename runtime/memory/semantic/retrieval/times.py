@@ -1,8 +1,8 @@
 """The days that a text speaks of: dates, and what is counted from the day on which it was said.
 
 Which phrase means which days is data (`memory/recall.md`). A library that
-looks for dates in texts was not taken: `dateparser` (and `dateutil`'s) tells one moment where a question means a span, and takes
-milliseconds for each sentence.
+looks for dates in texts was not taken: `dateparser` and `dateutil` tell one moment where a question means a
+span of days, and take milliseconds for each sentence.
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ class Times:
             rf"\b(?:(?P<fixed>{any_of(language.days)})\b|"
             rf"(?P<n>{number}) (?P<unit>{unit})s? (?P<way>ago|earlier|later|from now)\b|"
             rf"(?:(?P<on>last|this|next|on|this past) )?(?P<weekday>{any_of(days)})\b|"
-            rf"(?:(?P<nb>{number}|the) (?P<ub>{unit})s? )?(?:(?P<rel>before|after|since|between|until) )?(?:the )?"
+            rf"(?:(?P<nb>{number}|the) (?P<ub>{unit})s? )?"
+            rf"(?:(?P<rel>before|after|since|between|until) )?(?:the )?"
             rf"(?:{exact}))",
             re.IGNORECASE,
         )
