@@ -129,12 +129,20 @@ async def _stream(folder: Path, arm: str, seed: int, rounds: int, into: Arm) -> 
 
 def learn(fractal: Fractal, run: str, good: bool) -> None:
     """A person's word on a run, and what is learned from it."""
+    from runtime.memory.learning.learner import Learning
+    from runtime.memory.learning.tried import choices_of
+
     fractal.feedback(run, good)
+    fractal.brain.episodes.catch_up()
+    learning = Learning(fractal.brain, fractal.memory.library, lambda: choices_of(fractal.catalogue().tools))
+    learning.end(fractal.documents(run), {run: good})
 
 
 def covered(fractal: Fractal) -> float:
-    """The share of the task types that some pattern is for."""
-    return 0.0
+    """The share of the task types for which some pattern is shown."""
+    fresh = {task.kind: task.text for task in stream(-1, 1)}
+    shown = [fractal.memory.context(text, 1500, fractal.workspace.folder) for text in fresh.values()]
+    return sum(any(name == "patterns" for name, _ in each.notes()) for each in shown) / len(fresh)
 
 
 def _cleared(folder: Path) -> None:
