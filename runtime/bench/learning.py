@@ -122,20 +122,9 @@ async def _stream(folder: Path, arm: str, seed: int, rounds: int, into: Arm) -> 
         into.rows.append(row)
         if memory:
             said = done if arm == "with" or wrong.random() >= POISON else not done
-            learn(fractal, result.run, said)
+            fractal.feedback(result.run, said)  # what a run teaches is learned by itself
     if memory:
         into.coverage.append(covered(fractal))
-
-
-def learn(fractal: Fractal, run: str, good: bool) -> None:
-    """A person's word on a run, and what is learned from it."""
-    from runtime.memory.learning.learner import Learning
-    from runtime.memory.learning.tried import choices_of
-
-    fractal.feedback(run, good)
-    fractal.brain.episodes.catch_up()
-    learning = Learning(fractal.brain, fractal.memory.library, lambda: choices_of(fractal.catalogue().tools))
-    learning.end(fractal.documents(run), {run: good})
 
 
 def covered(fractal: Fractal) -> float:

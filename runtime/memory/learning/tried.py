@@ -1,11 +1,10 @@
-"""An attempt as learning keeps it: its task for finding it, its trajectory in names, and what came of it.
+"""An attempt as learning keeps it: its trajectory in names, and what came of it; no text of its document.
 
-It is an index of a document, which stays the only account of what was said and done.
+Which attempts are alike, the experiences of `episodic` tell; what was said and done, the documents.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
@@ -13,16 +12,16 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from kernel.document import ENDED, Document
-from kernel.screening import redactor
 from runtime.memory import DIRECT, RUNG
+from runtime.memory.learning.habits import habits_of
 from runtime.memory.learning.kinds import Kinds
 from runtime.memory.learning.patterns import DEFAULT, GENERAL
 from runtime.memory.learning.signals import Outcome, outcomes
 from runtime.memory.learning.trajectories import Act, Trajectory, trajectories
 from runtime.store import Record
 
-TASK_CHARS = 600
-"""Of a task: what finding one like it needs."""
+GUIDANCE = "memory: patterns"
+"""The source of the context that shows patterns."""
 _SHOWN = re.compile(r"\(patterns/([a-z0-9][a-z0-9-]{0,63})\.md\)")
 _WORD = re.compile(r"[a-z][a-z0-9-]{0,23}")
 Choices = Mapping[str, frozenset[str]]
@@ -43,7 +42,7 @@ class Kept(BaseModel):
 
 
 class Tried(Record):
-    """One attempt of a loop that ended. Its id is the loop's and the attempt's number; `text` its task."""
+    """One attempt of a loop that ended. Its id is the loop's and the attempt's number."""
 
     KIND: ClassVar[str] = "tried"
 
@@ -57,6 +56,7 @@ class Tried(Record):
     group: str = ""  # the attempts that were made at one task on purpose
     acts: tuple[Kept, ...] = ()
     criteria: tuple[str, ...] = ()
+    habits: tuple[tuple[str, ...], ...] = ()  # of an accepted last attempt; see `habits`
     signal: str = ""
     said: bool | None = None  # by a person
     good: bool | None = None
@@ -103,7 +103,6 @@ def tried_of(
 
     `said` holds what a person said of a run, by its id.
     """
-    redact = redactor(os.environ)
     found: list[Tried] = []
     for document in documents:
         meta = document.meta
@@ -115,29 +114,26 @@ def tried_of(
             way = ways.get(number, Trajectory())
             if outcome.good is None or _planner(document, number) in (DIRECT, RUNG, ""):
                 continue
-            found.append(_tried(document, number, way, kinds, choices, redact).judged(outcome, word))
+            found.append(_tried(document, number, way, kinds, choices).judged(outcome, word))
     return found
 
 
-def _tried(
-    document: Document, number: int, way: Trajectory, kinds: Kinds, choices: Choices, redact: Any
-) -> Tried:
+def _tried(document: Document, number: int, way: Trajectory, kinds: Kinds, choices: Choices) -> Tried:
     meta, last = document.meta, number == document.meta.attempt
-    task = document.text(1, "task")
     spent = meta.spent if last else {}
     return Tried(
         id=f"{meta.id}/{number}",
-        text=redact(task)[:TASK_CHARS],
         run=meta.run,
         document=f"runs/{meta.run}/{meta.id}.md",
         last=last,
         parent=meta.parent,
-        type=kinds.of(task)[0],
+        type=kinds.of(document.text(1, "task"))[0],
         agent=str(meta.extra.get("agent") or DEFAULT),
         space=str(meta.extra.get("space") or DEFAULT),
         group=str(meta.extra.get("group") or ""),
         acts=tuple(_kept(way, choices)),
         criteria=tuple(sorted(way.criteria)),
+        habits=tuple(habits_of(document)) if last and meta.status == "complete" else (),
         shown=shown_in(document),
         at=meta.updated,
         calls=_whole(spent.get("calls")),
@@ -146,9 +142,19 @@ def _tried(
     )
 
 
+def choices_of(tools: Mapping[str, Any]) -> Choices:
+    """What the arguments of tools offer, by the enumerations of their schemas."""
+    return {
+        f"{tool.name} {name}": frozenset(each for each in schema["enum"] if isinstance(each, str))
+        for tool in tools.values()
+        for name, schema in tool.args.items()
+        if isinstance(schema.get("enum"), list)
+    }
+
+
 def shown_in(document: Document) -> tuple[str, ...]:
     """The patterns that a loop was shown by memory; what other texts say of patterns counts for nothing."""
-    texts = [note.text for note in document.section(1).notes if note.origin == "tool:memory"]
+    texts = [note.text for note in document.section(1).notes if note.source == GUIDANCE]
     return tuple(dict.fromkeys(name for text in texts for name in _SHOWN.findall(text)))
 
 

@@ -48,6 +48,23 @@ class Wording:
             _begun(_filled(template.get("avoid", ""), marked)),
         )
 
+    def habit(self, habit: str, names: Sequence[str]) -> Said:
+        """A habit in words; see `habits`."""
+        template = self.templates.get(f"habit {habit}")
+        if template is None:
+            raise ConfigurationError(f"system/memory/guidance.md has no section `## habit {habit}`; add it")
+        values = {
+            "tools": ", then ".join(_tool(name, "`") for name in names),
+            "plain": ", then ".join(_tool(name, "") for name in names),
+            "ending": names[0],
+            "value": names[-1],
+        }
+        return Said(*(_begun(_filled(template.get(key, ""), values)) for key in ("title", "do", "avoid")))
+
+
+def _tool(name: str, mark: str) -> str:
+    return "a subtask" if name == SUBTASK else f"{mark}{name}{mark}"
+
 
 def evidence(did: tuple[int, int], did_not: tuple[int, int], p: float, comparisons: int) -> str:
     """What a rule was learned from, in figures: successes of how many that did, and of those that did not."""
@@ -64,9 +81,7 @@ def _share(p: float) -> str:
 
 def _values(rule: Rule, mark: str) -> Mapping[str, str]:
     first, *rest = rule.names
-    tools = " or ".join(
-        "a subtask" if each == SUBTASK else f"{mark}{each}{mark}" for each in first.split(",")
-    )
+    tools = " or ".join(_tool(each, mark) for each in first.split(","))
     second = rest[0] if rest else ""
     other = (
         "a subtask" if second == SUBTASK and rule.kind not in ("argument", "flag") else _marked(second, mark)
@@ -85,7 +100,7 @@ def _marked(name: str, mark: str) -> str:
 
 
 def _filled(template: str, values: Mapping[str, str]) -> str:
-    return re.sub(r"\{(tool|other|name|value|n)\}", lambda hit: values[hit[1]], template)
+    return re.sub(r"\{(tools?|other|name|value|n|plain|ending)\}", lambda hit: values[hit[1]], template)
 
 
 def _begun(text: str) -> str:
