@@ -96,7 +96,7 @@ class Remembering:
         """The types of tasks."""
         from runtime.memory.learning.kinds import Kinds
 
-        return Kinds(self._systems)
+        return Kinds(self._systems, self.brain.embedder)
 
     @property
     def methods(self) -> Path:

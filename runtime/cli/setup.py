@@ -318,6 +318,48 @@ def everyday(as_json: bool, half: str) -> int:
     return int(_bench("everyday").main(as_json, half))
 
 
+@bench.command("locomo")
+@json_option("Print the figures as an object.")
+@click.option(
+    "--data",
+    type=click.Path(dir_okay=False, exists=True, path_type=Path),
+    metavar="FILE",
+    help="Conversations of LoCoMo; else those in the folder FRACTAL_DATA.",
+)
+@click.option("--embedder", default="auto", show_default=True, metavar="NAME", help="lexical, minilm, auto.")
+@click.option("--leave-one-out", is_flag=True, help="Fit on all conversations but one, measure that one, for each.")
+@click.option("--fit", is_flag=True, help="Fit the weights of retrieval on these conversations, and keep them.")
+@click.option("--quick", is_flag=True, help="Without the figures of what each part brings.")
+@click.option(
+    "--stores",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Keep the embedded conversations there.",
+)
+def locomo(
+    as_json: bool,
+    data: Path | None,
+    embedder: str,
+    leave_one_out: bool,
+    fit: bool,
+    quick: bool,
+    stores: Path | None,
+) -> int:
+    """Find the turns of long conversations that answer a question (LoCoMo): recall and MRR, by part."""
+    return int(
+        _bench("locomo").main(
+            as_json,
+            data,
+            embedder,
+            leave_one_out=leave_one_out,
+            fit=fit,
+            quick=quick,
+            stores=stores,
+            say=tell,
+        )
+    )
+
+
 @bench.command("gate")
 @json_option("Print the figures as an object.")
 @click.option("--quick", is_flag=True, help="Without the figures of what each piece brings.")
