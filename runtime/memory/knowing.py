@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,12 +17,14 @@ from runtime.memory.context import (
     FILES,
     OTHERS,
     PATTERNS,
+    SHARES,
     TASKS,
     Context,
     Count,
     Line,
     synthesized,
 )
+from runtime.memory.facts import facts
 from runtime.memory.ways import Way, ways
 
 if TYPE_CHECKING:
@@ -43,9 +45,6 @@ HEAD_CHARS = 240
 """Of a file, what is shown: its first lines tell a table's columns, or what a module is."""
 HEAD_LINES = 3
 LONGEST_LINE = 120
-MOST_FACTS = 5
-FACT_LIKE = 0.3
-"""The cosine from which something that was told bears on a task."""
 
 
 @dataclass
@@ -58,17 +57,19 @@ class Knowing:
     hidden: Sequence[Path] = ()  # what no operation reads
     library: Library | None = None
     kinds: Callable[[str], Sequence[str]] | None = None  # the types that a task may be of
+    parts: Collection[str] = tuple(SHARES)  # that are shown
 
     def context(self, task: str, room: int, *, run: str = "", count: Count = estimate_tokens) -> Context:
         """What is shown of memory for a task, inside the room; `run` is the one that asks."""
         near = self._near(task, run)
         found = ways([each for each in near if each[1] >= LIKE], self.runs.parent, redactor(os.environ))
-        offers: dict[str, Sequence[Line]] = {
-            FILES: [*self._facts(task), *self._files(near)],
-            PATTERNS: self._patterns(task, near),
-            TASKS: [*self._guided(task), *map(_line, found)] or self._trees(task, run),
-            OTHERS: self._others(run),
+        made: dict[str, Callable[[], Sequence[Line]]] = {
+            FILES: lambda: [*facts(self.brain, task), *self._files(near)],
+            PATTERNS: lambda: self._patterns(task, near),
+            TASKS: lambda: [*self._guided(task), *map(_line, found)] or self._trees(task, run),
+            OTHERS: lambda: self._others(run),
         }
+        offers = {name: make() for name, make in made.items() if name in self.parts}
         return synthesized(offers, room, count)
 
     def _near(self, task: str, run: str) -> list[tuple[Experience, float]]:
@@ -82,32 +83,6 @@ class Knowing:
         return [Line(example(tree), f"run {tree.run}", f"{score:.2f} like the task") for tree, score in near]
 
     # ---- files and facts ---------------------------------------------------------------------------------
-
-    def _facts(self, task: str) -> list[Line]:
-        """What was told or found out, and bears on the task."""
-        from runtime.memory.semantic.mind import Mind
-        from runtime.memory.semantic.records import Memory, Observation
-
-        kinds = self.brain.shelf.kinds()
-        if not {Memory.KIND, Observation.KIND} & set(kinds):
-            return []
-        Mind.of(self.brain).take_in()
-        found: dict[str, tuple[float, Line]] = {}
-        for kind in (Memory, Observation):
-            if not kinds.get(kind.KIND):
-                continue
-            (vector,) = self.brain.embedder.embed([task])
-            hits = self.brain.shelf.nearest(kind, self.brain.embedder.name, vector, 2 * MOST_FACTS)
-            scores = {hit.id: hit.score for hit in hits if hit.score >= FACT_LIKE}
-            for each in self.brain.shelf.pick(kind, scores):
-                if isinstance(each, Memory) and each.superseded:
-                    continue
-                if isinstance(each, Observation) and each.said not in ("fact", "identity"):
-                    continue
-                line = Line(each.text, each.source or kind.KIND, f"{scores[each.id]:.2f} like the task")
-                found.setdefault(" ".join(each.text.split()), (scores[each.id], line))
-        ranked = sorted(found.values(), key=lambda each: -each[0])
-        return [line for _, line in ranked[:MOST_FACTS]]
 
     def _files(self, near: Sequence[tuple[Experience, float]]) -> list[Line]:
         """Files that most tasks like this one used, others not as often, and that are still there."""
@@ -145,8 +120,8 @@ class Knowing:
     def _patterns(self, task: str, near: Sequence[tuple[Experience, float]]) -> list[Line]:
         """What was learned for tasks of this one's types, the surest first.
 
-        A mere habit (distilled, not shown by comparing) is left out where tasks like this one are known and it
-        was learned from others: it would only take room.
+        A mere habit (distilled, not found by comparing) is left out where tasks like this one are known and
+        it was learned from others: it would only take room.
         """
         if self.library is None:
             return []
