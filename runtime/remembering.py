@@ -161,7 +161,7 @@ class Remembering:
 
         workspace = self._workspace
         hidden = (*workspace.protected, *workspace.private)
-        knowing = Knowing(self.brain, folder, workspace.runs, hidden, self.library, self.kinds.of)
+        knowing = Knowing(self.brain, folder, workspace.runs, hidden, self.library, self.kinds.of, self.config.shown)
         return knowing.context(task, room, run=run)
 
     def end(self, folder: Path, warn: Callable[[str], None]) -> None:
