@@ -34,6 +34,11 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "undo": ("person:undo", "Put back the files that a run, or one step of it, replaced."),
     },
     "Memory": {
+        "recall": ("knowing:recall", "Ask memory what it knows of something."),
+        "remember": ("knowing:remember", "Keep a fact: in words, from a file, or from standard input."),
+        "goal": ("knowing:goal", "Set a goal, list the goals, say that one is reached."),
+        "wander": ("knowing:wander", "Walk through what is known, to where there is something to gain."),
+        "forget": ("forget:forget", "Take something out of memory for good: look first, then --yes."),
         "dream": ("dream:dream", "Put memory in order, archived first; see what it would do; take it back."),
         "context": ("context:context", "Show what a run of a task would be shown of memory, and why."),
     },

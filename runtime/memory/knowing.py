@@ -10,8 +10,19 @@ from typing import TYPE_CHECKING, Any
 from kernel.budget import estimate_tokens
 from kernel.screening import shown_name
 from runtime.memory import awareness
-from runtime.memory.brain import EXAMPLES, example
-from runtime.memory.context import FILES, GUIDANCE, OTHERS, PATTERNS, TASKS, Context, Count, Line, synthesized
+from runtime.memory.brain import EXAMPLES, LIKE, example
+from runtime.memory.context import (
+    FILES,
+    GUIDANCE,
+    OTHERS,
+    PATTERNS,
+    TASKS,
+    Context,
+    Count,
+    Line,
+    flat,
+    synthesized,
+)
 
 if TYPE_CHECKING:
     from runtime.memory.brain import Brain
@@ -25,9 +36,21 @@ HEAD_CHARS = 240
 """Of a file, what is shown: its first lines tell a table's columns, or what a module is."""
 HEAD_LINES = 3
 LONGEST_LINE = 120
+LONGEST_TASK = 200
+"""Characters of a task that went well."""
 MOST_FACTS = 5
 FACT_LIKE = 0.3
 """The cosine from which something that was told bears on a task."""
+
+
+@dataclass(frozen=True)
+class Past:
+    """A task that went well, in short."""
+
+    text: str
+    run: str
+    score: float
+    files: tuple[str, ...] = ()
 
 
 @dataclass
@@ -42,23 +65,49 @@ class Knowing:
     kinds: Callable[[str], Sequence[str]] | None = None  # the types that a task may be of
 
     def context(self, task: str, room: int, *, run: str = "", count: Count = estimate_tokens) -> Context:
-        """What is shown of memory for a task, inside the room."""
-        near = [each for each in self.brain.similar(task, LOOKED_AT) if each[0].run != run or not run]
+        """What is shown of memory for a task, inside the room; `run` is the one that asks."""
+        past = self._past(task, run)
         offers: dict[str, Sequence[Line]] = {
-            FILES: [*self._facts(task), *self._files(near)],
+            FILES: [*self._facts(task), *self._files(past)],
             PATTERNS: self._patterns(task),
-            TASKS: [*self._guided(task), *map(_past, near[:EXAMPLES])],
+            TASKS: [*self._guided(task), *map(_line, past[:EXAMPLES])],
             OTHERS: self._others(run),
         }
         return synthesized(offers, room, count)
+
+    def _past(self, task: str, run: str) -> list[Past]:
+        """The tasks like this one that went well, the most alike first, each way of doing it once."""
+        found: dict[str, Past] = {}
+        bad: set[str] = set()
+        for each, score in self.brain.episodes.similar(task, LOOKED_AT):
+            if each.run == run or score < LIKE:
+                continue
+            if not each.success:
+                bad.add(each.run)
+                continue
+            told = f"“{flat(each.text)[:LONGEST_TASK]}” went well with: {', '.join(each.moves) or 'no step'}"
+            found[each.run] = Past(told, each.run, score, each.files)
+        for tree, score in self.brain.similar(task, LOOKED_AT):
+            if tree.run in bad or tree.run == run:  # a person's word counts more than CHECK's
+                continue
+            files = tuple(dict.fromkeys(_read(tree)))
+            known = found.get(tree.run)
+            files = tuple(dict.fromkeys((*files, *(known.files if known else ()))))
+            found[tree.run] = Past(example(tree), tree.run, score, files)
+        ranked = sorted(found.values(), key=lambda each: (-each.score, each.run))
+        return list({each.text: each for each in reversed(ranked)}.values())[::-1]
 
     # ---- files and facts ---------------------------------------------------------------------------------
 
     def _facts(self, task: str) -> list[Line]:
         """What was told or found out, and bears on the task."""
+        from runtime.memory.semantic.mind import Mind
         from runtime.memory.semantic.records import Memory, Observation
 
         kinds = self.brain.shelf.kinds()
+        if not {Memory.KIND, Observation.KIND} & set(kinds):
+            return []
+        Mind.of(self.brain).take_in()
         found: dict[str, tuple[float, Line]] = {}
         for kind in (Memory, Observation):
             if not kinds.get(kind.KIND):
@@ -76,21 +125,21 @@ class Knowing:
         ranked = sorted(found.values(), key=lambda each: -each[0])
         return [line for _, line in ranked[:MOST_FACTS]]
 
-    def _files(self, near: Sequence[tuple[NeuronTree, float]]) -> list[Line]:
+    def _files(self, past: Sequence[Past]) -> list[Line]:
         """Files that tasks like this one used and that are still there, those of the most tasks first."""
-        used: dict[str, list[tuple[str, float]]] = {}
-        for tree, score in near:
-            for name in dict.fromkeys(_texts([step.get("args") for step in tree.exemplar.steps])):
-                used.setdefault(name, []).append((tree.run, score))
+        used: dict[str, list[Past]] = {}
+        for each in past:
+            for name in each.files:
+                used.setdefault(name, []).append(each)
         found: list[tuple[float, Line]] = []
         for name, by in used.items():
             if (place := self._place(name)) is None:
                 continue
-            runs = list(dict.fromkeys(run for run, _ in by))
+            runs = list(dict.fromkeys(each.run for each in by))
             source = f"used by run {', '.join(runs[:3])}{' …' if len(runs) > 3 else ''}"
-            why = f"used in {len(by)} of the {len(near)} solved tasks most like it"
+            why = f"used in {len(by)} of the {len(past)} solved tasks most like it"
             text = f"{shown_name(name)} {place.stat().st_size}"
-            found.append((sum(score for _, score in by), Line(text, source, why, _head(place))))
+            found.append((sum(each.score for each in by), Line(text, source, why, _head(place))))
         ranked = sorted(found, key=lambda each: (-each[0], each[1].text))
         return [line for _, line in ranked[:FILES_SHOWN]]
 
@@ -135,9 +184,15 @@ class Knowing:
         return lines
 
 
-def _past(near: tuple[NeuronTree, float]) -> Line:
-    tree, score = near
-    return Line(example(tree), f"run {tree.run}" if tree.run else "memory", f"{score:.2f} like the task")
+def _line(past: Past) -> Line:
+    return Line(past.text, f"run {past.run}" if past.run else "memory", f"{past.score:.2f} like the task")
+
+
+def _read(tree: NeuronTree) -> Iterator[str]:
+    """Names of files that a solved task's steps had to find there: what it wrote itself is none."""
+    for step in tree.exemplar.steps:
+        if step.get("tool") != "write":
+            yield from _texts(step.get("args"))
 
 
 def _texts(value: Any) -> Iterator[str]:

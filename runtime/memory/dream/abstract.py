@@ -79,7 +79,15 @@ def _abstract(
             )
             work.shelf.put(memory)
             for source, sentence in sources:
-                link(work.shelf, id, source.id, "derived", text=short(sentence, 200), weight=WEIGHT, at=work.now)
+                link(
+                    work.shelf,
+                    id,
+                    source.id,
+                    "derived",
+                    text=short(sentence, 200),
+                    weight=WEIGHT,
+                    at=work.now,
+                )
             counts["made"] += 1
             counts["edges"] += len(sources)
             did.append(f"“{short(text)}” is common to {len(sources)}")

@@ -44,7 +44,9 @@ def connect(dream: Dream) -> Told:
     counts = {"looked at": 0, "connected": 0}
     did: list[str] = []
     for agent in sorted(recent):
-        some = sorted(recent[agent], key=lambda each: (max(each.changed, each.last_access), each.since, each.id))
+        some = sorted(
+            recent[agent], key=lambda each: (max(each.changed, each.last_access), each.since, each.id)
+        )
         _connect(work, some[-MOST:], counts, did)
     return Told([*did, *work.refused], counts, work.form)
 
@@ -58,7 +60,9 @@ def _connect(work: Work, some: Sequence[Memory], counts: dict[str, int], did: li
         if one.id not in tell or other.id not in tell:
             tell |= {each.id: keywords(each.text, work.empty) for each in (one, other)}
         shared = tell[one.id] & tell[other.id]
-        telling = sorted((shared & rare) or ({word for word in shared if word not in often}), key=_order(often))
+        telling = sorted(
+            (shared & rare) or ({word for word in shared if word not in often}), key=_order(often)
+        )
         later, earlier = sorted((one, other), key=lambda each: (each.since, each.id), reverse=True)
         text = _why(work, later, earlier, telling)
         if not text or work.shelf.get(Edge, edge_id(later.id, "related", earlier.id)):

@@ -121,7 +121,9 @@ def _telling(found: Sequence[Sentence]) -> list[Sentence]:
     kept: dict[int, Sentence] = {}
     for place in order:
         each = found[place]
-        if each.tells and not any(each.who == other.who and each.tells <= other.tells for other in kept.values()):
+        if each.tells and not any(
+            each.who == other.who and each.tells <= other.tells for other in kept.values()
+        ):
             kept[place] = each
     return [kept[place] for place in sorted(kept)]
 
@@ -145,7 +147,9 @@ def grounded(
     share = len(own & theirs) / max(len(own), 1)
     if not own or share < least:
         return f"{share:.0%} of its keywords stand in the evidence, {least:.0%} are needed"
-    known = {word.lower().replace("’", "'").removesuffix("'s") for text in texts for word in _WORD.findall(text)}
+    known = {
+        word.lower().replace("’", "'").removesuffix("'s") for text in texts for word in _WORD.findall(text)
+    }
     said = frozenset[str]().union(*(values(text) for text in texts))
     if made_up := sorted(value for value in values(wording) if value not in (known | said)):
         return f"{', '.join(made_up[:3])}: not in the evidence"

@@ -47,7 +47,7 @@ def merge_neurons(dream: Dream) -> Told:
     memory = dream.brain.memory
     alike: dict[tuple[str, str], list[str]] = defaultdict(list)
     fresh: set[str] = set()
-    for id, tree in _trees(dream):
+    for id, tree in trees_of(dream):
         exemplar = Exemplar.model_validate(tree["exemplar"])
         alike[operation(exemplar), _wording(exemplar.task, memory.words)].append(id)
         if _after(tree.get("created"), dream.since):
@@ -85,7 +85,7 @@ def delete_weak_trees(dream: Dream) -> Told:
     """What is in quarantine and was never right is forgotten; the archive keeps it."""
     gone = [
         (id, str(tree.get("text", "")))
-        for id, tree in _trees(dream)
+        for id, tree in trees_of(dream)
         if (ledger := _ledger(tree)) and ledger.quarantined and not ledger.correct
     ]
     ids = [id for id, _ in gone]
@@ -96,13 +96,13 @@ def delete_weak_trees(dream: Dream) -> Told:
 
 def rehabilitate(dream: Dream) -> Told:
     """What has been in quarantine for long without a use may be used again; the next failures tell."""
-    held = [id for id, tree in _trees(dream) if (ledger := _ledger(tree)) and ledger.quarantined]
+    held = [id for id, tree in trees_of(dream) if (ledger := _ledger(tree)) and ledger.quarantined]
     if not held:
         return _told([], released=0)
     used = _last_used(dream.shelf)
     did: list[str] = []
     for tree in dream.shelf.pick(NeuronTree, held):
-        last = _time(used.get(tree.id) or tree.created)
+        last = time_of(used.get(tree.id) or tree.created)
         if last is not None and dream.now - last >= RESTED:
             dream.shelf.put(tree.model_copy(update={"ledger": tree.ledger.released()}))
             did.append(f"{tree.id[:8]} may be used again: {_short(tree.text)}")
@@ -130,7 +130,7 @@ def mitosis(dream: Dream) -> Told:
     """A problem type with many neurons and little in common is split in two."""
     neurons: Counter[str] = Counter()
     of: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for id, tree in _trees(dream):
+    for id, tree in trees_of(dream):
         type = str(tree.get("type") or "")
         neurons[type] += len(tree.get("neurons") or ())
         of[type, str(tree.get("text", ""))].append(id)
@@ -148,7 +148,7 @@ def cluster_substrates(dream: Dream) -> Told:
     known = {row.id for row in dream.shelf.rows(ProblemType.KIND)}
     waiting = [
         id
-        for id, tree in _trees(dream)
+        for id, tree in trees_of(dream)
         if tree.get("type") not in known and _after(tree.get("created"), dream.since)
     ]
     some = waiting[:TYPED] if brain.settings.parts.types else []
@@ -165,12 +165,12 @@ def cluster_substrates(dream: Dream) -> Told:
 def birth_methods(dream: Dream) -> Told:
     """Where five solved tasks have one operation and no method, one is tried to be made of them."""
     methods = dream.brain.methods
-    if methods is None or not dream.brain.settings.parts.methods:
+    if not dream.brain.settings.parts.methods:
         return _told([], born=0)
     before = {row.id for row in dream.shelf.rows(Method.KIND)}
     taken = {id for method in dream.shelf.scan(Method) for id in method.trees}
     free: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for id, tree in _trees(dream):
+    for id, tree in trees_of(dream):
         ledger = _ledger(tree)
         if id not in taken and not (ledger and ledger.quarantined):
             exemplar = Exemplar.model_validate(tree["exemplar"])
@@ -189,7 +189,7 @@ def birth_methods(dream: Dream) -> Told:
 # ---- inside ----------------------------------------------------------------------------------------------
 
 
-def _trees(dream: Dream) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def trees_of(dream: Dream) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """All trees that can be read, without their model: what is changed is read whole afterwards."""
     for row in dream.shelf.rows(NeuronTree.KIND):
         told = _read(row.body)
@@ -215,7 +215,7 @@ def _ledger(tree: Mapping[str, Any]) -> Ledger | None:
 def _trimmed(
     dream: Dream, needs: Callable[[Mapping[str, Any]], bool], trim: Callable[[NeuronTree], NeuronTree]
 ) -> Told:
-    wanted = [id for id, tree in _trees(dream) if _after(tree.get("created"), dream.since) and needs(tree)]
+    wanted = [id for id, tree in trees_of(dream) if _after(tree.get("created"), dream.since) and needs(tree)]
     trees = synapses = neurons = 0
     for start in range(0, len(wanted), BATCH):
         for tree in dream.shelf.pick(NeuronTree, wanted[start : start + BATCH]):
@@ -259,11 +259,12 @@ def _after(at: Any, since: str) -> bool:
     """Whether something came after; what has no time did."""
     if not since or not at:
         return True
-    one, other = _time(str(at)), _time(since)
+    one, other = time_of(str(at)), time_of(since)
     return one is None or other is None or one > other
 
 
-def _time(text: str) -> datetime | None:
+def time_of(text: str) -> datetime | None:
+    """A time that was kept; None where it is none."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:

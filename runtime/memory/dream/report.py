@@ -68,7 +68,9 @@ def report(dream: Dream) -> Told:
     shelf.put(standing)
     known = shelf.get(Dreamt, dream.id)
     did = narrative(standing, before, graph, known.stages if known else {})
-    counts = {name: getattr(standing, name) for name in ("fiedler", "components", "memories", "edges", "nodes")}
+    counts = {
+        name: getattr(standing, name) for name in ("fiedler", "components", "memories", "edges", "nodes")
+    }
     return Told(did, {**counts, "saturated": len(tired)}, "extractive")
 
 
@@ -99,7 +101,9 @@ def narrative(
     if trend(now, before) == "falling":
         lines.append("What is known falls apart: connect what belongs together, or look at what was dropped.")
     for agent in now.saturated:
-        lines.append(f"Nothing surprises {agent} about itself any more: somebody should argue with what it holds.")
+        lines.append(
+            f"Nothing surprises {agent} about itself any more: somebody should argue with what it holds."
+        )
     return lines
 
 

@@ -70,7 +70,11 @@ class Work:
     def mind(self, agent: str) -> Mind:
         """What an agent knows, at the dream's time."""
         return Mind(
-            self.shelf, self.embedder, agent=agent, clock=lambda: self.now, settings=MindSettings(self.systems)
+            self.shelf,
+            self.embedder,
+            agent=agent,
+            clock=lambda: self.now,
+            settings=MindSettings(self.systems),
         )
 
     # ---- what is new -------------------------------------------------------------------------------------
@@ -155,7 +159,10 @@ class Work:
             mine = Said(each.text, each.who, each.at)
             vector: Any = each.vector(self.name)
             found = [
-                (0.0 if row is None or vector is None else float(row @ vector), agreement(mine, Said(text, who, at)))
+                (
+                    0.0 if row is None or vector is None else float(row @ vector),
+                    agreement(mine, Said(text, who, at)),
+                )
                 for text, who, at, row in told
             ]
             for cosine, verdict in found:
@@ -192,7 +199,9 @@ class Work:
             update={
                 "evidence": tuple(evidence),
                 "unread": tuple(dict.fromkeys((*memory.unread, *(each.id for each in new)))),
-                "names": tuple(dict.fromkeys((*memory.names, *(name for each in new for name in each.names)))),
+                "names": tuple(
+                    dict.fromkeys((*memory.names, *(name for each in new for name in each.names)))
+                ),
                 "since": min(filter(None, (memory.since, *(each.at for each in new))), default=""),
                 "salience": max(memory.salience, *(each.salience for each in new), 0.0),
                 "confidence": round(1 - doubt, 6),
@@ -251,4 +260,3 @@ def spoken(evidence: Iterable[Observation]) -> str:
     """Observations as they are shown to a model: a line each."""
     lines = (f"[{each.at[:10]}] {each.who + ': ' if each.who else ''}{each.text}" for each in evidence)
     return "\n".join(" ".join(line.split()) for line in lines)
-

@@ -69,6 +69,7 @@ def _reword(brain: Brain, found: Found) -> None:
                     "text": text,
                     "vectors": {embedder.name: pack(row)},
                     "evidence": tuple(each.id for each in evidence),
+                    "unread": (),
                     "names": tuple(dict.fromkeys(name for each in evidence for name in each.names)),
                     "since": min((each.at for each in evidence if each.at), default=""),
                     "who": evidence[0].who,
@@ -80,8 +81,11 @@ def _reword(brain: Brain, found: Found) -> None:
 
 
 def wording(brain: Brain, evidence: Sequence[Observation]) -> str:
-    """What a memory says that stands on this evidence, in its words; where it differs, the newest counts."""
-    return max(evidence, key=lambda each: (each.at, each.id)).text
+    """What a memory says that stands on this evidence, in words of it, as a dream without a model has it."""
+    from runtime.memory.dream.gist import fillers, gist
+
+    in_order = sorted(evidence, key=lambda each: (each.at, each.id))
+    return gist(in_order, fillers(brain.settings.systems)) or in_order[-1].text
 
 
 def _without(row: Row, found: Found, wanted: Wanted) -> Row:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from runtime.embedding import Embedder
     from runtime.memory.brain import Brain
     from runtime.memory.procedural.words import Words
+    from runtime.memory.semantic.language import Language
 
 BATCH = 64
 """Texts that are embedded together."""
@@ -87,6 +88,13 @@ class Mind:
     def thresholds(self) -> Thresholds:
         """The gate's, as set or as calibrated for the embedder."""
         return self.settings.thresholds or gate.thresholds_of(self.embedder.name)
+
+    @cached_property
+    def language(self) -> Language:
+        """What is known of words for telling whether sayings agree."""
+        from runtime.memory.semantic.language import language_of
+
+        return language_of(self.settings.systems)
 
     # ---- telling -----------------------------------------------------------------------------------------
 
@@ -214,7 +222,8 @@ class Mind:
         if vector is None:
             (vector,) = self.embedder.embed([observation.text])
         near = gate.nearest(self.shelf, name, vector, agent=observation.agent)
-        return gate.route(Said(observation.text, observation.who, observation.at), near, self.thresholds)
+        said = Said(observation.text, observation.who, observation.at)
+        return gate.route(said, near, self.thresholds, self.language)
 
     def _place(self, observation: Observation, routed: Routed | None = None) -> Memory:
         """An observation as evidence of the memory that it merges with, else as a memory of its own."""
