@@ -16,7 +16,7 @@ from kernel.events import now
 from kernel.store import FileStore
 from kernel.workspace import Workspace, messages, root_id
 from runtime.config import Config
-from runtime.memory import DIRECT
+from runtime.memory import DIRECT, RUNG, methods_of
 from runtime.memory.noted import note
 from runtime.places import DEFAULT, brain_place, space_of
 
@@ -161,7 +161,7 @@ class Remembering:
 
         workspace = self._workspace
         hidden = (*workspace.protected, *workspace.private)
-        knowing = Knowing(self.brain, folder, workspace.runs, hidden, self.library, self.kinds.of)
+        knowing = Knowing(self.brain, folder, workspace.runs, hidden, self.library, self.kinds.of, self.config.shown)
         return knowing.context(task, room, run=run)
 
     def end(self, folder: Path, warn: Callable[[str], None]) -> None:
@@ -204,6 +204,15 @@ class Remembering:
     def doubt(self, name: str, task: str, steps: Sequence[Mapping[str, Any]]) -> str:
         """Why somebody has to look at what a learned method did; "" where it is trusted."""
         return self.brain.doubt(name, task, steps)
+
+    def answered(self, document: Document) -> bool:
+        """Whether memory, or a method that it learned, has answered in a loop."""
+        asked = [each for each in document.meta.rungs if not each.get("passed")]
+        return any(
+            each.get("rung") == RUNG
+            or (each.get("rung") == DIRECT and methods_of(str(each.get("model", "")), self.methods))
+            for each in asked
+        )
 
     def feedback(self, run: str, good: bool) -> None:
         """A person's word on a run, for what it used or taught."""

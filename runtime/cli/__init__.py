@@ -54,7 +54,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "doctor": ("doctor:doctor", "Say what works here, and what to do about what does not."),
         "config": ("setup:config", "Show the settings in effect, and where each comes from."),
         "gc": ("setup:gc", "Move old runs into an archive."),
-        "bench": ("setup:bench", "Measure: every figure that the README quotes."),
+        "bench": ("bench_memory:bench", "Measure: every figure that the README quotes."),
         "completion": ("setup:completion", "Print the completion script for bash, zsh or fish."),
     },
 }
