@@ -255,3 +255,16 @@ async def test_the_tool_tells_what_was_learned(streamed: Streamed, tmp_path: Pat
     assert "went well" in (await act(fractal, None, context, {"action": "report"})).text
     run = streamed[1][0].result.run
     assert (await act(fractal, None, context, {"action": "from", "run": run})).text
+
+
+def test_a_run_that_is_forgotten_leaves_nothing_to_learn_from(streamed: Streamed, tmp_path: Path) -> None:
+    from runtime.memory.forgetting.forgetting import Forgetting
+    from runtime.memory.forgetting.wanted import Wanted
+
+    fractal = copy(streamed, tmp_path)
+    run = streamed[1][0].result.run
+    assert list(fractal.brain.shelf.scan(Tried, {"run": run}))
+    Forgetting(fractal.brain, fractal.workspace.state).do(Wanted(run=run))
+    assert not list(fractal.brain.shelf.scan(Tried, {"run": run}))
+    assert list(fractal.brain.shelf.scan(Tried))
+    assert library_of(fractal.workspace.folder).get("read-before-edit")  # other runs taught it too
