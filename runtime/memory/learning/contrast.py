@@ -70,9 +70,9 @@ class Sample:
 def sample(tried: Sequence[Tried]) -> Sample:
     """The attempts that teach something, by group.
 
-    Attempts that were made at one task on purpose count only where their outcomes differ: one that always
-    goes well, or never, says nothing of how to do it. A loop's own attempts are such a group where they
-    differ; where they do not, its last one stands for them, as an attempt by itself.
+    Attempts that were made at one task on purpose count only where their outcomes differ, and are compared
+    with each other alone: a task that always goes well, or never, says nothing of how to do it. A loop that
+    tried again counts with all its attempts where they differ, else with the last: it failed once.
     """
     groups: dict[str, list[Tried]] = {}
     for each in tried:
@@ -80,10 +80,10 @@ def sample(tried: Sequence[Tried]) -> Sample:
             groups.setdefault(each.group or each.loop, []).append(each)
     kept: list[Tried] = []
     strata: list[str] = []
-    for name, members in groups.items():
+    for members in groups.values():
         if differs([bool(each.good) for each in members]):
             kept += members
-            strata += [name] * len(members)
+            strata += [members[0].group] * len(members)
         elif not members[0].group:
             kept.append(members[-1])
             strata.append("")

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kernel.document import Document
+from runtime.memory.episodic import Experience
 from runtime.memory.learning.contrast import SAMPLE, Finding, Sample, contrast, sample, standing
 from runtime.memory.learning.distiller import Distiller
 from runtime.memory.learning.extraction import extracted
@@ -120,7 +121,8 @@ class Learning:
     def similar(self, tried: Tried) -> list[Tried]:
         """The attempts of the same type with the most similar tasks, itself among them, oldest first."""
         episodes, shelf = self.brain.episodes, self.brain.shelf
-        experience = next(iter(episodes.all({"id": tried.loop})), None)
+        episodes.catch_up()
+        experience = shelf.get(Experience, tried.loop)
         loops = {tried.loop}
         if experience is not None:
             scores = {each.id: score for each, score in episodes.similar(experience.text, 2 * SAMPLE)}
@@ -216,7 +218,12 @@ class Learning:
         if pattern is None:
             return None
         scope: Scope = "space" if self.library.agent == DEFAULT else "agent"
-        return self.merging.add(replace(pattern, scope=scope, agent=self.library.agent))
+        added = self.merging.add(replace(pattern, scope=scope, agent=self.library.agent))
+        if added is not None and added.rule:
+            for each in self.library.all():
+                if each.origin == "distilled" and not each.fixed and each.active and self._said(each):
+                    self.library.delete(each.name)
+        return added
 
     def _said(self, habit: Pattern) -> bool:
         """Whether a rule that was learned by comparing says already what a habit's tools would."""

@@ -26,22 +26,22 @@ class Kind:
 
 
 KINDS: Mapping[str, Kind] = {
-    "before-same": Kind(2, 10),  # TOOL OTHER: other on the same file before each tool
-    "after-same": Kind(2, 9),  # other on the same file after the last tool
-    "before": Kind(2, 8),  # TOOL OTHER
-    "after": Kind(2, 7),
-    "argument": Kind(2, 6),  # TOOL NAME: each call gives the argument
-    "flag": Kind(2, 6),  # TOOL NAME: each call sets it to true
-    "choice": Kind(3, 6),  # TOOL NAME VALUE: each call chooses it; values are the tool's own
-    "form": Kind(3, 6),  # TOOL NAME FORM: each call's argument has it; see `FORMS`
-    "folder": Kind(2, 6),  # TOOL FOLDER: each call's path begins with it
-    "word": Kind(3, 5),  # TOOL NAME WORD: some call's argument is this one plain word
-    "uses": Kind(1, 5),  # TOOL
-    "checks": Kind(1, 4),  # KIND of criterion
-    "first": Kind(1, 3),  # TOOL
-    "last": Kind(1, 3),
-    "once": Kind(1, 2),  # TOOL: no more than one call
-    "few": Kind(1, 1),  # N: no more than N steps
+    "before-same": Kind(2, 20),  # TOOL OTHER: other on the same file before each tool
+    "after-same": Kind(2, 18),  # other on the same file after the last tool
+    "before": Kind(2, 16),  # TOOL OTHER
+    "after": Kind(2, 14),
+    "argument": Kind(2, 11),  # TOOL NAME: each call gives the argument
+    "flag": Kind(2, 12),  # TOOL NAME: each call sets it to true
+    "choice": Kind(3, 13),  # TOOL NAME VALUE: each call chooses it; values are the tool's own
+    "form": Kind(3, 13),  # TOOL NAME FORM: each call's argument has it; see `FORMS`
+    "folder": Kind(2, 13),  # TOOL FOLDER: each call's path begins with it
+    "word": Kind(3, 10),  # TOOL NAME WORD: some call's argument is this one plain word
+    "uses": Kind(1, 9),  # TOOL
+    "checks": Kind(1, 8),  # KIND of criterion
+    "first": Kind(1, 6),  # TOOL
+    "last": Kind(1, 6),
+    "once": Kind(1, 4),  # TOOL: no more than one call
+    "few": Kind(1, 2),  # N: no more than N steps
 }
 
 
