@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from runtime.memory.learning.exact import Table, least, p_value, testable
-from runtime.memory.learning.rules import KINDS, Rule, candidates
+from runtime.memory.learning.rules import KINDS, Offered, Rule, candidates
 from runtime.memory.learning.signals import advantages, differs
-from runtime.memory.learning.tried import Choices, Tried
+from runtime.memory.learning.tried import Tried
 
 SIMILAR = 20
 """Attempts that are read together, the most similar ones."""
@@ -108,7 +108,7 @@ def pairs(found: Sample) -> tuple[list[Tried], list[Tried]]:
 
 
 def contrast(
-    found: Sample, known: Sequence[Rule] = (), choices: Choices | None = None, alpha: float = ALPHA
+    found: Sample, known: Sequence[Rule] = (), offered: Offered | None = None, alpha: float = ALPHA
 ) -> Finding | None:
     """The one rule that best separates successes from failures; None where nothing does beyond chance.
 
@@ -126,7 +126,7 @@ def contrast(
     ]
     goods = [bool(each.good) for each in found.tried]
     comparisons: dict[frozenset[Column], _Comparison] = {}
-    for rule in candidates(ways, choices or {}):
+    for rule in candidates(ways, offered):
         column = tuple(rule.holds(way) for way in ways)
         contrary = tuple(None if each is None else not each for each in column)
         if {True, False} - {*column} or rule in told:

@@ -20,9 +20,9 @@ from runtime.memory.learning.kinds import Kinds
 from runtime.memory.learning.library import Library
 from runtime.memory.learning.merging import Merging
 from runtime.memory.learning.patterns import DEFAULT, GENERAL, MOST_SOURCES, Pattern, Scope, named
-from runtime.memory.learning.rules import Rule, parsed
+from runtime.memory.learning.rules import Offered, Rule, parsed
 from runtime.memory.learning.signals import Outcome
-from runtime.memory.learning.tried import Choices, Tried, tried_of
+from runtime.memory.learning.tried import Tried, tried_of
 from runtime.memory.learning.wording import Wording, evidence
 
 if TYPE_CHECKING:
@@ -50,7 +50,12 @@ class Learning:
     """What the runs of one agent in one space teach. Raises `FractalError` where memory cannot be written."""
 
     def __init__(
-        self, brain: Brain, library: Library, choices: Callable[[], Choices] = dict, *, space: str = DEFAULT
+        self,
+        brain: Brain,
+        library: Library,
+        offered: Callable[[], Offered] = Offered,
+        *,
+        space: str = DEFAULT,
     ) -> None:
         systems = brain.settings.systems
         self.brain, self.library, self.space = brain, library, space
@@ -58,14 +63,14 @@ class Learning:
         self.wording = Wording(systems)
         self.merging = Merging(library, brain.embedder)
         self.distiller = Distiller(brain.shelf, self.wording)
-        self._choices = choices
-        self._offered: Choices | None = None
+        self._ask = offered
+        self._offered: Offered | None = None
 
     @property
-    def choices(self) -> Choices:
-        """What the arguments of the tools offer; read once, when it is needed."""
+    def offered(self) -> Offered:
+        """What is known of the tools; read once, when it is needed."""
         if self._offered is None:
-            self._offered = self._choices()
+            self._offered = self._ask()
         return self._offered
 
     # ---- after a run -------------------------------------------------------------------------------------
@@ -112,7 +117,7 @@ class Learning:
         patterns = [each for each in self.library.all() if {tried.type, GENERAL} & {*each.types}]
         changed = [self._reviewed(each, found) for each in patterns]
         known = [rule for each in patterns if (rule := parsed(each.rule))]
-        if finding := contrast(found, known, self.choices):
+        if finding := contrast(found, known, self.offered):
             return [*changed, self._add(self._pattern(finding, tried.type))]
         if ask is not None and found.ready:
             return [*changed, self._add(extracted(found, tried.type, ask))]

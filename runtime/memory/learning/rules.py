@@ -8,12 +8,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from runtime.memory.learning.trajectories import Act, Trajectory
 
 FEW = (1, 2, 3, 4, 6, 8)
 """Numbers of steps that `few` draws a line at."""
+
+
+@dataclass(frozen=True)
+class Offered:
+    """What is known of the tools: the values that their arguments offer, and which of them only look.
+
+    The keys of `choices` are `TOOL ARGUMENT`.
+    """
+
+    choices: Mapping[str, frozenset[str]] = field(default_factory=dict[str, "frozenset[str]"])
+    looking: frozenset[str] = frozenset()
+
+
 _NAMES = re.compile(r"[A-Za-z0-9_-]+(?:,[A-Za-z0-9_-]+)*|\.")
 
 
@@ -85,27 +98,22 @@ def parsed(text: str) -> Rule | None:
     return Rule(kind, tuple(names), refuses)
 
 
-def candidates(trajectories: Iterable[Trajectory], choices: Mapping[str, frozenset[str]]) -> list[Rule]:
-    """Every rule that some of these attempts follow; `choices` has the values that tools' arguments offer.
-
-    The keys of `choices` are `TOOL ARGUMENT`.
-    """
+def candidates(trajectories: Iterable[Trajectory], offered: Offered | None = None) -> list[Rule]:
+    """Every rule that some of these attempts follow; of what comes before or after a mere look, none."""
     found: dict[Rule, None] = {}
     for trajectory in trajectories:
-        for kind, names in _facts(trajectory, choices):
+        for kind, names in _facts(trajectory, offered or Offered()):
             found[Rule(kind, names)] = None
     return sorted(found, key=lambda rule: (-KINDS[rule.kind].says, str(rule)))
 
 
-def _facts(
-    trajectory: Trajectory, choices: Mapping[str, frozenset[str]]
-) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _facts(trajectory: Trajectory, offered: Offered) -> Iterator[tuple[str, tuple[str, ...]]]:
     acts, tools = trajectory.acts, trajectory.tools
     for tool in tools:
         yield "uses", (tool,)
         yield "once", (tool,)
         for other in tools:
-            if other != tool:
+            if other != tool and tool not in offered.looking:
                 for kind in ("before", "after", "before-same", "after-same"):
                     if _holds(kind, (tool, other), trajectory):
                         yield kind, (tool, other)
@@ -113,7 +121,7 @@ def _facts(
         yield from (("argument", (act.tool, name)) for name in sorted(act.arguments))
         yield from (("flag", (act.tool, name)) for name, value in (act.flags or {}).items() if value)
         for name, value in (act.words or {}).items():
-            chosen = value in choices.get(f"{act.tool} {name}", ())
+            chosen = value in offered.choices.get(f"{act.tool} {name}", ())
             yield "choice" if chosen else "word", (act.tool, name, value)
         yield from (("form", (act.tool, name, form)) for name, form in sorted(act.forms))
         yield from (("folder", (act.tool, folder)) for folder in sorted(act.folders))

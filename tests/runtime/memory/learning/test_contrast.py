@@ -191,5 +191,5 @@ def test_a_reward_is_the_signal_by_its_reliability() -> None:
 
 def test_rules_are_made_of_names_alone() -> None:
     tried = attempt(1, "read.0 edit.0 +old", True)
-    names = {name for rule in candidates([tried.trajectory], {}) for name in rule.names}
+    names = {name for rule in candidates([tried.trajectory]) for name in rule.names}
     assert names <= {"read", "edit", "old", "1", "2", "3", "4", "6", "8"}
