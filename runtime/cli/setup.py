@@ -368,6 +368,24 @@ def gate(as_json: bool, quick: bool) -> int:
     return int(_bench("gate").main(as_json, pieces=not quick))
 
 
+@bench.command("pairs")
+@json_option("Print the figures as an object.")
+@click.option(
+    "--half", type=click.Choice(["build", "unseen", "all"]), default="all", show_default=True, help="Which."
+)
+@click.option(
+    "--data",
+    type=click.Path(dir_okay=False, exists=True, path_type=Path),
+    metavar="FILE.jsonl",
+    help="Other pairs than the given ones.",
+)
+@click.option("--embedder", "embedders", multiple=True, type=click.Choice(["lexical", "minilm"]))
+@click.option("--calibrate", is_flag=True, help="Fit the gate's thresholds instead, and compare slopes.")
+def pairs(as_json: bool, half: str, data: Path | None, embedders: tuple[str, ...], calibrate: bool) -> int:
+    """Tell duplicates from contradictions: which pairs of sayings merge, are linked, or are new."""
+    return int(_bench("pairs").main(as_json, half, embedders, data, calibrate))
+
+
 def _bench(name: str) -> Any:
     from importlib import import_module
 
