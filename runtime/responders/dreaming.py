@@ -10,9 +10,8 @@ from typing import Any
 from kernel.document import Document
 from kernel.errors import Declined
 from kernel.responder import Ask
+from runtime.memory import DREAM as KIND
 
-KIND = "dream"
-"""The type of a dream's document, and the tool that its steps call."""
 _PHASES = re.compile(r"\bphases? ((?:[a-z](?:, ?| and )?)+)(?=[;.]|$)")
 _SINCE = re.compile(r"\bsince ([\w:.+-]+?)(?=[;.]?(?:\s|$))")
 _WITHOUT = re.compile(r"\bwithout ([a-z-]+(?:, ?[a-z-]+)*)")
