@@ -327,8 +327,8 @@ def everyday(as_json: bool, half: str) -> int:
     help="Conversations of LoCoMo; else those in the folder FRACTAL_DATA.",
 )
 @click.option("--embedder", default="auto", show_default=True, metavar="NAME", help="lexical, minilm, auto.")
-@click.option("--leave-one-out", is_flag=True, help="Fit on all conversations but one, measure that one, for each.")
-@click.option("--fit", is_flag=True, help="Fit the weights of retrieval on these conversations, and keep them.")
+@click.option("--leave-one-out", is_flag=True, help="Fit on all but one, measure that one, for each.")
+@click.option("--fit", is_flag=True, help="Fit the weights of retrieval on these, and keep them.")
 @click.option("--quick", is_flag=True, help="Without the figures of what each part brings.")
 @click.option(
     "--stores",
@@ -366,6 +366,20 @@ def locomo(
 def gate(as_json: bool, quick: bool) -> int:
     """Tell questions of 150 known intents from questions of none (CLINC150, in the folder FRACTAL_DATA)."""
     return int(_bench("gate").main(as_json, pieces=not quick))
+
+
+@bench.command("learning")
+@json_option("Print the figures as an object.")
+@click.option(
+    "--seeds", type=click.IntRange(1, 50), default=5, show_default=True, metavar="N", help="Streams of tasks."
+)
+@click.option(
+    "--rounds", type=click.IntRange(4, 100), default=10, show_default=True, metavar="N", help="Tasks of a type."
+)
+@click.option("--parts", is_flag=True, help="Also with patterns alone and with solved tasks alone.")
+def learning(as_json: bool, seeds: int, rounds: int, parts: bool) -> int:
+    """Give streams of tasks to a worker with known mistakes: with memory, without, and with wrong feedback."""
+    return int(_bench("learning").main(as_json, seeds, rounds, parts))
 
 
 def _bench(name: str) -> Any:
