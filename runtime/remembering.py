@@ -16,7 +16,7 @@ from kernel.events import now
 from kernel.store import FileStore
 from kernel.workspace import Workspace, messages, root_id
 from runtime.config import Config
-from runtime.memory import DREAM, RUNG, methods_of
+from runtime.memory import DIRECT, DREAM, RUNG, methods_of
 from runtime.memory.noted import note
 from runtime.places import DEFAULT, brain_place, space_of
 

@@ -221,3 +221,26 @@ def test_a_torn_line_of_the_archive_is_passed_over(tmp_path: Path) -> None:
     sleeper.dream("one", OF_MEMORY)
     undo(sleeper)
     assert exported(brain) == before
+
+
+def test_what_a_space_gives_to_all_is_taken_back_and_only_rehearsed(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    own, everybodys = state / "spaces" / "home" / "memory", state / "memory" / "patterns"
+    everybodys.mkdir(parents=True)
+    (everybodys / "old.md").write_text("old", "utf-8")
+    brain = brain_in(own.parent)
+    assert brain.settings.folder == own
+
+    def give(dream: Dream) -> Told:
+        folder = dream.brain.settings.folder.parents[2] / "memory" / "patterns"
+        (folder / "old.md").unlink()
+        (folder / "new.md").write_text("new", "utf-8")
+        return Told()
+
+    sleeper = dreamer(brain, stages := [Stage("gives", "b", "gives", give)])
+    assert sleeper.rehearse(stages)[0].done.changed == 2
+    assert [path.name for path in everybodys.iterdir()] == ["old.md"]
+    sleeper.dream("one", stages)
+    assert [path.name for path in everybodys.iterdir()] == ["new.md"]
+    assert undo(sleeper).files == 2
+    assert [path.read_text("utf-8") for path in everybodys.iterdir()] == ["old"]
