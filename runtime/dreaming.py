@@ -177,8 +177,9 @@ def asking(fractal: Fractal, world: World, id: str) -> Asking | None:
 def summary(done: Done) -> str:
     """A stage in a line."""
     counts = ", ".join(f"{_number(value)} {name}" for name, value in done.counts.items() if value)
-    form = {"extractive": " (without a model)", "model": " (by a model)"}.get(done.form, "")
-    return f"{counts or 'nothing to do'}{form}"
+    if not counts:
+        return "nothing to do"
+    return counts + {"extractive": " (without a model)", "model": " (by a model)"}.get(done.form, "")
 
 
 def shown(done: Done) -> str:
