@@ -72,6 +72,13 @@ def test_what_cannot_be_meant_is_refused_and_nothing_is_written(
     assert not (tmp_path / ".fractal").exists()
 
 
+def test_to_look_at_an_empty_memory_makes_none(tmp_path: Path) -> None:
+    ran = Command(tmp_path)("dream", "--dry-run", env=SETTINGS)
+    assert ran.exit == 0
+    assert "merge-neurons: nothing to do" in ran.out
+    assert list(tmp_path.rglob("*")) == []
+
+
 def test_a_phase_and_what_is_left_out(folder: Path) -> None:
     told = json.loads(
         Command(folder)(
