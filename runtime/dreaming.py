@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from kernel.budget import Bounds
 from kernel.document import ENDED
 from kernel.errors import FractalError, UsageError
 from kernel.operations import OperationContext, Result
-from kernel.replies import ReplyLog
 from kernel.responder import Ladder
-from kernel.screening import redactor
-from kernel.workspace import is_locked, root_id
+from kernel.workspace import is_locked
 from runtime.asking import Asking
 from runtime.responders.dreaming import KIND, Order
 from runtime.results import RunResult
@@ -167,21 +163,11 @@ async def _stage(fractal: Fractal, world: World, stage: str, args: Mapping[str, 
 
 def asking(fractal: Fractal, world: World, id: str) -> Asking | None:
     """What asks the models of the settings, at the cost of the dream's own run; None where there is none."""
-    return _asking(fractal, world.log, world.bounds, id)
-
-
-def asking_of(fractal: Fractal, run: str) -> Asking | None:
-    """The same for what is asked after a run, at its cost."""
-    log = ReplyLog(fractal.workspace.runs / run / "calls.jsonl", fsync=fractal.config.fsync)
-    return _asking(fractal, log, fractal.config.bounds(), root_id(run))
-
-
-def _asking(fractal: Fractal, log: ReplyLog, bounds: Bounds, id: str) -> Asking | None:
     try:
         rungs = list(fractal.ladder)
     except FractalError:
         return None
-    return Asking(rungs, fractal.systems, log, bounds, id, redact=redactor(os.environ)) or None
+    return Asking(rungs, fractal.systems, world.log, world.bounds, id, redact=world.redact) or None
 
 
 # ---- in words --------------------------------------------------------------------------------------------

@@ -94,7 +94,6 @@ class Fractal(Reader):
         """What this workspace remembers."""
         found = Remembering(self.workspace, self.config, self.systems)
         found.ladder = lambda: tuple(self.ladder)
-        found.asking = lambda run: dreaming.asking_of(self, run)
         return found
 
     @property
