@@ -16,7 +16,7 @@ from kernel.events import now
 from kernel.store import FileStore
 from kernel.workspace import Workspace, messages, root_id
 from runtime.config import Config
-from runtime.memory import DIRECT, RUNG, methods_of
+from runtime.memory import DIRECT, DREAM, RUNG, methods_of
 from runtime.memory.noted import note
 from runtime.places import DEFAULT, brain_place, space_of
 
@@ -173,6 +173,8 @@ class Remembering:
         store = FileStore(folder)
         try:
             documents = [store.peek(loop) for loop in store.list() if not loop.startswith(OPERATIONS)]
+            if any(each.meta.type == DREAM and not each.meta.parent for each in documents):
+                return
             note(self.folder, folder.name)
             others = not all(map(_by_reflex, documents))
             if self.there or others:
