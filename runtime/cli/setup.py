@@ -368,6 +368,20 @@ def gate(as_json: bool, quick: bool) -> int:
     return int(_bench("gate").main(as_json, pieces=not quick))
 
 
+@bench.command("week")
+@json_option("Print the figures as an object.")
+@click.option(
+    "--plot",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE.png",
+    help="Draw the curves into a picture; needs the extra `plot`.",
+)
+@click.option("--embedder", default="auto", show_default=True, metavar="NAME", help="lexical, minilm, auto.")
+def week(as_json: bool, plot: Path | None, embedder: str) -> int:
+    """Live a week by a clock set by hand: what is due, fades and stays; what a goal draws and is noticed."""
+    return int(_bench("week").main(as_json, plot, embedder))
+
+
 def _bench(name: str) -> Any:
     from importlib import import_module
 
