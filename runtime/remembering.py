@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
@@ -16,7 +17,7 @@ from kernel.store import FileStore
 from kernel.workspace import Workspace, messages, root_id
 from runtime.config import Config
 from runtime.memory import DIRECT
-from runtime.memory.noted import note
+from runtime.memory.noted import note, waiting
 from runtime.places import DEFAULT, brain_place, space_of
 
 if TYPE_CHECKING:
@@ -187,6 +188,12 @@ class Remembering:
         said = said_of(folder)
         ask = self.asking(folder.name) if self.config.learn == "model" and self.asking else None
         self.learning.end(documents, {} if said is None else {folder.name: said}, ask)
+
+    def catch_up(self) -> None:
+        """Take in the runs that were noted, where there are any; what hinders that is not the caller's."""
+        if waiting(self.folder):
+            with suppress(FractalError):
+                self.brain.episodes.catch_up()
 
     def doubt(self, name: str, task: str, steps: Sequence[Mapping[str, Any]]) -> str:
         """Why somebody has to look at what a learned method did; "" where it is trusted."""
