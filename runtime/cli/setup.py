@@ -382,6 +382,25 @@ def week(as_json: bool, plot: Path | None, embedder: str) -> int:
     return int(_bench("week").main(as_json, plot, embedder))
 
 
+@bench.command("learning")
+@json_option("Print the figures as an object.")
+@click.option(
+    "--seeds", type=click.IntRange(1, 50), default=5, show_default=True, metavar="N", help="Streams of tasks."
+)
+@click.option(
+    "--rounds",
+    type=click.IntRange(4, 100),
+    default=10,
+    show_default=True,
+    metavar="N",
+    help="Tasks of a type.",
+)
+@click.option("--parts", is_flag=True, help="Also with patterns alone and with solved tasks alone.")
+def learning(as_json: bool, seeds: int, rounds: int, parts: bool) -> int:
+    """Give streams of tasks to a worker with known mistakes: with memory, without, and with wrong feedback."""
+    return int(_bench("learning").main(as_json, seeds, rounds, parts))
+
+
 def _bench(name: str) -> Any:
     from importlib import import_module
 

@@ -13,6 +13,7 @@ from runtime.memory.dream.cluster import short
 from runtime.memory.dream.exchanges import exchanges
 from runtime.memory.dream.stage import Dream, Told
 from runtime.memory.dream.work import Work
+from runtime.memory.semantic import gate
 from runtime.memory.semantic.gate import Routed
 from runtime.memory.semantic.keeping import FIRST, digest
 from runtime.memory.semantic.links import link
@@ -33,7 +34,7 @@ def create(dream: Dream) -> Told:
     new = [each for each in work.new() if each.vector(work.name) is not None]
     work.expect(new)
     groups = exchanges(new, work)
-    counts = {"made": 0, "of observations": 0, "merged": 0, "left": 0, "edges": 0}
+    counts = {"made": 0, "of observations": 0, "merged": 0, "left": 0, "edges": 0, "contradictions": 0}
     did: list[str] = []
     before: dict[tuple[str, str], Memory] = {}
     for group in groups:
@@ -61,9 +62,10 @@ def _placed(
         counts["merged"] += len(group)
         did.append(f"“{short(first.text)}” says what is known: “{short(known.text)}”")
         return work.attach(group, known)
-    near = work.nearest(agent, work.middle(group))
+    near = work.nearest(agent, work.middle(group), gate.NEAR + gate.AROUND)
+    here = work.thresholds.around(gate.density_of([score for _, score in near]))
     score = near[0][1] if near else 0.0
-    surprises = routed.route == "novel" if routed else score <= work.thresholds.link
+    surprises = routed.route == "novel" if routed else score <= here.link
     contrary = bool(routed and routed.contrary)
     matters = first.salience >= SALIENT and work.tells(first)
     if len(group) == 1 and not contrary and not (surprises and matters):
@@ -75,6 +77,8 @@ def _placed(
     counts["of observations"] += len(group)
     did.append(f"“{short(memory.text)}” is new, from {len(group)}")
     work.near[agent].put(memory.id, memory.vector(work.name))
+    if routed:
+        counts["contradictions"] += work.settle(memory, routed.contrary)
     if near and not surprises and not contrary:
         text = f"of the same, {score:.2f}"
         link(work.shelf, memory.id, near[0][0], "related", text=text, weight=RELATED, at=work.now)

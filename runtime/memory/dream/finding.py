@@ -1,8 +1,8 @@
 """How a dream asks whether what was known is still found: nodes first, then what they lead to.
 
 A node is a memory, or an observation that no memory leads to. The best nodes by words and nearness are
-opened, and the observations within are ranked by themselves, with their neighbours and with the node they came
-by. It is a plain search, for comparing a shelf with itself; people and runs ask `semantic.retrieval`.
+opened; the observations within are ranked by themselves, with their neighbours and with the node that they
+came by. It is a plain search, for comparing a shelf with itself; people and runs ask `semantic.retrieval`.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from runtime.memory.dream.gist import GROUNDED, fillers, gist, grounded, keyword
 from runtime.memory.dream.nearness import Nearness
 from runtime.memory.dream.stage import Dream
 from runtime.memory.semantic import gate
+from runtime.memory.semantic.contradictions import settle
 from runtime.memory.semantic.dates import normal, stamp
 from runtime.memory.semantic.language import Language, language_of
 from runtime.memory.semantic.mind import Mind
@@ -33,6 +34,8 @@ GOAL = 0.45
 ASKED = 20
 """Wordings that a stage asks a model for; the others are extracted."""
 NEAR = 5
+FAR = 0.1
+"""So much below the gate's threshold for a link nobody compares values."""
 MUCH = "it has much evidence"
 
 
@@ -175,9 +178,9 @@ class Work:
             found = [(_cosine(row, vector), self.agreement(said, _said(each))) for said, row in told]
             closest = max(found, key=lambda one: one[0])[1]
             for cosine, verdict in found:
-                if verdict.verdict == "contrary" or (cosine >= self.joins and not verdict.mergeable):
+                if verdict.verdict == "contrary" or (cosine >= self.joins and verdict.clashes):
                     return verdict.why or "their values differ"
-            if not closest.mergeable:
+            if closest.clashes:
                 return closest.why or "their values differ"
         return ""
 
@@ -190,13 +193,27 @@ class Work:
         """Whether two turns may stand in one memory: none denies the other, or says it with other values."""
         if _cosine(one.vector(self.name), other.vector(self.name)) < self.thresholds.link:
             return True
-        return self.agreement(_said(one), _said(other)).mergeable
+        return not self.agreement(_said(one), _said(other)).clashes
 
     def routed(self, observation: Observation) -> gate.Routed:
         """Where the gate sends an observation among the memories of now."""
-        scores = dict(self.nearest(observation.agent, observation.vector(self.name), gate.NEAR + gate.AROUND))
+        vector = observation.vector(self.name)
+        scores = dict(self.nearest(observation.agent, vector, gate.NEAR + gate.AROUND))
+        best = max(scores.values(), default=0.0)
+        if best < self.thresholds.link - FAR:
+            return gate.Routed("novel", score=best, thresholds=self.thresholds)
         near = [(memory, scores[memory.id]) for memory in self.shelf.pick(Memory, scores)]
         return gate.route(_said(observation), near, self.thresholds, self.language)
+
+    def settle(self, memory: Memory, contrary: Iterable[tuple[str, Agreement]]) -> int:
+        """Keep what a memory contradicts, the later superseding; returns how many that are."""
+        count = 0
+        for id, found in contrary:
+            other = self.shelf.get(Memory, id)
+            if other is not None and other.id != memory.id:
+                settle(self.shelf, memory, other, found, self.language, self.now)
+                count += 1
+        return count
 
     def tells(self, observation: Observation) -> bool:
         """Whether an observation has a word that tells something."""
