@@ -1,4 +1,4 @@
-"""`fractal bench dream` and `pairs`, beside the benchmarks of `bench`."""
+"""`fractal bench dream`, `pairs` and `week`, beside the benchmarks of `bench`."""
 
 from __future__ import annotations
 
@@ -50,3 +50,17 @@ def dream(as_json: bool, data: Path | None, half: str, embedder: str, families: 
 def pairs(as_json: bool, half: str, data: Path | None, embedders: tuple[str, ...], calibrate: bool) -> int:
     """Tell duplicates from contradictions: which pairs of sayings merge, are linked, or are new."""
     return int(part("pairs").main(as_json, half, embedders, data, calibrate))
+
+
+@bench.command("week")
+@json_option("Print the figures as an object.")
+@click.option(
+    "--plot",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE.png",
+    help="Draw the curves into a picture; needs the extra `plot`.",
+)
+@click.option("--embedder", default="auto", show_default=True, metavar="NAME", help="lexical, minilm, auto.")
+def week(as_json: bool, plot: Path | None, embedder: str) -> int:
+    """Live a week by a clock set by hand: what is due, fades and stays; what a goal draws and is noticed."""
+    return int(part("week").main(as_json, plot, embedder))
