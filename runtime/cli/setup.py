@@ -374,11 +374,11 @@ def gate(as_json: bool, quick: bool) -> int:
     "--seeds", type=click.IntRange(1, 50), default=5, show_default=True, metavar="N", help="Streams of tasks."
 )
 @click.option(
-    "--rounds", type=click.IntRange(4, 100), default=10, show_default=True, metavar="N", help="Tasks of a type."
+    "--rounds", type=click.IntRange(4, 100), default=10, show_default=True, metavar="N", help="Tasks a type."
 )
 @click.option("--parts", is_flag=True, help="Also with patterns alone and with solved tasks alone.")
 def learning(as_json: bool, seeds: int, rounds: int, parts: bool) -> int:
-    """Give streams of tasks to a worker with known mistakes: with memory, without, and with wrong feedback."""
+    """Give streams of tasks to a worker with known mistakes: with memory, without, and misinformed."""
     return int(_bench("learning").main(as_json, seeds, rounds, parts))
 
 
