@@ -327,8 +327,8 @@ def everyday(as_json: bool, half: str) -> int:
     help="Conversations of LoCoMo; else those in the folder FRACTAL_DATA.",
 )
 @click.option("--embedder", default="auto", show_default=True, metavar="NAME", help="lexical, minilm, auto.")
-@click.option("--leave-one-out", is_flag=True, help="Fit on all conversations but one, measure that one, for each.")
-@click.option("--fit", is_flag=True, help="Fit the weights of retrieval on these conversations, and keep them.")
+@click.option("--leave-one-out", is_flag=True, help="Fit on all but one, measure that one, for each.")
+@click.option("--fit", is_flag=True, help="Fit the weights of retrieval on these, and keep them.")
 @click.option("--quick", is_flag=True, help="Without the figures of what each part brings.")
 @click.option(
     "--stores",
