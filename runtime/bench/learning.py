@@ -15,7 +15,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -28,6 +30,7 @@ from runtime.fractal import Fractal
 SEEDS = 5
 ROUNDS = 10
 """Tasks of each type in a stream."""
+PROCESSES = 2
 END = 0.4
 """Of a stream, what counts as its end."""
 POISON = 0.2
@@ -79,16 +82,33 @@ class Arm:
     seconds: float = 0.0
 
 
-def measure(seeds: int = SEEDS, rounds: int = ROUNDS, arms: Sequence[str] = ARMS) -> dict[str, Any]:
+def measure(
+    seeds: int = SEEDS, rounds: int = ROUNDS, arms: Sequence[str] = ARMS, processes: int = PROCESSES
+) -> dict[str, Any]:
     """The figures of each arm."""
     made = {arm: Arm() for arm in arms}
-    for seed in range(seeds):
-        for arm, found in made.items():
-            began = time.perf_counter()
-            with tempfile.TemporaryDirectory(prefix="fractal-learning-") as folder:
-                asyncio.run(_stream(Path(folder), arm, seed, rounds, found))
-            found.seconds += time.perf_counter() - began
+    jobs = [(arm, seed, rounds) for seed in range(seeds) for arm in arms]
+    if processes > 1:
+        with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+            found = list(pool.map(_played, jobs))
+    else:
+        found = [_played(job) for job in jobs]
+    for (arm, _, _), one in zip(jobs, found, strict=True):
+        made[arm].rows += one.rows
+        made[arm].coverage += one.coverage
+        made[arm].seconds += one.seconds
     return figures(made, rounds)
+
+
+def _played(job: tuple[str, int, int]) -> Arm:
+    """One stream in one arm."""
+    arm, seed, rounds = job
+    found = Arm()
+    began = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="fractal-learning-") as folder:
+        asyncio.run(_stream(Path(folder), arm, seed, rounds, found))
+    found.seconds = time.perf_counter() - began
+    return found
 
 
 async def _stream(folder: Path, arm: str, seed: int, rounds: int, into: Arm) -> None:
@@ -109,21 +129,9 @@ async def _stream(folder: Path, arm: str, seed: int, rounds: int, into: Arm) -> 
             step.state in ("done", "failed") for step in fractal.root_document(result.run).steps.values()
         )
         context, unused = day.context
+        spent = (steps, day.calls, day.prompt_tokens, context, unused, day.guidance)
         warned = day.heard is not None and day.heard.warned
-        row = Row(
-            seed,
-            number,
-            task.kind,
-            done,
-            day.mistaken,
-            warned,
-            steps,
-            day.calls,
-            day.prompt_tokens,
-            context,
-            unused,
-            day.guidance,
-        )
+        row = Row(seed, number, task.kind, done, day.mistaken, warned, *spent)
         into.rows.append(row)
         if memory:
             said = done if arm != "poisoned" or wrong.random() >= POISON else not done

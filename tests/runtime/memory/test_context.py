@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from playing import ACCEPT, Played, plan
 
@@ -90,10 +90,14 @@ def test_patterns_never_take_more_than_their_tokens_and_examples_are_three_at_mo
     assert len(shown[TASKS].shown) == EXAMPLES
 
 
+SHORT = st.text(max_size=60)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.dictionaries(
         st.sampled_from(list(SHARES)),
-        st.lists(st.builds(Line, st.text(), st.text(), st.text(), st.text()), max_size=12),
+        st.lists(st.builds(Line, SHORT, SHORT, SHORT, SHORT), max_size=8),
     ),
     st.integers(0, 600),
 )
