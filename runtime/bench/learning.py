@@ -50,9 +50,11 @@ GOALS = {
     "unused_context": 0.20,
     "coverage": 0.80,
     "guidance": 500,
+    "repeated": 0.05,
 }
 """Points of success more; less of steps, calls and unused context; types with a pattern; tokens. Source: the
-seed's §12, and performance.md."""
+seed's §12, and performance.md. Of mistakes once warned of one in twenty is chance: a wrong word of a person is
+believed for a while."""
 
 
 @dataclass(frozen=True)
@@ -169,8 +171,7 @@ def figures(made: Mapping[str, Arm], rounds: int) -> dict[str, Any]:
         }
         whole["over_time"] = [_means(part) for part in _quarters(found.rows, size)]
         whole["coverage"] = round(sum(found.coverage) / len(found.coverage), 4) if found.coverage else 0.0
-        warned = [row for row in found.rows if row.warned]
-        whole["repeated"] = round(sum(row.mistaken for row in warned) / len(warned), 4) if warned else None
+        whole["repeated"] = _repeated(found.rows)
         whole["warned"] = round(sum(row.warned for row in last[arm]) / max(len(last[arm]), 1), 4)
         whole["seconds"] = round(found.seconds, 1)
         if arm != "without" and "without" in made:
@@ -196,6 +197,18 @@ def _means(rows: Sequence[Row]) -> dict[str, Any]:
         name: round(sum(float(getattr(row, key)) for row in rows) / count, 4)
         for name, key in _FIGURES.items()
     }
+
+
+def _repeated(rows: Sequence[Row]) -> float | None:
+    """How often a mistake is made once guidance has warned of it in that stream, shown again or not."""
+    known: set[tuple[int, str]] = set()
+    later: list[bool] = []
+    for row in sorted(rows, key=lambda row: (row.seed, row.number)):
+        if (row.seed, row.kind) in known:
+            later.append(row.mistaken)
+        elif row.warned:
+            known.add((row.seed, row.kind))
+    return round(sum(later) / len(later), 4) if later else None
 
 
 def _quarters(rows: Sequence[Row], size: int) -> list[list[Row]]:
@@ -242,7 +255,8 @@ def missed(told: Mapping[str, Any]) -> list[str]:
     found += (
         [f"guidance {told['guidance_tokens_max']}"] if told["guidance_tokens_max"] > GOALS["guidance"] else []
     )
-    found += ["a mistake that was warned of came again"] if with_["repeated"] else []
+    again = with_["repeated"] or 0.0
+    found += [f"mistakes that were warned of came again {again:.1%}"] if again > GOALS["repeated"] else []
     poison = poisoned["against_without"]["success"]["difference"]
     return found + ([f"poisoned {poison:+.1%}"] if poison < 0 else [])
 
@@ -285,7 +299,8 @@ def main(as_json: bool, seeds: int = SEEDS, rounds: int = ROUNDS, parts: bool = 
         print(f"{size}; the last {END:.0%} of each:\n\n{table(told)}\n\nrates of the mistakes: {rates}")
         print(
             f"types with a pattern: {told['coverage']:.0%}; "
-            f"guidance: at most {told['guidance_tokens_max']} tokens"
+            f"guidance: at most {told['guidance_tokens_max']} tokens; mistakes once warned of that came again: "
+            f"{told['with']['repeated'] or 0:.1%}"
         )
     short = missed(told)
     if short:
