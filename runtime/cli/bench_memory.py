@@ -1,4 +1,4 @@
-"""`fractal bench dream`, beside the benchmarks of `setup`."""
+"""`fractal bench dream`, beside the benchmarks of `bench`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from runtime.cli.bench import bench
 from runtime.cli.session import json_option
-from runtime.cli.setup import bench
 
 __all__ = ["bench"]
 
