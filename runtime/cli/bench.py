@@ -216,7 +216,7 @@ def gate(as_json: bool, quick: bool) -> int:
 @click.option(
     "--rounds",
     type=click.IntRange(4, 100),
-    default=10,
+    default=8,
     show_default=True,
     metavar="N",
     help="Tasks of a type.",
@@ -224,20 +224,6 @@ def gate(as_json: bool, quick: bool) -> int:
 @click.option("--parts", is_flag=True, help="Also with patterns alone and with solved tasks alone.")
 def learning(as_json: bool, seeds: int, rounds: int, parts: bool) -> int:
     """Give streams of tasks to a worker with known mistakes: with memory, without, with wrong feedback."""
-    return int(_bench("learning").main(as_json, seeds, rounds, parts))
-
-
-@bench.command("learning")
-@json_option("Print the figures as an object.")
-@click.option(
-    "--seeds", type=click.IntRange(1, 50), default=5, show_default=True, metavar="N", help="Streams of tasks."
-)
-@click.option(
-    "--rounds", type=click.IntRange(4, 100), default=8, show_default=True, metavar="N", help="Tasks a type."
-)
-@click.option("--parts", is_flag=True, help="Also with patterns alone and with solved tasks alone.")
-def learning(as_json: bool, seeds: int, rounds: int, parts: bool) -> int:
-    """Give streams of tasks to a worker with known mistakes: with memory, without, and misinformed."""
     return int(_bench("learning").main(as_json, seeds, rounds, parts))
 
 

@@ -89,9 +89,7 @@ class Index:
             ids = [id for changed_kind, id in changed if changed_kind == kind]
             if not ids:
                 continue
-            model = KINDS.get(kind, Edge)
-            told = self.shelf.fields(model, ids, [name for name in model.model_fields if name != "vectors"])
-            there = {id: {k: v for k, v in each.items() if v is not None} for id, each in told.items()}
+            there = {id: _json(row.body) for id, row in self.shelf.keeper.read(kind, ids).items()}
             for id in ids:
                 if kind == Edge.KIND:
                     self._take_edge(id, there.get(id))
