@@ -93,7 +93,8 @@ class Remembering:
         """The agents, by what is known of their runs. Raises `FractalError`."""
         from runtime.memory.awareness import profiles
 
-        return profiles(self.brain.episodes.all()) if self.there else []
+        past = self.brain.episodes.all() if self.there else ()
+        return profiles(past, lambda each: self.kinds.of(each.text)[0])
 
     @cached_property
     def kinds(self) -> Kinds:

@@ -216,7 +216,7 @@ def gate(as_json: bool, quick: bool) -> int:
 @click.option(
     "--rounds",
     type=click.IntRange(4, 100),
-    default=10,
+    default=8,
     show_default=True,
     metavar="N",
     help="Tasks of a type.",
