@@ -6,7 +6,7 @@ Every threshold has a name, a default and a place here; docs/configuration.md is
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -47,6 +47,9 @@ class Rung(BaseModel):
         (), description="phases that it may fill (understand, plan, do, check); empty: all"
     )
     options: dict[str, Any] = Field(default_factory=dict, description="passed on to the responder")
+
+
+_NAME = r"^[a-z0-9][a-z0-9-]{0,39}$"
 
 
 class Config(BaseModel):
@@ -145,6 +148,30 @@ class Config(BaseModel):
         description="what memory notes of every run by itself: what its person stated (`facts`), what it "
         "came to (`results`), why it failed (`failures`); nothing without `remember`",
     )
+    shown: tuple[Literal["files", "patterns", "similar tasks", "others"], ...] = Field(
+        ("files", "patterns", "similar tasks", "others"),
+        description="what of memory a prompt shows: files and facts that the task needs, learned patterns, how "
+        "tasks like it were done, what others do now; nothing without `recall`",
+    )
+    learn: Literal["auto", "model", "off"] = Field(
+        "auto",
+        description="whether runs that went well and runs that did not are compared for patterns: `auto` by "
+        "statistics, `model` asks a model too where these find nothing; nothing without `remember`",
+    )
+    agent: str = Field(
+        "default",
+        pattern=_NAME,
+        description="who works here: what it learns is its own until others do the same with success",
+    )
+    agents: dict[str, dict[str, Any]] = Field(
+        default_factory=dict,
+        description="settings of named agents, such as `reviewer: {model: …}`: they hold before the file's",
+    )
+    space: str = Field(
+        "default",
+        pattern=_NAME,
+        description="the memory that is used: `default` is `state/memory`, NAME `state/spaces/NAME/memory`",
+    )
     store: Literal["sqlite", "files", "memory"] = Field(
         "sqlite",
         description="where memory is kept: `state/memory/brain.sqlite3`, JSON files in "
@@ -225,13 +252,26 @@ def load(root: Path, flags: Mapping[str, Any]) -> tuple[Config, dict[str, str]]:
         ("FRACTAL_*", _environment()),
         ("flag", {key: value for key, value in flags.items() if value is not None}),
     ]
-    for where, layer in layers:
+    for where, layer in _with_agent(layers):
         _check(where, layer)
         for key, value in layer.items():
             more = key == "skills" and where == "flag"  # named for one run, beside those that are configured
             values[key] = list(dict.fromkeys([*values.get(key, ()), *value])) if more else value
             sources[key] = f"FRACTAL_{key.upper()}" if where == "FRACTAL_*" else where
     return Config.model_validate(values), {name: sources.get(name, "default") for name in Config.model_fields}
+
+
+def _with_agent(layers: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The layers, with the settings of the agent that is named behind the files: flags still come last."""
+    agent = next((layer["agent"] for _, layer in reversed(layers) if layer.get("agent")), "")
+    for where, layer in layers:
+        yield where, layer
+        named = layer.get("agents")
+        own = named.get(agent) if agent and isinstance(named, Mapping) else None
+        if isinstance(own, Mapping):
+            if "agents" in own or "agent" in own:
+                raise ConfigurationError(f"{where}: agents.{agent}: an agent names no other agents")
+            yield f"{where}: agents.{agent}", own
 
 
 def _check(where: str, layer: Mapping[str, Any]) -> None:

@@ -92,7 +92,9 @@ class Fractal(Reader):
     @cached_property
     def memory(self) -> Remembering:
         """What this workspace remembers."""
-        return Remembering(self.workspace, self.config, self.systems)
+        found = Remembering(self.workspace, self.config, self.systems)
+        found.ladder = lambda: tuple(self.ladder)
+        return found
 
     @property
     def brain(self) -> Brain:
@@ -132,11 +134,13 @@ class Fractal(Reader):
         yes: bool = False,
         tool: str = "",
         reuse: bool = False,
+        group: str = "",
     ) -> RunResult:
         """Start a run. `context` holds pairs of source and text; `after` an earlier run to follow up.
 
         With `tool`, a guided one, its text guides the loop at the top. With `reuse` the result of an earlier
-        run is taken where its task, inputs and instructions are the same, and it only read.
+        run is taken where its task, inputs and instructions are the same, and it only read. Runs of one
+        `group` are attempts at one task, to be compared.
         """
         if not task.strip():
             raise UsageError('the task is empty; say what is to be done: fractal run "…"')
@@ -153,8 +157,9 @@ class Fractal(Reader):
                 raise UsageError(f"{tool} guides no loop" if known else world.catalogue.unknown(tool))
             pieces = [*earlier, *shelved(world.store, context)]
             document = first_document(run, task, pieces, self.workspace.folder, self.config.bounds(), tool)
+            document = document.having(extra=self._named(group))
             if plan_only:
-                document = document.having(extra={"plan_only": True})
+                document = document.having(extra={**document.meta.extra, "plan_only": True})
             if self.sources["skills"] == "flag":  # so that it is resumed with them
                 named = [str(place) for place in self.skills]
                 document = document.having(extra={**document.meta.extra, "with_skills": named})
@@ -185,6 +190,7 @@ class Fractal(Reader):
             root = self.root_document(run)
             skills = (*self.config.skills, *root.meta.extra.get("with_skills", ()))
             self.config = self.config.model_copy(update={"skills": tuple(dict.fromkeys(skills))})
+            self._as(root)
             limits = raised(root, self.config.bounds(), flags=self._flags())
             earlier, seconds = active_before(folder, root), float(limits["seconds"])
             ladder = self._ladder_of(root.meta.type)
@@ -202,6 +208,19 @@ class Fractal(Reader):
             begin_session(world, root)
             self._emit_start(root)
             return await self._drive(world, folder, clock, servers, policy)
+
+    def _as(self, root: Document) -> None:
+        """A run goes on as the agent that began it, with the memory of its space."""
+        named = {key: root.meta.extra.get(key) or "default" for key in ("agent", "space")}
+        if named != {key: getattr(self.config, key) for key in named}:
+            self.config = self.config.model_copy(update=named)
+            self.__dict__.pop("memory", None)
+            self._ladder = self.given
+
+    def _named(self, group: str) -> dict[str, str]:
+        """Who works where, as far as the settings name it."""
+        named = {"agent": self.config.agent, "space": self.config.space, "group": group}
+        return {key: name for key, name in named.items() if name not in ("", "default")}
 
     def _reused(self, task: str, context: Sequence[tuple[str, str]]) -> RunResult | None:
         """The result of an earlier run that this one would only repeat; it has cost nothing now."""

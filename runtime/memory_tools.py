@@ -19,15 +19,20 @@ if TYPE_CHECKING:
     from kernel.world import World
     from runtime.fractal import Fractal
 
-Act = Callable[["Fractal", "World", OperationContext, Mapping[str, Any]], Awaitable[Result]]
+Act = Callable[["Fractal", "World | None", OperationContext, Mapping[str, Any]], Awaitable[Result]]
 ACTS: Mapping[str, str] = {
     "dream": "runtime.dreaming:act",
+    "goal": "runtime.minding:act_goal",
+    "learn": "runtime.learning:act",
+    "recall": "runtime.minding:act_recall",
+    "remember": "runtime.minding:act_remember",
+    "wander": "runtime.minding:act_wander",
 }
 """By the name behind `memory:`, where its function is."""
 
 
-def runner(fractal: Fractal, world: World) -> Runner:
-    """The runner of one run."""
+def runner(fractal: Fractal, world: World | None) -> Runner:
+    """The runner of one run; without a world, of a call outside of all runs."""
 
     async def run(context: OperationContext, tool: Tool, args: Mapping[str, Any]) -> Result:
         name = tool.run.partition(":")[2].strip()
@@ -36,5 +41,17 @@ def runner(fractal: Fractal, world: World) -> Runner:
         module, _, function = ACTS[name].partition(":")
         act: Act = getattr(import_module(module), function)
         return await act(fractal, world, context, args)
+
+    return run
+
+
+def on_trial() -> Runner:
+    """The runner of samples: with a memory of its own in the sample's folder, thrown away with it."""
+
+    async def run(context: OperationContext, tool: Tool, args: Mapping[str, Any]) -> Result:
+        from runtime.fractal import Fractal
+
+        fractal = Fractal(context.folder, settings={"embedder": "lexical"})
+        return await runner(fractal, None)(context, tool, args)
 
     return run

@@ -7,6 +7,21 @@ from pathlib import Path
 _NAMES = {"sqlite": "brain.sqlite3", "files": "brain"}
 
 
+DEFAULT = "default"
+"""The agent and the space of who names none."""
+
+
+def space_of(state: Path, space: str) -> Path:
+    """The folder of a space's memory."""
+    return state / "memory" if space == DEFAULT else state / "spaces" / space / "memory"
+
+
+def state_of(memory: Path) -> Path:
+    """The folder `state` that a space's memory lies in."""
+    above = memory.parent
+    return above.parent.parent if above.parent.name == "spaces" else above
+
+
 def brain_place(store: str, folder: Path) -> Path:
     """The file or folder of a store in `folder`; the one that lies in memory alone is never there."""
     return folder / _NAMES.get(store, "-")

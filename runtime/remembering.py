@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -13,17 +14,22 @@ from kernel.document import Document
 from kernel.errors import FractalError
 from kernel.events import now
 from kernel.store import FileStore
-from kernel.workspace import Workspace, root_id
+from kernel.workspace import Workspace, messages, root_id
 from runtime.config import Config
 from runtime.memory import DIRECT, RUNG, methods_of
 from runtime.memory.noted import note
-from runtime.places import brain_place
+from runtime.places import DEFAULT, brain_place, space_of
 
 if TYPE_CHECKING:
+    from kernel.budget import Bounds
+    from kernel.responder import Responder
     from runtime.memory.awareness import Profile
     from runtime.memory.brain import Brain
     from runtime.memory.context import Context
     from runtime.memory.dream.dreamer import Dreamer
+    from runtime.memory.dream.stage import Ask
+    from runtime.memory.learning.kinds import Kinds
+    from runtime.memory.learning.learner import Learning
     from runtime.memory.learning.library import Library
     from runtime.responders.reflexes.trial import Trial
 
@@ -36,11 +42,12 @@ class Remembering:
 
     def __init__(self, workspace: Workspace, config: Config, systems: Sequence[Path]) -> None:
         self._workspace = workspace
-        self.folder = workspace.state / "memory"
+        self.folder = space_of(workspace.state, config.space)
         self.config = config
         self._systems = tuple(systems)
         self._brain: Brain | None = None
         self._dreamer: Dreamer | None = None
+        self.ladder: Callable[[], Sequence[Responder]] | None = None  # whom learning may ask
         self.clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     @property
@@ -63,19 +70,36 @@ class Remembering:
         """The learned patterns. Cheap: files are read when they are asked for."""
         from runtime.memory.learning.library import Library
 
-        return Library(
-            self.patterns, systems=self._systems, state=self.folder.parent, fsync=self.config.fsync
-        )
+        state = self._workspace.state
+        above = [] if self.config.space == DEFAULT else [space_of(state, DEFAULT) / "patterns"]
+        named = {"agent": self.config.agent, "above": above, "systems": self._systems, "state": state}
+        return Library(self.patterns, **named, fsync=self.config.fsync)
+
+    @cached_property
+    def learning(self) -> Learning:
+        """What runs teach beyond how each was done: patterns of what went well and what did not."""
+        from runtime.memory.learning.learner import Learning
+
+        return Learning(self.brain, self.library, self._choices, space=self.config.space)
+
+    def _choices(self) -> Mapping[str, frozenset[str]]:
+        from kernel.catalogue import Catalogue
+        from runtime.memory.learning.tried import choices_of
+
+        return choices_of(Catalogue(self._systems).tools)
 
     def profiles(self) -> list[Profile]:
         """The agents, by what is known of their runs. Raises `FractalError`."""
         from runtime.memory.awareness import profiles
 
-        if not self.there:
-            return []
-        from runtime.memory.episodic import Experience
+        return profiles(self.brain.episodes.all()) if self.there else []
 
-        return profiles(self.brain.shelf.scan(Experience))
+    @cached_property
+    def kinds(self) -> Kinds:
+        """The types of tasks."""
+        from runtime.memory.learning.kinds import Kinds
+
+        return Kinds(self._systems, self.brain.embedder)
 
     @property
     def methods(self) -> Path:
@@ -137,7 +161,7 @@ class Remembering:
 
         workspace = self._workspace
         hidden = (*workspace.protected, *workspace.private)
-        knowing = Knowing(self.brain, folder, workspace.runs, hidden, self.library)
+        knowing = Knowing(self.brain, folder, workspace.runs, hidden, self.library, self.kinds.of, self.config.shown)
         return knowing.context(task, room, run=run)
 
     def end(self, folder: Path, warn: Callable[[str], None]) -> None:
@@ -155,8 +179,27 @@ class Remembering:
                 self.brain.end(documents, now())
             if others:
                 self.brain.episodes.catch_up()
+                self._learn(documents, folder)
         except (FractalError, OSError) as error:
             warn(f"what this run taught is not remembered: {error}")
+
+    def _learn(self, documents: Sequence[Document], folder: Path) -> None:
+        """What the loops teach beside others; it costs nothing where there is nothing to compare."""
+        if self.config.learn == "off":
+            return
+        self.learning.end(documents, self.word_on(folder.name), self.asked(folder.name))
+
+    def word_on(self, run: str) -> dict[str, bool]:
+        """A person's last word on a run, by its id; nothing where nobody has spoken."""
+        said = [message.get("good") for _, message in messages(self._workspace.runs / run, ("feedback",))]
+        last = next((each for each in reversed(said) if isinstance(each, bool)), None)
+        return {} if last is None else {run: last}
+
+    def asked(self, run: str) -> Ask | None:
+        """Whom learning asks what makes the difference; None where the settings say that it asks nobody."""
+        if self.config.learn != "model" or self.ladder is None:
+            return None
+        return asking(self.ladder, self._systems, self._workspace.runs / run, self.config.bounds())
 
     def doubt(self, name: str, task: str, steps: Sequence[Mapping[str, Any]]) -> str:
         """Why somebody has to look at what a learned method did; "" where it is trusted."""
@@ -177,6 +220,28 @@ class Remembering:
             note(self.folder, run)
         if self.there:
             self.brain.feedback(run, good)
+            if self.config.remember and self.config.learn != "off":
+                self.learning.feedback(run, good)
+
+
+def asking(
+    ladder: Callable[[], Sequence[Responder]], systems: Sequence[Path], run: Path, bounds: Bounds
+) -> Ask:
+    """Asks the models of a ladder, from whatever thread; the replies are logged in the run's folder."""
+
+    def ask(name: str, slots: Mapping[str, str]) -> str:
+        from concurrent.futures import ThreadPoolExecutor
+
+        from kernel.replies import ReplyLog
+        from kernel.screening import redactor
+        from runtime.asking import Asking
+
+        log = ReplyLog(run / "learning.jsonl")
+        whole = Asking(ladder(), systems, log, bounds, f"learning-{run.name}", redact=redactor(os.environ))
+        with ThreadPoolExecutor(1) as pool:  # an event loop may run in this thread
+            return pool.submit(whole, name, slots).result()
+
+    return ask
 
 
 def _by_reflex(document: Document) -> bool:

@@ -52,13 +52,18 @@ class Tested:
 
 
 async def test(
-    tool: Tool, workspace: Workspace, context: OperationContext, standing: Standing, play: Play | None
+    tool: Tool,
+    workspace: Workspace,
+    context: OperationContext,
+    standing: Standing,
+    play: Play | None,
+    runners: Mapping[str, Runner] | None = None,
 ) -> Tested:
     """Run a tool's sample; a draft or one in quarantine that passes is active from then on."""
     if tool.guided:
         tested = await test_guided(tool, workspace, play)
     else:
-        tested = await test_code(tool, context, {}, standing)
+        tested = await test_code(tool, context, runners or {}, standing)
     if tested.passed and tool.status in ("draft", "quarantined") and standing.own(tool):
         kind = "admitted" if tool.status == "draft" else "restored"
         standing.mark(tool, "active", "its sample has passed", PERSON, kind=kind)

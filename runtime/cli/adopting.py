@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -139,9 +140,11 @@ def _adopt(fractal: Fractal, proposal: Proposal, force: bool, strict: bool, as_j
     reason = verdict.why if verdict.good else f"{verdict.why}; adopted all the same"
     entry = adoption.adopt(reason) if good else None
     if strict:
-        from runtime.cli.learn_trial import keep
+        from runtime.building.trying import keep_proposal
+        from runtime.cli.learn_trial import trials_of
 
-        keep(fractal, proposal, verdict.compared, "is adopted" if entry else "stays as it was")
+        did = "is adopted" if entry else "stays as it was"
+        keep_proposal(trials_of(fractal), adoption, verdict.compared, did)
     if as_json:
         told: dict[str, Any] = {"proposal": proposal.id, **verdict.as_dict(), "entry": entry and entry.id}
         put(json.dumps(told, indent=2, ensure_ascii=False))
@@ -163,12 +166,6 @@ def adoption_of(fractal: Fractal, proposal: Proposal, quiet: bool) -> Adoption:
 
     workshop = fractal.workshop
 
-    def say(tested: Tested, how: str) -> None:
-        if not quiet:
-            mark, colour = {True: ("✓", "green"), False: ("✗", "red"), None: ("–", "yellow")}[tested.passed]
-            note = "" if tested.passed else f": {elide(tested.note, 120)}"
-            tell(f"{mark} {tested.tool}, {how}{note}", colour)
-
     return Adoption(
         workshop.workspace,
         workshop.journal,
@@ -179,8 +176,20 @@ def adoption_of(fractal: Fractal, proposal: Proposal, quiet: bool) -> Adoption:
         player(fractal),
         modelled(fractal),
         Purse(fractal.config.usd),
-        say,
+        said(quiet),
     )
+
+
+def said(quiet: bool) -> Callable[[Tested, str], None]:
+    """What tells of each sample task as it is done."""
+
+    def say(tested: Tested, how: str) -> None:
+        if not quiet:
+            mark, colour = {True: ("✓", "green"), False: ("✗", "red"), None: ("–", "yellow")}[tested.passed]
+            note = "" if tested.passed else f": {elide(tested.note, 120)}"
+            tell(f"{mark} {tested.tool}, {how}{note}", colour)
+
+    return say
 
 
 def _build(session: Session, fractal: Fractal, proposal: Proposal) -> int:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,13 +14,9 @@ from runtime.cli.view import view
 from runtime.cli.words import elide, line, local, table
 
 if TYPE_CHECKING:
-    from runtime.building.proposals import Proposal
-    from runtime.building.samples import Tested
-    from runtime.building.trying import Comparison, Side
+    from runtime.building.trying import Trying
     from runtime.fractal import Fractal
-    from runtime.memory.learning.library import Library
-    from runtime.memory.learning.patterns import Pattern
-    from runtime.memory.learning.trials import Compared, Kind, Trial, Trials
+    from runtime.memory.learning.trials import Trial, Trials
 
 
 @click.command()
@@ -48,28 +43,55 @@ def trial(what: str | None, model: str | None, usd: float | None, dry_run: bool,
     session = Session(view(json=as_json, quiet=False), as_json)
     fractal = session.open(**{k: v for k, v in {"model": model, "usd": usd}.items() if v is not None})
     fractal.workshop.open()
-    trials = _trials(fractal)
     if what is None:
-        _list(trials.all(), as_json)
+        _list(trials_of(fractal).all(), as_json)
         return 0
-    if any(each.id == what for each in fractal.workshop.proposals.all()):
-        made = _proposal(fractal, what, dry_run, as_json)
-    elif what.isdigit():
-        made = _entry(fractal, int(what), trials, dry_run, as_json)
-    else:
-        made = _pattern(fractal, what, trials, dry_run, as_json)
+    made = asyncio.run(_tried(_trying(fractal, dry_run, as_json), fractal, what, as_json))
     if as_json:
         put(json.dumps(made.as_dict(), indent=2, ensure_ascii=False))
     else:
-        tell(f"{made.id}, {made.unit}: {line(made.compared.told)}")
+        tell(f"{made.id}: {line(made.compared.told)}")
         tell(f"{made.unit} {made.did}")
     return 0 if made.compared.finding == "better" else 1
 
 
-def _trials(fractal: Fractal) -> Trials:
+async def _tried(trying: Trying, fractal: Fractal, what: str, quiet: bool) -> Trial:
+    from runtime.cli.adopting import adoption_of
+
+    if any(each.id == what for each in fractal.workshop.proposals.all()):
+        return await trying.proposal(adoption_of(fractal, fractal.workshop.proposals.get(what), quiet))
+    if what.isdigit():
+        return await trying.entry(int(what))
+    return await trying.pattern(fractal.memory.library, what)
+
+
+def trials_of(fractal: Fractal) -> Trials:
+    """The trials of a workspace."""
     from runtime.memory.learning.trials import Trials
 
     return Trials(fractal.workspace.state / "memory" / "trials")
+
+
+def _trying(fractal: Fractal, dry_run: bool, quiet: bool) -> Trying:
+    from kernel.errors import ConfigurationError
+    from runtime.building.adopting import Purse
+    from runtime.building.trying import Trying
+    from runtime.cli.adopting import said
+    from runtime.growing import modelled, player
+
+    if not modelled(fractal):
+        raise ConfigurationError("a trial needs a model that does the sample tasks; name one with --model")
+    workshop = fractal.workshop
+    return Trying(
+        workshop.workspace,
+        workshop.journal,
+        fractal.catalogue(),
+        player(fractal),
+        Purse(fractal.config.usd),
+        trials_of(fractal),
+        dry_run,
+        said(quiet),
+    )
 
 
 def _list(trials: Sequence[Trial], as_json: bool) -> None:
@@ -83,123 +105,6 @@ def _list(trials: Sequence[Trial], as_json: bool) -> None:
     rows += [[t.id, local(t.at), f"{t.kind} {t.unit}", elide(t.compared.told, 80), t.did] for t in trials]
     for number, text in enumerate(table(rows)):
         click.echo(click.style(text, dim=True) if number == 0 else text)
-
-
-def _said(quiet: bool) -> Any:
-    def say(tested: Tested, how: str) -> None:
-        if not quiet:
-            mark, colour = {True: ("✓", "green"), False: ("✗", "red"), None: ("–", "yellow")}[tested.passed]
-            note = "" if tested.passed else f": {elide(tested.note, 120)}"
-            tell(f"{mark} {tested.tool}, {how}{note}", colour)
-
-    return say
-
-
-def _comparison(fractal: Fractal, quiet: bool) -> Comparison:
-    from kernel.errors import ConfigurationError
-    from runtime.building.adopting import Purse
-    from runtime.building.trying import Comparison
-    from runtime.growing import modelled, player
-
-    if not modelled(fractal):
-        raise ConfigurationError("a trial needs a model that does the sample tasks; name one with --model")
-    return Comparison(fractal.workspace, player(fractal), Purse(fractal.config.usd), _said(quiet))
-
-
-# ---- a proposal, an entry --------------------------------------------------------------------------------
-
-
-def _proposal(fractal: Fractal, name: str, dry_run: bool, quiet: bool) -> Trial:
-    from kernel.errors import UsageError
-    from runtime.cli.adopting import adoption_of
-
-    proposal = fractal.workshop.proposals.get(name)
-    if proposal.kind == "build":
-        raise UsageError(f"{name} asks for something to be built; there is nothing to try yet")
-    adoption = adoption_of(fractal, proposal, quiet)
-    if (moved := adoption.moved()) and not dry_run:
-        raise UsageError(f"{name}: {', '.join(moved)} changed since it was proposed; propose it anew")
-    verdict = asyncio.run(adoption.trial())
-    did = "stays as it was"
-    if verdict.good and not dry_run:
-        did = "is adopted" if adoption.adopt(verdict.why) else "stands there already"
-    return keep(fractal, proposal, verdict.compared, did)
-
-
-def keep(fractal: Fractal, proposal: Proposal, compared: Compared, did: str) -> Trial:
-    """Write the trial of a proposal down."""
-    from kernel.events import now
-
-    more = {"did": did, "against": "what is there now", "proposal": proposal.id}
-    return _trials(fractal).keep(_kind(proposal.unit), proposal.unit, now(), compared, **more)
-
-
-def _kind(unit: str) -> Kind:
-    return "phase" if unit.startswith("phases/") else "tool" if "/" in unit else "change"
-
-
-def _entry(fractal: Fractal, number: int, trials: Trials, dry_run: bool, quiet: bool) -> Trial:
-    from kernel.events import now
-    from runtime.building import history
-    from runtime.building.adopting import sample_tasks
-    from runtime.building.trying import Side
-
-    journal = fractal.workshop.journal
-    entry = history.entry_of(journal.entries(), number)
-    before = {change.path: journal.blobs.file(change.before) for change in entry.files}
-    sides = Side("before it", before), Side("as it is now")
-    compared = _run(fractal, sample_tasks(fractal.catalogue()), *sides, quiet)
-    did = "stays as it is"
-    if compared.finding == "worse" and not dry_run:
-        history.rollback(journal, number)
-        did = "is taken back"
-    told = {"did": did, "against": f"what was before entry {number}"}
-    return trials.keep(_kind(entry.unit), entry.unit, now(), compared, **told)
-
-
-def _run(fractal: Fractal, tasks: Sequence[Any], present: Side, tried: Side, quiet: bool) -> Compared:
-    return asyncio.run(_comparison(fractal, quiet).run(tasks, present, tried))
-
-
-# ---- a pattern -------------------------------------------------------------------------------------------
-
-
-def _pattern(fractal: Fractal, name: str, trials: Trials, dry_run: bool, quiet: bool) -> Trial:
-    from kernel.events import now
-    from runtime.building.adopting import sample_tasks
-    from runtime.building.trying import Side
-    from runtime.memory.learning.patterns import write
-
-    library = fractal.memory.library
-    pattern, new = _found(library, name)
-    others = {
-        f"{each.name}.md": write(each).encode() for each in library.patterns() if each.name != pattern.name
-    }
-    whole: Mapping[str, bytes] = {**others, f"{pattern.name}.md": write(pattern).encode()}
-    sides = Side("without it", patterns=others), Side("with it", patterns=whole)
-    compared = _run(fractal, sample_tasks(fractal.catalogue()), *sides, quiet)
-    did = "is not kept" if new else "stays as it is"
-    if not dry_run and new and compared.finding == "better":
-        library.add(pattern)
-        did = "is adopted"
-    elif not dry_run and not new and compared.finding == "worse":
-        library.update(pattern.name, person=True, status="off")
-        did = "is switched off"
-    return trials.keep("pattern", pattern.name, now(), compared, did=did, against="without it")
-
-
-def _found(library: Library, name: str) -> tuple[Pattern, bool]:
-    """The pattern of that name, or a new one in a file."""
-    from kernel.errors import UsageError
-    from runtime.memory.learning.patterns import parse
-
-    if known := library.get(name):
-        return known, False
-    path = Path(name)
-    if path.suffix == ".md" and path.is_file():
-        return parse(path.read_text("utf-8", "replace"), path), True
-    names = ", ".join(each.name for each in library.all()[:8]) or "none yet"
-    raise UsageError(f"{name} is no proposal, no entry, no learned pattern ({names}), and no file")
 
 
 # ---- agents ----------------------------------------------------------------------------------------------

@@ -73,6 +73,8 @@ _output = _options(
 @click.option("--after", metavar="RUN", help="Follow up that run.")
 @click.option("--plan", "plan_only", is_flag=True, help="Stop after the plan and show it.")
 @click.option("-y", "--yes", is_flag=True, help="Approve every step beforehand.")
+@click.option("--agent", metavar="NAME", help="Work as this agent: with its settings, and what it learned.")
+@click.option("--space", metavar="NAME", help="Use the memory of this space.")
 @click.option("--reuse", is_flag=True, help="Take the result of the same task, where nothing has changed.")
 @_settings
 @_output

@@ -128,13 +128,15 @@ def _budget(fractal: Fractal) -> str:
 async def _test(fractal: Fractal, tools: list[Tool], *, quiet: bool = False) -> list[Tested]:
     from runtime.building.samples import test as test_one
     from runtime.growing import modelled, player
+    from runtime.memory_tools import on_trial
 
-    workshop = fractal.workshop
+    workshop, runners = fractal.workshop, {"memory": on_trial()}
     found: list[Tested] = []
     for tool in tools:
         play = player(fractal) if tool.guided and modelled(fractal) else None
         context = workshop.context(tool)
-        found.append(await test_one(tool, workshop.workspace, context, workshop.standing, play))
+        standing = workshop.standing
+        found.append(await test_one(tool, workshop.workspace, context, standing, play, runners))
         if not quiet:
             _say(found[-1])
     return found

@@ -21,6 +21,7 @@ from kernel.workspace import messages
 from runtime.memory import noted
 from runtime.memory.episodic import Experience, experiences_of
 from runtime.memory.noticing import Heard, heard
+from runtime.places import state_of
 from runtime.store import Record, Where, pack
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Episodes:
     ) -> None:
         self.brain, self.observe = brain, observe
         self.memory = brain.settings.folder
-        self.runs = self.memory.parent / "runs"
+        self.runs = state_of(self.memory) / "runs"
         self._warn = warn or (lambda text: None)
 
     # ---- taking in ---------------------------------------------------------------------------------------

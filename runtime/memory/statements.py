@@ -40,6 +40,7 @@ class Rules:
     order: re.Pattern[str]
     asks: re.Pattern[str]
     then: re.Pattern[str]
+    joined: re.Pattern[str]
 
 
 def statements(text: str, systems: Sequence[Path]) -> list[str]:
@@ -55,6 +56,11 @@ def statements(text: str, systems: Sequence[Path]) -> list[str]:
             if told:
                 found.setdefault(told.casefold(), told)
     return list(found.values())[:MOST]
+
+
+def ordered(fact: str, systems: Sequence[Path]) -> bool:
+    """Whether an order may be joined to a fact: it is to be read by somebody who can tell."""
+    return bool(rules_of(tuple(systems)).joined.search(fact))
 
 
 def answered(question: str, answer: str, systems: Sequence[Path]) -> list[str]:
@@ -139,6 +145,9 @@ def rules_of(systems: tuple[Path, ...]) -> Rules:
         re.compile(rf"(?i)\b(?:{words('Words that make a sentence an order or a question')})\b"),
         re.compile(rf"(?i)(?:{words('Words that begin a question whose answer tells a fact')})\b"),
         re.compile(rf"(?i)[,:]\s+(?:(?:and|so|then|now|please)\s+)*(?:{orders})\b"),
+        re.compile(
+            rf"(?i)(?:\b(?:and|then|but|so|or)|[,:;])\s+(?:(?:and|so|then|now|please|also)\s+)*(?:{orders})\b"
+        ),
     )
 
 

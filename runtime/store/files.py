@@ -227,6 +227,11 @@ class FilesKeeper:
                     self._refresh(kind)
         return self._rows.kinds()
 
+    def mark(self) -> object:
+        """How many changes were met, what others changed since read in first."""
+        self.kinds()
+        return self._rows.mark()
+
     # ---- writing -----------------------------------------------------------------------------------------
 
     def begin(self) -> None:

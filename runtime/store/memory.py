@@ -31,6 +31,7 @@ class MemoryKeeper:
         self._matrices: dict[tuple[str, str], Matrix] = {}
         self._words = Words(sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None))
         self._undo: list[tuple[str, str, Row | None]] | None = None
+        self._changes = 0
 
     def write(self, rows: Sequence[Row]) -> None:
         """Put rows in; the indexes follow."""
@@ -51,6 +52,7 @@ class MemoryKeeper:
             self._undo.append((kind, id, old))
         if (old is None) != (row is None):
             self._sorted.pop(kind, None)
+        self._changes += 1
         if row is None:
             rows.pop(id, None)
         else:
@@ -109,6 +111,10 @@ class MemoryKeeper:
     def kinds(self) -> Mapping[str, int]:
         """How many rows of each kind there are."""
         return {kind: len(rows) for kind, rows in sorted(self._rows.items()) if rows}
+
+    def mark(self) -> object:
+        """How many changes there were."""
+        return self._changes
 
     def begin(self) -> None:
         """Keep from now on what is replaced."""

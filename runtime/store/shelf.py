@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kernel.errors import UsageError
+from runtime.store.news import News, Since
 from runtime.store.record import R, Record, Row, Vector, Where, pack, suits, to_record, to_row
 
 PAGE = 256
@@ -81,6 +82,10 @@ class Keeper(Protocol):
         """How many rows of each kind there are."""
         ...
 
+    def mark(self) -> object:
+        """Another one after every change, by whatever process."""
+        ...
+
     def begin(self) -> None:
         """Begin a transaction."""
         ...
@@ -119,6 +124,7 @@ class Shelf:
         self._lock = threading.RLock()
         self._depth = 0
         self._doomed = False
+        self._news = News()
 
     # ---- writing -----------------------------------------------------------------------------------------
 
@@ -128,10 +134,12 @@ class Shelf:
         if rows:
             with self.transaction():
                 self.keeper.write(rows)
+                self._news.note((row.kind, row.id) for row in rows)
 
     def delete(self, kind: type[Record], *ids: str) -> int:
         """Take records away; returns how many there were."""
         with self.transaction():
+            self._news.note((kind.KIND, id) for id in ids)
             return self.keeper.erase(kind.KIND, ids)
 
     @contextmanager
@@ -140,6 +148,7 @@ class Shelf:
         with self._lock:
             if self._depth == 0:
                 self.keeper.begin()
+                self._news.begin(self.keeper.mark())
             self._depth += 1
             try:
                 yield
@@ -147,6 +156,7 @@ class Shelf:
                 self._depth -= 1
                 self._doomed = self._depth > 0
                 if not self._doomed:
+                    self._news.drop()
                     self.keeper.rollback()
                 raise
             self._depth -= 1
@@ -158,10 +168,13 @@ class Shelf:
         try:
             if doomed:
                 raise UsageError("a part of this transaction failed, so nothing of it is kept")
+            mark = self.keeper.mark()
             self.keeper.commit()
         except BaseException:
+            self._news.drop()
             self.keeper.rollback()
             raise
+        self._news.end(mark)
 
     # ---- reading -----------------------------------------------------------------------------------------
 
@@ -240,6 +253,14 @@ class Shelf:
         """How many records of each kind there are."""
         with self._lock:
             return self.keeper.kinds()
+
+    def news(self, since: Since | None = None) -> tuple[Since, list[tuple[str, str]] | None]:
+        """Where the changes have come to, and what was put or deleted since: kinds and ids.
+
+        None where that is not known, as at first and after another process wrote: look at everything then.
+        """
+        with self._lock:
+            return self._news.told(self.keeper.mark(), since)
 
     def _understood(self, kind: type[R], row: Row) -> R | None:
         try:

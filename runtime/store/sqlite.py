@@ -265,6 +265,11 @@ class SqliteKeeper:
         with self._told():
             return dict(self._base.execute("SELECT kind, count(*) FROM records GROUP BY kind ORDER BY kind"))
 
+    def mark(self) -> object:
+        """How many changes there were, and how often all was made anew."""
+        with self._told():
+            return tuple(self._base.execute("SELECT value FROM counters ORDER BY name").fetchall())
+
     # ---- care --------------------------------------------------------------------------------------------
 
     def faults(self) -> list[Fault]:

@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import Any
 
 from runtime.memory.dream.cluster import short
-from runtime.memory.dream.gist import keywords
+from runtime.memory.dream.gist import keywords, spelled
 from runtime.memory.dream.stage import Dream, Told
 from runtime.memory.dream.work import Work
 from runtime.memory.semantic.dates import stamp
@@ -44,9 +44,15 @@ def connect(dream: Dream) -> Told:
     counts = {"looked at": 0, "connected": 0}
     did: list[str] = []
     for agent in sorted(recent):
-        some = sorted(recent[agent], key=lambda each: (max(each.changed, each.last_access), each.since, each.id))
+        some = sorted(
+            recent[agent], key=lambda each: (max(each.changed, each.last_access), each.since, each.id)
+        )
         _connect(work, some[-MOST:], counts, did)
     return Told([*did, *work.refused], counts, work.form)
+
+
+def _age(memory: Memory) -> tuple[str, str, str]:
+    return max(memory.changed, memory.last_access), memory.since, memory.id
 
 
 def _connect(work: Work, some: Sequence[Memory], counts: dict[str, int], did: list[str]) -> None:
@@ -58,7 +64,9 @@ def _connect(work: Work, some: Sequence[Memory], counts: dict[str, int], did: li
         if one.id not in tell or other.id not in tell:
             tell |= {each.id: keywords(each.text, work.empty) for each in (one, other)}
         shared = tell[one.id] & tell[other.id]
-        telling = sorted((shared & rare) or ({word for word in shared if word not in often}), key=_order(often))
+        telling = sorted(
+            (shared & rare) or ({word for word in shared if word not in often}), key=_order(often)
+        )
         later, earlier = sorted((one, other), key=lambda each: (each.since, each.id), reverse=True)
         text = _why(work, later, earlier, telling)
         if not text or work.shelf.get(Edge, edge_id(later.id, "related", earlier.id)):
@@ -107,4 +115,5 @@ def _why(work: Work, later: Memory, earlier: Memory, telling: Sequence[str]) -> 
                 work.form = "model"
                 return why
             work.refused.append(f"an edge was refused: “{short(why)}” is not of both memories")
-    return f"both tell of {', '.join(telling[:SHOWN])}" if telling else ""
+    shown = [spelled(word, later.text) for word in telling[:SHOWN]]
+    return f"both tell of {', '.join(shown)}" if telling else ""

@@ -49,6 +49,7 @@ def decay(dream: Dream) -> Told:
             gone.append(edge.id)
         else:
             weaker.append(edge.model_copy(update={"weight": round(weight, 6)}))
-    shelf.put(*weaker, Decayed(id="edges", at=now))
+    if weaker or gone:
+        shelf.put(*weaker, Decayed(id="edges", at=now))
     unlink(shelf, *gone)
     return Told(counts={"weaker": len(weaker), "dropped": len(gone)})

@@ -56,7 +56,9 @@ class Nearness:
             products = self._centres @ vector
             most = min(PROBED, len(products))
             cells = np.argpartition(-products, most - 1)[:most].tolist()
-        found = [hit for cell in cells if cell in self._cells for hit in self._cells[cell].find(vector, limit)]
+        found = [
+            hit for cell in cells if cell in self._cells for hit in self._cells[cell].find(vector, limit)
+        ]
         return sorted(found, key=lambda each: (-each[1], each[0]))[:limit]
 
 

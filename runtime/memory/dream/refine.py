@@ -1,4 +1,4 @@
-"""Refine: a memory is worded anew from its evidence, and edges that its new wording no longer bears weigh less."""
+"""Refine: a memory is worded anew from its evidence; edges that it no longer bears out weigh less."""
 
 from __future__ import annotations
 
@@ -57,15 +57,22 @@ def _look_again(work: Work, memory: Memory, did: list[str]) -> tuple[int, int]:
         lost += 1
         did.append(f"“{short(memory.text)}” {edge.relation} “{short(other.text)}” no longer: {why}")
         work.shelf.put(
-            edge.model_copy(update={"weight": round(edge.weight * WEAKER, 6), "invalidated": f"{why} ({work.now})"})
+            edge.model_copy(
+                update={"weight": round(edge.weight * WEAKER, 6), "invalidated": f"{why} ({work.now})"}
+            )
         )
     return min(len(edges), EDGES), lost
 
 
 def _broken(work: Work, memory: Memory, other: Memory, edge: Edge) -> str:
-    """Why an edge no longer holds; "" while it does. Without a model: the two have no word in common any more."""
+    """Why an edge no longer holds; "" while it does. Without a model: the two have no word in common."""
     if work.dream.ask is not None and work.asks():
-        slots = {"relation": edge.relation, "one": memory.text, "other": other.text, "evidence": edge.text or "none"}
+        slots = {
+            "relation": edge.relation,
+            "one": memory.text,
+            "other": other.text,
+            "evidence": edge.text or "none",
+        }
         told = work.answer("edge", slots)
         if isinstance(told.get("holds"), bool):
             work.form = "model"

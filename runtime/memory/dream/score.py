@@ -13,7 +13,9 @@ BATCH = 500
 
 def score(dream: Dream) -> Told:
     """Review what is due, and nothing else."""
-    wanted = [each for each in dream.shelf.scan(Memory, {"superseded": "", "until": ""}) if due(each, dream.now)]
+    wanted = [
+        each for each in dream.shelf.scan(Memory, {"superseded": "", "until": ""}) if due(each, dream.now)
+    ]
     counts = {"due": len(wanted), "again": 0, "hard": 0, "good": 0, "easy": 0, "lapsed": 0}
     did: list[str] = []
     for start in range(0, len(wanted), BATCH):
@@ -21,7 +23,9 @@ def score(dream: Dream) -> Told:
         edges = edges_of(dream.shelf, [each.id for each in some])
         for memory in some:
             against = any(
-                edge.relation in ("contradicts", "supersedes") and edge.target == memory.id and not edge.invalidated
+                edge.relation in ("contradicts", "supersedes")
+                and edge.target == memory.id
+                and not edge.invalidated
                 for edge in edges[memory.id]
             )
             found = review(memory, dream.now, contradicted=against)

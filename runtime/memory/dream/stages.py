@@ -32,6 +32,19 @@ def _stage(name: str, group: Literal["a", "p", "b"], does: str, place: str) -> S
 
 ALL: tuple[Stage, ...] = (
     _stage(
+        "cluster",
+        "a",
+        "what was observed becomes evidence of the memory that it is nearest to",
+        "cluster:cluster",
+    ),
+    _stage(
+        "refine",
+        "a",
+        "a memory is worded anew from its evidence, and its edges are looked at again",
+        "refine:refine",
+    ),
+    _stage("create", "a", "what surprises and belongs to no memory becomes one", "create:create"),
+    _stage(
         "merge-neurons", "p", "solved tasks that are one procedure become one", "procedural:merge_neurons"
     ),
     _stage(
@@ -52,7 +65,7 @@ ALL: tuple[Stage, ...] = (
     _stage(
         "prune-events",
         "p",
-        "of what came of each solved task's uses the newest 100 are kept",
+        "of the decisions on a solved task the newest 100 are kept",
         "procedural:prune_events",
     ),
     _stage(
@@ -71,7 +84,23 @@ ALL: tuple[Stage, ...] = (
     _stage(
         "birth-methods", "p", "five solved tasks with one operation make a method", "procedural:birth_methods"
     ),
-    _stage("decay", "b", "credit and blame count less, the longer ago they came", "fading:fade_synapses"),
+    _stage(
+        "compress-patterns",
+        "p",
+        "learned patterns that say the same become one, the least sure go",
+        "patterns:compress_patterns",
+    ),
+    _stage("promote", "p", "what several agents or spaces have learned holds for all", "patterns:promote"),
+    _stage("connect", "b", "memories that came up lately and belong together get an edge", "connect:connect"),
+    _stage("score", "b", "memories that are due are reviewed", "score:score"),
+    _stage("abstract", "b", "what memories of several kinds have in common becomes one", "abstract:abstract"),
+    _stage("decay", "b", "edges, credit and blame count less, the longer ago they came", "fading:decay"),
+    _stage(
+        "report",
+        "b",
+        "what was done, how what is known hangs together, whether it still surprises",
+        "report:report",
+    ),
 )
 """In the order in which they are done."""
 

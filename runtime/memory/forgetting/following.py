@@ -18,7 +18,7 @@ Key = tuple[str, str]
 """Kind and id."""
 TOLD = ("observation", "memory")
 """Kinds whose words are to be found nowhere else when they are forgotten."""
-BESIDE = ("outline", "untaken", "links", "waiting", "unembedded", "merged-tree")
+BESIDE = ("outline", "untaken", "links", "waiting", "unembedded", "merged-tree", "passage")
 """Kinds that hold more about another row, by its id."""
 GO = frozenset(
     (*ASKED, "type-member", "problem-type", *BESIDE),
@@ -54,6 +54,7 @@ class Following:
         self.shelf, self.wanted = shelf, wanted
         self.found = Found()
         self._memories: dict[str, Mapping[str, Any]] = {}
+        self._drawn: dict[str, list[str]] = {}  # abstractions, and the memories that they came from
         self._asked: set[str] = set()  # memories that were asked for themselves
         self._spoken: set[str] = set()  # observations that go
 
@@ -63,6 +64,8 @@ class Following:
             told = fields(row)
             if row.kind == "memory":
                 self._memories[row.id] = told
+            if row.kind == "edge" and told.get("relation") == "derived":
+                self._drawn.setdefault(str(told.get("source")), []).append(str(told.get("target")))
             if self.wanted.means(row, told) and not self._only_old(row, told):
                 if row.kind == "memory":
                     self._asked.add(row.id)
@@ -111,22 +114,29 @@ class Following:
         while more:
             more = False
             for id, told in self._memories.items():
-                if ("memory", id) in self.found.gone:
-                    continue
-                evidence = tuple(str(each) for each in told.get("evidence") or ())
-                if self.wanted.id and id in self._asked:
-                    self._take_along(evidence)
-                left = tuple(each for each in evidence if each not in self._spoken)
-                touched = id in self._asked or len(left) < len(evidence)
-                if not touched or (self.found.reworded.get(id) == left and left):
-                    continue
-                more = True
-                self.found.texts.add([str(told.get("text", ""))])
-                if left and told.get("held") != "abstraction" and not (self.wanted.id and id in self._asked):
-                    self.found.reworded[id] = left
-                else:
-                    self.found.reworded.pop(id, None)
-                    self.found.gone["memory", id] = str(told.get("text", ""))
+                if ("memory", id) not in self.found.gone:
+                    more |= self._memory_goes(id, told)
+
+    def _memory_goes(self, id: str, told: Mapping[str, Any]) -> bool:
+        """Whether anything becomes of a memory that was not to become of it before."""
+        found, asked = self.found, id in self._asked
+        evidence = tuple(str(each) for each in told.get("evidence") or ())
+        named = bool(self.wanted.id) and asked
+        if named:
+            self._take_along(evidence)
+        left = tuple(each for each in evidence if each not in self._spoken)
+        whole = told.get("held") == "abstraction" and any(
+            ("memory", each) in found.gone or each in found.reworded for each in self._drawn.get(id, ())
+        )
+        if not (asked or whole or len(left) < len(evidence)) or (left and found.reworded.get(id) == left):
+            return False
+        found.texts.add([str(told.get("text", ""))])
+        if left and not whole and not named:
+            found.reworded[id] = left
+        else:
+            found.reworded.pop(id, None)
+            found.gone["memory", id] = str(told.get("text", ""))
+        return True
 
     def _take_along(self, evidence: tuple[str, ...]) -> None:
         rows = self.shelf.keeper.read("observation", [each for each in evidence if each not in self._spoken])
@@ -146,6 +156,8 @@ class Following:
         return len(gone) > before
 
     def _belongs(self, row: Row, told: Mapping[str, Any], ids: set[str], methods: set[str]) -> bool:
+        if row.kind == "passage":
+            return row.id in self._passages()
         if row.kind in BESIDE:
             return row.id.partition("~")[0] in ids if row.kind == "links" else row.id in ids
         if row.kind == "edge":
@@ -155,6 +167,13 @@ class Following:
         if row.kind == "method":
             return any(tree in ids for tree in told.get("trees") or ())
         return False
+
+    def _passages(self) -> set[str]:
+        """The states of words that were made of what goes, or is worded anew."""
+        from runtime.memory.semantic.retrieval.passages import name
+
+        reworded = (("memory", id) for id in self.found.reworded)
+        return {name(kind, id) for kind, id in (*self.found.gone, *reworded) if kind in TOLD}
 
     def _says(self, row: Row, told: Mapping[str, Any]) -> bool:
         """Whether a row says again what goes. What others said elsewhere in the same words is theirs."""

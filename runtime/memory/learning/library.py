@@ -29,11 +29,14 @@ from runtime.memory.learning.patterns import (
     read,
     write,
 )
+from runtime.places import state_of
 
 SHOWN = 500
 """Tokens of patterns that a context shows at most."""
 KNOWN = ".known"
 """Names of files that were written here: one that is gone was deleted by a person, and does not come back."""
+SURE = 0.3
+"""The confidence below which a pattern that no person wrote is not shown."""
 PATIENCE = 5.0
 """Seconds to wait for another process that changes the library."""
 
@@ -57,7 +60,7 @@ class Library:
     ) -> None:
         self.folder, self.agent, self.above, self.fsync = folder, agent, tuple(above), fsync
         self.systems = tuple(systems)
-        self.state = state or folder.parent.parent
+        self.state = state or state_of(folder.parent)
         self.faults: dict[Path, PatternError] = {}
         self._read: dict[Path, tuple[tuple[int, int], Pattern]] = {}
 
@@ -85,7 +88,8 @@ class Library:
         everybody's, then the surer one. A pattern of the type `general` is for every task, after the others.
         """
         wanted = set(types)
-        fitting = [each for each in self.patterns() if wanted & {*each.types} or GENERAL in each.types]
+        fitting = [each for each in self.patterns() if {GENERAL, *wanted} & {*each.types}]
+        fitting = [each for each in fitting if each.fixed or each.confidence >= SURE]
         fitting = settled(fitting, advice_of(self.systems))
         fitting.sort(key=lambda each: (not wanted & {*each.types}, *worth(each)))
         found: list[Pattern] = []
@@ -189,16 +193,19 @@ class Library:
                 disk.remove(path)
             return None
 
-    def used(self, name: str, at: str, *, helped: bool | None = None) -> None:
-        """Count that a pattern was shown at a time, and whether it helped: None where nobody can tell."""
+    def used(self, name: str, at: str, helped: bool | None = None, *, instead_of: bool | None = None) -> None:
+        """Count that a pattern was shown at a time, and whether it helped: None where nobody can tell.
+
+        `instead_of` is what was counted for the same attempt before.
+        """
 
         def count(found: Pattern) -> Mapping[str, Any]:
             changes: dict[str, Any] = {"last_used": max(at, found.last_used)}
-            if helped is True:
-                changes["helpful"] = found.helpful + 1
+            for field, word in (("helpful", True), ("harmful", False)):
+                more = (helped is word) - (instead_of is word)
+                changes[field] = max(getattr(found, field) + more, 0)
+            if helped:
                 changes["agents"] = tuple(sorted({*found.agents, self.agent}))
-            elif helped is False:
-                changes["harmful"] = found.harmful + 1
             return changes
 
         self._update(name, count)

@@ -149,8 +149,8 @@ class Trial:
     id: str
     kind: Kind
     unit: str
-    at: str
     compared: Compared
+    at: str = ""
     did: str = ""
     against: str = ""  # what it was tried against
     proposal: str = ""
@@ -178,17 +178,18 @@ class Trials:
     def __init__(self, folder: Path) -> None:
         self.folder = folder  # state/memory/trials
 
-    def keep(self, kind: Kind, unit: str, at: str, compared: Compared, **more: str) -> Trial:
+    def keep(self, kind: Kind, unit: str, compared: Compared, at: str = "", **more: str) -> Trial:
         """Write a trial down."""
         with disk.of_the_state(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            trial = Trial(self._claimed(), kind, unit, at, compared, **more)
+            trial = Trial(self._claimed(), kind, unit, compared, at, **more)
             disk.put(self.folder / f"{trial.id}.md", _written(trial).encode(), mode=0o600)
         return trial
 
     def all(self) -> list[Trial]:
         """Every trial, the first one first. Raises `DocumentError` for one that cannot be read."""
-        names = (path.stem for path in self.folder.glob("t*.md")) if self.folder.is_dir() else ()
+        written = (path for path in self.folder.glob("t*.md") if path.stat().st_size)  # else its process died
+        names = (path.stem for path in written) if self.folder.is_dir() else ()
         return [
             self.get(name)
             for name in sorted((n for n in names if _ID.fullmatch(n)), key=lambda n: int(n[1:]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from runtime.responders.reflexes import exact, names, values
+from runtime.responders.reflexes import exact, names, stated, values
 from runtime.responders.reflexes.slots import Reader, list_of
 
 READERS: Mapping[str, Reader] = {
@@ -44,5 +44,7 @@ READERS: Mapping[str, Reader] = {
     "columns": list_of(names.read_column),
     "value": names.read_value,
     "expression": values.read_expression,
+    "statement": stated.read_statement,
+    "topic": stated.read_topic,
     **exact.KINDS,
 }

@@ -49,17 +49,23 @@ def _hundredth(text: str) -> str:
     return str(value.numerator) if value.denominator == 1 else json.dumps(float(value))
 
 
+def _words(text: str) -> str:
+    """A pattern of any word of a text that tells something."""
+    return "|".join(re.escape(word) for word in re.findall(r"\w{3,}", text) if word.lower() != "our") or r"\w"
+
+
 _FILTERS: Mapping[str, Callable[[str], Any]] = {
     "text": str,
     "number": _number,
     "hundredth": _hundredth,
     "sh": shlex.quote,
     "re": re.escape,
+    "words": _words,
     "csv": _for_csv,
     "json": _for_json,
 }
 """What can be done with a slot: as text, as a number, as a share of one; quoted for a shell, a pattern, or a
-question to a CSV or JSON file."""
+question to a CSV or JSON file; as a pattern of any of its words."""
 
 
 class Unbound(LookupError):

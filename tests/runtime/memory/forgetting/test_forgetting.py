@@ -145,6 +145,18 @@ def test_a_memory_goes_with_its_evidence_by_its_id_and_so_does_not_come_back(tmp
     assert texts(shelf, Memory) == texts(shelf, Observation) == ["the cat is called Tom"]
 
 
+def test_an_abstraction_goes_with_what_it_was_drawn_from(tmp_path):
+    fractal = place(tmp_path)
+    mind, shelf = mind_of(fractal), fractal.brain.shelf
+    drawn, other = mind.remember("Zebedee pays late"), mind.remember("the bakery opens at six")
+    shelf.put(Memory(id="a" * 24, text="people who pay late", held="abstraction"))
+    shelf.put(Memory(id="b" * 24, text="shops open early", held="abstraction"))
+    mind.link("a" * 24, drawn.id, "derived")
+    mind.link("b" * 24, other.id, "derived")
+    forget(fractal, "zebedee")
+    assert texts(shelf, Memory) == ["shops open early", "the bakery opens at six"]
+
+
 def test_what_was_superseded_by_something_forgotten_holds_again(tmp_path):
     fractal = place(tmp_path)
     mind, shelf = mind_of(fractal), fractal.brain.shelf
@@ -172,7 +184,7 @@ def test_a_run_is_forgotten_with_what_it_taught_and_its_documents_stay(play):
 
 def test_with_documents_nothing_of_it_is_left_anywhere(play):
     played = play(answers, "My parrot is Zebedee. List the files", settings={"embedder": "lexical"})
-    other = play(answers, "List the files", settings={"embedder": "lexical"})
+    other = play(answers, "List the files", settings={"embedder": "lexical", "recall": False})
     state = played.fractal.workspace.state
     done = forget(other.fractal, "zebedee", documents=True)
     assert done.removed == [played.result.run] and places_of("zebedee", state) == []

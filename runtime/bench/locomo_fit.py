@@ -1,0 +1,181 @@
+"""The weights of retrieval, fitted: a linear score by which the evidence of a question stands out.
+
+The loss is minus the logarithm of the softmax at each piece of evidence, the mean over the questions, with a
+small penalty on the weights; it is convex, and Newton's steps find its one lowest place, so that the same
+data give the same weights. A score is then the share of the softmax that a turn has.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from runtime.bench import locomo
+from runtime.bench.locomo import Conversation, Ground
+from runtime.embedding import Embedder, choose
+from runtime.memory.semantic.retrieval import ALL, Parts
+from runtime.memory.semantic.retrieval.parts import FEATURES, WEIGHTS
+from runtime.memory.semantic.retrieval.scoring import features, late, question_of
+
+PENALTY = 1e-3
+STEPS = 30
+FREE = ("asks", "first_person", "length", "told")
+"""What may weigh for or against a turn; all else is a likeness to the question."""
+FITTED = tuple(name for name, part in FEATURES.items() if part != "names")
+
+
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """One question: what is measured of every turn, and which turns are evidence."""
+
+    values: Any  # (turns, features)
+    evidence: Any
+
+
+def lessons_of(ground: Ground, parts: Parts = ALL) -> list[Lesson]:
+    """The lessons of a conversation."""
+    import numpy as np
+
+    index = ground.retrieval.index
+    index.refresh()
+    rows = list(range(index.columns.count))
+    lessons: list[Lesson] = []
+    for each in ground.conversation.questions:
+        question = question_of(index, each.text, parts)
+        told = features(index, question, parts)
+        if parts.late:
+            told |= late(index, question, rows)
+        zero = np.zeros(len(rows), np.float32)
+        values = np.stack([told.get(name, zero) for name in FITTED], axis=1)
+        evidence = np.array([index.at["observation", id] for id in each.evidence])
+        lessons.append(Lesson(values[index.columns.alive], evidence))
+    return lessons
+
+
+def fit(lessons: Sequence[Lesson]) -> dict[str, float]:
+    """The weights by feature. None of a likeness is negative: what would be is left out."""
+    import numpy as np
+
+    spread = np.concatenate([each.values for each in lessons]).std(axis=0).astype(float)
+    scale = np.where(spread > 1e-9, spread, 1.0)
+    scaled = [Lesson((each.values / scale).astype(float), each.evidence) for each in lessons]
+    taken = [at for at in range(len(FITTED)) if spread[at] > 1e-9]
+    while True:
+        weights = _lowest([Lesson(each.values[:, taken], each.evidence) for each in scaled])
+        wrong = [
+            at for at, weight in zip(taken, weights, strict=True) if weight < 0 and FITTED[at] not in FREE
+        ]
+        if not wrong:
+            break
+        worst = min(wrong, key=lambda at: weights[taken.index(at)])
+        taken.remove(worst)
+    told = {
+        FITTED[at]: round(float(weight / scale[at]), 4) for at, weight in zip(taken, weights, strict=True)
+    }
+    return {name: told.get(name, 0.0) for name in FITTED}
+
+
+def _lowest(lessons: Sequence[Lesson]) -> Any:
+    """Where the loss is lowest."""
+    import numpy as np
+
+    size = lessons[0].values.shape[1]
+    weights = np.zeros(size)
+    loss, slope, curve = _loss(lessons, weights)
+    for _ in range(STEPS):
+        step, share = np.linalg.solve(curve, slope), 1.0
+        while share > 1e-6:
+            lower = _loss(lessons, weights - share * step)
+            if lower[0] <= loss:
+                break
+            share /= 2
+        else:
+            break
+        weights = weights - share * step
+        loss, slope, curve = lower
+        if float(np.abs(share * step).max()) < 1e-6:
+            break
+    return weights
+
+
+def _loss(lessons: Sequence[Lesson], weights: Any) -> tuple[float, Any, Any]:
+    """The loss, its slope and its curvature."""
+    import numpy as np
+
+    loss = PENALTY * float(weights @ weights)
+    slope, curve = 2 * PENALTY * weights, 2 * PENALTY * np.eye(len(weights))
+    for each in lessons:
+        scores = each.values @ weights
+        most = scores.max()
+        chance = np.exp(scores - most)
+        total = chance.sum()
+        chance /= total
+        mean = chance @ each.values
+        loss += float(np.log(total) + most - scores[each.evidence].mean()) / len(lessons)
+        slope = slope + (mean - each.values[each.evidence].mean(axis=0)) / len(lessons)
+        curve += ((each.values * chance[:, None]).T @ each.values - np.outer(mean, mean)) / len(lessons)
+    return loss, slope, curve
+
+
+# ---- shipped, and measured on what was left out ----------------------------------------------------------
+
+
+def ship(
+    found: Sequence[Conversation],
+    path: Path = WEIGHTS,
+    *,
+    stores: Path | None = None,
+    say: Callable[[str], None] = lambda text: None,
+) -> None:
+    """Fit on all of these, for each embedder, and write the file that comes with the program."""
+    from runtime.memory.semantic.retrieval.parts import weights_of
+
+    weights: dict[str, Mapping[str, float]] = {}
+    for name in ("minilm", "lexical", "none"):
+        say(f"weights for {name}")
+        made = locomo.grounds(found, choose("lexical" if name == "none" else name), stores)
+        parts = ALL.without("meaning", "late") if name == "none" else ALL
+        weights[name] = fit([lesson for each in made for lesson in lessons_of(each, parts)])
+    told = {
+        "made_by": "fractal bench locomo --fit",
+        "conversations": [each.name for each in found],
+        "weights": weights,
+    }
+    path.write_text(json.dumps(told, indent=1) + "\n", "utf-8")
+    weights_of.cache_clear()
+
+
+def leave_one_out(
+    found: Sequence[Conversation],
+    embedder: Embedder,
+    *,
+    without: bool = True,
+    stores: Path | None = None,
+    say: Callable[[str], None] = lambda text: None,
+) -> dict[str, Any]:
+    """Each conversation by weights that the others gave; without a part, by weights fitted without it."""
+    say(f"{sum(len(each.turns) for each in found)} turns are read and embedded by {embedder.name}")
+    ready = locomo.grounds(found, embedder, stores)
+    lessons = [lessons_of(each) for each in ready]
+    told: dict[str, Any] = {"fractal": _left_out(ready, lessons)}
+    told |= {name: locomo.figures_of(each) for name, each in locomo.plain(found, embedder).items()}
+    if without:
+        told["without"] = {}
+        for part in dict.fromkeys(part for part in FEATURES.values() if part != "names"):
+            say(f"without {part}")
+            off = ALL.without(part)
+            told["without"][part] = _left_out(ready, [lessons_of(each, off) for each in ready], off)
+    return told
+
+
+def _left_out(
+    ready: Sequence[Ground], lessons: Sequence[Sequence[Lesson]], parts: Parts = ALL
+) -> dict[str, Any]:
+    answers: list[Any] = []
+    for at, each in enumerate(ready):
+        others = [lesson for other, some in enumerate(lessons) if other != at for lesson in some]
+        answers += each.answers(parts, fit(others))
+    return locomo.figures_of(answers)

@@ -1,0 +1,207 @@
+"""What separates attempts that went well from those that did not: chosen by groups, by exact statistics.
+
+This is the form that needs no model; `extraction` asks one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from runtime.memory.learning.exact import Table, least, p_value, testable
+from runtime.memory.learning.rules import KINDS, Rule, candidates
+from runtime.memory.learning.signals import advantages, differs
+from runtime.memory.learning.tried import Choices, Tried
+
+SIMILAR = 20
+"""Attempts that are read together, the most similar ones."""
+SAMPLE = 60
+"""Attempts that the statistical form looks at: 20 can show a difference only where it is nearly total."""
+ALPHA = 0.05
+"""How often one contrast may find something where there is nothing."""
+SUCCESSES, FAILURES = 2, 1
+"""That there must be."""
+SHOWN = (3, 2)
+"""Successes and failures that a contrast shows at most."""
+SAME = 0.9
+"""Of the attempts, those in which two rules agree, from which on they say the same of them."""
+
+Column = tuple[bool | None, ...]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A rule that separates the two sides, with its figures."""
+
+    rule: Rule
+    did: tuple[int, int]  # accepted, of how many that did
+    did_not: tuple[int, int]
+    p: float  # two-sided, of this comparison alone
+    comparisons: int  # that could have shown something
+    attempts: tuple[Tried, ...]  # that it was learned from
+    followers: tuple[Tried, ...]  # accepted ones that did
+
+    @property
+    def corrected(self) -> float:
+        """The p-value corrected for all comparisons."""
+        return min(1.0, self.p * self.comparisons)
+
+    @property
+    def confidence(self) -> float:
+        """How sure it is: less with few attempts."""
+        size = len(self.attempts)
+        return (1 - self.corrected) * size / (size + 4)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Attempts that are compared, each in its stratum: only differences inside a stratum count."""
+
+    tried: tuple[Tried, ...]
+    strata: tuple[str, ...]
+
+    @property
+    def ready(self) -> bool:
+        """Whether there are two accepted successes and a failure."""
+        accepted = sum(each.accepted and each.good is True for each in self.tried)
+        return accepted >= SUCCESSES and sum(each.good is False for each in self.tried) >= FAILURES
+
+
+def sample(tried: Sequence[Tried]) -> Sample:
+    """The attempts that teach something, by group.
+
+    Attempts that were made at one task on purpose count only where their outcomes differ: one that always
+    goes well, or never, says nothing of how to do it. A loop's own attempts are such a group where they
+    differ; where they do not, its last one stands for them, as an attempt by itself.
+    """
+    groups: dict[str, list[Tried]] = {}
+    for each in tried:
+        if each.good is not None and each.acts:
+            groups.setdefault(each.group or each.loop, []).append(each)
+    kept: list[Tried] = []
+    strata: list[str] = []
+    for name, members in groups.items():
+        if differs([bool(each.good) for each in members]):
+            kept += members
+            strata += [name] * len(members)
+        elif not members[0].group:
+            kept.append(members[-1])
+            strata.append("")
+    return Sample(tuple(kept), tuple(strata))
+
+
+def pairs(found: Sample) -> tuple[list[Tried], list[Tried]]:
+    """At most three successes and two failures to be shown: those with the greatest group-relative advantage.
+
+    The best of a group stands beside the worst of the same group, groups of one task before the others.
+    """
+    by_stratum: dict[str, list[Tried]] = {}
+    for each, stratum in zip(found.tried, found.strata, strict=True):
+        by_stratum.setdefault(stratum, []).append(each)
+    ranked: list[tuple[bool, float, Tried]] = []
+    for stratum, members in by_stratum.items():
+        worths = advantages([each.reward for each in members])
+        ranked += [(not stratum, worth, each) for worth, each in zip(worths, members, strict=True)]
+    best = sorted((each for each in ranked if each[2].accepted and each[1] > 0), key=lambda e: (e[0], -e[1]))
+    worst = sorted((each for each in ranked if each[2].good is False and each[1] < 0), key=lambda e: e[:2])
+    return [each for _, _, each in best[: SHOWN[0]]], [each for _, _, each in worst[: SHOWN[1]]]
+
+
+def contrast(
+    found: Sample, known: Sequence[Rule] = (), choices: Choices | None = None, alpha: float = ALPHA
+) -> Finding | None:
+    """The one rule that best separates successes from failures; None where nothing does beyond chance.
+
+    Of rules that are known already, what they explain is taken out: attempts are compared with attempts that
+    followed the same of them.
+    """
+    if not found.ready:
+        return None
+    ways = [each.trajectory for each in found.tried]
+    told = {rule: tuple(rule.holds(way) for way in ways) for rule in known}
+    explained = [column for column in told.values() if len({*column}) > 1]
+    strata = [
+        "|".join([stratum, *(str(column[at]) for column in explained)])
+        for at, stratum in enumerate(found.strata)
+    ]
+    goods = [bool(each.good) for each in found.tried]
+    comparisons: list[tuple[Rule, list[Table], Column]] = []
+    seen: set[Column] = set()
+    for rule in candidates(ways, choices or {}):
+        column = tuple(rule.holds(way) for way in ways)
+        contrary = tuple(None if each is None else not each for each in column)
+        if {True, False} - {*column} or {column, contrary} & seen or rule in told:
+            continue
+        if any(_agree(column, other) for other in told.values()):
+            continue
+        seen |= {column}
+        comparisons.append((rule, tables(column, goods, strata), column))
+    return _best(found, comparisons, alpha)
+
+
+def tables(column: Column, goods: Sequence[bool], strata: Sequence[str]) -> list[Table]:
+    """A two-by-two table for each stratum, of the attempts that the rule has something to say of."""
+    counted: dict[str, list[int]] = {}
+    for did, good, stratum in zip(column, goods, strata, strict=True):
+        if did is not None:
+            counted.setdefault(stratum, [0, 0, 0, 0])[2 * (not did) + (not good)] += 1
+    return [(row[0], row[1], row[2], row[3]) for row in counted.values()]
+
+
+def turned(found: Sequence[Table]) -> list[Table]:
+    """The tables of the contrary rule."""
+    return [(c, d, a, b) for a, b, c, d in found]
+
+
+def _best(
+    found: Sample, comparisons: Sequence[tuple[Rule, list[Table], Column]], alpha: float
+) -> Finding | None:
+    leasts = [2 * min(least(table), least(turned(table))) for _, table, _ in comparisons]
+    count = testable(leasts, alpha)
+    ranked: list[tuple[float, int, bool, int]] = []
+    for at, (rule, table, _) in enumerate(comparisons):
+        for refuses, side in ((False, table), (True, turned(table))):
+            p = min(1.0, 2 * p_value(side))
+            if p * count <= alpha:
+                ranked.append((p, -KINDS[rule.kind].says, refuses, at))
+    for p, _, refuses, at in sorted(ranked):
+        rule, _, column = comparisons[at]
+        made = _finding(found, Rule(rule.kind, rule.names, refuses), column, p, count)
+        if sum(each.accepted for each in made.followers) >= SUCCESSES:
+            return made
+    return None
+
+
+def _finding(found: Sample, rule: Rule, column: Column, p: float, count: int) -> Finding:
+    told = [
+        (each, did != rule.refuses) for each, did in zip(found.tried, column, strict=True) if did is not None
+    ]
+    did = [each for each, follows in told if follows]
+    did_not = [each for each, follows in told if not follows]
+    return Finding(
+        rule,
+        (sum(bool(each.good) for each in did), len(did)),
+        (sum(bool(each.good) for each in did_not), len(did_not)),
+        p,
+        count,
+        tuple(each for each, _ in told),
+        tuple(each for each in did if each.accepted),
+    )
+
+
+def _agree(one: Column, other: Column) -> bool:
+    """Whether two rules say the same, or the contrary, of nearly all attempts that both speak of."""
+    both = [(a, b) for a, b in zip(one, other, strict=True) if a is not None and b is not None]
+    same = sum(a == b for a, b in both)
+    return bool(both) and max(same, len(both) - same) >= SAME * len(both)
+
+
+def standing(rule: Rule, found: Sample) -> tuple[float, float, Finding | None]:
+    """How a known rule stands now: the p-value that following helps, that it harms, and its figures."""
+    column = tuple(rule.holds(each.trajectory) for each in found.tried)
+    if {True, False} - {*column}:
+        return 1.0, 1.0, None
+    table = tables(column, [bool(each.good) for each in found.tried], found.strata)
+    helps = p_value(table)
+    plain = tuple(None if each is None else each != rule.refuses for each in column)
+    return helps, p_value(turned(table)), _finding(found, rule, plain, helps, 1)

@@ -1,0 +1,134 @@
+"""Which type a task is of, by its words: what is learned of one type is shown for tasks of that type.
+
+The types, their words and their examples are `memory/task-types.md` in the folders of instructions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from runtime.memory.learning.patterns import GENERAL, NAMES
+
+if TYPE_CHECKING:
+    from runtime.embedding import Embedder
+
+LIKE = {"lexical": 0.30}
+"""The cosine to an example from which a task is of its type, by embedder."""
+LIKE_OTHERS = 0.45
+LOOKED_AT = 600
+"""Characters of a task: what is asked stands at its beginning."""
+SECOND = 0.75
+"""Of the best score, from which on another type is named too."""
+_WORD = re.compile(r"[a-z][a-z-]*[a-z]|[a-z]")
+_QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|`[^`]*`|'[^'\s][^']*'(?!\w)")
+_PATH = re.compile(r"\S*/\S*|\b[\w-]+\.([a-z]{1,5})\b")
+_PART = re.compile(r"[.;:,!?]\s+|\b(?:and|then|please|you|to)\b")
+
+
+@dataclass
+class Type:
+    """One type of tasks."""
+
+    verbs: set[str] = field(default_factory=set[str])
+    things: set[str] = field(default_factory=set[str])
+    examples: list[str] = field(default_factory=list[str])
+
+
+class Kinds:
+    """Tells the types of tasks; with an embedder also of those that no word decides."""
+
+    def __init__(self, systems: Sequence[Path], embedder: Embedder | None = None) -> None:
+        self.types = types_of(tuple(systems))
+        self.embedder = embedder
+        self._known: dict[str, tuple[str, ...]] = {}
+        self._rows: tuple[list[str], Any] | None = None
+
+    def of(self, task: str) -> tuple[str, ...]:
+        """The types of a task, the likeliest first; `general` where it is like none."""
+        task = task[:LOOKED_AT]
+        if task not in self._known:
+            if len(self._known) > 10_000:
+                self._known.clear()
+            self._known[task] = self._of(task)
+        return self._known[task]
+
+    def _of(self, task: str) -> tuple[str, ...]:
+        scores = self.scores(task)
+        best = max(scores.values(), default=0)
+        if best >= 2:
+            ordered = sorted(scores, key=lambda name: -scores[name])
+            return tuple(name for name in ordered if scores[name] >= SECOND * best)[:2]
+        if self.embedder is not None and (near := self._nearest(task)):
+            return (near,)
+        return (max(scores, key=lambda name: scores[name]),) if best else (GENERAL,)
+
+    def scores(self, task: str) -> Mapping[str, int]:
+        """How many words of each type a task has, weighted; those without any are left out."""
+        plain = _QUOTED.sub(" ", task.lower())
+        suffixes = {hit[1] for hit in _PATH.finditer(plain) if hit[1]}
+        plain = _PATH.sub(" ", plain)
+        found: dict[str, int] = {}
+        words = {_stem(word) for word in _WORD.findall(plain)}
+        leading = {_stem(part[0]) for part in map(_WORD.findall, _PART.split(plain)) if part}
+        for name, type in self.types.items():
+            verbs = type.verbs & words
+            score = 2 * len(verbs) + len(verbs & leading) + len(type.things & (words | suffixes))
+            if score:
+                found[name] = score
+        return found
+
+    def _nearest(self, task: str) -> str:
+        assert self.embedder is not None
+        names, rows = self._examples()
+        if not names:
+            return ""
+        scores = rows @ self.embedder.embed([task])[0]
+        best = int(scores.argmax())
+        return names[best] if scores[best] >= LIKE.get(self.embedder.name[:7], LIKE_OTHERS) else ""
+
+    def _examples(self) -> tuple[list[str], Any]:
+        assert self.embedder is not None
+        if self._rows is None:
+            pairs = [(name, text) for name, type in self.types.items() for text in type.examples]
+            self._rows = ([name for name, _ in pairs], self.embedder.embed([text for _, text in pairs]))
+        return self._rows
+
+
+@cache
+def types_of(systems: tuple[Path, ...]) -> Mapping[str, Type]:
+    """Read once; a folder without the file adds nothing."""
+    found: dict[str, Type] = {}
+    for folder in systems:
+        try:
+            text = (folder / "memory" / "task-types.md").read_text("utf-8")
+        except (OSError, UnicodeDecodeError):
+            continue
+        for section in re.split(r"(?m)^## +", text)[1:]:
+            heading, _, body = section.partition("\n")
+            name = heading.strip().lower()
+            if NAMES.fullmatch(name):
+                _read(found.setdefault(name, Type()), body)
+    return found
+
+
+def _read(type: Type, body: str) -> None:
+    for key, words in (("verbs", type.verbs), ("things", type.things)):
+        if listed := re.search(rf"(?m)^{key}:(.*(?:\n[ \t]+.*)*)", body):
+            words.update(_stem(word) for word in listed[1].lower().split())
+    type.examples += [line[2:].strip() for line in body.splitlines() if line.startswith("- ")]
+
+
+def _stem(word: str) -> str:
+    """A word without the common endings of verbs and plurals."""
+    for ending in ("ing", "ed", "es", "s"):
+        if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith("ss"):
+            word = word[: -len(ending)]
+            if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "lsz":
+                word = word[:-1]
+            break
+    return word.removesuffix("e") if len(word) > 3 else word

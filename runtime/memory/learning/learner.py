@@ -1,0 +1,230 @@
+"""Learning after runs: attempts are kept, the patterns they were shown are credited, and contrasted anew.
+
+Nothing here asks a model unless it is given somebody to ask, and nothing that a document says becomes a
+pattern: see `wording` and `extraction`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from kernel.document import Document
+from runtime.memory.learning.contrast import SAMPLE, Finding, Sample, contrast, sample, standing
+from runtime.memory.learning.distiller import Distiller
+from runtime.memory.learning.extraction import extracted
+from runtime.memory.learning.kinds import Kinds
+from runtime.memory.learning.library import Library
+from runtime.memory.learning.merging import Merging
+from runtime.memory.learning.patterns import DEFAULT, GENERAL, MOST_SOURCES, Pattern, Scope, named
+from runtime.memory.learning.rules import Rule, parsed
+from runtime.memory.learning.signals import Outcome
+from runtime.memory.learning.tried import Choices, Tried, tried_of
+from runtime.memory.learning.wording import Wording, evidence
+
+if TYPE_CHECKING:
+    from runtime.memory.brain import Brain
+    from runtime.memory.dream.stage import Ask
+
+_NAMED = re.compile(r"`([^`]+)`")
+HARMS = 0.05
+"""The p-value of doing worse with a pattern, from which on it is switched off."""
+ENOUGH = 6
+"""Attempts that a pattern without a rule was followed in, before that is looked at."""
+MISLEADS = 0.6
+"""Of them, the share that went wrong, above which it is switched off."""
+MOVED = 0.05
+"""A change of confidence that is worth a change of the file."""
+HELPED, HARMED = 0.05, 0.10
+"""By which one use moves the confidence of a pattern that has no rule to be tested by."""
+
+
+class Learning:
+    """What the runs of one agent in one space teach. Raises `FractalError` where memory cannot be written."""
+
+    def __init__(
+        self, brain: Brain, library: Library, choices: Callable[[], Choices] = dict, *, space: str = DEFAULT
+    ) -> None:
+        systems = brain.settings.systems
+        self.brain, self.library, self.space = brain, library, space
+        self.kinds = Kinds(systems)
+        self.wording = Wording(systems)
+        self.merging = Merging(library, brain.embedder)
+        self.distiller = Distiller(brain.shelf, self.wording)
+        self._choices = choices
+        self._offered: Choices | None = None
+
+    @property
+    def choices(self) -> Choices:
+        """What the arguments of the tools offer; read once, when it is needed."""
+        if self._offered is None:
+            self._offered = self._choices()
+        return self._offered
+
+    # ---- after a run -------------------------------------------------------------------------------------
+
+    def end(
+        self, documents: Iterable[Document], said: Mapping[str, bool] | None = None, ask: Ask | None = None
+    ) -> list[Pattern]:
+        """Learn from loops that have ended; returns the patterns that came or changed by it.
+
+        `said` is a person's word on runs. The same documents again change nothing.
+        """
+        shelf = self.brain.shelf
+        found = tried_of(documents, self.kinds, said or {}, self.choices)
+        found = [each.model_copy(update={"agent": self.library.agent, "space": self.space}) for each in found]
+        there = {each.id: each for each in shelf.pick(Tried, [each.id for each in found])}
+        new = [each for each in found if _outcome(there.get(each.id)) != _outcome(each)]
+        new = [self._said_before(each, there.get(each.id)) for each in new]
+        if not new:
+            return []
+        shelf.put(*(self._credited(each, there.get(each.id)) for each in new))
+        learned = self.distiller.take([each for each in new if each.accepted and each.last])
+        taught = [self._add(each) for each in learned if not self._said(each)]
+        for each in {each.type: each for each in new}.values():
+            taught += self.learn(each, ask)
+        return [each for each in taught if each is not None]
+
+    def feedback(self, run: str, good: bool) -> list[Pattern]:
+        """A person's word on a run: its last attempt counts as that, and what it was shown with it."""
+        shelf = self.brain.shelf
+        changed = [
+            each.judged(Outcome("user_approved" if good else "user_rejected"), good)
+            for each in shelf.scan(Tried, {"run": run, "last": True, "parent": ""})
+            if each.said is not good
+        ]
+        if not changed:
+            return []
+        shelf.put(*(self._credited(each, each) for each in changed))
+        taught = [found for each in changed for found in self.learn(each)]
+        return [each for each in taught if each is not None]
+
+    def learn(self, tried: Tried, ask: Ask | None = None) -> list[Pattern | None]:
+        """Compare an attempt with those most like it: known rules are looked at anew, and one may come."""
+        found = sample(self.similar(tried))
+        patterns = [each for each in self.library.all() if {tried.type, GENERAL} & {*each.types}]
+        changed = [self._reviewed(each, found) for each in patterns]
+        known = [rule for each in patterns if (rule := parsed(each.rule))]
+        if finding := contrast(found, known, self.choices):
+            return [*changed, self._add(self._pattern(finding, tried.type))]
+        if ask is not None and found.ready:
+            return [*changed, self._add(extracted(found, tried.type, ask))]
+        return changed
+
+    def similar(self, tried: Tried) -> list[Tried]:
+        """The attempts of the same type with the most similar tasks, itself among them, oldest first."""
+        episodes, shelf = self.brain.episodes, self.brain.shelf
+        experience = next(iter(episodes.all({"id": tried.loop})), None)
+        loops = {tried.loop}
+        if experience is not None:
+            loops |= {each.id for each, _ in episodes.similar(experience.text, 2 * SAMPLE)}
+        names = [f"{loop}/{number}" for loop in loops for number in range(1, 7)]
+        near = [each for each in shelf.pick(Tried, names) if each.type == tried.type]
+        return sorted(near, key=lambda each: (each.at, each.id))[-SAMPLE:]
+
+    # ---- credit ------------------------------------------------------------------------------------------
+
+    def _said_before(self, tried: Tried, known: Tried | None) -> Tried:
+        """A person's earlier word stands where nobody has said another."""
+        if known is None or known.said is None or tried.said is not None:
+            return tried
+        return tried.judged(Outcome("user_approved" if known.said else "user_rejected"), known.said)
+
+    def _credited(self, tried: Tried, known: Tried | None) -> Tried:
+        """Count its outcome for the patterns that it was shown and followed, instead of what was counted."""
+        before = known.counted if known else {}
+        counted: dict[str, bool] = {}
+        for name in tried.shown:
+            pattern = self.library.get(name)
+            if pattern is None:
+                continue
+            rule = parsed(pattern.rule)
+            followed = rule is None or rule.holds(tried.trajectory) is True
+            helped = tried.good if followed and tried.last else None
+            if helped is not None:
+                counted[name] = helped
+            self.library.used(name, tried.at, helped, instead_of=before.get(name))
+            if rule is None and helped is not None and not pattern.fixed:
+                moved = pattern.confidence + (HELPED if helped else -HARMED)
+                self.library.update(name, confidence=min(max(moved, 0.05), 0.95))
+        return tried.model_copy(update={"counted": counted})
+
+    def _reviewed(self, pattern: Pattern, found: Sample) -> Pattern | None:
+        """How a pattern stands after what has come: surer, less sure, or switched off. None: as it was."""
+        rule = parsed(pattern.rule)
+        if not pattern.active or pattern.fixed:
+            return None
+        if rule is None:
+            uses = pattern.helpful + pattern.harmful
+            if uses >= ENOUGH and pattern.harmful > MISLEADS * uses:
+                told = f"{pattern.harmful} of {uses} attempts that followed it went wrong."
+                return self._off(pattern, told)
+            return None
+        helps, harms, finding = standing(rule, found)
+        if finding is None:
+            return None
+        if harms < HARMS and min(finding.did[1], finding.did_not[1]) >= 3:
+            return self._off(pattern, evidence(finding.did, finding.did_not, harms, 1))
+        now = finding.confidence
+        if len(finding.attempts) < pattern.samples or abs(now - pattern.confidence) < MOVED:
+            return None
+        did = finding.did
+        changes: dict[str, Any] = {"confidence": round(now, 2), "success_rate": round(did[0] / did[1], 2)}
+        changes |= {"samples": len(finding.attempts), "why": evidence(did, finding.did_not, helps, 1)}
+        return self.library.update(pattern.name, **changes)
+
+    def _off(self, pattern: Pattern, why: str) -> Pattern:
+        return self.library.update(
+            pattern.name, status="off", why=f"{pattern.why}\n\nSwitched off by learning: {why}".strip()
+        )
+
+    # ---- what is learned ---------------------------------------------------------------------------------
+
+    def _pattern(self, finding: Finding, type: str) -> Pattern:
+        """A finding in words."""
+        said = self.wording.say(finding.rule)
+        documents = dict.fromkeys(each.document for each in reversed(finding.followers))
+        return Pattern(
+            name=named(said.title),
+            title=said.title,
+            guidance=said.do,
+            avoid=said.avoid,
+            why=evidence(finding.did, finding.did_not, finding.p, finding.comparisons),
+            types=(type,),
+            confidence=round(finding.confidence, 2),
+            success_rate=round(finding.did[0] / finding.did[1], 2),
+            samples=len(finding.attempts),
+            rule=str(finding.rule),
+            created=max(each.at for each in finding.attempts),
+            sources=tuple(documents)[:MOST_SOURCES],
+        )
+
+    def _add(self, pattern: Pattern | None) -> Pattern | None:
+        """Into the library: in the scope of who learned it, merged with what says the same."""
+        if pattern is None:
+            return None
+        scope: Scope = "space" if self.library.agent == DEFAULT else "agent"
+        return self.merging.add(replace(pattern, scope=scope, agent=self.library.agent))
+
+    def _said(self, habit: Pattern) -> bool:
+        """Whether a rule that was learned by comparing says already what a habit's tools would."""
+        tools = frozenset(_NAMED.findall(habit.guidance))
+        for each in self.library.all():
+            rule = parsed(each.rule)
+            if rule and {*habit.types} & {*each.types} and tools and {*rule.tools, *rule.names[1:2]} <= tools:
+                return True
+        return False
+
+    def pattern_of(self, rule: Rule, type: str = GENERAL) -> Pattern:
+        """A rule as a pattern that nothing has shown yet; for people who write one down."""
+        said = self.wording.say(rule)
+        return Pattern(
+            named(said.title), said.do, said.avoid, said.title, types=(type,), rule=str(rule), origin="person"
+        )
+
+
+def _outcome(tried: Tried | None) -> Sequence[Any]:
+    """What would have to be counted anew."""
+    return () if tried is None else (tried.signal, tried.said, tried.acts, tried.shown, tried.last)

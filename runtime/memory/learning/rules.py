@@ -1,0 +1,172 @@
+"""What can be said of a way of working in a form that code can look at: kinds of rule over a trajectory.
+
+A rule is written as its kind and names, such as `before-same edit read`: before `edit`, `read` of the same
+file. With `not ` before it, it says not to. Several tools that it holds for alike are joined by commas.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from runtime.memory.learning.trajectories import Act, Trajectory
+
+FEW = (1, 2, 3, 4, 6, 8)
+"""Numbers of steps that `few` draws a line at."""
+_NAMES = re.compile(r"[A-Za-z0-9_-]+(?:,[A-Za-z0-9_-]+)*")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of rule: how many names it has, and how much it says (of two that fit alike, the higher)."""
+
+    names: int
+    says: int
+
+
+KINDS: Mapping[str, Kind] = {
+    "before-same": Kind(2, 10),  # TOOL OTHER: other on the same file before each tool
+    "after-same": Kind(2, 9),  # other on the same file after the last tool
+    "before": Kind(2, 8),  # TOOL OTHER
+    "after": Kind(2, 7),
+    "argument": Kind(2, 6),  # TOOL NAME: each call gives the argument
+    "flag": Kind(2, 6),  # TOOL NAME: each call sets it to true
+    "choice": Kind(3, 6),  # TOOL NAME VALUE: each call chooses it; values are the tool's own
+    "uses": Kind(1, 5),  # TOOL
+    "checks": Kind(1, 4),  # KIND of criterion
+    "first": Kind(1, 3),  # TOOL
+    "last": Kind(1, 3),
+    "once": Kind(1, 2),  # TOOL: no more than one call
+    "few": Kind(1, 1),  # N: no more than N steps
+}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A parsed rule. `refuses`: it says not to."""
+
+    kind: str
+    names: tuple[str, ...]
+    refuses: bool = False
+
+    def __str__(self) -> str:
+        return f"{'not ' if self.refuses else ''}{self.kind} {' '.join(self.names)}"
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """The tools that it speaks of first: where none is used, it has nothing to say."""
+        return tuple(self.names[0].split(",")) if self.kind not in ("checks", "few") else ()
+
+    def holds(self, trajectory: Trajectory) -> bool | None:
+        """Whether an attempt did as it says; None where the rule has nothing to say of it."""
+        found = [_holds(self.kind, names, trajectory) for names in self._each()]
+        told = [each for each in found if each is not None]
+        if not told:
+            return None
+        return all(each != self.refuses for each in told)
+
+    def _each(self) -> Iterator[tuple[str, ...]]:
+        for first in self.names[0].split(","):
+            yield (first, *self.names[1:])
+
+
+def parsed(text: str) -> Rule | None:
+    """The rule of a text; None where it is none."""
+    refuses = text.startswith("not ")
+    kind, *names = text.removeprefix("not ").split(" ")
+    if kind not in KINDS or len(names) != KINDS[kind].names or not all(map(_NAMES.fullmatch, names)):
+        return None
+    if kind == "few" and not names[0].isdigit():
+        return None
+    return Rule(kind, tuple(names), refuses)
+
+
+def candidates(trajectories: Iterable[Trajectory], choices: Mapping[str, frozenset[str]]) -> list[Rule]:
+    """Every rule that some of these attempts follow; `choices` has the values that tools' arguments offer.
+
+    The keys of `choices` are `TOOL ARGUMENT`.
+    """
+    found: dict[Rule, None] = {}
+    for trajectory in trajectories:
+        for kind, names in _facts(trajectory, choices):
+            found[Rule(kind, names)] = None
+    return sorted(found, key=lambda rule: (-KINDS[rule.kind].says, str(rule)))
+
+
+def _facts(
+    trajectory: Trajectory, choices: Mapping[str, frozenset[str]]
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    acts, tools = trajectory.acts, trajectory.tools
+    for tool in tools:
+        yield "uses", (tool,)
+        yield "once", (tool,)
+        for other in tools:
+            if other != tool:
+                for kind in ("before", "after", "before-same", "after-same"):
+                    if _holds(kind, (tool, other), trajectory):
+                        yield kind, (tool, other)
+    for act in acts:
+        yield from (("argument", (act.tool, name)) for name in sorted(act.arguments))
+        yield from (("flag", (act.tool, name)) for name, value in (act.flags or {}).items() if value)
+        for name, value in (act.words or {}).items():
+            if value in choices.get(f"{act.tool} {name}", ()):
+                yield "choice", (act.tool, name, value)
+    if acts:
+        yield "first", (acts[0].tool,)
+        yield "last", (acts[-1].tool,)
+        yield from (("few", (str(most),)) for most in FEW if len(acts) <= most)
+    yield from (("checks", (kind,)) for kind in sorted(trajectory.criteria))
+
+
+def _holds(kind: str, names: tuple[str, ...], trajectory: Trajectory) -> bool | None:
+    acts = trajectory.acts
+    if kind == "checks":
+        return names[0] in trajectory.criteria if trajectory.criteria else None
+    if not acts:
+        return None
+    tool = names[0]
+    if kind == "uses":
+        return any(act.tool == tool for act in acts)
+    if kind == "first":
+        return acts[0].tool == tool
+    if kind == "last":
+        return acts[-1].tool == tool
+    if kind == "few":
+        return len(acts) <= int(tool)
+    calls = [act for act in acts if act.tool == tool]
+    if not calls:
+        return None
+    if kind == "once":
+        return len(calls) == 1
+    if kind in ("before", "after"):
+        return _ordered(kind, acts, tool, names[1])
+    if kind in ("before-same", "after-same"):
+        return _on_the_same(kind, acts, tool, names[1])
+    if kind == "argument":
+        return all(names[1] in act.arguments for act in calls)
+    if kind == "flag":
+        return all((act.flags or {}).get(names[1]) is True for act in calls)
+    return all((act.words or {}).get(names[1]) == names[2] for act in calls)
+
+
+def _ordered(kind: str, acts: tuple[Act, ...], tool: str, other: str) -> bool:
+    places = [at for at, act in enumerate(acts) if act.tool == tool]
+    others = [at for at, act in enumerate(acts) if act.tool == other]
+    if not others:
+        return False
+    return min(others) < places[0] if kind == "before" else max(others) > places[-1]
+
+
+def _on_the_same(kind: str, acts: tuple[Act, ...], tool: str, other: str) -> bool | None:
+    """Whether every file of each call was looked at by the other tool before, or after the last call."""
+    told = False
+    for at, act in enumerate(acts):
+        if act.tool != tool or not act.paths:
+            continue
+        told = True
+        near = acts[:at] if kind == "before-same" else acts[at + 1 :]
+        seen = frozenset(path for each in near if each.tool == other for path in each.paths)
+        if not act.paths & seen:
+            return False
+    return True if told else None

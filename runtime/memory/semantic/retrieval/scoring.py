@@ -1,0 +1,175 @@
+"""What is measured of a row for a question: BM25 at four widths, cosines, who, when, and how it is said."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from runtime.embedding.threads import one_thread
+from runtime.memory.semantic.retrieval.counting import by_words
+from runtime.memory.semantic.retrieval.index import Index
+from runtime.memory.semantic.retrieval.language import LONGEST, stem, words
+from runtime.memory.semantic.retrieval.parts import Parts
+from runtime.memory.semantic.retrieval.passages import Meaning, meaning_of
+from runtime.memory.semantic.retrieval.rows import Columns
+from runtime.memory.semantic.retrieval.times import Span, likely
+
+SECOND = 0.3
+"""What it counts to be the first of several speakers that are named."""
+RAW = ("cosine", "coverage", "alike")
+"""How like a row is whatever other rows are: of its vector, its words, its words' states."""
+TELLS_LITTLE = 0.15
+"""What a dull word weighs among the states, where a question has no others."""
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """A question as it is asked of every row."""
+
+    text: str
+    terms: tuple[str, ...]
+    speakers: Mapping[int, float]  # by their numbers
+    spans: tuple[Span, ...]
+    wants_time: bool
+    meant: Meaning | None
+
+
+def question_of(index: Index, text: str, parts: Parts, *, now: date | None = None, who: str = "") -> Question:
+    """What a question asks for; `who` asks it, and is meant by "I"."""
+    columns, language = index.columns, index.language
+    text = text[:LONGEST]
+    named = _named(text, columns, language.nobody) if parts.speaker else {}
+    if parts.speaker and not named and who and language.of_itself(text):
+        number = columns.speakers.get(who.strip().casefold())
+        named = {number: 1.0} if number else {}
+    of_names = {
+        stem(word) for name, number in columns.speakers.items() if number in named for word in words(name)
+    }
+    terms = language.question(text)
+    telling = [term for term in terms if term not in of_names] or terms
+    today = now.toordinal() if now else int(columns.day.max(initial=0))
+    wants = parts.meaning or parts.late
+    meant = meaning_of(index.embedder, language, text) if index.embedder is not None and wants else None
+    return Question(
+        text=text,
+        terms=tuple(telling),
+        speakers=named,
+        spans=index.times.spans(text, today) if parts.time else (),
+        wants_time=language.wants_time(text),
+        meant=meant,
+    )
+
+
+def _named(text: str, columns: Columns, nobody: frozenset[str]) -> dict[int, float]:
+    """Who is named, by whole words: one alone counts fully, of several the first a little."""
+    low = text.casefold()
+    asked = set(words(low))
+    found: list[tuple[int, int]] = []
+    for name, number in columns.speakers.items():
+        parts = words(name)
+        if not parts or name in nobody or not (parts[0] in asked or name in asked):
+            continue
+        if hit := re.search(rf"(?<!\w){re.escape(parts[0])}(?!\w)", low):
+            found.append((hit.start(), number))
+    found.sort()
+    if len(found) == 1:
+        return {found[0][1]: 1.0}
+    return {number: SECOND if at == 0 else 0.0 for at, (_, number) in enumerate(found)}
+
+
+def features(index: Index, question: Question, parts: Parts) -> dict[str, Any]:
+    """By name, a value for each row; those of `late` come later. `RAW` ones are no shares of the best."""
+    import numpy as np
+
+    columns = index.columns
+    zero = np.zeros(columns.count, np.float32)
+    found = by_words(index, columns, question.terms, parts)
+    if parts.meaning and question.meant is not None and columns.vectors is not None:
+        with one_thread():
+            found["cosine"] = columns.vectors @ question.meant.whole
+            found["meaning"] = _of_best(found["cosine"], columns.alive)
+    if question.speakers:
+        share = np.zeros(len(columns.speakers), np.float32)
+        for number, value in question.speakers.items():
+            share[number] = value
+        found["speaker"] = share[columns.who]
+    if question.spans:
+        found["time"] = _by_time(columns, question.spans)
+    if parts.names:
+        asked = set(words(question.text))
+        found["names"] = zero.copy()
+        for word in asked & columns.named.keys():
+            rows = [row for name, row in columns.named[word] if asked.issuperset(name)]
+            found["names"][rows] = 1.0
+    if parts.when:
+        found["told"] = columns.told.astype(np.float32)
+        found["when"] = found["told"] if question.wants_time else zero
+    if parts.form:
+        found["asks"] = columns.asks.astype(np.float32)
+        found["first_person"] = columns.first_person.astype(np.float32)
+        found["length"] = np.log1p(columns.length)
+    return found
+
+
+def _of_best(values: Any, alive: Any) -> Any:
+    """As shares of the best: what a cosine is worth differs between embedders and questions."""
+    best = values[alive].max(initial=0.0)
+    return values / best if best > 1e-6 else values * 0
+
+
+def _by_time(columns: Columns, spans: Sequence[Span]) -> Any:
+    import numpy as np
+
+    days, which = np.unique(columns.day, return_inverse=True)
+    of_day = [max(likely(span, day) for span in spans) for day in days.tolist()]
+    found = np.array(of_day, np.float32)[which]
+    first, last, rows = columns.spans.T
+    for span in spans:
+        both = np.minimum(last, span.last) - np.maximum(first, span.first) + 1
+        np.maximum.at(found, rows, (both / (last - first + 1)).astype(np.float32))
+    return found
+
+
+def late(index: Index, question: Question, rows: Sequence[int]) -> dict[str, Any]:
+    """Of each row, how much the words of the question find their like in it, by the words' states."""
+    import numpy as np
+
+    found = {name: np.zeros(len(rows), np.float32) for name in ("late", "late_square", "alike")}
+    meant = question.meant
+    there = [at for at, row in enumerate(rows) if row in index.meant and len(index.meant[row].states)]
+    if meant is None or not there or not len(meant.states):
+        return found
+    weights = np.array([_weight(index, question, word) for word in meant.words], np.float32)
+    if not weights.sum():
+        return found
+    states = [index.meant[rows[at]].states for at in there]
+    starts = np.cumsum([0, *(len(each) for each in states[:-1])])
+    table = np.concatenate(states).astype(np.float32)
+    table /= np.maximum(np.sqrt(np.einsum("ij,ij->i", table, table))[:, None], 1e-9)
+    with one_thread():
+        best = np.maximum.reduceat(table @ meant.states.T, starts, axis=0)
+    total = weights.sum()
+    for name, values in (("late", best), ("late_square", best * np.abs(best))):
+        scores = (values * weights).sum(axis=1) / total
+        if name == "late":
+            found["alike"][there] = scores
+        found[name][there] = _of_best(scores, np.ones(len(there), bool))
+    return found
+
+
+def _weight(index: Index, question: Question, word: str) -> float:
+    """How much a word tells: by how few rows have it; the name of who speaks tells half."""
+    import numpy as np
+
+    if word in index.language.dull:
+        return TELLS_LITTLE
+    term = stem(word)
+    if question.speakers and term not in question.terms:
+        return 0.5
+    rows, _ = index.counts(term)
+    count = len(index.at)
+    idf = np.log(1 + (count - min(len(rows), count) + 0.5) / (len(rows) + 0.5))
+    return float(2 * idf / np.log(1 + count)) if count else 0.0

@@ -1,0 +1,296 @@
+"""The way from a question to what answers it: measure, weigh, look closer at the best, spread, rank."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from kernel.errors import UsageError
+from runtime.memory.semantic.retrieval import anchors, spreading
+from runtime.memory.semantic.retrieval.counting import OWN
+from runtime.memory.semantic.retrieval.index import KINDS, Index
+from runtime.memory.semantic.retrieval.language import language_of
+from runtime.memory.semantic.retrieval.parts import ALL, FEATURES, MODES, Found, Mode, Parts, weights_of
+from runtime.memory.semantic.retrieval.rows import Columns
+from runtime.memory.semantic.retrieval.scoring import RAW, Question, features, late, question_of
+from runtime.memory.semantic.retrieval.strength import strength
+from runtime.memory.semantic.retrieval.times import day_of
+
+if TYPE_CHECKING:
+    from runtime.embedding import Embedder
+    from runtime.memory.dream.stage import Ask
+    from runtime.store import Shelf
+
+CANDIDATES = 200
+"""Rows whose words' states are looked at."""
+LEAST_COSINE = 0.15
+"""A record with no word of the question has to be at least so near."""
+NAMES = 0.6
+"""The weight of a known name; the conversations that the others are fitted on know none."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What may be found at all."""
+
+    kinds: Collection[str] = tuple(KINDS)
+    agent: str = ""  # "" for all
+    since: str = ""  # ISO 8601, a date or a time
+    until: str = ""
+    keep: Callable[[Mapping[str, Any]], bool] | None = None  # by a record's fields
+
+
+@dataclass
+class Ranked:
+    """Rows and the logarithm of their odds, by part."""
+
+    rows: Any
+    score: Any
+    by_part: dict[str, Any]
+    likeness: Any  # whatever else there is
+
+    def shares(self) -> Any:
+        """What of one is each row's."""
+        import numpy as np
+
+        odds = np.exp(self.score - self.score.max(initial=-60.0))
+        return odds / max(float(odds.sum()), 1e-9)
+
+
+@dataclass
+class Retrieval:
+    """Retrieval on one shelf; it keeps its index from question to question."""
+
+    shelf: Shelf
+    embedder: Embedder | None
+    systems: tuple[Path, ...] = ()
+    parts: Parts = ALL
+    weights: Mapping[str, float] | None = None  # None: those that are shipped
+    index: Index = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.index = Index(self.shelf, self.embedder, language_of(self.systems))
+
+    def search(
+        self,
+        query: str,
+        limit: int = 10,
+        *,
+        mode: Mode = "standard",
+        scope: Scope | None = None,
+        who: str = "",
+        now: datetime | None = None,
+        ask: Ask | None = None,
+        parts: Parts | None = None,
+    ) -> list[Found]:
+        """What answers a question, the best first; `who` asks, at `now` (when the last thing was said)."""
+        if limit < 1:
+            raise UsageError(f"limit: {limit} is not 1 or more")
+        if mode not in MODES:
+            raise UsageError(f"mode: {mode!r} is not {', '.join(MODES)}")
+        self.index.refresh()
+        asked = _Asked(scope or Scope(), who, now, parts or self.parts)
+        if mode == "multi-anchor":
+            texts = anchors.rephrased(
+                query, ask, self.index.language, lambda: self._one(query, 5, "standard", asked)
+            )
+            return anchors.borda(
+                [self._one(text, max(3 * limit, 15), "standard", asked) for text in texts], limit
+            )
+        return self._one(query, limit, mode, asked)
+
+    # ---- one question ------------------------------------------------------------------------------------
+
+    def _one(self, query: str, limit: int, mode: Mode, asked: _Asked) -> list[Found]:
+        if not self.index.at or not any(sign.isalnum() for sign in query):
+            return []
+        question = question_of(self.index, query, asked.parts, now=asked.today, who=asked.who)
+        if asked.parts.event:
+            question = anchors.with_event(self.index, question, asked.parts)
+        ranked = self.ranked(question, asked.parts, self._allowed(asked.scope))
+        if mode == "aggregated":
+            ranked = spreading.aggregated(self.index, question, ranked, self._weights(asked.parts), 2 * limit)
+        return self._found(question, ranked, limit, asked)
+
+    def ranked(self, question: Question, parts: Parts, allowed: Any = None) -> Ranked:
+        """The candidates by the logarithm of their shares."""
+        import numpy as np
+
+        columns, weights = self.index.columns, self._weights(parts)
+        told = features(self.index, question, parts)
+        total = np.zeros(columns.count, np.float32)
+        for name, values in told.items():
+            total += np.float32(weights.get(name, 0.0)) * values
+        open_to = columns.alive if allowed is None else columns.alive & allowed
+        rows = np.flatnonzero(open_to & _related(question, told, columns))
+        if len(rows) > CANDIDATES:
+            rows = np.sort(rows[np.argsort(-total[rows], kind="stable")[:CANDIDATES]])
+        here = {name: values[rows] for name, values in told.items()}
+        if parts.late:
+            here |= late(self.index, question, rows.tolist())
+        likeness = np.zeros(len(rows), np.float32)
+        for name in RAW:
+            likeness = np.maximum(likeness, here.pop(name, likeness))
+        by_part: dict[str, Any] = {}
+        for name, part in FEATURES.items():
+            if name not in here:
+                continue
+            weight, values = np.float32(weights.get(name, 0.0)), here[name]
+            if (own := here.get(OWN + name)) is not None:  # the rest is what its neighbours have
+                by_part["words"] = by_part.get("words", 0) + weight * own
+                values = values - own
+            by_part[part] = by_part.get(part, 0) + weight * values
+        return Ranked(rows, sum(by_part.values(), np.zeros(len(rows), np.float32)), by_part, likeness)
+
+    def _allowed(self, scope: Scope) -> Any:
+        import numpy as np
+
+        columns, rows = self.index.columns, self.index.rows
+        if unknown := [kind for kind in scope.kinds if kind not in KINDS]:
+            raise UsageError(f"kinds: {', '.join(unknown)} cannot be searched; there are {', '.join(KINDS)}")
+        allowed = np.ones(columns.count, bool)
+        if set(scope.kinds) != set(KINDS) or scope.agent or scope.keep:
+            allowed &= np.fromiter(
+                (
+                    each.kind in scope.kinds
+                    and (not scope.agent or each.fields.get("agent") == scope.agent)
+                    and (scope.keep is None or scope.keep(each.fields))
+                    for each in rows
+                ),
+                bool,
+                columns.count,
+            )
+        for bound, wanted in (("since", scope.since), ("until", scope.until)):
+            if wanted:
+                day = day_of(wanted)
+                if not day:
+                    raise UsageError(f"{bound}: {wanted!r} is no date; write it as 2026-05-07")
+                allowed &= (
+                    (columns.day >= day) if bound == "since" else ((columns.day <= day) & (columns.day > 0))
+                )
+        return allowed
+
+    def _weights(self, parts: Parts) -> Mapping[str, float]:
+        if self.weights is not None:
+            return {"names": NAMES, **self.weights}
+        made = self.embedder.name if self.embedder is not None and (parts.meaning or parts.late) else ""
+        return {"names": NAMES, **weights_of(made)}
+
+    # ---- what is told ------------------------------------------------------------------------------------
+
+    def _found(self, question: Question, ranked: Ranked, limit: int, asked: _Asked) -> list[Found]:
+        index = self.index
+        chances = dict(zip(ranked.rows.tolist(), ranked.shares().tolist(), strict=True))
+        place = {int(row): at for at, row in enumerate(ranked.rows)}
+        came: dict[int, tuple[int, float]] = {}
+        if asked.parts.spread and index.edges:
+            allowed = self._allowed(asked.scope)
+            came = spreading.spread(index, question, chances, allowed)
+            for row, (_, score) in came.items():
+                chances[row] = score
+        final: list[tuple[float, str, int, dict[str, float]]] = []
+        for row in sorted(chances, key=lambda row: -chances[row])[: max(3 * limit, 15)]:
+            entry = index.rows[row]
+            factors = strength(entry, asked.moment) if asked.parts.strength else {}
+            score = chances[row]
+            for factor in factors.values():
+                score *= factor
+            final.append((score, entry.id, row, factors))
+        final.sort(key=lambda each: (-round(each[0], 9), each[1]))
+        found: list[Found] = []
+        for score, id, row, factors in final[:limit]:
+            entry = index.rows[row]
+            parts = {
+                name: float(values[place[row]]) for name, values in ranked.by_part.items() if row in place
+            }
+            if row in came:
+                parts["spread"] = chances[row]
+            via = index.rows[came[row][0]].id if row in came else ""
+            why = _why(parts, question, via)
+            likeness = float(ranked.likeness[place[row]]) if row in place else 0.0
+            found.append(Found(id, entry.kind, entry.text, float(score), {**parts, **factors}, why, likeness))
+        return found
+
+
+@dataclass(frozen=True)
+class _Asked:
+    scope: Scope
+    who: str
+    now: datetime | None
+    parts: Parts
+
+    @property
+    def today(self) -> date | None:
+        return self.now.date() if self.now else None
+
+    @property
+    def moment(self) -> datetime:
+        return self.now or datetime.now(UTC)
+
+
+def _related(question: Question, told: Mapping[str, Any], columns: Columns) -> Any:
+    """What has a word of the question in or around it, is near to it, or is of its days."""
+    import numpy as np
+
+    related = np.zeros(columns.count, bool)
+    for name in ("word", "word_before", "word_around", "names"):
+        if name in told:
+            related |= told[name] > 0
+    if "time" in told:
+        related |= told["time"] > 0.5
+    if question.meant is not None and columns.vectors is not None:
+        cosines = told["cosine"] if "cosine" in told else columns.vectors @ question.meant.whole
+        related |= cosines >= LEAST_COSINE
+    return related
+
+
+_SAYS = {
+    "words": "has its words",
+    "neighbours": "stands where its words are said",
+    "thread": "belongs to a thread with its words",
+    "meaning": "means the like",
+    "late": "has words like its words",
+    "speaker": "is said by who is named",
+    "names": "speaks of who is named",
+    "time": "is of its time",
+    "when": "tells a time",
+}
+
+
+def _why(parts: Mapping[str, float], question: Question, via: str) -> str:
+    """The strongest reasons in words."""
+    if via:
+        return f"is joined with {via}"
+    best = sorted((name for name in _SAYS if parts.get(name, 0) > 0), key=lambda name: -parts[name])
+    said = [_SAYS[name] for name in best[:3]]
+    days = "; ".join(span.told() for span in question.spans) if "time" in best[:3] else ""
+    return "; ".join(said) + (f" ({days})" if days else "")
+
+
+_OPEN: WeakKeyDictionary[Any, dict[tuple[str, tuple[Path, ...]], Retrieval]] = WeakKeyDictionary()
+
+
+def retrieval_of(shelf: Shelf, embedder: Embedder | None, systems: Sequence[Path] = ()) -> Retrieval:
+    """The retrieval of a shelf, the same one for the same embedder and instructions."""
+    known = _OPEN.setdefault(shelf, {})
+    key = (embedder.name if embedder is not None else "", tuple(systems))
+    if key not in known:
+        known[key] = Retrieval(shelf, embedder, tuple(systems))
+    return known[key]
+
+
+def search(
+    shelf: Shelf,
+    embedder: Embedder | None,
+    query: str,
+    limit: int = 10,
+    *,
+    systems: Sequence[Path] = (),
+    **more: Any,
+) -> list[Found]:
+    """What answers a question; see `Retrieval.search`."""
+    return retrieval_of(shelf, embedder, systems).search(query, limit, **more)

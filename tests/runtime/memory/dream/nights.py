@@ -1,0 +1,240 @@
+"""A memory in which every procedural stage of a dream has something to do; a process that dreams and dies."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import shutil
+import signal
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any, cast
+
+import numpy as np
+
+from runtime.fractal import shipped_system
+from runtime.memory.brain import Brain, Settings
+from runtime.memory.dream.dreamer import Dreamer
+from runtime.memory.dream.stage import Dream, Stage, Told
+from runtime.memory.dream.stages import ALL
+from runtime.memory.dream.undoing import undo
+from runtime.memory.procedural.decisions import Decision
+from runtime.memory.procedural.exemplar import Exemplar
+from runtime.memory.procedural.parts import ALL as PARTS
+from runtime.memory.procedural.recognition import Member, ProblemType
+from runtime.memory.procedural.trees import Ledger, NeuronTree
+from runtime.responders.reflexes.trial import Trial
+from runtime.store import pack
+from runtime.store.moving import lines
+
+NOW = datetime(2026, 11, 20, 3, tzinfo=UTC)
+OLD, RECENT = "2026-06-01T00:00:00Z", "2026-11-19T00:00:00Z"
+HONEY = (
+    "A farmer who keeps bees sells{} 3 jars of honey at the market for 23 dollars each, and pays nobody; how "
+    "much money does the farmer make with all of these jars?"
+)
+PAIRS = [("a.md", "n.txt"), ("b.md", "m.txt"), ("docs/c.md", "m.txt"), ("d.md", "o.txt"), ("e.md", "p.txt")]
+OF_DREAMS = ("dream", "decayed", "type-stamp")
+OF_MEMORY = [stage for stage in ALL if stage.group == "p" or stage.name == "decay"]
+PROCEDURAL = [stage.name for stage in ALL if stage.group == "p"] + ["decay"]
+
+
+@cache
+def trial() -> Trial:
+    return Trial([shipped_system()])
+
+
+def brain_in(folder: Path, kind: str = "sqlite", **more: Any) -> Brain:
+    settings = Settings(folder / "memory", (shipped_system(),), trial, kind, "lexical", fsync=False)
+    return Brain(replace(settings, **more))
+
+
+def exemplar(task: str, *steps: tuple[str, dict[str, Any]]) -> Exemplar:
+    made = tuple({"tool": tool, "args": args, "needs": []} for tool, args in steps)
+    return Exemplar(task=task, steps=made, output=f"{{{{ steps[{len(steps)}].result | trim }}}}")
+
+
+def sold(spaces: str = "") -> Exemplar:
+    return exemplar(HONEY.format(spaces), ("calc", {"expression": "3 * 23"}))
+
+
+def tally(source: str, to: str) -> Exemplar:
+    count = ("count", {"what": "lines", "path": source, "format": "total"})
+    write = ("write", {"path": to, "content": "{{steps[1].result}}\n"})
+    return exemplar(f"tally the lines of {source} and note the figure in {to}", count, write)
+
+
+def filled(folder: Path, kind: str = "sqlite") -> Brain:
+    """A store with work for each stage; made once of each kind that lies on a disk."""
+    if kind == "memory":
+        return _filled(folder, kind)
+    shutil.copytree(_made(kind) / "memory", folder / "memory")
+    return brain_in(folder, kind)
+
+
+@cache
+def _made(kind: str) -> Path:
+    folder = Path(mkdtemp(prefix="fractal-nights-"))
+    atexit.register(shutil.rmtree, folder, True)
+    _filled(folder, kind).close()
+    return folder
+
+
+def _filled(folder: Path, kind: str) -> Brain:
+    """What makes it merges, types and bears nothing by itself."""
+    brain = brain_in(folder, kind, parts=replace(PARTS, merging=False, methods=False, types=False))
+    memory, shelf = brain.memory, brain.shelf
+    for spaces in ("", "  ", "   "):
+        memory.learn(sold(spaces), at=RECENT)
+    for source, to in PAIRS:
+        memory.learn(tally(source, to), at=RECENT)
+    asked = exemplar("convert 12 pounds of flour into grams", ("calc", {"expression": "12 lb to g"}))
+    _change(brain, memory.learn(asked, at=OLD), ledger=Ledger(uses=3, incorrect=3))
+    sums = exemplar("add the ages 4 and 9 of the twins", ("calc", {"expression": "4 + 9"}))
+    rested = _change(brain, memory.learn(sums, at=OLD), ledger=Ledger(uses=4, correct=1, incorrect=3))
+    shelf.put(Decision(id="old", text="…", tree=rested.id, at=OLD, path="variation"))
+    busy = exemplar("what do 7 pens for 2 euros each and one ruler cost", ("calc", {"expression": "7 * 2"}))
+    judged = memory.learn(busy, at=OLD)
+    shelf.put(
+        *(
+            Decision(
+                id=f"use-{n:03}", text=f"{n}", tree=judged.id, at=f"2026-11-01T00:{n // 60:02}:{n % 60:02}Z"
+            )
+            for n in range(130)
+        )
+    )
+    _judge(brain, judged)
+    _mix(brain)
+    if kind == "memory":
+        whole = brain_in(folder, kind)
+        whole._shelf = brain.shelf
+        return whole
+    brain.close()
+    return brain_in(folder, kind)
+
+
+def _change(brain: Brain, tree: NeuronTree, **changes: Any) -> NeuronTree:
+    made = tree.model_copy(update=changes)
+    brain.shelf.put(made)
+    return made
+
+
+def _judge(brain: Brain, tree: NeuronTree) -> None:
+    """One branch misled and has something below it, one hardly pulls, one was right."""
+    parents = {each.parent for each in tree.synapses}
+    below = next(each.child for each in tree.synapses if each.child in parents)
+    leaf = next(each.child for each in tree.synapses if each.child not in parents and each.parent != below)
+    synapses = [
+        each.model_copy(update={"right": 0, "wrong": 3})
+        if each.child == below
+        else each.model_copy(update={"weight": 0.02, "origin": 0.02})
+        if each.child == leaf
+        else each.model_copy(update={"right": 2})
+        for each in tree.synapses
+    ]
+    _change(brain, tree, synapses=tuple(synapses))
+
+
+def _mix(brain: Brain) -> None:
+    """A problem type in which two kinds of tasks lie that have nothing in common."""
+    embedder = brain.embedder
+    rng = np.random.default_rng(1)
+    tasks = [f"water the {each} plants" for each in range(15)] + [f"file report {each}" for each in range(12)]
+    rows = rng.normal(0, 0.04, (len(tasks), embedder.size))
+    rows[:15, 0] += 1
+    rows[15:, 1] += 1
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    name = embedder.name
+    members = [
+        Member(id=f"mixed/{n}", type="mixed", text=task, vectors={name: pack(row)})
+        for n, (task, row) in enumerate(zip(tasks, rows, strict=True))
+    ]
+    of = ProblemType(id="mixed", text="mixed", members=len(tasks), vectors={name: pack(rows.mean(axis=0))})
+    brain.shelf.put(of, *members)
+    for task, row in zip(tasks, rows, strict=True):
+        made = brain.memory.learn(
+            exemplar(f"{task}, then tell me how it went and what it was good for", ("list", {}))
+        )
+        grown = {"type": "mixed", "text": task, "vectors": {name: pack(row)}}
+        _change(brain, made, neurons=made.neurons * 3, **grown)
+
+
+def exported(brain: Brain, *, dreams: bool = True) -> str:
+    """All that is remembered, and the files beside it; without `dreams`, not what was dreamt."""
+    told = "".join(line for line in lines(brain.shelf) if dreams or json.loads(line)["kind"] not in OF_DREAMS)
+    files = sorted((brain.settings.folder / "methods").glob("*.md"))
+    return told + "".join(f"{path.name}\n{path.read_text('utf-8')}" for path in files)
+
+
+def dreamer(brain: Brain, stages: Sequence[Stage] = OF_MEMORY) -> Dreamer:
+    return Dreamer(brain, clock=lambda: NOW, stages=stages)
+
+
+# ---- a process that dies ---------------------------------------------------------------------------------
+
+
+class Dying:
+    """A keeper in whose transaction the process dies: at a write, or instead of the commit."""
+
+    def __init__(self, inner: Any, at: str, number: int = 1) -> None:
+        self.inner, self.at, self.left = inner, at, number
+        self.place = inner.place
+
+    def __getattr__(self, name: str) -> Any:
+        real = getattr(self.inner, name)
+        if name != self.at:
+            return real
+
+        def call(*args: Any) -> Any:
+            self.left -= 1
+            if self.left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return real(*args)
+
+        return call
+
+
+def dying(stage: Stage, when: str) -> Stage:
+    """A stage in which the process dies: in its first write, or when all its work is done but kept."""
+
+    def run(dream: Dream) -> Told:
+        shelf = dream.shelf
+        if when == "first write":
+            noting = cast(Any, shelf.keeper)
+            noting.inner = Dying(noting.inner, "write")
+            told = stage.run(dream)
+            noting.inner = noting.inner.inner
+            noting.inner.write([])
+        else:
+            told = stage.run(dream)
+        os.kill(os.getpid(), signal.SIGKILL)
+        return told
+
+    return replace(stage, run=run)
+
+
+def killed(folder: Path, kind: str, what: str, name: str = "", when: str = "") -> bool:
+    """Dream, or undo, in a process of its own that dies where it is told to; whether it did."""
+    child = os.fork()
+    if not child:
+        try:
+            _main(folder, kind, what, name, when)
+        finally:
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    return os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+
+
+def _main(folder: Path, kind: str, what: str, name: str, when: str) -> None:
+    brain = brain_in(folder, kind)
+    if what == "undo":
+        brain.shelf.keeper = cast(Any, Dying(brain.shelf.keeper, name))
+        undo(dreamer(brain))
+        return
+    stages = [dying(each, when) if each.name == name else each for each in OF_MEMORY]
+    dreamer(brain, stages).dream("one", stages)

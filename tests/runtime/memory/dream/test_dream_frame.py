@@ -1,0 +1,223 @@
+"""A dream is archived, rehearsed, killed, gone on with and taken back; only one is at work at a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from nights import NOW, OF_MEMORY, PROCEDURAL, brain_in, dreamer, exported, filled, killed
+
+from kernel.errors import FractalError, StorageError, UsageError
+from runtime.memory.dream.dreamer import Dreamer
+from runtime.memory.dream.record import Dreamt
+from runtime.memory.dream.stage import Dream, Stage, Told
+from runtime.memory.dream.undoing import undo
+from runtime.memory.procedural.trees import NeuronTree
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "files", "memory"])
+def test_undo_restores_rows_and_files_exactly(tmp_path: Path, kind: str) -> None:
+    brain = filled(tmp_path, kind)
+    before = exported(brain)
+    sleeper = dreamer(brain)
+    sleeper.dream("one", OF_MEMORY)
+    changed = exported(brain)
+    assert changed != before
+    assert list((tmp_path / "memory" / "methods").glob("*.md"))
+    undone = undo(sleeper)
+    assert (undone.dream, undone.left) == ("one", ())
+    assert exported(brain) == before
+    with pytest.raises(UsageError, match="no dream"):
+        undo(sleeper)
+
+
+def test_dreams_are_taken_back_one_by_one(tmp_path: Path) -> None:
+    brain = filled(tmp_path)
+    sleeper = dreamer(brain)
+    before = exported(brain)
+    sleeper.dream("one", OF_MEMORY[:3])
+    between = exported(brain)
+    Dreamer(brain, clock=lambda: NOW.replace(hour=5)).dream("two", OF_MEMORY)
+    assert undo(sleeper).dream == "two"
+    assert exported(brain) == between
+    assert undo(sleeper).dream == "one"
+    assert exported(brain) == before
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "files"])
+def test_a_rehearsal_tells_the_same_and_changes_nothing(tmp_path: Path, kind: str) -> None:
+    brain = filled(tmp_path, kind)
+    before = exported(brain)
+    told = {each.stage.name: each.done for each in dreamer(brain).rehearse(OF_MEMORY)}
+    assert exported(brain) == before
+    assert not (tmp_path / "memory" / "archive").exists()
+    done = dreamer(brain).dream("one", OF_MEMORY).stages
+    assert {name: each.counts for name, each in told.items()} == {n: each.counts for n, each in done.items()}
+
+
+@pytest.mark.parametrize("when", ["first write", "end"])
+@pytest.mark.parametrize("name", PROCEDURAL)
+def test_killed_in_the_middle_of_a_stage_it_goes_on_and_can_be_taken_back(
+    tmp_path: Path, name: str, when: str
+) -> None:
+    brain = filled(tmp_path)
+    before = exported(brain)
+    brain.close()
+    assert killed(tmp_path, "sqlite", "dream", name, when)
+    brain = brain_in(tmp_path)
+    known = brain.shelf.get(Dreamt, "one")
+    assert list(known.stages if known else {}) == PROCEDURAL[: PROCEDURAL.index(name)]
+    sleeper = dreamer(brain)
+    whole = sleeper.dream("one", OF_MEMORY)
+    assert list(whole.stages) == PROCEDURAL
+    assert brain.shelf.check() == []
+    assert undo(sleeper).left == ()
+    assert exported(brain) == before
+
+
+def test_killed_or_not_it_comes_to_the_same(tmp_path: Path) -> None:
+    one, other = filled(tmp_path / "one"), filled(tmp_path / "other")
+    dreamer(one).dream("one", OF_MEMORY)
+    other.close()
+    for name in ("merge-neurons", "birth-methods", "decay"):
+        assert killed(tmp_path / "other", "sqlite", "dream", name, "end")
+    other = brain_in(tmp_path / "other")
+    dreamer(other).dream("one", OF_MEMORY)
+
+    def plain(text: str) -> list[str]:
+        return [line for line in text.splitlines() if '"type-stamp"' not in line]
+
+    assert plain(exported(other, dreams=False)) == plain(exported(one, dreams=False))
+
+
+def test_what_a_killed_stage_had_made_of_files_is_taken_back_by_whoever_comes_next(tmp_path: Path) -> None:
+    brain = filled(tmp_path)
+    brain.close()
+    assert killed(tmp_path, "sqlite", "dream", "birth-methods", "end")
+    methods = tmp_path / "memory" / "methods"
+    half = list(methods.glob("*.md"))
+    assert half
+    brain = brain_in(tmp_path)
+    nothing = [Stage("nothing", "a", "does nothing", lambda dream: Told())]
+    done = dreamer(brain, nothing).dream("another", nothing)
+    assert list(methods.glob("*.md")) == []
+    assert any("put back" in line for line in done.stages["nothing"].did)
+
+
+@pytest.mark.parametrize("at", ["write", "commit"])
+@pytest.mark.parametrize("kind", ["sqlite", "files"])
+def test_killed_in_the_middle_of_undo_it_is_gone_on_with(tmp_path: Path, kind: str, at: str) -> None:
+    brain = filled(tmp_path, kind)
+    before = exported(brain)
+    dreamer(brain).dream("one", OF_MEMORY)
+    brain.close()
+    assert killed(tmp_path, kind, "undo", at)
+    brain = brain_in(tmp_path, kind)
+    assert undo(dreamer(brain)).left == ()
+    assert exported(brain) == before
+
+
+def test_what_others_changed_since_is_told_and_not_overwritten(tmp_path: Path) -> None:
+    brain = filled(tmp_path)
+    sleeper = dreamer(brain)
+    before = {tree.id: tree for tree in brain.shelf.scan(NeuronTree)}
+    sleeper.dream("one", OF_MEMORY)
+    (held,) = [tree for tree in brain.shelf.scan(NeuronTree) if tree.text.startswith("A farmer")]
+    theirs = held.model_copy(update={"rung": "somebody else"})
+    brain.shelf.put(theirs)
+    (file,) = (tmp_path / "memory" / "methods").glob("*.md")
+    file.write_text(file.read_text("utf-8") + "\nmine\n", "utf-8")
+    undone = undo(sleeper)
+    assert f"neuron-tree {held.id}" in undone.left
+    assert f"methods/{file.name}" in undone.left
+    assert file.read_text("utf-8").endswith("mine\n")
+    now = {tree.id: tree for tree in brain.shelf.scan(NeuronTree)}
+    assert now[held.id] == theirs
+    assert {id: tree for id, tree in now.items() if id != held.id} == {
+        id: tree for id, tree in before.items() if id != held.id
+    }
+
+
+def test_two_dreams_at_once_are_refused(tmp_path: Path) -> None:
+    one, other = dreamer(filled(tmp_path)), dreamer(brain_in(tmp_path))
+    one.hold("one")
+    with pytest.raises(UsageError, match=r"at work here \(one, process \d+\)"):
+        other.do("two", "merge-neurons")
+    with pytest.raises(UsageError, match="at work here"):
+        undo(other)
+    one.let_go()
+    other.do("two", "merge-neurons")
+    with pytest.raises(UsageError, match="at work"):
+        other.do("three", "merge-neurons")
+
+
+def test_a_stage_that_fails_leaves_nothing_and_the_next_try_is_whole(tmp_path: Path) -> None:
+    brain = filled(tmp_path)
+    before = exported(brain)
+    broken = True
+
+    def run(dream: Dream) -> Told:
+        tree = next(iter(dream.shelf.scan(NeuronTree)))
+        dream.shelf.delete(NeuronTree, tree.id)
+        made = dream.brain.methods_folder / "half.md"
+        made.parent.mkdir(exist_ok=True)
+        made.write_text("half a method", "utf-8")
+        if broken:
+            raise StorageError("the disk is full")
+        return Told(["all done"])
+
+    sleeper = dreamer(brain, stages := [Stage("fails", "p", "fails", run)])
+    with pytest.raises(FractalError, match="the disk is full"):
+        sleeper.dream("one", stages)
+    assert exported(brain) == before
+    broken = False
+    assert sleeper.dream("one", stages).stages["fails"].did == ("all done",)
+    undo(sleeper)
+    assert exported(brain) == before
+
+
+def test_a_stage_is_done_once(tmp_path: Path) -> None:
+    brain = filled(tmp_path)
+    count = 0
+
+    def run(dream: Dream) -> Told:
+        nonlocal count
+        count += 1
+        return Told([f"{count}"])
+
+    sleeper = dreamer(brain, stages := [Stage("counts", "p", "counts", run)])
+    assert sleeper.dream("one", stages).stages == sleeper.dream("one", stages).stages
+    assert count == 1
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    brain = filled(tmp_path)
+    before = exported(brain)
+    (tmp_path / "memory" / "archive").write_text("a file is in the way", "utf-8")
+    with pytest.raises(StorageError, match="archive"):
+        dreamer(brain).dream("one", OF_MEMORY)
+    assert exported(brain) == before
+
+
+def test_what_is_to_be_forgotten_leaves_the_archive(tmp_path: Path) -> None:
+    brain = filled(tmp_path)
+    sleeper = dreamer(brain)
+    sleeper.dream("one", OF_MEMORY)
+    archive = sleeper.archive
+    assert "flour" in archive.path("one").read_text("utf-8")
+    gone = archive.forget(lambda kept: "flour" in getattr(kept.before, "body", ""))
+    assert gone > 0
+    assert "flour" not in archive.path("one").read_text("utf-8")
+    assert undo(sleeper).dream == "one"
+
+
+def test_a_torn_line_of_the_archive_is_passed_over(tmp_path: Path) -> None:
+    brain = filled(tmp_path)
+    before = exported(brain)
+    sleeper = dreamer(brain)
+    sleeper.do("one", "merge-neurons")
+    with sleeper.archive.path("one").open("a") as file:
+        file.write('{"part": "torn')
+    sleeper.dream("one", OF_MEMORY)
+    undo(sleeper)
+    assert exported(brain) == before

@@ -1,0 +1,74 @@
+"""Streams of real runs by a scripted worker with typical mistakes, for tests of learning."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from playing import ACCEPT, Played, plan
+
+from kernel.responder import Ask
+from runtime.fractal import Fractal
+
+Play = Callable[..., Played]
+SETTINGS = {"retries": 0, "embedder": "lexical", "fsync": False}
+REJECT = {"validation": "fail", "issues": ["it does not hold"], "decision": "ESCALATE", "learned": "no"}
+
+
+def step(tool: str, **args: Any) -> dict[str, Any]:
+    return {"tool": tool, "args": args}
+
+
+@dataclass
+class Worker:
+    """Edits files. Unless it is told better it edits without reading, at a rate, and guesses the text."""
+
+    seed: int = 1
+    mistakes: float = 0.5
+    heeds: bool = True  # what stands in its prompt
+    told: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.random = random.Random(self.seed)
+
+    def answers(self, name: str, good: bool) -> Callable[[Ask], Any]:
+        def answer(ask: Ask) -> Any:
+            if ask.phase == "check":
+                return REJECT if "- FAIL" in ask.user else ACCEPT
+            self.told.append(ask.user)
+            reads = good or (self.heeds and "use `read` on the same file" in ask.user)
+            steps = [step("list", path=".")] if self.random.random() < 0.4 else []
+            if reads:
+                steps.append(step("read", path=name))
+            old = "status: draft" if reads else "status:draft"
+            steps.append(step("edit", path=name, old=old, new="status: final"))
+            if self.random.random() < 0.3:
+                steps.append(step("stat", path=name))
+            return plan(*steps, success=[{"file": name, "has": "status: final"}])
+
+        return answer
+
+
+def stream(
+    play: Play,
+    work: Path,
+    count: int,
+    worker: Worker | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> list[Played]:
+    worker = worker or Worker()
+    played: list[Played] = []
+    for number in range(count):
+        name = f"note{number}.md"
+        (work / name).write_text(f"# Note {number}\n\nstatus: draft\n")
+        task = f"in {name}, change the status from draft to final"
+        good = worker.random.random() >= worker.mistakes
+        played.append(play(worker.answers(name, good), task, settings={**SETTINGS, **(settings or {})}))
+    return played
+
+
+def library_of(work: Path) -> Any:
+    return Fractal(work, settings=SETTINGS).memory.library

@@ -1,0 +1,87 @@
+"""Who else is at work, how agents did, and who is best."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from kernel.document import Document, Meta, Note, Section
+from kernel.store import FileStore, Save
+from kernel.workspace import root_id, run_lock
+from runtime.memory.awareness import active, best, profiles
+from runtime.memory.episodic import Experience
+
+NOW = datetime.now(UTC)
+
+
+def begun(runs: Path, run: str, task: str, **meta: str) -> Path:
+    folder = runs / run
+    folder.mkdir(parents=True)
+    given = {"status": "running", "phase": "do", "extra": {"agent": "ada"}, **meta}
+    document = Document(Meta(root_id(run), run, **given), {1: Section(notes=(Note("task", task, "person"),))})  # type: ignore[arg-type]
+    FileStore(folder).commit([Save(document)])
+    return folder
+
+
+def test_a_run_that_somebody_works_on_is_active_and_one_that_rests_is_not(tmp_path: Path) -> None:
+    held, rests = begun(tmp_path, "aaaaaa", "sweep the yard"), begun(tmp_path, "bbbbbb", "rest")
+    ended = begun(tmp_path, "cccccc", "done already", status="complete")
+    with run_lock(held), run_lock(ended):
+        (found,) = active(tmp_path)
+        assert (found.run, found.agent, found.task, found.phase) == ("aaaaaa", "ada", "sweep the yard", "do")
+        assert active(tmp_path, but="aaaaaa") == []
+        assert active(tmp_path, now=NOW + timedelta(seconds=400)) == []
+    assert active(tmp_path) == []
+    assert rests.is_dir()
+
+
+def test_a_broken_run_and_a_missing_folder_are_no_work(tmp_path: Path) -> None:
+    assert active(tmp_path / "none") == []
+    folder = begun(tmp_path, "aaaaaa", "x")
+    with run_lock(folder):
+        (folder / "system-aaaaaa.md").write_bytes(b"\xff no document")
+        assert active(tmp_path) == []
+
+
+def test_of_a_thousand_runs_only_the_newest_are_looked_into(tmp_path: Path) -> None:
+    for n in range(60):
+        folder = begun(tmp_path, f"r{n:05}", "old")
+        os.utime(folder, (n, n))
+        os.utime(folder / f"system-r{n:05}.md", (n, n))
+    held = begun(tmp_path, "zzzzzz", "new")
+    with run_lock(held):
+        assert [each.run for each in active(tmp_path)] == ["zzzzzz"]
+
+
+def experience(n: int, agent: str, type: str, good: bool | None) -> Experience:
+    at = f"2026-11-{n % 28 + 1:02}T10:00:00Z"
+    told = {"agent": agent, "type": type, "success": good, "seconds": 2.0, "at": at, "tools": ("read",)}
+    return Experience(id=f"system-{n}", text=f"task {n}", **told)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "score"),
+    [(2, 0, 0.5), (3, 0, 0.15), (10, 0, 0.5), (15, 5, 0.75), (40, 0, 1.0), (0, 9, 0.0)],
+)
+def test_the_score_is_the_rate_weighted_by_samples(good: int, bad: int, score: float) -> None:
+    past = [experience(n, "ada", "edit", n < good) for n in range(good + bad)]
+    (ada,) = profiles(past)
+    assert ada.by_type["edit"].score == pytest.approx(score)
+
+
+def test_the_best_agent_is_by_type_of_task_and_over_all_spaces() -> None:
+    past = [experience(n, "ada", "edit", True) for n in range(8)]
+    past += [experience(n, "bo", "edit", n % 2 == 0) for n in range(8)]
+    past += [experience(n, "bo", "data", True) for n in range(4)]
+    past += [experience(99, "bo", "data", None)]  # cancelled
+    known = profiles(past)
+    assert best(known, "edit") == ("ada", pytest.approx(0.4))
+    assert best(known, "data") == ("bo", pytest.approx(0.2))
+    assert best(known, "code") is None
+    bo = next(each for each in known if each.agent == "bo")
+    assert bo.by_type["data"].samples == 4
+    assert len(bo.recent) == 10
+    assert bo.tools == {"read": 12}
