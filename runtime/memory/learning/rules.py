@@ -124,7 +124,8 @@ def _facts(trajectory: Trajectory, offered: Offered) -> Iterator[tuple[str, tupl
             chosen = value in offered.choices.get(f"{act.tool} {name}", ())
             yield "choice" if chosen else "word", (act.tool, name, value)
         yield from (("form", (act.tool, name, form)) for name, form in sorted(act.forms))
-        yield from (("folder", (act.tool, folder)) for folder in sorted(act.folders))
+        if act.tool not in offered.looking:
+            yield from (("folder", (act.tool, folder)) for folder in sorted(act.folders))
     if acts:
         yield "first", (acts[0].tool,)
         yield "last", (acts[-1].tool,)
@@ -158,6 +159,9 @@ def _holds(kind: str, names: tuple[str, ...], trajectory: Trajectory) -> bool | 
         return _on_the_same(kind, acts, tool, names[1])
     if kind == "argument":
         return all(names[1] in act.arguments for act in calls)
+    calls = [act for act in calls if act.arguments]
+    if not calls:
+        return None  # they failed before it was known with what they were called
     if kind == "folder":
         placed = [act for act in calls if act.folders]
         return all(names[1] in act.folders for act in placed) if placed else None
