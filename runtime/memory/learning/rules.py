@@ -157,11 +157,11 @@ def _holds(kind: str, names: tuple[str, ...], trajectory: Trajectory) -> bool | 
         return _ordered(kind, acts, tool, names[1])
     if kind in ("before-same", "after-same"):
         return _on_the_same(kind, acts, tool, names[1])
-    if kind == "argument":
-        return all(names[1] in act.arguments for act in calls)
     calls = [act for act in calls if act.arguments]
     if not calls:
         return None  # they failed before it was known with what they were called
+    if kind == "argument":
+        return all(names[1] in act.arguments for act in calls)
     if kind == "folder":
         placed = [act for act in calls if act.folders]
         return all(names[1] in act.folders for act in placed) if placed else None

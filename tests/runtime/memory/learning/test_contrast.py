@@ -89,6 +89,7 @@ def test_chance_alone_hardly_makes_a_pattern() -> None:
         ("before-same edit,replace read", "read.0 edit.0 replace.1", False),
         ("before-same edit,replace read", "read.0 edit.0", True),
         ("once bash", "bash bash", False),
+        ("argument edit new", "edit", None),  # it failed before its arguments were known
     ],
 )
 def test_a_rule_holds_of_a_trajectory_or_not(rule: str, tools: str, holds: bool | None) -> None:
