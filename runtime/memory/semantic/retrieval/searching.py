@@ -241,7 +241,7 @@ def _related(question: Question, told: Mapping[str, Any], columns: Columns) -> A
         if name in told:
             related |= told[name] > 0
     if "time" in told:
-        related |= told["time"] > 0.5
+        related |= (told["time"] > 0.5) | (told["spoken"] > 0.5)
     if question.meant is not None and columns.vectors is not None:
         cosines = told["cosine"] if "cosine" in told else columns.vectors @ question.meant.whole
         related |= cosines >= LEAST_COSINE
