@@ -45,7 +45,8 @@ def judged(name: str, found: Sequence[Mapping[str, str]]) -> list[dict[str, Any]
     scores = (embedder.embed([p["a"] for p in found]) * embedder.embed([p["b"] for p in found])).sum(1)
     told: list[dict[str, Any]] = []
     for pair, score in zip(found, scores, strict=True):
-        memory = Memory(id="a", text=pair["a"], who=pair.get("a_who", ""), since=pair.get("a_at", ""))
+        known = {"id": "a", "text": pair["a"], "who": pair.get("a_who", ""), "since": pair.get("a_at", "")}
+        memory = Memory.model_validate(known)
         said = Said(pair["b"], pair.get("b_who", ""), pair.get("b_at", ""))
         routed = route(said, [(memory, float(score))], thresholds_of(name), language)
         assert routed.agreement is not None

@@ -74,7 +74,7 @@ def _held_out(samples: Any, conversation: float, slope: float) -> tuple[float, f
 
 
 def _samples(name: str) -> Iterator[tuple[float, float, float, float]]:
-    """Whether a turn is of the conversation that is in store, which it is, nearest similarity, and density."""
+    """Whether a turn is of the conversation in store, which it is, the nearest similarity, and density."""
     import numpy as np
 
     from runtime.embedding.choosing import choose

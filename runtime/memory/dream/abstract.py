@@ -1,4 +1,4 @@
-"""Abstract: what memories of several occasions have in common becomes a memory of its own, with edges to them.
+"""Abstract: what memories of several occasions have in common becomes a memory, with edges to them.
 
 The form without a model chooses what few other memories tell of but several occasions do, and quotes one
 sentence of each. One new abstraction a dream, after some attempts at most.
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from runtime.memory.dream.cluster import short
-from runtime.memory.dream.gist import ABSTRACT, counted, grounded, keywords, split
+from runtime.memory.dream.gist import ABSTRACT, counted, grounded, keywords, spelled, split
 from runtime.memory.dream.stage import Dream, Told
 from runtime.memory.dream.work import Work
 from runtime.memory.semantic.keeping import digest
@@ -117,7 +117,7 @@ def _themes(work: Work, some: Sequence[Memory]) -> list[tuple[str, list[tuple[Me
         for word, theme in found.items()
         if len(theme) >= LEAST and often[word] <= max(LEAST, COMMON * len(some))
     ]
-    ranked.sort(key=lambda each: (-len(each[1]), often[each[0]], -len(each[0]), each[0]))
+    ranked.sort(key=lambda each: (-min(len(each[1]), OCCASIONS), often[each[0]], -len(each[0]), each[0]))
     return [(word, list(theme.values())[:OCCASIONS]) for word, theme in ranked]
 
 
@@ -130,10 +130,14 @@ def _occasions(work: Work, some: Sequence[Memory]) -> Mapping[str, str]:
 
 def _told(work: Work, word: str, sources: Sequence[tuple[Memory, str]]) -> str:
     lines = [f"[{memory.since[:10]}] {sentence}" for memory, sentence in sources]
-    plain = f"{word}: " + " … ".join(sentence for _, sentence in sources)
+    plain = f"{spelled(word, sources[0][1])}: " + " … ".join(sentence for _, sentence in sources)
     if work.dream.ask is None or not work.asks():
         return plain
-    told = " ".join(work.dream.ask("abstract", {"theme": word, "examples": "\n".join(lines)}).split())
+    told = " ".join(
+        work.dream.ask(
+            "abstract", {"theme": spelled(word, sources[0][1]), "examples": "\n".join(lines)}
+        ).split()
+    )
     if why := grounded(told, [sentence for _, sentence in sources], work.empty, ABSTRACT):
         work.refused.append(f"an abstraction was refused: {why}")
         return plain

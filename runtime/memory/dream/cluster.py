@@ -1,20 +1,22 @@
 """Cluster: new observations become evidence of the memories that they are near to and agree with.
 
-Those that concern a goal come first, the others in the order of time. How near is enough depends on how dense
+What was said in one exchange goes together. Those that concern a goal come first, the others in the order of
+time. How near is enough depends on how dense
 it is around; a memory that stands nearly alone takes only what is very near.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
+from runtime.memory.dream.exchanges import exchanges
 from runtime.memory.dream.stage import Dream, Told
-from runtime.memory.dream.work import Work
-from runtime.memory.semantic.links import degrees
+from runtime.memory.dream.work import MUCH, Work
+from runtime.memory.semantic.congruence import congruent
 from runtime.memory.semantic.records import Memory, Observation
 
-CONGRUENT, SURE = 2, 0.80
-"""A memory with fewer edges than this takes what is at least so near. Source: the reference engine."""
+SURE = 0.80
+"""A memory with few edges takes only what is at least so near. Source: the reference engine."""
 DENSE = 0.15
 """How much the density around moves the threshold: where it is dense, what is near is near to everything."""
 
@@ -28,36 +30,34 @@ def cluster(dream: Dream) -> Told:
     new = work.new()
     counts = {"new": len(new), "clustered": 0, "values differ": 0, "alone": 0}
     did: list[str] = []
-    for each in new:
-        memory, why = home(work, each)
+    order = {each.id: place for place, each in enumerate(new)}
+    routed = [each for each in new if each.agent in work.near and each.vector(work.name) is not None]
+    groups = exchanges(routed, work)
+    for group in sorted(groups, key=lambda group: order[group[0].id]):
+        memory, why = home(work, group)
         if memory is not None:
-            work.attach([each], memory)
-            counts["clustered"] += 1
-            did.append(f"“{short(each.text)}” is evidence of “{short(memory.text)}”")
+            work.attach(group, memory)
+            counts["clustered"] += len(group)
+            did.append(f"“{short(group[0].text)}” is evidence of “{short(memory.text)}”")
         elif why in counts:
-            counts[why] += 1
+            counts[why] += len(group)
     return Told(did, counts)
 
 
-def home(work: Work, observation: Observation) -> tuple[Memory | None, str]:
-    """The memory that an observation is evidence of, else why there is none."""
-    vector: Any = observation.vector(work.name)
-    if vector is None:
-        return None, "no vector"
-    near = work.nearest(observation.agent, vector)
+def home(work: Work, group: Sequence[Observation]) -> tuple[Memory | None, str]:
+    """The memory that some observations are evidence of, else why there is none."""
+    near = work.nearest(group[0].agent, work.middle(group))
     if not near:
         return None, "nothing is known"
     density = sum(score for _, score in near) / len(near)
     least = work.joins + DENSE * (density - 0.5)
-    near = [(id, score) for id, score in near if score >= least]
-    edges = degrees(work.shelf, [id for id, score in near if score < SURE])
+    scores = {id: score for id, score in near if score >= least}
     reason = "nothing is near"
-    for memory in work.shelf.pick(Memory, [id for id, _ in near]):
-        score = dict(near)[memory.id]
-        if score < SURE and edges[memory.id] < CONGRUENT:
+    for memory in work.shelf.pick(Memory, scores):
+        if not congruent(work.shelf, memory, scores[memory.id], SURE):
             reason = "alone"
-        elif why := work.may_join([observation], memory):
-            reason = "values differ" if why != "it has much evidence" else why
+        elif why := work.may_join(group, memory):
+            reason = "values differ" if why != MUCH else why
         else:
             return memory, ""
     return None, reason

@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import Any
 
 from runtime.memory.dream.cluster import short
-from runtime.memory.dream.gist import keywords
+from runtime.memory.dream.gist import keywords, spelled
 from runtime.memory.dream.stage import Dream, Told
 from runtime.memory.dream.work import Work
 from runtime.memory.semantic.dates import stamp
@@ -49,6 +49,10 @@ def connect(dream: Dream) -> Told:
         )
         _connect(work, some[-MOST:], counts, did)
     return Told([*did, *work.refused], counts, work.form)
+
+
+def _age(memory: Memory) -> tuple[str, str, str]:
+    return max(memory.changed, memory.last_access), memory.since, memory.id
 
 
 def _connect(work: Work, some: Sequence[Memory], counts: dict[str, int], did: list[str]) -> None:
@@ -111,4 +115,5 @@ def _why(work: Work, later: Memory, earlier: Memory, telling: Sequence[str]) -> 
                 work.form = "model"
                 return why
             work.refused.append(f"an edge was refused: “{short(why)}” is not of both memories")
-    return f"both tell of {', '.join(telling[:SHOWN])}" if telling else ""
+    shown = [spelled(word, later.text) for word in telling[:SHOWN]]
+    return f"both tell of {', '.join(shown)}" if telling else ""

@@ -1,25 +1,28 @@
 """Create: observations that found no memory become memories, those that belong together one.
 
 The reference engine makes ten a cycle. An ordinary day of conversation has more, and what is not made into
-memories stays a node of its own, so the only bound here is how many observations one dream looks at. A turn by
-itself becomes a memory when it surprises; else it stays as it is, and later dreams look at it again.
+memories stays a node of its own, so the only bound here is how many observations one dream looks at. A turn
+by itself becomes a memory when it surprises; else it stays as it is, and later dreams look at it again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from runtime.memory.dream.cluster import short
 from runtime.memory.dream.exchanges import exchanges
 from runtime.memory.dream.stage import Dream, Told
 from runtime.memory.dream.work import Work
+from runtime.memory.semantic import gate
+from runtime.memory.semantic.gate import Routed
 from runtime.memory.semantic.keeping import FIRST, digest
 from runtime.memory.semantic.links import link
 from runtime.memory.semantic.records import Memory, Observation
 
 SALIENT = 0.2
 """A turn by itself that matters less does not become a memory."""
+SAME = 0.95
+"""The cosine from which an exchange is one that was had before."""
 FOLLOWS = 0.5
 RELATED = 0.6
 """Weights of the edges to what was said before, and to what is known of the same."""
@@ -30,8 +33,8 @@ def create(dream: Dream) -> Told:
     work = Work(dream)
     new = [each for each in work.new() if each.vector(work.name) is not None]
     work.expect(new)
-    groups = exchanges(new, work.name, work.tells, work.agree)
-    counts = {"made": 0, "of observations": 0, "merged": 0, "left": 0, "edges": 0}
+    groups = exchanges(new, work)
+    counts = {"made": 0, "of observations": 0, "merged": 0, "left": 0, "edges": 0, "contradictions": 0}
     did: list[str] = []
     before: dict[tuple[str, str], Memory] = {}
     for group in groups:
@@ -53,17 +56,20 @@ def _placed(
     work: Work, group: Sequence[Observation], counts: dict[str, int], did: list[str]
 ) -> Memory | None:
     """The memory that a group has become, or has become evidence of; None when it is left as it is."""
-    agent, middle = group[0].agent, _middle(work, group)
-    near = work.nearest(agent, middle)
-    for memory in work.shelf.pick(Memory, [id for id, score in near if score > work.thresholds.merge]):
-        if not work.may_join(group, memory):
-            counts["merged"] += len(group)
-            did.append(f"“{short(group[0].text)}” says what is known: “{short(memory.text)}”")
-            return work.attach(group, memory)
+    agent, first = group[0].agent, group[0]
+    routed = work.routed(first) if len(group) == 1 else None
+    if (known := _same(work, group, routed)) is not None:
+        counts["merged"] += len(group)
+        did.append(f"“{short(first.text)}” says what is known: “{short(known.text)}”")
+        return work.attach(group, known)
+    near = work.nearest(agent, work.middle(group), gate.NEAR + gate.AROUND)
+    here = work.thresholds.around(gate.density_of([score for _, score in near]))
     score = near[0][1] if near else 0.0
-    surprises = score <= work.thresholds.link
-    if len(group) == 1 and not (surprises and group[0].salience >= SALIENT and work.tells(group[0])):
-        work.shelf.put(group[0].model_copy(update={"left": group[0].left + 1}))
+    surprises = routed.route == "novel" if routed else score <= here.link
+    contrary = bool(routed and routed.contrary)
+    matters = first.salience >= SALIENT and work.tells(first)
+    if len(group) == 1 and not contrary and not (surprises and matters):
+        work.shelf.put(first.model_copy(update={"left": first.left + 1}))
         counts["left"] += 1
         return None
     memory = made(work, group)
@@ -71,11 +77,25 @@ def _placed(
     counts["of observations"] += len(group)
     did.append(f"“{short(memory.text)}” is new, from {len(group)}")
     work.near[agent].put(memory.id, memory.vector(work.name))
-    if near and not surprises:
+    if routed:
+        counts["contradictions"] += work.settle(memory, routed.contrary)
+    if near and not surprises and not contrary:
         text = f"of the same, {score:.2f}"
         link(work.shelf, memory.id, near[0][0], "related", text=text, weight=RELATED, at=work.now)
         counts["edges"] += 1
     return memory
+
+
+def _same(work: Work, group: Sequence[Observation], routed: Routed | None) -> Memory | None:
+    """The memory that says the same already; several turns together have to be very near."""
+    if routed is not None:
+        found = work.shelf.get(Memory, routed.memory) if routed.route == "merge" else None
+        return found if found is not None and not work.may_join(group, found) else None
+    near = work.nearest(group[0].agent, work.middle(group))
+    for memory in work.shelf.pick(Memory, [id for id, score in near if score > SAME]):
+        if not work.may_join(group, memory):
+            return memory
+    return None
 
 
 def made(work: Work, group: Sequence[Observation]) -> Memory:
@@ -99,10 +119,3 @@ def made(work: Work, group: Sequence[Observation]) -> Memory:
     memory = work.placed(memory, group)
     work.shelf.put(memory, *(each.model_copy(update={"memory": memory.id}) for each in group))
     return memory
-
-
-def _middle(work: Work, group: Sequence[Observation]) -> Any:
-    import numpy as np
-
-    total = np.sum([each.vector(work.name) for each in group], axis=0)
-    return total / max(float(np.linalg.norm(total)), 1e-9)

@@ -7,9 +7,9 @@ and leads to each of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, Protocol
 
 from runtime.memory.dream.gist import LONGEST
 from runtime.memory.semantic.dates import moment
@@ -25,41 +25,51 @@ OTHER = 0.15
 PAUSE = timedelta(minutes=30)
 """After so long somebody begins anew."""
 
-Agree = Callable[[Observation, Observation], bool]
-"""Whether two observations may stand in one memory."""
+
+class Judge(Protocol):
+    """Who knows words and values."""
+
+    @property
+    def name(self) -> str:
+        """Of the embedder."""
+        ...
+
+    def tells(self, observation: Observation) -> bool:
+        """Whether an observation has a word that tells something."""
+        ...
+
+    def agree(self, one: Observation, other: Observation) -> bool:
+        """Whether two observations may stand in one memory."""
+        ...
 
 
-def exchanges(
-    observations: Sequence[Observation], embedder: str, tells: Callable[[Observation], bool], agree: Agree
-) -> list[list[Observation]]:
+def exchanges(observations: Sequence[Observation], judge: Judge) -> list[list[Observation]]:
     """Groups of observations in the order of time; most that are no turns of a conversation stand alone."""
     order = sorted(observations, key=lambda each: (each.agent, each.thread, each.turn, each.at, each.id))
-    near = NEAR.get(embedder.partition("-")[0], OTHER)
+    near = NEAR.get(judge.name.partition("-")[0], OTHER)
     groups: list[list[Observation]] = []
     for each in order:
         group = groups[-1] if groups else []
-        if group and _belongs(group, each, embedder, near, tells) and all(agree(one, each) for one in group):
+        if group and _belongs(group, each, near, judge) and all(judge.agree(one, each) for one in group):
             group.append(each)
         else:
             groups.append([each])
     return sorted(groups, key=lambda group: (group[0].at, group[0].thread, group[0].turn, group[0].id))
 
 
-def _belongs(
-    group: Sequence[Observation], each: Observation, embedder: str, near: float, tells: Callable[..., bool]
-) -> bool:
+def _belongs(group: Sequence[Observation], each: Observation, near: float, judge: Judge) -> bool:
     last = group[-1]
     if not each.thread or (last.agent, last.thread, last.turn + 1) != (each.agent, each.thread, each.turn):
         return False
     if _apart(last, each) or sum(len(one.text) for one in (*group, each)) > LONGEST:
         return False
-    if not tells(each):
+    if not judge.tells(each):
         return len(group) < 2 * MOST
-    if sum(map(tells, group)) >= MOST:
+    if sum(map(judge.tells, group)) >= MOST:
         return False
     if last.who != each.who and last.text.rstrip(" \"'”’)").endswith("?"):
         return True
-    return _cosine(last, each, embedder) >= near
+    return _cosine(last, each, judge.name) >= near
 
 
 def _apart(one: Observation, other: Observation) -> bool:

@@ -1,7 +1,7 @@
-"""Wordings of memories: what a text tells, what it may be shortened to, and whether another is grounded in it.
+"""Wordings of memories: what a text tells, what it may be shortened to, and what is grounded in it.
 
-The form without a model only chooses sentences. It never loses a word that tells something: a sentence is left
-out when it tells nothing, or when one sentence of the same person tells all that it does.
+The form without a model only chooses sentences. It never loses a word that tells something: a sentence is
+left out when it tells nothing, or when one sentence of the same person tells all that it does.
 """
 
 from __future__ import annotations
@@ -62,8 +62,17 @@ def counted(text: str, empty: frozenset[str] = frozenset()) -> Counter[str]:
         if low.endswith("n't") or low in _DENYING:
             found["not"] += 1
         elif low not in empty:
-            found[_ENDING.sub("", low.removesuffix("'s"))] += 1
+            found[_bare(low)] += 1
     return found
+
+
+def spelled(word: str, text: str) -> str:
+    """A word without its ending as a text has it."""
+    return next((each.lower() for each in _WORD.findall(text) if _bare(each.lower()) == word), word)
+
+
+def _bare(low: str) -> str:
+    return _ENDING.sub("", low.removesuffix("'s"))
 
 
 def values(text: str) -> frozenset[str]:
@@ -153,8 +162,11 @@ def grounded(
     said = frozenset[str]().union(*(values(text) for text in texts))
     if made_up := sorted(value for value in values(wording) if value not in (known | said)):
         return f"{', '.join(made_up[:3])}: not in the evidence"
-    if least > ABSTRACT:
-        spoken = {word.lower().replace("’", "'").removesuffix("'s") for word in _WORD.findall(wording)}
-        if lost := sorted(said - values(wording) - spoken):
-            return f"{', '.join(lost[:3])}: lost from the evidence"
+    lost = sorted(said - values(wording) - _plain(wording)) if least > ABSTRACT else []
+    if lost:
+        return f"{', '.join(lost[:3])}: lost from the evidence"
     return ""
+
+
+def _plain(text: str) -> set[str]:
+    return {word.lower().replace("’", "'").removesuffix("'s") for word in _WORD.findall(text)}

@@ -1,4 +1,4 @@
-"""Refine: a memory is worded anew from its evidence, and edges that its new wording no longer bears weigh less."""
+"""Refine: a memory is worded anew from its evidence; edges that it no longer bears out weigh less."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _look_again(work: Work, memory: Memory, did: list[str]) -> tuple[int, int]:
 
 
 def _broken(work: Work, memory: Memory, other: Memory, edge: Edge) -> str:
-    """Why an edge no longer holds; "" while it does. Without a model: the two have no word in common any more."""
+    """Why an edge no longer holds; "" while it does. Without a model: the two have no word in common."""
     if work.dream.ask is not None and work.asks():
         slots = {
             "relation": edge.relation,

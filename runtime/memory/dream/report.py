@@ -1,4 +1,4 @@
-"""Report: what the dream did in a few sentences, how well what is known hangs together, and whether it surprises."""
+"""Report: what the dream did, how well what is known hangs together, and whether anything surprises."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Standing(Record):
     edges: int = 0
     nodes: int = 0  # what retrieval looks at: memories, and observations that no memory leads to
     observations: int = 0
-    saturated: list[str] = []  # agents
+    saturated: tuple[str, ...] = ()  # agents
 
 
 def report(dream: Dream) -> Told:
@@ -63,7 +63,7 @@ def report(dream: Dream) -> Told:
         edges=len(edges),
         nodes=len(held) + alone,
         observations=total,
-        saturated=tired,
+        saturated=tuple(tired),
     )
     shelf.put(standing)
     known = shelf.get(Dreamt, dream.id)

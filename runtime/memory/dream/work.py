@@ -1,4 +1,4 @@
-"""What the semantic stages of a dream have in common: what is new, what is near, and how evidence is taken in."""
+"""What the semantic stages of a dream have in common: what is new, what is near, and taking evidence in."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from runtime.memory.dream.gist import GROUNDED, fillers, gist, grounded, keyword
 from runtime.memory.dream.nearness import Nearness
 from runtime.memory.dream.stage import Dream
 from runtime.memory.semantic import gate
+from runtime.memory.semantic.contradictions import settle
 from runtime.memory.semantic.dates import normal, stamp
+from runtime.memory.semantic.language import Language, language_of
 from runtime.memory.semantic.mind import Mind
 from runtime.memory.semantic.mind import Settings as MindSettings
 from runtime.memory.semantic.records import Goal, Memory, Observation
-from runtime.memory.semantic.values import Said, agreement
+from runtime.memory.semantic.values import Agreement, Said, agreement
 from runtime.store import pack
 
 JOINS: Mapping[str, float] = {"minilm": 0.70, "lexical": 0.70}
@@ -32,6 +34,9 @@ GOAL = 0.45
 ASKED = 20
 """Wordings that a stage asks a model for; the others are extracted."""
 NEAR = 5
+FAR = 0.1
+"""So much below the gate's threshold for a link nobody compares values."""
+MUCH = "it has much evidence"
 
 
 class Work:
@@ -56,6 +61,11 @@ class Work:
     def empty(self) -> frozenset[str]:
         """Words that tell nothing."""
         return fillers(self.systems)
+
+    @cached_property
+    def language(self) -> Language:
+        """What is known of words that contradict each other."""
+        return language_of(self.systems)
 
     @cached_property
     def thresholds(self) -> gate.Thresholds:
@@ -147,40 +157,63 @@ class Work:
         """The memories of an agent that are nearest, and their cosines."""
         return self.near[agent].find(vector, limit) if agent in self.near else []
 
+    def middle(self, group: Sequence[Observation]) -> Any:
+        """The middle of the vectors of some observations, of unit length."""
+        import numpy as np
+
+        rows: list[Any] = [each.vector(self.name) for each in group]
+        total = np.sum(rows, axis=0)
+        return total / max(float(np.linalg.norm(total)), 1e-9)
+
     def may_join(self, group: Sequence[Observation], memory: Memory) -> str:
         """Why these observations may not be evidence of a memory; "" when they may: their values agree."""
         if len(memory.evidence) + len(group) > FULL:
-            return "it has much evidence"
+            return MUCH
         known = self.shelf.pick(Observation, memory.evidence)
-        told = [(each.text, each.who, each.at, each.vector(self.name)) for each in known]
+        told = [(_said(each), each.vector(self.name)) for each in known]
         if not told:
-            told = [(memory.text, memory.who, memory.since, memory.vector(self.name))]
+            told = [(gate.said_by(memory), memory.vector(self.name))]
         for each in group:
-            mine = Said(each.text, each.who, each.at)
-            vector: Any = each.vector(self.name)
-            found = [
-                (
-                    0.0 if row is None or vector is None else float(row @ vector),
-                    agreement(mine, Said(text, who, at)),
-                )
-                for text, who, at, row in told
-            ]
-            for cosine, verdict in found:
-                if verdict.verdict == "contrary" or (cosine >= self.joins and not verdict.mergeable):
-                    return verdict.why or "their values differ"
+            vector = each.vector(self.name)
+            found = [(_cosine(row, vector), self.agreement(said, _said(each))) for said, row in told]
             closest = max(found, key=lambda one: one[0])[1]
-            if not closest.mergeable:
+            for cosine, verdict in found:
+                if verdict.verdict == "contrary" or (cosine >= self.joins and verdict.clashes):
+                    return verdict.why or "their values differ"
+            if closest.clashes:
                 return closest.why or "their values differ"
         return ""
 
+    def agreement(self, one: Said, other: Said) -> Agreement:
+        """How two sayings stand to each other; the earlier one is compared with the later."""
+        earlier, later = sorted((one, other), key=lambda each: each.at)
+        return agreement(earlier, later, self.language)
+
     def agree(self, one: Observation, other: Observation) -> bool:
-        """Whether two turns may stand in one memory: neither denies the other, nor says it with other values."""
-        a: Any = one.vector(self.name)
-        b: Any = other.vector(self.name)
-        if a is None or b is None or float(a @ b) < self.thresholds.link:
+        """Whether two turns may stand in one memory: none denies the other, or says it with other values."""
+        if _cosine(one.vector(self.name), other.vector(self.name)) < self.thresholds.link:
             return True
-        found = agreement(Said(one.text, one.who, one.at), Said(other.text, other.who, other.at))
-        return found.mergeable
+        return not self.agreement(_said(one), _said(other)).clashes
+
+    def routed(self, observation: Observation) -> gate.Routed:
+        """Where the gate sends an observation among the memories of now."""
+        vector = observation.vector(self.name)
+        scores = dict(self.nearest(observation.agent, vector, gate.NEAR + gate.AROUND))
+        best = max(scores.values(), default=0.0)
+        if best < self.thresholds.link - FAR:
+            return gate.Routed("novel", score=best, thresholds=self.thresholds)
+        near = [(memory, scores[memory.id]) for memory in self.shelf.pick(Memory, scores)]
+        return gate.route(_said(observation), near, self.thresholds, self.language)
+
+    def settle(self, memory: Memory, contrary: Iterable[tuple[str, Agreement]]) -> int:
+        """Keep what a memory contradicts, the later superseding; returns how many that are."""
+        count = 0
+        for id, found in contrary:
+            other = self.shelf.get(Memory, id)
+            if other is not None and other.id != memory.id:
+                settle(self.shelf, memory, other, found, self.language, self.now)
+                count += 1
+        return count
 
     def tells(self, observation: Observation) -> bool:
         """Whether an observation has a word that tells something."""
@@ -243,16 +276,12 @@ class Work:
     def placed(self, memory: Memory, evidence: Sequence[Observation]) -> Memory:
         """A memory with its vector: the middle of its evidence, so that each part of it is near.
 
-        What a model worded is embedded; an extract needs no embedding, which would hold up who wants to write.
+        Nothing is embedded for it, which would hold up who wants to write.
         """
-        import numpy as np
-
-        rows = [row for each in evidence if (row := each.vector(self.name)) is not None]
-        if len(rows) < len(evidence) or not rows:
+        if any(each.vector(self.name) is None for each in evidence) or not evidence:
             (middle,) = self.embedder.embed([memory.text])
         else:
-            middle = np.sum(rows, axis=0)
-            middle = middle / max(float(np.linalg.norm(middle)), 1e-9)
+            middle = self.middle(evidence)
         return memory.model_copy(update={"vectors": {self.name: pack(middle)}})
 
 
@@ -260,3 +289,11 @@ def spoken(evidence: Iterable[Observation]) -> str:
     """Observations as they are shown to a model: a line each."""
     lines = (f"[{each.at[:10]}] {each.who + ': ' if each.who else ''}{each.text}" for each in evidence)
     return "\n".join(" ".join(line.split()) for line in lines)
+
+
+def _said(observation: Observation) -> Said:
+    return Said(observation.text, observation.who, observation.at)
+
+
+def _cosine(one: Any, other: Any) -> float:
+    return 0.0 if one is None or other is None else float(one @ other)

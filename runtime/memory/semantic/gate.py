@@ -81,14 +81,11 @@ def said_by(memory: Memory) -> Said:
     return Said(memory.text, memory.who, memory.since)
 
 
-def route(
-    said: Said, near: Sequence[tuple[Memory, float]], base: Thresholds, language: Language
-) -> Routed:
+def route(said: Said, near: Sequence[tuple[Memory, float]], base: Thresholds, language: Language) -> Routed:
     """Where a saying goes among the memories nearest to it, the nearest first."""
     if not near:
         return Routed("novel", thresholds=base, why="nothing is known yet")
-    behind = [score for _, score in near[NEAR : NEAR + AROUND]]
-    density = sum(behind) / len(behind) if behind else 0.0
+    density = density_of([score for _, score in near])
     here = base.around(density)
     score = near[0][1]
     found = [(memory, each, agreement(said_by(memory), said, language)) for memory, each in near[:NEAR]]
@@ -112,6 +109,12 @@ def route(
         told = found[0][2]
         return replace(routed, route="link", why=told.why or f"{score:.2f} is above {here.link:.2f}")
     return routed
+
+
+def density_of(scores: Sequence[float]) -> float:
+    """How dense it is around what has these similarities to its neighbours, the highest first."""
+    behind = scores[NEAR : NEAR + AROUND]
+    return sum(behind) / len(behind) if behind else 0.0
 
 
 def merges(score: float, found: Agreement, here: Thresholds) -> bool:

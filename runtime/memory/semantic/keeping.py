@@ -40,7 +40,7 @@ def memory_id(text: str, who: str = "", agent: str = DEFAULT) -> str:
 def create(shelf: Shelf, observation: Observation, now: str, **fields: object) -> Memory:
     """The memory that says what an observation says: made, or given this evidence where it is there.
 
-    What was superseded stays so: said again later, it is a memory of its own.
+    What was superseded stays so: said again after it ended, it is a memory of its own.
     """
     first = memory_id(observation.text, observation.who, observation.agent)
     with shelf.transaction():
@@ -48,7 +48,7 @@ def create(shelf: Shelf, observation: Observation, now: str, **fields: object) -
         while (known := shelf.get(Memory, id)) is not None:
             if observation.id in known.evidence:
                 return known
-            if not known.superseded and not known.until:
+            if not known.until or (observation.at and observation.at < known.until):
                 return merge(shelf, observation, known, now)
             count += 1
             id = f"{first}~{count}"

@@ -14,7 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 from kernel.errors import UsageError
 from kernel.events import now as present
-from runtime.memory.semantic import gate, graph, keeping, links, review, saturation, wander
+from runtime.memory.semantic import (
+    contradictions,
+    gate,
+    goals,
+    graph,
+    keeping,
+    links,
+    review,
+    saturation,
+    wander,
+)
 from runtime.memory.semantic.dates import moment, normal
 from runtime.memory.semantic.gate import Routed, Thresholds
 from runtime.memory.semantic.names import names_of
@@ -36,7 +46,9 @@ if TYPE_CHECKING:
     from runtime.embedding import Embedder
     from runtime.memory.brain import Brain
     from runtime.memory.procedural.words import Words
+    from runtime.memory.semantic.contradictions import Settled
     from runtime.memory.semantic.language import Language
+    from runtime.memory.semantic.values import Agreement
 
 BATCH = 64
 """Texts that are embedded together."""
@@ -153,7 +165,7 @@ class Mind:
             kept = self.shelf.get(Observation, observation.id) or observation
             memory = self._memory_of(kept)
             if memory is None:
-                memory = self._place(kept)
+                memory = self.place(kept)
             surer = max(memory.confidence, keeping.TOLD)
             if surer != memory.confidence:
                 memory = memory.model_copy(update={"confidence": surer})
@@ -192,8 +204,9 @@ class Mind:
                 told = {"route": routed.route, "surprise": round(routed.surprise, 6), "gate": name}
                 whole = whole.model_copy(update=told)
                 self.shelf.put(whole)
-                if routed.route == "novel" and whole.salience >= AT_ONCE and whole.agent == self.agent:
-                    self._place(whole, routed)
+                news = routed.route == "novel" or bool(routed.contrary)
+                if news and whole.salience >= AT_ONCE:
+                    self.place(whole, routed)
             self.shelf.delete(Waiting, *waiting)
 
     def _index_anew(self) -> None:
@@ -225,12 +238,31 @@ class Mind:
         said = Said(observation.text, observation.who, observation.at)
         return gate.route(said, near, self.thresholds, self.language)
 
-    def _place(self, observation: Observation, routed: Routed | None = None) -> Memory:
-        """An observation as evidence of the memory that it merges with, else as a memory of its own."""
-        routed = routed or self.route(observation)
-        if routed.route == "merge":
-            return self.merge(observation, routed.memory)
-        return self.create(observation)
+    def place(self, observation: Observation, routed: Routed | None = None) -> Memory:
+        """An observation as evidence of the memory that it merges with, else as a memory of its own.
+
+        That one is linked to the nearest; what it contradicts is kept beside it, or superseded by it.
+        """
+        with self.shelf.transaction():
+            routed = routed or self.route(observation)
+            if routed.route == "merge":
+                return self.merge(observation, routed.memory)
+            memory = self.create(observation)
+            if routed.route == "link" and routed.memory != memory.id and not routed.contrary:
+                self.link(memory.id, routed.memory, text=routed.why, weight=min(1.0, max(0.0, routed.score)))
+            for id, found in routed.contrary:
+                self.settle(memory.id, id, found)
+            return self.shelf.get(Memory, memory.id) or memory
+
+    def settle(self, memory: str, other: str, found: Agreement | None = None) -> Settled | None:
+        """Keep the contradiction of two memories, the later superseding; None where there is none."""
+        pair = self.shelf.pick(Memory, [memory, other])
+        if len(pair) < 2:
+            return None
+        found = found or contradictions.contradicts(pair[0], pair[1], self.language)
+        if found is None:
+            return None
+        return contradictions.settle(self.shelf, pair[0], pair[1], found, self.language, normal(self.clock()))
 
     def create(self, observation: Observation, **fields: Any) -> Memory:
         """A memory that says what an observation says; `fields` are those of `Memory`."""
@@ -337,43 +369,18 @@ class Mind:
 
     def set_goal(self, text: str, *, priority: float = 0.5) -> Goal:
         """A state that is wished for; the same words again are the same goal, and open again."""
-        if not text.strip():
-            raise UsageError("a goal needs some words")
-        id = keeping.digest(self.agent, "goal", keeping.canonical(text))
-        name = self.embedder.name
-        (row,) = self.embedder.embed([text])
-        with self.shelf.transaction():
-            known = self.shelf.get(Goal, id)
-            goal = Goal(
-                id=id,
-                text=text,
-                vectors={name: pack(row)},
-                created=known.created if known else normal(self.clock()),
-                priority=priority,
-                agent=self.agent,
-            )
-            self.shelf.put(goal)
-        return goal
+        now = normal(self.clock())
+        return goals.wish(self.shelf, self.embedder, self.agent, text, priority=priority, now=now)
 
     def reached(self, id: str) -> Goal:
         """The goal is so; it draws nothing any more. Raises `UsageError` where there is no such goal."""
-        with self.shelf.transaction():
-            goal = self.shelf.get(Goal, id)
-            if goal is None:
-                raise UsageError(f"there is no goal {id}")
-            goal = goal.model_copy(update={"reached": goal.reached or normal(self.clock())})
-            self.shelf.put(goal)
-        return goal
+        return goals.reach(self.shelf, id, normal(self.clock()))
 
     def goals(self, *, past: bool = False) -> list[Goal]:
         """The goals that are not reached, the most important first; with `past`, the others as well."""
-        where: dict[str, Any] = {"agent": self.agent} if past else {"agent": self.agent, "reached": ""}
-        return sorted(self.shelf.scan(Goal, where), key=lambda goal: (-goal.priority, goal.created, goal.id))
+        return goals.goals(self.shelf, self.agent, past=past)
 
     def gap(self, goal: Goal) -> float:
         """How far a goal is from what is believed: 1 − the similarity of the nearest memory."""
         self._index_anew()
-        vector = (self.shelf.get(Goal, goal.id) or goal).vector(self.embedder.name)
-        assert vector is not None
-        near = gate.nearest(self.shelf, self.embedder.name, vector, agent=self.agent, limit=1)
-        return min(1.0, max(0.0, 1.0 - near[0][1])) if near else 1.0
+        return goals.gap(self.shelf, self.embedder.name, goal)

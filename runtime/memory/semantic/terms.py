@@ -1,4 +1,4 @@
-"""A saying as the terms that carry its meaning: words in base form, numbers with units, dates, names, denials."""
+"""A saying as the terms that carry its meaning: words in base form, numbers, dates, names, denials."""
 
 from __future__ import annotations
 
@@ -16,18 +16,13 @@ STATEMENT = 14
 """Terms of a plain statement."""
 LONGEST = 240
 """Terms of a saying; of a longer one nobody can tell whether it agrees with another."""
-_MONTHS = {
-    name[:3]: n
-    for n, name in enumerate(
-        "january february march april may june july august september october november december".split(), 1
-    )
-}
+_MONTHS = {name: n for n, name in enumerate(re.findall("...", "janfebmaraprmayjunjulaugsepoctnovdec"), 1)}
 _MONTH = (
     r"(jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
     r"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
 )
-_DAYS = "monday tuesday wednesday thursday friday saturday sunday".split()  # noqa: SIM905
-_ORDINALS = "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth".split()  # noqa: SIM905
+_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 _DATES = re.compile(
     rf"""\b(?:
       (?P<iso>\d{{4}}-\d\d(?:-\d\d)?)(?!\d)
@@ -140,7 +135,9 @@ def _phrase(found: list[Term], at: int, language: Language) -> tuple[str, int]:
 
 def _pieces(text: str, language: Language, who: str) -> Iterator[Term]:
     """Every token, those that say nothing with an empty key."""
-    text = _NOT.sub(lambda hit: ({"ca": "can", "wo": "will", "sha": "shall"}.get(hit[1].lower(), hit[1])) + " not", text)
+    text = _NOT.sub(
+        lambda hit: ({"ca": "can", "wo": "will", "sha": "shall"}.get(hit[1].lower(), hit[1])) + " not", text
+    )
     text = _HALF.sub(r"1.5 \1s", text)
     text = _HALF_OF.sub("50% ", text)
     text = _HALF_UNIT.sub("0.5 ", text)

@@ -17,7 +17,7 @@ from runtime.memory.semantic.terms import Term, Terms, terms_of
 Verdict = Literal["same", "open", "differ", "contrary"]
 """Every term agrees; no value differs but the wording does; a value differs; both cannot hold."""
 SHARED = 0.5
-"""The part of the terms that two sayings share, below which nothing but the vectors says that they are one."""
+"""The part of the terms that two sayings share, below which only vectors would say that they are one."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,17 @@ class Agreement:
     shared: float = 1.0  # the part of their terms that they have in common
     both: bool = False  # each has words that the other has not
     update: bool = False  # the later one says that something has changed
+    valued: bool = False  # numbers, dates or times differ
 
     @property
     def mergeable(self) -> bool:
         """Whether nothing speaks against one memory for both."""
         return self.verdict in ("same", "open")
+
+    @property
+    def clashes(self) -> bool:
+        """Whether both cannot stand beside each other as evidence of one thing."""
+        return self.verdict == "contrary" or self.valued
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,7 @@ def canonical(text: str) -> str:
 
 
 def agreement(a: Said, b: Said, language: Language) -> Agreement:
-    """Whether two sayings agree, may be one, differ, or contradict each other."""
+    """Whether two sayings agree, may be one, differ, or contradict each other; the order does not matter."""
     if canonical(a.text) == canonical(b.text) and (a.who == b.who or not _personal(a, language)):
         return Agreement("same")
     one, other = _terms(a, language), _terms(b, language)
@@ -65,7 +71,9 @@ def agreement(a: Said, b: Said, language: Language) -> Agreement:
 
 
 def _personal(said: Said, language: Language) -> bool:
-    return bool(_terms(said, language).lows & {"i", "me", "my", "we", "our", "us", "mine", "i'm", "i've", "i'd"})
+    return bool(
+        _terms(said, language).lows & {"i", "me", "my", "we", "our", "us", "mine", "i'm", "i've", "i'd"}
+    )
 
 
 def _terms(said: Said, language: Language) -> Terms:
@@ -118,16 +126,21 @@ class _Comparison:
         bare = not rest_left and not rest_right
         if odd:
             told = "one denies what the other says"
-            alone = not clashes and not opposed and self.shared >= SHARED and self._little(rest_left, rest_right)
+            alone = (
+                not clashes and not opposed and self.shared >= SHARED and self._little(rest_left, rest_right)
+            )
             return self._told("contrary" if alone else "differ", told)
         if opposed:
             x, y, kind = opposed[0]
-            alone = not clashes and len(opposed) == 1 and bare and kind != "different" and not (x.led and y.led)
+            alone = (
+                not clashes and len(opposed) == 1 and bare and kind != "different" and not (x.led and y.led)
+            )
             return self._told("contrary" if alone else "differ", f"{x.text} is the opposite of {y.text}")
         if clashes:
             x, y = clashes[0]
             alone = bare and len(clashes) == 1 and self._excludes(x, y)
-            return self._told("contrary" if alone else "differ", f"{x.text} is not {y.text}")
+            valued = any(each.kind in ("number", "date", "time") for each, _ in clashes)
+            return self._told("contrary" if alone else "differ", f"{x.text} is not {y.text}", valued)
         if bare:
             if swapped := self._swapped():
                 return self._told("contrary", swapped)
@@ -138,10 +151,10 @@ class _Comparison:
             return self._told("differ", "one of them is about another one")
         return self._told("open", "")
 
-    def _told(self, verdict: Verdict, why: str) -> Agreement:
+    def _told(self, verdict: Verdict, why: str, valued: bool = False) -> Agreement:
         if verdict == "contrary" and not (self.one.plain and self.other.plain):
             verdict = "differ"
-        return Agreement(verdict, why, self.shared, bool(self.left and self.right))
+        return Agreement(verdict, why, self.shared, bool(self.left and self.right), valued=valued)
 
     # ---- opposites -----------------------------------------------------------------------------------------
 
@@ -233,7 +246,9 @@ class _Comparison:
         was = [term for term in earlier.terms if term.kind == "name" and term.key not in after]
         if after & language.ends and (topics or rest) and (rest or named or topics):
             return "the later one says that it has ended" if rest or topics else ""
-        if after & language.begins and ((named and was and (topics or rest or earlier.copula)) or (topics and not named)):
+        if after & language.begins and (
+            (named and was and (topics or rest or earlier.copula)) or (topics and not named)
+        ):
             return "the later one says that it has changed"
         if after & language.now and ((named and was and rest) or topics):
             return "the later one says how it is now"
