@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import time
+import weakref
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -288,6 +291,26 @@ def test_a_shelf_has_one_retrieval() -> None:
     assert retrieval_of(shelf, EMBEDDER) is retrieval_of(shelf, EMBEDDER)
     assert search(shelf, EMBEDDER, "kettle", 1)[0].id == "n0"
     assert search(shelf, None, "kettle", 1)[0].id == "n0"
+
+
+def test_a_shelf_that_is_let_go_takes_its_index_along() -> None:
+    shelf = shelf_of(*NOISE)
+    left = weakref.ref(retrieval_of(shelf, EMBEDDER))
+    del shelf
+    gc.collect()
+    assert left() is None
+
+
+def test_many_threads_ask_and_write_at_once() -> None:
+    shelf = shelf_of(*NOISE)
+    found = Retrieval(shelf, EMBEDDER)
+
+    def work(n: int) -> str:
+        shelf.put(said(f"z{n}", f"Zebra number {n} ran past."))
+        return found.search(f"zebra number {n}")[0].id
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(work, range(40))) == [f"z{n}" for n in range(40)]
 
 
 def test_a_question_costs_little_among_thousands() -> None:
