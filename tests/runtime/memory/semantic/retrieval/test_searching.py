@@ -218,7 +218,7 @@ def test_a_write_that_failed_changes_nothing() -> None:
 def test_many_changes_leave_no_dead_weight() -> None:
     shelf = shelf_of(*NOISE)
     found = Retrieval(shelf, EMBEDDER)
-    for n in range(200):
+    for n in range(120):
         shelf.put(said("z", f"Zebra number {n} ran past."))
         assert found.search(f"zebra number {n}")[0].text == f"Zebra number {n} ran past."
     assert len(found.index.rows) < 2 * len(NOISE) + 100
@@ -323,7 +323,7 @@ def test_a_question_costs_little_among_thousands() -> None:
             thread=f"t{n // 20}",
             turn=n % 20,
         )
-        for n in range(3000)
+        for n in range(1500)
     ]
     found = Retrieval(shelf_of(*many), EMBEDDER)
     found.search("w1 w2")
