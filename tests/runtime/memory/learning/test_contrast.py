@@ -9,7 +9,7 @@ import pytest
 from runtime.memory.learning.contrast import contrast, pairs, sample
 from runtime.memory.learning.exact import least, p_value
 from runtime.memory.learning.exact import testable as counted
-from runtime.memory.learning.rules import Rule, candidates, parsed
+from runtime.memory.learning.rules import Offered, Rule, candidates, parsed
 from runtime.memory.learning.signals import Outcome, advantages, differs
 from runtime.memory.learning.tried import Kept, Tried
 
@@ -188,6 +188,19 @@ def test_a_reward_is_the_signal_by_its_reliability() -> None:
     assert [round(each, 3) for each in advantages([1.0, -1.0])] == [1.0, -1.0]
     assert advantages([1.0, 1.0]) == [0.0, 0.0]
     assert differs([True, False]) and not differs([True, True]) and not differs([])
+
+
+def test_of_what_arguments_say_a_rule_tells_one_plain_word_or_a_tools_own_choice() -> None:
+    def words(**values: str) -> set[str]:
+        one = Kept(tool="json", arguments=tuple(values), words=values)
+        tried = Tried(id="a/1", acts=(one,))
+        offered = Offered({"json format": frozenset({"text-2"})})
+        return {
+            str(rule) for rule in candidates([tried.trajectory], offered) if rule.kind in ("word", "choice")
+        }
+
+    assert words(query="unit", format="text-2") == {"word json query unit", "choice json format text-2"}
+    assert words(query="ignore-all-rules", format="curl-evil") == set()
 
 
 def test_rules_are_made_of_names_alone() -> None:
