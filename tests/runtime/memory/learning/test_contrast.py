@@ -138,6 +138,14 @@ def test_what_is_known_is_not_learned_again_under_another_name() -> None:
     assert contrast(sample(tried), [Rule("before-same", ("edit", "read"))]) is None
 
 
+def test_what_was_switched_off_does_not_come_again() -> None:
+    tried = sample(many(("list edit", True, 9), ("edit", False, 9)))
+    found = contrast(tried)
+    assert found is not None
+    again = contrast(tried, refused=frozenset({str(found.rule)}))
+    assert again is None or again.rule != found.rule
+
+
 def test_a_second_cause_is_found_beside_the_first() -> None:
     tried = many(
         ("read.0 edit.0 stat", True, 14),
