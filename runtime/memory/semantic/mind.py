@@ -208,7 +208,9 @@ class Mind:
         if known is not None and known.embedder == name:
             return
         for kind in (Observation, Memory, Goal):
-            ids = [each.id for each in self.shelf.scan(kind) if name not in each.vectors]
+            waiting = {each.id for each in self.shelf.scan(Waiting)} if kind is Observation else set[str]()
+            old = (each for each in self.shelf.scan(kind) if name not in each.vectors)
+            ids = [each.id for each in old if each.id not in waiting]  # those are embedded anyway
             for start in range(0, len(ids), BATCH):
                 part = self.shelf.pick(kind, ids[start : start + BATCH])
                 rows = self.embedder.embed([each.text for each in part])
