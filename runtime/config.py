@@ -148,6 +148,11 @@ class Config(BaseModel):
         description="what memory notes of every run by itself: what its person stated (`facts`), what it "
         "came to (`results`), why it failed (`failures`); nothing without `remember`",
     )
+    shown: tuple[Literal["files", "patterns", "similar tasks", "others"], ...] = Field(
+        ("files", "patterns", "similar tasks", "others"),
+        description="what of memory a prompt shows: files and facts that the task needs, learned patterns, how "
+        "tasks like it were done, what others do now; nothing without `recall`",
+    )
     learn: Literal["auto", "model", "off"] = Field(
         "auto",
         description="whether runs that went well and runs that did not are compared for patterns: `auto` by "

@@ -92,7 +92,9 @@ class Fractal(Reader):
     @cached_property
     def memory(self) -> Remembering:
         """What this workspace remembers."""
-        return Remembering(self.workspace, self.config, self.systems)
+        found = Remembering(self.workspace, self.config, self.systems)
+        found.ladder = lambda: tuple(self.ladder)
+        return found
 
     @property
     def brain(self) -> Brain:
@@ -244,13 +246,19 @@ class Fractal(Reader):
         return here
 
     async def replay(self, run: str, model: str | None = None) -> RunResult:
-        """The task of an earlier run again: from its log of replies, or with another model."""
+        """The task of an earlier run again: from its log of replies, or with another model.
+
+        What memory answered then, it answers again; a run that asked no model has no log.
+        """
         run = self.find(run)
         root = self.root_document(run)
+        logged = (self.workspace.runs / run / "calls.jsonl").is_file()
+        recall = model is None and any(map(self.memory.answered, self.documents(run)))
+        model = model or (f"replay:{run}" if logged else "reflex")
         given = [(note.source, note.text) for note in root.section(1).notes if note.origin == "tool:file"]
         again = Fractal(
             self.workspace.folder,
-            settings={**self._flags(), "model": model or f"replay:{run}", "ladder": None, "recall": False},
+            settings={**self._flags(), "model": model, "ladder": None, "recall": recall},
             on_event=self._listener,
             person=self._person,
         )

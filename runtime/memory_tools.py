@@ -23,6 +23,7 @@ Act = Callable[["Fractal", "World | None", OperationContext, Mapping[str, Any]],
 ACTS: Mapping[str, str] = {
     "dream": "runtime.dreaming:act",
     "goal": "runtime.minding:act_goal",
+    "learn": "runtime.learning:act",
     "recall": "runtime.minding:act_recall",
     "remember": "runtime.minding:act_remember",
     "wander": "runtime.minding:act_wander",

@@ -23,11 +23,15 @@ if TYPE_CHECKING:
     from runtime.fractal import Fractal
     from runtime.memory.semantic.mind import Mind
     from runtime.memory.semantic.records import Goal, Memory, Observation
+    from runtime.memory.semantic.retrieval import Found, Mode
     from runtime.memory.semantic.wander import Step
 
 LIMIT = 8
 MOST = 100
-MODES = ("standard", "aggregated", "anchors")
+MODES: Mapping[str, Mode] = {"standard": "standard", "aggregated": "aggregated", "anchors": "multi-anchor"}
+PERSON = "person"
+LIKE = 0.3
+"""How much of a question has to stand in what is shown, by words or meaning (0 to 1)."""
 QUERY_CHARS = 4_000
 AT_ONCE = 1_000
 """Things that are remembered in one go; more of them are a data set."""
@@ -42,19 +46,23 @@ class Recalled:
     id: str
     kind: str  # observation or memory
     text: str
-    score: float
+    score: float  # how much of the question stands in it, 0 to 1
+    rank: float = 0.0  # its share among all that may answer
     at: str = ""
     who: str = ""
     source: str = ""
     said: str = ""
     parts: Mapping[str, float] = field(default_factory=dict[str, float])
     why: str = ""
+    until: str = ""  # when it ceased to be so
+    memory: str = ""  # the id of the memory that it is, or has become evidence of
 
     @property
     def whence(self) -> str:
         """Who said it, when, and where it stands, in a few words."""
-        who = "you" if self.who == "person" else self.who
-        told = [self.said, f"said by {who}" if who else "", self.at[:10], self.source]
+        who = "you" if self.who == PERSON else self.who
+        past = f"no longer so ({self.until})" if self.until else ""
+        told = [past, self.said, f"said by {who}" if who else "", self.at[:10], self.source]
         return ", ".join(each for each in told if each)
 
 
@@ -85,9 +93,9 @@ def recall(fractal: Fractal, query: str, *, limit: int = LIMIT, mode: str = "sta
     fractal.brain.episodes.catch_up()
     mind = mind_of(fractal)
     mind.take_in()
-    found = _found(mind, query, limit)
+    found = _found(mind, query, limit, mode)
     with suppress(FractalError):  # what was of use is counted, where that can be written
-        mind.used({each.id: (each.score, 0) for each in found if each.kind == "memory"})
+        mind.used({each.memory: (each.score, int("spread" in each.parts)) for each in found if each.memory})
     return found
 
 
@@ -98,35 +106,42 @@ def waiting(fractal: Fractal) -> bool:
     return bool(noted(fractal.memory.folder))
 
 
-def _found(mind: Mind, query: str, limit: int) -> list[Recalled]:
-    """Memories and observations by words and by meaning, each thing once."""
+def _found(mind: Mind, query: str, limit: int, mode: str) -> list[Recalled]:
+    """What answers a question, each thing once; what no longer holds says so and stands behind the rest."""
+    from runtime.memory.semantic.dates import moment, normal
     from runtime.memory.semantic.records import Memory, Observation
+    from runtime.memory.semantic.retrieval import search
 
-    (vector,) = mind.embedder.embed([query])
-    shelf, name = mind.shelf, mind.embedder.name
-    found: dict[str, Recalled] = {}
-    for kind in (Memory, Observation):
-        if not shelf.count(kind):
-            continue
-        words = {hit.id: rank for rank, hit in enumerate(shelf.search(kind, query, 4 * limit))}
-        near = {hit.id: hit.score for hit in shelf.nearest(kind, name, vector, 4 * limit)}
-        for each in shelf.pick(kind, [*words, *(id for id in near if id not in words)]):
-            parts = {"words": 1 / (2 + words[each.id]) if each.id in words else 0.0}
-            parts["meaning"] = max(0.0, round(near.get(each.id, 0.0), 4))
-            if not words.get(each.id, -1) >= 0 and parts["meaning"] < 0.3:
-                continue
-            told = _recalled(each, parts)
-            key = " ".join(told.text.split()).casefold()
-            if key not in found or found[key].score < told.score:
-                found[key] = told
-    return sorted(found.values(), key=lambda each: (-each.score, each.id))[:limit]
+    told = {"systems": mind.settings.systems, "who": PERSON, "now": moment(normal(mind.clock()))}
+    hits = search(mind.shelf, mind.embedder, query, 3 * limit, mode=MODES[mode], **told)
+    memories = {each.id: each for each in mind.shelf.pick(Memory, [hit.id for hit in hits])}
+    said = {each.id: each for each in mind.shelf.pick(Observation, [hit.id for hit in hits])}
+    kept: dict[str, Recalled] = {}
+    for hit in hits:
+        each = (memories if hit.kind == Memory.KIND else said).get(hit.id)
+        if each is not None and (hit.likeness >= LIKE or "spread" in hit.parts):
+            found = _recalled(each, hit)
+            key = " ".join(found.text.split()).casefold()
+            if key not in kept or (found.kind == Memory.KIND != kept[key].kind):
+                kept[key] = found  # a memory in the place of what it was made of
+    return sorted(kept.values(), key=lambda found: bool(found.until))[:limit]
 
 
-def _recalled(each: Memory | Observation, parts: Mapping[str, float]) -> Recalled:
-    at = getattr(each, "at", "") or getattr(each, "since", "")
-    said = getattr(each, "said", "") or getattr(each, "held", "")
-    score = round(sum(parts.values()) / 2, 4)
-    return Recalled(each.id, each.KIND, each.text, score, at, each.who, each.source, said, parts)
+def _recalled(each: Memory | Observation, hit: Found) -> Recalled:
+    from runtime.memory.semantic.records import Memory
+
+    whose = {
+        "who": each.who,
+        "source": each.source,
+        "score": round(hit.likeness, 4),
+        "rank": round(hit.score, 6),
+    }
+    parts = {name: round(value, 4) for name, value in hit.parts.items() if value}
+    told = {"id": each.id, "kind": each.KIND, "text": each.text, "parts": parts, "why": hit.why, **whose}
+    if isinstance(each, Memory):
+        past = each.until[:10] or ("later" if each.superseded else "")
+        return Recalled(**told, at=each.since, said=each.held, until=past, memory=each.id)
+    return Recalled(**told, at=each.at, said=each.said, memory=each.memory)
 
 
 def told(found: Sequence[Recalled]) -> str:
@@ -148,7 +163,7 @@ def remember(
     fractal: Fractal,
     text: str,
     *,
-    who: str = "person",
+    who: str = PERSON,
     at: str = "",
     names: Sequence[str] = (),
     source: str = "person",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -15,11 +16,13 @@ from kernel.events import now
 from kernel.store import FileStore
 from kernel.workspace import Workspace, messages, root_id
 from runtime.config import Config
-from runtime.memory import DIRECT
+from runtime.memory import DIRECT, RUNG, methods_of
 from runtime.memory.noted import note
 from runtime.places import DEFAULT, brain_place, space_of
 
 if TYPE_CHECKING:
+    from kernel.budget import Bounds
+    from kernel.responder import Responder
     from runtime.memory.awareness import Profile
     from runtime.memory.brain import Brain
     from runtime.memory.context import Context
@@ -44,7 +47,7 @@ class Remembering:
         self._systems = tuple(systems)
         self._brain: Brain | None = None
         self._dreamer: Dreamer | None = None
-        self.asking: Callable[[str], Ask] | None = None  # for a run: whom learning may ask
+        self.ladder: Callable[[], Sequence[Responder]] | None = None  # whom learning may ask
         self.clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     @property
@@ -155,11 +158,10 @@ class Remembering:
     def context(self, task: str, room: int, folder: Path, run: str = "") -> Context:
         """What memory has for a task, inside so many tokens, and why. Raises `FractalError`."""
         from runtime.memory.knowing import Knowing
-        from runtime.memory.learning.kinds import Kinds
 
         workspace = self._workspace
         hidden = (*workspace.protected, *workspace.private)
-        knowing = Knowing(self.brain, folder, workspace.runs, hidden, self.library, self.kinds.of)
+        knowing = Knowing(self.brain, folder, workspace.runs, hidden, self.library, self.kinds.of, self.config.shown)
         return knowing.context(task, room, run=run)
 
     def end(self, folder: Path, warn: Callable[[str], None]) -> None:
@@ -185,13 +187,32 @@ class Remembering:
         """What the loops teach beside others; it costs nothing where there is nothing to compare."""
         if self.config.learn == "off":
             return
-        said = said_of(folder)
-        ask = self.asking(folder.name) if self.config.learn == "model" and self.asking else None
-        self.learning.end(documents, {} if said is None else {folder.name: said}, ask)
+        self.learning.end(documents, self.word_on(folder.name), self.asked(folder.name))
+
+    def word_on(self, run: str) -> dict[str, bool]:
+        """A person's last word on a run, by its id; nothing where nobody has spoken."""
+        said = [message.get("good") for _, message in messages(self._workspace.runs / run, ("feedback",))]
+        last = next((each for each in reversed(said) if isinstance(each, bool)), None)
+        return {} if last is None else {run: last}
+
+    def asked(self, run: str) -> Ask | None:
+        """Whom learning asks what makes the difference; None where the settings say that it asks nobody."""
+        if self.config.learn != "model" or self.ladder is None:
+            return None
+        return asking(self.ladder, self._systems, self._workspace.runs / run, self.config.bounds())
 
     def doubt(self, name: str, task: str, steps: Sequence[Mapping[str, Any]]) -> str:
         """Why somebody has to look at what a learned method did; "" where it is trusted."""
         return self.brain.doubt(name, task, steps)
+
+    def answered(self, document: Document) -> bool:
+        """Whether memory, or a method that it learned, has answered in a loop."""
+        asked = [each for each in document.meta.rungs if not each.get("passed")]
+        return any(
+            each.get("rung") == RUNG
+            or (each.get("rung") == DIRECT and methods_of(str(each.get("model", "")), self.methods))
+            for each in asked
+        )
 
     def feedback(self, run: str, good: bool) -> None:
         """A person's word on a run, for what it used or taught."""
@@ -203,10 +224,24 @@ class Remembering:
                 self.learning.feedback(run, good)
 
 
-def said_of(folder: Path) -> bool | None:
-    """A person's last word on the run of a folder; None where nobody has spoken."""
-    said = [message.get("good") for _, message in messages(folder, ("feedback",))]
-    return next((each for each in reversed(said) if isinstance(each, bool)), None)
+def asking(
+    ladder: Callable[[], Sequence[Responder]], systems: Sequence[Path], run: Path, bounds: Bounds
+) -> Ask:
+    """Asks the models of a ladder, from whatever thread; the replies are logged in the run's folder."""
+
+    def ask(name: str, slots: Mapping[str, str]) -> str:
+        from concurrent.futures import ThreadPoolExecutor
+
+        from kernel.replies import ReplyLog
+        from kernel.screening import redactor
+        from runtime.asking import Asking
+
+        log = ReplyLog(run / "learning.jsonl")
+        whole = Asking(ladder(), systems, log, bounds, f"learning-{run.name}", redact=redactor(os.environ))
+        with ThreadPoolExecutor(1) as pool:  # an event loop may run in this thread
+            return pool.submit(whole, name, slots).result()
+
+    return ask
 
 
 def _by_reflex(document: Document) -> bool:

@@ -33,6 +33,11 @@ END = 0.4
 POISON = 0.2
 """How often a person's word is wrong in the poisoned arm."""
 ARMS = ("with", "without", "poisoned")
+PARTS: Mapping[str, Mapping[str, Any]] = {
+    "patterns alone": {"shown": ["patterns"]},
+    "solved tasks alone": {"shown": ["files", "similar tasks", "others"], "learn": "off"},
+}
+"""Arms that show what a part brings, by their settings."""
 SETTINGS: Mapping[str, Any] = {"sandbox": "off", "fsync": False, "embedder": "lexical", "usd": None}
 DRAWS = 2_000
 GOALS = {
@@ -92,7 +97,7 @@ async def _stream(folder: Path, arm: str, seed: int, rounds: int, into: Arm) -> 
 
     worker, wrong = Worker(seed), Random(f"poison {seed}")
     memory = arm != "without"
-    settings = {**SETTINGS, "remember": memory, "recall": memory}
+    settings = {**SETTINGS, "remember": memory, "recall": memory, **PARTS.get(arm, {})}
     fractal = Fractal(folder, settings=settings, ladder=Ladder((Scripted(worker),)))
     for number, task in enumerate(stream(seed, rounds)):
         _cleared(folder)
@@ -121,20 +126,17 @@ async def _stream(folder: Path, arm: str, seed: int, rounds: int, into: Arm) -> 
         )
         into.rows.append(row)
         if memory:
-            said = done if arm == "with" or wrong.random() >= POISON else not done
-            learn(fractal, result.run, said)
+            said = done if arm != "poisoned" or wrong.random() >= POISON else not done
+            fractal.feedback(result.run, said)  # what a run teaches is learned by itself
     if memory:
         into.coverage.append(covered(fractal))
 
 
-def learn(fractal: Fractal, run: str, good: bool) -> None:
-    """A person's word on a run, and what is learned from it."""
-    fractal.feedback(run, good)
-
-
 def covered(fractal: Fractal) -> float:
-    """The share of the task types that some pattern is for."""
-    return 0.0
+    """The share of the task types for which some pattern is shown."""
+    fresh = {task.kind: task.text for task in stream(-1, 1)}
+    shown = [fractal.memory.context(text, 1500, fractal.workspace.folder) for text in fresh.values()]
+    return sum(any(name == "patterns" for name, _ in each.notes()) for each in shown) / len(fresh)
 
 
 def _cleared(folder: Path) -> None:
@@ -243,7 +245,7 @@ def table(told: Mapping[str, Any]) -> str:
         ["arm", "success", "steps", "calls", "tokens", "unused context", "warned"],
         ["---"] + ["---:"] * 6,
     ]
-    for arm in (arm for arm in ARMS if arm in told):
+    for arm in (arm for arm in (*ARMS, *PARTS) if arm in told):
         each = told[arm]
         low, high = each["ci"]
         line = [
@@ -264,9 +266,9 @@ def table(told: Mapping[str, Any]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def main(as_json: bool, seeds: int = SEEDS, rounds: int = ROUNDS) -> int:
+def main(as_json: bool, seeds: int = SEEDS, rounds: int = ROUNDS, parts: bool = False) -> int:
     """Measure, print, and say which goals were missed."""
-    told = measure(seeds, rounds)
+    told = measure(seeds, rounds, (*ARMS, *PARTS) if parts else ARMS)
     if as_json:
         print(json.dumps(told, indent=2))
     else:

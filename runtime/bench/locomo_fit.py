@@ -1,8 +1,8 @@
-"""The weights of retrieval, fitted: a linear score, so that the evidence of a question stands out of all turns.
+"""The weights of retrieval, fitted: a linear score by which the evidence of a question stands out.
 
 The loss is minus the logarithm of the softmax at each piece of evidence, the mean over the questions, with a
-small penalty on the weights; it is convex, and Newton's steps find its one lowest place, so that the same data
-give the same weights. A score is then the share of the softmax that a turn has.
+small penalty on the weights; it is convex, and Newton's steps find its one lowest place, so that the same
+data give the same weights. A score is then the share of the softmax that a turn has.
 """
 
 from __future__ import annotations
@@ -55,19 +55,8 @@ def lessons_of(ground: Ground, parts: Parts = ALL) -> list[Lesson]:
     return lessons
 
 
-def without(lessons: Sequence[Lesson], part: str) -> list[Lesson]:
-    """The same with what a part measures left out."""
-    off = [at for at, name in enumerate(FITTED) if FEATURES[name] == part]
-    found: list[Lesson] = []
-    for each in lessons:
-        values = each.values.copy()
-        values[:, off] = 0
-        found.append(Lesson(values, each.evidence))
-    return found
-
-
 def fit(lessons: Sequence[Lesson]) -> dict[str, float]:
-    """The weights by feature. None of a likeness is negative: what would be is left out, and the rest refitted."""
+    """The weights by feature. None of a likeness is negative: what would be is left out."""
     import numpy as np
 
     spread = np.concatenate([each.values for each in lessons]).std(axis=0).astype(float)
@@ -141,7 +130,7 @@ def ship(
     stores: Path | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> None:
-    """Fit on all of these conversations, for each embedder, and write the file that comes with the program."""
+    """Fit on all of these, for each embedder, and write the file that comes with the program."""
     from runtime.memory.semantic.retrieval.parts import weights_of
 
     weights: dict[str, Mapping[str, float]] = {}
@@ -177,14 +166,16 @@ def leave_one_out(
         told["without"] = {}
         for part in dict.fromkeys(part for part in FEATURES.values() if part != "names"):
             say(f"without {part}")
-            told["without"][part] = _left_out(ready, lessons, part)
+            off = ALL.without(part)
+            told["without"][part] = _left_out(ready, [lessons_of(each, off) for each in ready], off)
     return told
 
 
-def _left_out(ready: Sequence[Ground], lessons: Sequence[Sequence[Lesson]], part: str = "") -> dict[str, Any]:
+def _left_out(
+    ready: Sequence[Ground], lessons: Sequence[Sequence[Lesson]], parts: Parts = ALL
+) -> dict[str, Any]:
     answers: list[Any] = []
     for at, each in enumerate(ready):
         others = [lesson for other, some in enumerate(lessons) if other != at for lesson in some]
-        weights = fit(without(others, part) if part else others)
-        answers += each.answers(ALL.without(part) if part else ALL, weights)
+        answers += each.answers(parts, fit(others))
     return locomo.figures_of(answers)

@@ -40,6 +40,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "wander": ("knowing:wander", "Walk through what is known, to where there is something to gain."),
         "forget": ("forget:forget", "Take something out of memory for good: look first, then --yes."),
         "dream": ("dream:dream", "Put memory in order, archived first; see what it would do; take it back."),
+        "learn": ("learn:learn", "What runs taught, what it brought; learn from a run, a file, or attempts."),
         "context": ("context:context", "Show what a run of a task would be shown of memory, and why."),
     },
     "Services": {
@@ -53,7 +54,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "doctor": ("doctor:doctor", "Say what works here, and what to do about what does not."),
         "config": ("setup:config", "Show the settings in effect, and where each comes from."),
         "gc": ("setup:gc", "Move old runs into an archive."),
-        "bench": ("setup:bench", "Measure: every figure that the README quotes."),
+        "bench": ("bench_memory:bench", "Measure: every figure that the README quotes."),
         "completion": ("setup:completion", "Print the completion script for bash, zsh or fish."),
     },
 }

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from kernel.document import Document
 from runtime.embedding.choosing import Deferred, told
-from runtime.memory import DIRECT
+from runtime.memory import DIRECT, methods_of
 from runtime.memory.lessons import Attempt, attempts, decision_of, lesson_of
 from runtime.memory.procedural.decisions import Decision, of_recall
 from runtime.memory.procedural.exemplar import LONGEST_TASK
@@ -357,8 +357,7 @@ class Brain:
 
     def _with_method(self, decision: Decision, attempt: Attempt) -> Decision:
         """With the learned methods among the reflexes that an attempt was planned by, and what they save."""
-        names = attempt.by.removeprefix("reflex:").split("+") if attempt.planner == DIRECT else []
-        names = [name for name in names if (self.methods_folder / f"{name}.md").is_file()]
+        names = methods_of(attempt.by, self.methods_folder) if attempt.planner == DIRECT else []
         if not names:
             return decision
         calls, sure = zip(*(self.methods.expected(name) for name in names), strict=True)

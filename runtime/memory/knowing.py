@@ -2,55 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import os
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kernel.budget import estimate_tokens
-from kernel.screening import shown_name
+from kernel.screening import redactor, shown_name
 from runtime.memory import awareness
 from runtime.memory.brain import EXAMPLES, LIKE, example
 from runtime.memory.context import (
     FILES,
-    GUIDANCE,
     OTHERS,
     PATTERNS,
+    SHARES,
     TASKS,
     Context,
     Count,
     Line,
-    flat,
     synthesized,
 )
+from runtime.memory.facts import facts
+from runtime.memory.ways import Way, ways
 
 if TYPE_CHECKING:
     from runtime.memory.brain import Brain
+    from runtime.memory.episodic import Experience
     from runtime.memory.learning.library import Library
-    from runtime.memory.procedural.trees import NeuronTree
 
-LOOKED_AT = 12
-"""Solved tasks like a new one whose files are counted."""
+LOOKED_AT = 40
+"""Experiences that are looked at, those most like a new task."""
+ALL_PATTERNS = 5_000
+"""Tokens of patterns that are chosen from."""
+OFTEN = 0.5
+"""The share of the tasks like a new one that used a file, from which on it is needed."""
+LIFT = 2.0
+"""How much more often than other tasks: what is read whatever the task is a habit, and no need."""
 FILES_SHOWN = 6
 HEAD_CHARS = 240
 """Of a file, what is shown: its first lines tell a table's columns, or what a module is."""
 HEAD_LINES = 3
 LONGEST_LINE = 120
-LONGEST_TASK = 200
-"""Characters of a task that went well."""
-MOST_FACTS = 5
-FACT_LIKE = 0.3
-"""The cosine from which something that was told bears on a task."""
-
-
-@dataclass(frozen=True)
-class Past:
-    """A task that went well, in short."""
-
-    text: str
-    run: str
-    score: float
-    files: tuple[str, ...] = ()
 
 
 @dataclass
@@ -63,84 +57,50 @@ class Knowing:
     hidden: Sequence[Path] = ()  # what no operation reads
     library: Library | None = None
     kinds: Callable[[str], Sequence[str]] | None = None  # the types that a task may be of
+    parts: Collection[str] = tuple(SHARES)  # that are shown
 
     def context(self, task: str, room: int, *, run: str = "", count: Count = estimate_tokens) -> Context:
         """What is shown of memory for a task, inside the room; `run` is the one that asks."""
-        past = self._past(task, run)
-        offers: dict[str, Sequence[Line]] = {
-            FILES: [*self._facts(task), *self._files(past)],
-            PATTERNS: self._patterns(task),
-            TASKS: [*self._guided(task), *map(_line, past[:EXAMPLES])],
-            OTHERS: self._others(run),
+        near = self._near(task, run)
+        found = ways([each for each in near if each[1] >= LIKE], self.runs.parent, redactor(os.environ))
+        made: dict[str, Callable[[], Sequence[Line]]] = {
+            FILES: lambda: [*facts(self.brain, task), *self._files(near)],
+            PATTERNS: lambda: self._patterns(task, near),
+            TASKS: lambda: [*self._guided(task), *map(_line, found)] or self._trees(task, run),
+            OTHERS: lambda: self._others(run),
         }
+        offers = {name: make() for name, make in made.items() if name in self.parts}
         return synthesized(offers, room, count)
 
-    def _past(self, task: str, run: str) -> list[Past]:
-        """The tasks like this one that went well, the most alike first, each way of doing it once."""
-        found: dict[str, Past] = {}
-        bad: set[str] = set()
-        for each, score in self.brain.episodes.similar(task, LOOKED_AT):
-            if each.run == run or score < LIKE:
-                continue
-            if not each.success:
-                bad.add(each.run)
-                continue
-            told = f"“{flat(each.text)[:LONGEST_TASK]}” went well with: {', '.join(each.moves) or 'no step'}"
-            found[each.run] = Past(told, each.run, score, each.files)
-        for tree, score in self.brain.similar(task, LOOKED_AT):
-            if tree.run in bad or tree.run == run:  # a person's word counts more than CHECK's
-                continue
-            files = tuple(dict.fromkeys(_read(tree)))
-            known = found.get(tree.run)
-            files = tuple(dict.fromkeys((*files, *(known.files if known else ()))))
-            found[tree.run] = Past(example(tree), tree.run, score, files)
-        ranked = sorted(found.values(), key=lambda each: (-each.score, each.run))
-        return list({each.text: each for each in reversed(ranked)}.values())[::-1]
+    def _near(self, task: str, run: str) -> list[tuple[Experience, float]]:
+        """What happened, the tasks most like this one first."""
+        return [each for each in self.brain.episodes.similar(task, LOOKED_AT) if each[0].run != run]
+
+    def _trees(self, task: str, run: str) -> list[Line]:
+        """Solved tasks whose runs are gone."""
+        near = [each for each in self.brain.similar(task, EXAMPLES) if each[0].run != run]
+        near = [each for each in near if not (self.runs / (each[0].run or "-")).is_dir()]
+        return [Line(example(tree), f"run {tree.run}", f"{score:.2f} like the task") for tree, score in near]
 
     # ---- files and facts ---------------------------------------------------------------------------------
 
-    def _facts(self, task: str) -> list[Line]:
-        """What was told or found out, and bears on the task."""
-        from runtime.memory.semantic.mind import Mind
-        from runtime.memory.semantic.records import Memory, Observation
-
-        kinds = self.brain.shelf.kinds()
-        if not {Memory.KIND, Observation.KIND} & set(kinds):
-            return []
-        Mind.of(self.brain).take_in()
-        found: dict[str, tuple[float, Line]] = {}
-        for kind in (Memory, Observation):
-            if not kinds.get(kind.KIND):
+    def _files(self, near: Sequence[tuple[Experience, float]]) -> list[Line]:
+        """Files that most tasks like this one used, others not as often, and that are still there."""
+        alike = [each for each, score in near if score >= LIKE and each.success]
+        unlike = [each for each, score in near if score < LIKE and each.success]
+        used = Counter(name for each in alike for name in dict.fromkeys(each.files))
+        elsewhere = Counter(name for each in unlike for name in dict.fromkeys(each.files))
+        lines: list[tuple[int, Line]] = []
+        for name, times in used.items():
+            share, usual = times / len(alike), elsewhere[name] / max(len(unlike), 1)
+            if share < OFTEN or share < LIFT * usual or (place := self._place(name)) is None:
                 continue
-            (vector,) = self.brain.embedder.embed([task])
-            hits = self.brain.shelf.nearest(kind, self.brain.embedder.name, vector, 2 * MOST_FACTS)
-            scores = {hit.id: hit.score for hit in hits if hit.score >= FACT_LIKE}
-            for each in self.brain.shelf.pick(kind, scores):
-                if isinstance(each, Memory) and each.superseded:
-                    continue
-                if isinstance(each, Observation) and each.said not in ("fact", "identity"):
-                    continue
-                line = Line(each.text, each.source or kind.KIND, f"{scores[each.id]:.2f} like the task")
-                found.setdefault(" ".join(each.text.split()), (scores[each.id], line))
-        ranked = sorted(found.values(), key=lambda each: -each[0])
-        return [line for _, line in ranked[:MOST_FACTS]]
-
-    def _files(self, past: Sequence[Past]) -> list[Line]:
-        """Files that tasks like this one used and that are still there, those of the most tasks first."""
-        used: dict[str, list[Past]] = {}
-        for each in past:
-            for name in each.files:
-                used.setdefault(name, []).append(each)
-        found: list[tuple[float, Line]] = []
-        for name, by in used.items():
-            if (place := self._place(name)) is None:
-                continue
-            runs = list(dict.fromkeys(each.run for each in by))
+            runs = [each.run for each in alike if name in each.files]
             source = f"used by run {', '.join(runs[:3])}{' …' if len(runs) > 3 else ''}"
-            why = f"used in {len(by)} of the {len(past)} solved tasks most like it"
+            why = f"used in {times} of the {len(alike)} tasks most like it that went well"
             text = f"{shown_name(name)} {place.stat().st_size}"
-            found.append((sum(each.score for each in by), Line(text, source, why, _head(place))))
-        ranked = sorted(found, key=lambda each: (-each[0], each[1].text))
+            lines.append((times, Line(text, source, why, _head(place))))
+        ranked = sorted(lines, key=lambda each: (-each[0], each[1].text))
         return [line for _, line in ranked[:FILES_SHOWN]]
 
     def _place(self, name: str) -> Path | None:
@@ -157,16 +117,23 @@ class Knowing:
         hidden = (each.resolve() for each in self.hidden)
         return None if any(each == place or each in place.parents for each in hidden) else place
 
-    def _patterns(self, task: str) -> list[Line]:
-        """What was learned for tasks of this one's types, the surest first."""
+    def _patterns(self, task: str, near: Sequence[tuple[Experience, float]]) -> list[Line]:
+        """What was learned for tasks of this one's types, the surest first.
+
+        A mere habit (distilled, not found by comparing) is left out where tasks like this one are known and
+        it was learned from others: it would only take room.
+        """
         if self.library is None:
             return []
+        alike = {each.document for each, score in near if score >= LIKE and each.success}
         types = self.kinds(task) if self.kinds else ()
+        fitting = self.library.relevant(types, ALL_PATTERNS)
         return [
             Line(
                 each.told()[2:], each.source, f"for {', '.join(each.types)}; confidence {each.confidence:.2f}"
             )
-            for each in self.library.relevant(types, GUIDANCE)
+            for each in fitting
+            if not alike or each.origin != "distilled" or each.fixed or alike & {*each.sources}
         ]
 
     # ---- solved tasks, and others ------------------------------------------------------------------------
@@ -184,27 +151,10 @@ class Knowing:
         return lines
 
 
-def _line(past: Past) -> Line:
-    return Line(past.text, f"run {past.run}" if past.run else "memory", f"{past.score:.2f} like the task")
-
-
-def _read(tree: NeuronTree) -> Iterator[str]:
-    """Names of files that a solved task's steps had to find there: what it wrote itself is none."""
-    for step in tree.exemplar.steps:
-        if step.get("tool") != "write":
-            yield from _texts(step.get("args"))
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """Every text in a JSON value."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for each in value.values():  # type: ignore[reportUnknownVariableType]
-            yield from _texts(each)
-    elif isinstance(value, list | tuple):
-        for each in value:  # type: ignore[reportUnknownVariableType]
-            yield from _texts(each)
+def _line(way: Way) -> Line:
+    runs = f"run {', '.join(way.good[:3])}{' …' if len(way.good) > 3 else ''}"
+    often = f"; done so {len(way.good)} times, rejected {way.bad}" if len(way.good) + way.bad > 1 else ""
+    return Line(way.text, runs, f"{way.score:.2f} like the task{often}")
 
 
 def _head(place: Path) -> str:

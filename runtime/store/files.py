@@ -199,6 +199,11 @@ class FilesKeeper:
         with self._reading(kind) as rows:
             return rows.read(kind, ids)
 
+    def fields(self, kind: str, ids: Sequence[str], names: Sequence[str]) -> Mapping[str, str]:
+        """The values of these fields."""
+        with self._reading(kind) as rows:
+            return rows.fields(kind, ids, names)
+
     def page(self, kind: str, where: Where, after: str | None, most: int) -> tuple[list[Row], str | None]:
         """Rows by id."""
         with self._reading(kind) as rows:

@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from runtime.store.cells import values_of
 from runtime.store.record import Row, Where
 from runtime.store.shelf import Fault, Hit
 from runtime.store.words import Words
@@ -77,6 +78,10 @@ class MemoryKeeper:
         """The rows that there are."""
         rows = self._rows.get(kind, {})
         return {id: rows[id] for id in ids if id in rows}
+
+    def fields(self, kind: str, ids: Sequence[str], names: Sequence[str]) -> Mapping[str, str]:
+        """The values of these fields."""
+        return {id: values_of(row.body, names) for id, row in self.read(kind, ids).items()}
 
     def page(self, kind: str, where: Where, after: str | None, most: int) -> tuple[list[Row], str | None]:
         """Rows by id."""

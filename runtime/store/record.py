@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from kernel.errors import UsageError
+from runtime.store.cells import text_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -84,8 +85,13 @@ class Row:
     kind: str
     id: str
     body: str
-    text: str = ""
+    said: str | None = field(default="", compare=False)  # its text; None: it stands in the body alone
     vectors: Mapping[str, bytes] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """What it is found by in words."""
+        return text_of(self.body) if self.said is None else self.said
 
 
 def to_row(record: Record) -> Row:

@@ -194,6 +194,22 @@ class SqliteKeeper:
                 )
         return {row.id: row for row in rows}
 
+    def fields(self, kind: str, ids: Sequence[str], names: Sequence[str]) -> Mapping[str, str]:
+        """Taken out by SQLite, which reads a large body many times faster."""
+        paths = [f"$.{name}" for name in (*names, "id")]  # of a single path it would give no list
+        taken = f"CASE WHEN json_valid(body) THEN json_extract(body, {','.join('?' * len(paths))}) END"
+        keys = [key(id) for id in dict.fromkeys(ids)]
+        found: dict[str, str] = {}
+        with self._told():
+            for start in range(0, len(keys), AT_ONCE):
+                part = keys[start : start + AT_ONCE]
+                query = (
+                    f"SELECT id, {taken} FROM records WHERE kind = ? AND id IN ({','.join('?' * len(part))})"
+                )
+                rows = self._base.execute(query, (*paths, kind, *part))
+                found |= {unkey(id): values or "" for id, values in rows}
+        return found
+
     def page(self, kind: str, where: Where, after: str | None, most: int) -> tuple[list[Row], str | None]:
         """Rows by id, most of those that do not suit left out by SQLite."""
         clauses, values = narrowed(where)
@@ -221,9 +237,7 @@ class SqliteKeeper:
                 numbers,
             ):
                 vectors.setdefault(number, {})[embedder] = raw
-        return [
-            Row(kind, unkey(id), body, text_of(body), vectors.get(number, {})) for number, id, body in found
-        ]
+        return [Row(kind, unkey(id), body, None, vectors.get(number, {})) for number, id, body in found]
 
     def nearest(self, kind: str, embedder: str, vector: bytes, most: int) -> list[Hit]:
         """Exact, or where there are very many and an index was made, nearly."""

@@ -168,10 +168,11 @@ def _said(line: str, hazard: Hazard) -> int:
 
 
 def _example(line: str, hazard: Hazard, task: str) -> tuple[float, bool]:
-    """What a solved task shows: nothing where it is another kind of task."""
+    """What a solved task shows: nothing where it is another kind of task, or where its calls are not told."""
     if _common(line, task) < ALIKE:
         return 0.0, False
-    return EXAMPLE * (1 if re.search(hazard.shown, line, re.I) else -1), True
+    shows = 1 if re.search(hazard.shown, line, re.I) else -1 if "{" in line else 0
+    return EXAMPLE * shows, True
 
 
 def _bears(line: str, kind: str, task: str) -> bool:

@@ -31,7 +31,8 @@ def cluster(dream: Dream) -> Told:
     counts = {"new": len(new), "clustered": 0, "values differ": 0, "alone": 0}
     did: list[str] = []
     order = {each.id: place for place, each in enumerate(new)}
-    groups = exchanges([each for each in new if each.vector(work.name) is not None], work)
+    routed = [each for each in new if each.agent in work.near and each.vector(work.name) is not None]
+    groups = exchanges(routed, work)
     for group in sorted(groups, key=lambda group: order[group[0].id]):
         memory, why = home(work, group)
         if memory is not None:

@@ -14,12 +14,15 @@ from runtime.memory.dream.exchanges import exchanges
 from runtime.memory.dream.stage import Dream, Told
 from runtime.memory.dream.work import Work
 from runtime.memory.semantic import gate
+from runtime.memory.semantic.gate import Routed
 from runtime.memory.semantic.keeping import FIRST, digest
 from runtime.memory.semantic.links import link
 from runtime.memory.semantic.records import Memory, Observation
 
 SALIENT = 0.2
 """A turn by itself that matters less does not become a memory."""
+SAME = 0.95
+"""The cosine from which an exchange is one that was had before."""
 FOLLOWS = 0.5
 RELATED = 0.6
 """Weights of the edges to what was said before, and to what is known of the same."""
@@ -53,19 +56,20 @@ def _placed(
     work: Work, group: Sequence[Observation], counts: dict[str, int], did: list[str]
 ) -> Memory | None:
     """The memory that a group has become, or has become evidence of; None when it is left as it is."""
-    agent, middle = group[0].agent, work.middle(group)
-    near = work.nearest(agent, middle, gate.NEAR + gate.AROUND)
+    agent, first = group[0].agent, group[0]
+    routed = work.routed(first) if len(group) == 1 else None
+    if (known := _same(work, group, routed)) is not None:
+        counts["merged"] += len(group)
+        did.append(f"“{short(first.text)}” says what is known: “{short(known.text)}”")
+        return work.attach(group, known)
+    near = work.nearest(agent, work.middle(group), gate.NEAR + gate.AROUND)
     here = work.thresholds.around(gate.density_of([score for _, score in near]))
-    near = near[: gate.NEAR]
-    for memory in work.shelf.pick(Memory, [id for id, score in near if score > here.merge]):
-        if not work.may_join(group, memory):
-            counts["merged"] += len(group)
-            did.append(f"“{short(group[0].text)}” says what is known: “{short(memory.text)}”")
-            return work.attach(group, memory)
     score = near[0][1] if near else 0.0
-    surprises = score <= here.link
-    if len(group) == 1 and not (surprises and group[0].salience >= SALIENT and work.tells(group[0])):
-        work.shelf.put(group[0].model_copy(update={"left": group[0].left + 1}))
+    surprises = routed.route == "novel" if routed else score <= here.link
+    contrary = bool(routed and routed.contrary)
+    matters = first.salience >= SALIENT and work.tells(first)
+    if len(group) == 1 and not contrary and not (surprises and matters):
+        work.shelf.put(first.model_copy(update={"left": first.left + 1}))
         counts["left"] += 1
         return None
     memory = made(work, group)
@@ -73,12 +77,25 @@ def _placed(
     counts["of observations"] += len(group)
     did.append(f"“{short(memory.text)}” is new, from {len(group)}")
     work.near[agent].put(memory.id, memory.vector(work.name))
-    counts["contradictions"] += work.settle(memory, [id for id, _ in near])
-    if near and not surprises:
+    if routed:
+        counts["contradictions"] += work.settle(memory, routed.contrary)
+    if near and not surprises and not contrary:
         text = f"of the same, {score:.2f}"
         link(work.shelf, memory.id, near[0][0], "related", text=text, weight=RELATED, at=work.now)
         counts["edges"] += 1
     return memory
+
+
+def _same(work: Work, group: Sequence[Observation], routed: Routed | None) -> Memory | None:
+    """The memory that says the same already; several turns together have to be very near."""
+    if routed is not None:
+        found = work.shelf.get(Memory, routed.memory) if routed.route == "merge" else None
+        return found if found is not None and not work.may_join(group, found) else None
+    near = work.nearest(group[0].agent, work.middle(group))
+    for memory in work.shelf.pick(Memory, [id for id, score in near if score > SAME]):
+        if not work.may_join(group, memory):
+            return memory
+    return None
 
 
 def made(work: Work, group: Sequence[Observation]) -> Memory:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from runtime.memory.dream import decay as edges
-from runtime.memory.dream.procedural import BATCH, time_of, trees_of
+from runtime.memory.dream.procedural import BATCH, JUDGED, time_of, trees_of
 from runtime.memory.dream.stage import Dream, Told
 from runtime.memory.procedural.pruning import faded
 from runtime.memory.procedural.trees import NeuronTree
@@ -31,7 +31,7 @@ def fade_synapses(dream: Dream) -> int:
     if last is not None and dream.now - last < STEP:
         return 0
     wanted: list[tuple[str, datetime]] = []
-    for id, tree in trees_of(dream):
+    for id, tree in trees_of(dream, JUDGED):
         begun = last or time_of(str(tree.get("created") or ""))
         judged = any(each.get("right") or each.get("wrong") for each in tree.get("synapses") or ())
         if judged and begun is not None and dream.now - begun >= STEP:

@@ -1,8 +1,8 @@
 """How a dream asks whether what was known is still found: nodes first, then what they lead to.
 
-A node is a memory, or an observation that no memory leads to. The best nodes by words and nearness are opened,
-and the observations within are ranked by themselves, with their neighbours and with the node they came by. It
-is a plain search, for comparing a shelf with itself; people and runs ask `semantic.retrieval`.
+A node is a memory, or an observation that no memory leads to. The best nodes by words and nearness are
+opened; the observations within are ranked by themselves, with their neighbours and with the node that they
+came by. It is a plain search, for comparing a shelf with itself; people and runs ask `semantic.retrieval`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from runtime.memory.dream.gist import counted
 from runtime.memory.semantic.dates import moment
 from runtime.memory.semantic.records import DEFAULT, Memory, Observation
 from runtime.store import Shelf
+from runtime.store.words import COMMON as DULL
 
 WIDE = 90
 """Observations that opened nodes lead to; when as many are there, no further node is opened."""
@@ -29,10 +30,8 @@ NEIGHBOUR = 0.3
 """How much of the scores of the turns beside it."""
 SPEAKER = 1.5
 """How much more counts what was said by the only speaker whom a question names."""
-COMMON = frozenset(
-    "a an and are as at be by for from had has have how i in is it its of on or that the their this to "  # noqa: SIM905
-    "was were what when where which who whom whose why will with you your do does did would could should been".split()
-)
+_WORD = re.compile(r"\w+")
+COMMON = DULL | frozenset(["whom", "whose", "why", "will", "do", "does", "did", "would", "could", "should"])
 
 
 @dataclass
@@ -104,9 +103,8 @@ class Finder:
         words = np.array([self._words.score(self._said(place), asked) for place in places])
         near = _stacked([self.rows[place] for place in places]) @ vector
         own = 0.5 * words / max(float(words.max()), 1e-9) + 0.5 * near
-        named = [
-            who for who in self._speakers if re.search(rf"\b{re.escape(who)}\b", question, re.IGNORECASE)
-        ]
+        said = f" {' '.join(_WORD.findall(question.lower()))} "
+        named = [who for who in self._speakers if f" {who.lower()} " in said]
         raw = {
             place: float(score) * (SPEAKER if len(named) == 1 and self.seen[place].who == named[0] else 1.0)
             for place, score in zip(places, own, strict=True)

@@ -162,9 +162,9 @@ def grounded(
     said = frozenset[str]().union(*(values(text) for text in texts))
     if made_up := sorted(value for value in values(wording) if value not in (known | said)):
         return f"{', '.join(made_up[:3])}: not in the evidence"
-    if least > ABSTRACT:
-        if lost := sorted(said - values(wording) - _plain(wording)):
-            return f"{', '.join(lost[:3])}: lost from the evidence"
+    lost = sorted(said - values(wording) - _plain(wording)) if least > ABSTRACT else []
+    if lost:
+        return f"{', '.join(lost[:3])}: lost from the evidence"
     return ""
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,7 +13,6 @@ from runtime.memory.dream.stage import Dream, Told
 from runtime.memory.procedural.births import BORN, operation
 from runtime.memory.procedural.decisions import Decision
 from runtime.memory.procedural.exemplar import Exemplar
-from runtime.memory.procedural.leaves import tokens, without_courtesies
 from runtime.memory.procedural.merging import Alias, absorb
 from runtime.memory.procedural.methods import Method
 from runtime.memory.procedural.mitosis import split
@@ -20,7 +20,7 @@ from runtime.memory.procedural.pruning import cut_back, misled, weak, without_we
 from runtime.memory.procedural.recall import Outline
 from runtime.memory.procedural.recognition import ProblemType
 from runtime.memory.procedural.trees import Ledger, NeuronTree
-from runtime.memory.procedural.words import Words
+from runtime.memory.procedural.types import Lesson
 from runtime.store import Shelf
 
 COMPARED = 8
@@ -29,7 +29,7 @@ EVENTS = 100
 """Decisions that are kept of a tree. Source: dream.md."""
 RESTED = timedelta(days=30)
 """After so long without a use a quarantined tree gets another chance."""
-TYPED = 500
+TYPED = 200
 """Trees that are given a problem type in one dream."""
 TRIED = 3
 """Trees of one operation that a method is tried to be made of, and of how many operations, in one dream."""
@@ -37,6 +37,12 @@ OPERATIONS = 40
 SHOWN = 12
 """Things that a stage names one by one; the counts tell the rest."""
 BATCH = 64
+_NUMBER = re.compile(r"\d[\d,.]*")
+_WRONG = re.compile(r'"incorrect":\s*(?!0[,}\s])')
+_WEAK = re.compile(r'"weight":\s*(?:0\.0[0-4]|\d[\d.]*e-)')
+JUDGED = re.compile(r'"(?:right|wrong)":\s*(?!0[,}\s])')
+_TYPE = re.compile(r'"type":\s*"([^"]*)"')
+_NEURON = re.compile(r'"fingerprint":')
 
 
 # ---- trees -----------------------------------------------------------------------------------------------
@@ -48,8 +54,8 @@ def merge_neurons(dream: Dream) -> Told:
     alike: dict[tuple[str, str], list[str]] = defaultdict(list)
     fresh: set[str] = set()
     for id, tree in trees_of(dream):
-        exemplar = Exemplar.model_validate(tree["exemplar"])
-        alike[operation(exemplar), _wording(exemplar.task, memory.words)].append(id)
+        exemplar = _exemplar(tree)
+        alike[operation(exemplar), _wording(exemplar.task)].append(id)
         if _after(tree.get("created"), dream.since):
             fresh.add(id)
     did: list[str] = []
@@ -69,7 +75,7 @@ def merge_neurons(dream: Dream) -> Told:
 
 def prune_synapses(dream: Dream) -> Told:
     """Synapses that hardly pull go, with what hangs on them alone."""
-    return _trimmed(dream, lambda tree: weak(tree.get("synapses") or ()), without_weak)
+    return _trimmed(dream, _WEAK, lambda tree: weak(tree.get("synapses") or ()), without_weak)
 
 
 def prune_branches(dream: Dream) -> Told:
@@ -78,14 +84,14 @@ def prune_branches(dream: Dream) -> Told:
     def cut(tree: NeuronTree) -> NeuronTree:
         return cut_back(tree, misled([each.model_dump() for each in tree.synapses]))
 
-    return _trimmed(dream, lambda tree: bool(misled(tree.get("synapses") or ())), cut)
+    return _trimmed(dream, JUDGED, lambda tree: bool(misled(tree.get("synapses") or ())), cut)
 
 
 def delete_weak_trees(dream: Dream) -> Told:
     """What is in quarantine and was never right is forgotten; the archive keeps it."""
     gone = [
         (id, str(tree.get("text", "")))
-        for id, tree in trees_of(dream)
+        for id, tree in trees_of(dream, _WRONG)
         if (ledger := _ledger(tree)) and ledger.quarantined and not ledger.correct
     ]
     ids = [id for id, _ in gone]
@@ -96,7 +102,7 @@ def delete_weak_trees(dream: Dream) -> Told:
 
 def rehabilitate(dream: Dream) -> Told:
     """What has been in quarantine for long without a use may be used again; the next failures tell."""
-    held = [id for id, tree in trees_of(dream) if (ledger := _ledger(tree)) and ledger.quarantined]
+    held = [id for id, tree in trees_of(dream, _WRONG) if (ledger := _ledger(tree)) and ledger.quarantined]
     if not held:
         return _told([], released=0)
     used = _last_used(dream.shelf)
@@ -130,10 +136,10 @@ def mitosis(dream: Dream) -> Told:
     """A problem type with many neurons and little in common is split in two."""
     neurons: Counter[str] = Counter()
     of: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for id, tree in trees_of(dream):
-        type = str(tree.get("type") or "")
-        neurons[type] += len(tree.get("neurons") or ())
-        of[type, str(tree.get("text", ""))].append(id)
+    for row in dream.shelf.rows(NeuronTree.KIND):
+        type = _type_of(row.body)
+        neurons[type] += len(_NEURON.findall(row.body))
+        of[type, row.text].append(row.id)
     found = split(dream.shelf, dream.brain.embedder.name, neurons, _iso(dream.now))
     for each in found:
         ids = [id for task in each.moved for id in of.get((each.kept, task), ())]
@@ -148,16 +154,18 @@ def cluster_substrates(dream: Dream) -> Told:
     known = {row.id for row in dream.shelf.rows(ProblemType.KIND)}
     waiting = [
         id
-        for id, tree in trees_of(dream)
+        for id, tree in _few(dream, known)
         if tree.get("type") not in known and _after(tree.get("created"), dream.since)
     ]
     some = waiting[:TYPED] if brain.settings.parts.types else []
     count = 0
     for start in range(0, len(some), BATCH):
-        for tree in dream.shelf.pick(NeuronTree, some[start : start + BATCH]):
-            type = brain.types.learn(tree.text, tree.vector(brain.embedder.name), tree.created)
-            dream.shelf.put(tree.model_copy(update={"type": type}))
-            count += 1
+        trees = dream.shelf.pick(NeuronTree, some[start : start + BATCH])
+        lessons = [Lesson(tree.text, tree.vector(brain.embedder.name)) for tree in trees]
+        types = brain.types.learn_all(lessons, _iso(dream.now))
+        typed = zip(trees, types, strict=True)
+        dream.shelf.put(*(tree.model_copy(update={"type": type}) for tree, type in typed))
+        count += len(trees)
     left = f"{len(waiting) - len(some)} more are left to the next dream"
     return _told([left] if len(waiting) > len(some) and some else [], typed=count)
 
@@ -173,8 +181,7 @@ def birth_methods(dream: Dream) -> Told:
     for id, tree in trees_of(dream):
         ledger = _ledger(tree)
         if id not in taken and not (ledger and ledger.quarantined):
-            exemplar = Exemplar.model_validate(tree["exemplar"])
-            free[operation(exemplar)].append((str(tree.get("created", "")), id))
+            free[operation(_exemplar(tree))].append((str(tree.get("created", "")), id))
     groups = [sorted(each, reverse=True) for each in free.values() if len(each) >= BORN]
     groups.sort(key=lambda each: (-len(each), each))
     for group in groups[:OPERATIONS]:
@@ -189,12 +196,39 @@ def birth_methods(dream: Dream) -> Told:
 # ---- inside ----------------------------------------------------------------------------------------------
 
 
-def trees_of(dream: Dream) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """All trees that can be read, without their model: what is changed is read whole afterwards."""
+def trees_of(dream: Dream, may: re.Pattern[str] | None = None) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """All trees that can be read, without their model; `may` tells from the JSON which can be meant at all.
+
+    What a stage changes is read whole afterwards. A key in quotes is never found inside a text: there quotes
+    are escaped.
+    """
     for row in dream.shelf.rows(NeuronTree.KIND):
-        told = _read(row.body)
-        if isinstance(told.get("exemplar"), dict):
-            yield row.id, told
+        if may is None or may.search(row.body):
+            told = _read(row.body)
+            if isinstance(told.get("exemplar"), dict):
+                yield row.id, told
+
+
+def _few(dream: Dream, types: Collection[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The trees whose type is none of these."""
+    for row in dream.shelf.rows(NeuronTree.KIND):
+        if _type_of(row.body) not in types:
+            told = _read(row.body)
+            if isinstance(told.get("exemplar"), dict):
+                yield row.id, told
+
+
+def _type_of(body: str) -> str:
+    """A tree's problem type; where a step has an argument of that name the whole is read."""
+    found = _TYPE.findall(body)
+    return found[0] if len(found) == 1 else str(_read(body).get("type") or "")
+
+
+def _exemplar(tree: Mapping[str, Any]) -> Exemplar:
+    """As much of an exemplar as its operation and its words are told by."""
+    told = tree["exemplar"]
+    steps = tuple(each for each in told.get("steps") or () if isinstance(each, dict) and "tool" in each)
+    return Exemplar.model_construct(task=str(told.get("task", "")), steps=steps)
 
 
 def _read(body: str) -> dict[str, Any]:
@@ -213,9 +247,14 @@ def _ledger(tree: Mapping[str, Any]) -> Ledger | None:
 
 
 def _trimmed(
-    dream: Dream, needs: Callable[[Mapping[str, Any]], bool], trim: Callable[[NeuronTree], NeuronTree]
+    dream: Dream,
+    may: re.Pattern[str],
+    needs: Callable[[Mapping[str, Any]], bool],
+    trim: Callable[[NeuronTree], NeuronTree],
 ) -> Told:
-    wanted = [id for id, tree in trees_of(dream) if _after(tree.get("created"), dream.since) and needs(tree)]
+    wanted = [
+        id for id, tree in trees_of(dream, may) if _after(tree.get("created"), dream.since) and needs(tree)
+    ]
     trees = synapses = neurons = 0
     for start in range(0, len(wanted), BATCH):
         for tree in dream.shelf.pick(NeuronTree, wanted[start : start + BATCH]):
@@ -249,10 +288,9 @@ def _retype(shelf: Shelf, ids: Iterable[str], type: str) -> None:
         shelf.put(tree.model_copy(update={"type": type}))
 
 
-def _wording(task: str, words: Words) -> str:
-    """A task without its values."""
-    read = without_courtesies(tokens(task), words)
-    return " ".join(f"<{each.kind}{each.unit}>" if each.leaf else each.low for each in read)
+def _wording(task: str) -> str:
+    """A task without its numbers."""
+    return _NUMBER.sub("#", " ".join(task.lower().split()))
 
 
 def _after(at: Any, since: str) -> bool:

@@ -11,13 +11,13 @@ from runtime.memory.dream.gist import GROUNDED, fillers, gist, grounded, keyword
 from runtime.memory.dream.nearness import Nearness
 from runtime.memory.dream.stage import Dream
 from runtime.memory.semantic import gate
-from runtime.memory.semantic.contradictions import contradicts, settle
+from runtime.memory.semantic.contradictions import settle
 from runtime.memory.semantic.dates import normal, stamp
 from runtime.memory.semantic.language import Language, language_of
 from runtime.memory.semantic.mind import Mind
 from runtime.memory.semantic.mind import Settings as MindSettings
 from runtime.memory.semantic.records import Goal, Memory, Observation
-from runtime.memory.semantic.values import Said, agreement
+from runtime.memory.semantic.values import Agreement, Said, agreement
 from runtime.store import pack
 
 JOINS: Mapping[str, float] = {"minilm": 0.70, "lexical": 0.70}
@@ -34,6 +34,8 @@ GOAL = 0.45
 ASKED = 20
 """Wordings that a stage asks a model for; the others are extracted."""
 NEAR = 5
+FAR = 0.1
+"""So much below the gate's threshold for a link nobody compares values."""
 MUCH = "it has much evidence"
 
 
@@ -62,7 +64,7 @@ class Work:
 
     @cached_property
     def language(self) -> Language:
-        """What is known of words for telling whether sayings agree."""
+        """What is known of words that contradict each other."""
         return language_of(self.systems)
 
     @cached_property
@@ -168,40 +170,47 @@ class Work:
         if len(memory.evidence) + len(group) > FULL:
             return MUCH
         known = self.shelf.pick(Observation, memory.evidence)
-        told = [(each.text, each.who, each.at, each.vector(self.name)) for each in known]
+        told = [(_said(each), each.vector(self.name)) for each in known]
         if not told:
-            told = [(memory.text, memory.who, memory.since, memory.vector(self.name))]
+            told = [(gate.said_by(memory), memory.vector(self.name))]
         for each in group:
-            mine = Said(each.text, each.who, each.at)
-            vector: Any = each.vector(self.name)
-            found = [
-                (
-                    0.0 if row is None or vector is None else float(row @ vector),
-                    agreement(mine, Said(text, who, at), self.language),
-                )
-                for text, who, at, row in told
-            ]
+            vector = each.vector(self.name)
+            found = [(_cosine(row, vector), self.agreement(said, _said(each))) for said, row in told]
+            closest = max(found, key=lambda one: one[0])[1]
             for cosine, verdict in found:
                 if verdict.verdict == "contrary" or (cosine >= self.joins and verdict.clashes):
                     return verdict.why or "their values differ"
-            closest = max(found, key=lambda one: one[0])[1]
             if closest.clashes:
                 return closest.why or "their values differ"
         return ""
+
+    def agreement(self, one: Said, other: Said) -> Agreement:
+        """How two sayings stand to each other; the earlier one is compared with the later."""
+        earlier, later = sorted((one, other), key=lambda each: each.at)
+        return agreement(earlier, later, self.language)
 
     def agree(self, one: Observation, other: Observation) -> bool:
         """Whether two turns may stand in one memory: none denies the other, or says it with other values."""
         if _cosine(one.vector(self.name), other.vector(self.name)) < self.thresholds.link:
             return True
-        mine, yours = Said(one.text, one.who, one.at), Said(other.text, other.who, other.at)
-        return not agreement(mine, yours, self.language).clashes
+        return not self.agreement(_said(one), _said(other)).clashes
 
-    def settle(self, memory: Memory, near: Sequence[str]) -> int:
-        """Keep what a memory contradicts among those near it, the later superseding; returns how many."""
+    def routed(self, observation: Observation) -> gate.Routed:
+        """Where the gate sends an observation among the memories of now."""
+        vector = observation.vector(self.name)
+        scores = dict(self.nearest(observation.agent, vector, gate.NEAR + gate.AROUND))
+        best = max(scores.values(), default=0.0)
+        if best < self.thresholds.link - FAR:
+            return gate.Routed("novel", score=best, thresholds=self.thresholds)
+        near = [(memory, scores[memory.id]) for memory in self.shelf.pick(Memory, scores)]
+        return gate.route(_said(observation), near, self.thresholds, self.language)
+
+    def settle(self, memory: Memory, contrary: Iterable[tuple[str, Agreement]]) -> int:
+        """Keep what a memory contradicts, the later superseding; returns how many that are."""
         count = 0
-        for other in self.shelf.pick(Memory, near):
-            found = contradicts(memory, other, self.language)
-            if found is not None:
+        for id, found in contrary:
+            other = self.shelf.get(Memory, id)
+            if other is not None and other.id != memory.id:
                 settle(self.shelf, memory, other, found, self.language, self.now)
                 count += 1
         return count
@@ -280,6 +289,10 @@ def spoken(evidence: Iterable[Observation]) -> str:
     """Observations as they are shown to a model: a line each."""
     lines = (f"[{each.at[:10]}] {each.who + ': ' if each.who else ''}{each.text}" for each in evidence)
     return "\n".join(" ".join(line.split()) for line in lines)
+
+
+def _said(observation: Observation) -> Said:
+    return Said(observation.text, observation.who, observation.at)
 
 
 def _cosine(one: Any, other: Any) -> float:

@@ -8,6 +8,7 @@ from base64 import b64decode
 from binascii import Error as NotBase64
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,8 @@ from runtime.memory.episodes import Forgotten
 from runtime.memory.forgetting.following import Found, without
 from runtime.memory.forgetting.wanted import Wanted, fields, strings
 from runtime.memory.semantic.records import Memory, Observation
-from runtime.store import Shelf, pack
-from runtime.store.record import Row
+from runtime.store import Record, Shelf, pack
+from runtime.store.record import Row, to_record
 
 if TYPE_CHECKING:
     from runtime.memory.brain import Brain
@@ -40,16 +41,30 @@ def rows(brain: Brain, wanted: Wanted, found: Found) -> None:
     shelf = brain.shelf
     with shelf.transaction():
         for kind in dict.fromkeys(kind for kind, _ in found.gone):
-            shelf.keeper.erase(kind, [id for of, id in found.gone if of == kind])
+            shelf.delete(_kind(kind), *(id for of, id in found.gone if of == kind))
         _reword(brain, found)
         for kind in dict.fromkeys(kind for kind, _ in found.taken_out):
             ids = [id for of, id in found.taken_out if of == kind]
-            there = shelf.keeper.read(kind, ids)
-            shelf.keeper.write([_without(row, found, wanted) for row in there.values()])
+            _put(shelf, [_without(row, found, wanted) for row in shelf.keeper.read(kind, ids).values()])
         shelf.put(*(Forgotten(id=mark, at=now()) for mark in sorted(found.marks)))
         if any(kind in ("problem-type", "type-member") for kind, _ in found.gone):
             _stamp(shelf)
     brain.refresh()
+
+
+@cache
+def _kind(name: str) -> type[Record]:
+    """A model for rows of a kind of which nothing but the kind matters."""
+    return type("Whatever", (Record,), {"KIND": name, "__module__": __name__})
+
+
+def _put(shelf: Shelf, changed: Sequence[Row]) -> None:
+    """Rows in the place of what they were, told to whoever keeps an index of them."""
+    for row in changed:
+        if model := {"memory": Memory, "observation": Observation}.get(row.kind):
+            shelf.put(to_record(model, row))
+        else:
+            shelf.keeper.write([row])
 
 
 def _reword(brain: Brain, found: Found) -> None:

@@ -18,7 +18,7 @@ Key = tuple[str, str]
 """Kind and id."""
 TOLD = ("observation", "memory")
 """Kinds whose words are to be found nowhere else when they are forgotten."""
-BESIDE = ("outline", "untaken", "links", "waiting", "unembedded", "merged-tree")
+BESIDE = ("outline", "untaken", "links", "waiting", "unembedded", "merged-tree", "passage")
 """Kinds that hold more about another row, by its id."""
 GO = frozenset(
     (*ASKED, "type-member", "problem-type", *BESIDE),
@@ -156,6 +156,8 @@ class Following:
         return len(gone) > before
 
     def _belongs(self, row: Row, told: Mapping[str, Any], ids: set[str], methods: set[str]) -> bool:
+        if row.kind == "passage":
+            return row.id in self._passages()
         if row.kind in BESIDE:
             return row.id.partition("~")[0] in ids if row.kind == "links" else row.id in ids
         if row.kind == "edge":
@@ -165,6 +167,13 @@ class Following:
         if row.kind == "method":
             return any(tree in ids for tree in told.get("trees") or ())
         return False
+
+    def _passages(self) -> set[str]:
+        """The states of words that were made of what goes, or is worded anew."""
+        from runtime.memory.semantic.retrieval.passages import name
+
+        reworded = (("memory", id) for id in self.found.reworded)
+        return {name(kind, id) for kind, id in (*self.found.gone, *reworded) if kind in TOLD}
 
     def _says(self, row: Row, told: Mapping[str, Any]) -> bool:
         """Whether a row says again what goes. What others said elsewhere in the same words is theirs."""

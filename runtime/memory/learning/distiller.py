@@ -19,6 +19,8 @@ PENDING = 10
 """Insights that are consolidated together. Source: learning.md."""
 OCCURRENCES = 3
 """From here on a habit is a pattern. Source: learning.md."""
+MAJORITY = 0.6
+"""Of the attempts at such tasks that could have it, those that have: less is no habit."""
 AGES = 3
 """Consolidations that an insight waits through for others like it."""
 LONGEST_SEQUENCE = 5
@@ -64,8 +66,9 @@ class Distiller:
         with self.shelf.transaction():
             for group in groups.values():
                 runs = {each.run for each in group}
-                if len(runs) >= OCCURRENCES:
-                    made.append(self._pattern(group, _rivals(groups, group)))
+                rivals = _rivals(groups, group)
+                if len(runs) >= OCCURRENCES and len(group) >= MAJORITY * (len(group) + rivals):
+                    made.append(self._pattern(group, rivals))
                     self.shelf.delete(Insight, *(each.id for each in group))
                     continue
                 old = [each.id for each in group if each.age + 1 >= AGES]

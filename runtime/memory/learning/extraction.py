@@ -32,7 +32,7 @@ _NAMED = re.compile(r"`([^`]+)`")
 
 
 def extracted(found: Sample, type: str, ask: Ask) -> Pattern | None:
-    """The pattern that a model finds in three successes and two failures at most; None where there is none."""
+    """The pattern that a model finds in three successes and two failures at most; None for none."""
     successes, failures = pairs(found)
     if len(successes) < SUCCESSES or not failures:
         return None

@@ -6,6 +6,7 @@ pattern: see `wording` and `extraction`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from runtime.memory.brain import Brain
     from runtime.memory.dream.stage import Ask
 
+_NAMED = re.compile(r"`([^`]+)`")
 HARMS = 0.05
 """The p-value of doing worse with a pattern, from which on it is switched off."""
 ENOUGH = 6
@@ -80,7 +82,7 @@ class Learning:
             return []
         shelf.put(*(self._credited(each, there.get(each.id)) for each in new))
         learned = self.distiller.take([each for each in new if each.accepted and each.last])
-        taught = [self._add(each) for each in learned]
+        taught = [self._add(each) for each in learned if not self._said(each)]
         for each in {each.type: each for each in new}.values():
             taught += self.learn(each, ask)
         return [each for each in taught if each is not None]
@@ -205,6 +207,15 @@ class Learning:
             return None
         scope: Scope = "space" if self.library.agent == DEFAULT else "agent"
         return self.merging.add(replace(pattern, scope=scope, agent=self.library.agent))
+
+    def _said(self, habit: Pattern) -> bool:
+        """Whether a rule that was learned by comparing says already what a habit's tools would."""
+        tools = frozenset(_NAMED.findall(habit.guidance))
+        for each in self.library.all():
+            rule = parsed(each.rule)
+            if rule and {*habit.types} & {*each.types} and tools and {*rule.tools, *rule.names[1:2]} <= tools:
+                return True
+        return False
 
     def pattern_of(self, rule: Rule, type: str = GENERAL) -> Pattern:
         """A rule as a pattern that nothing has shown yet; for people who write one down."""

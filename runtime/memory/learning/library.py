@@ -35,6 +35,8 @@ SHOWN = 500
 """Tokens of patterns that a context shows at most."""
 KNOWN = ".known"
 """Names of files that were written here: one that is gone was deleted by a person, and does not come back."""
+SURE = 0.3
+"""The confidence below which a pattern that no person wrote is not shown."""
 PATIENCE = 5.0
 """Seconds to wait for another process that changes the library."""
 
@@ -86,7 +88,8 @@ class Library:
         everybody's, then the surer one. A pattern of the type `general` is for every task, after the others.
         """
         wanted = set(types)
-        fitting = [each for each in self.patterns() if wanted & {*each.types} or GENERAL in each.types]
+        fitting = [each for each in self.patterns() if {GENERAL, *wanted} & {*each.types}]
+        fitting = [each for each in fitting if each.fixed or each.confidence >= SURE]
         fitting = settled(fitting, advice_of(self.systems))
         fitting.sort(key=lambda each: (not wanted & {*each.types}, *worth(each)))
         found: list[Pattern] = []

@@ -92,15 +92,25 @@ class _Search:
             return Refusal("one of them is empty")
         dead: set[tuple[int, int]] = set()
         trail: list[_Pair] = []
-        stack = [self._moves(0, 0)]
-        end = (len(self.olds), len(self.news))
+        stack: list[Iterator[_Pair] | None] = [None]  # None: only the straight way was tried yet
+        begins = True
+        here, end = (0, 0), (len(self.olds), len(self.news))
         while stack:
-            move = next(stack[-1], None)
+            move = self._straight(*here) if begins else None
+            if move is None:
+                moves = stack[-1]
+                if moves is None:
+                    moves = stack[-1] = self._moves(*here)
+                    if not begins:
+                        next(moves)
+                move = next(moves, None)
+            begins = False
             if move is None:
                 stack.pop()
                 if trail:
                     last = trail.pop()
                     dead.add((last.old + last.took, last.new + last.takes))
+                    here = (last.old, last.new)
                 continue
             place = (move.old + move.took, move.new + move.takes)
             if place in dead:
@@ -109,8 +119,20 @@ class _Search:
             self.far = max(self.far, place[1])
             if place == end:
                 return trail
-            stack.append(self._moves(*place))
+            stack.append(None)
+            here, begins = place, True
         return Refusal(f"no counterpart for {self.news[min(self.far, len(self.news) - 1)].text!r}")
+
+    def _straight(self, at: int, to: int) -> _Pair | None:
+        """The first of the moves, where it is one of the two that nearly all are."""
+        if at >= len(self.olds) or to >= len(self.news):
+            return None
+        x, y = self.olds[at], self.news[to]
+        if x.kind != y.kind:
+            return None
+        if x.leaf:
+            return _Pair(at, to, 1, 1, "leaf") if x.unit == y.unit else None
+        return _Pair(at, to, 1, 1, "same") if x.low == y.low else None
 
     def _moves(self, at: int, to: int) -> Iterator[_Pair]:
         """What may be done from a pair of places, the surest first."""
@@ -210,8 +232,9 @@ class _Consistency:
             self.strict.append(becomes)
 
     def _told(self, low: str) -> None:
-        self.found.told |= self.words.tells.get(low, _NONE)
-        self.found.meant |= self.words.means.get(low, _NONE)
+        if low in self.words.tells:
+            self.found.told |= self.words.tells[low]
+            self.found.meant |= self.words.means.get(low, _NONE)
 
     def _gender(self, pair: _Pair) -> None:
         was, becomes = self.old.tokens[pair.old].low, self.new.tokens[pair.new].low

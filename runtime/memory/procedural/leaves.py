@@ -18,7 +18,8 @@ _ONES += ["fifteen", "sixteen", "seventeen", "eighteen", "nineteen"]
 _TENS_WORDS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 _TOKEN = re.compile(
     r"""
-      (?P<fraction>(?<![\w/.])\d+/\d+(?![\w/]|\.\d))
+      (?P<plain>[A-Za-z]+(?=[\s,;!?]|$))  # which nothing below would read in another way
+    | (?P<fraction>(?<![\w/.])\d+/\d+(?![\w/]|\.\d))
     | (?P<quoted>"[^"\n]*"|“[^”\n]*”|`[^`\n]*`|(?<![\w])'[^'\n]*'(?!\w))
     | (?P<url>[a-z][a-z0-9+.-]*://[^\s"'<>]*[\w/])
     | (?P<path>
@@ -92,7 +93,10 @@ def tokens(text: str) -> list[Token]:
 
 def _pieces(text: str) -> list[_Piece]:
     """Kind, text and place of each piece, without hyphens inside words: `5-year-old` is `5 year old`."""
-    found = [(hit.lastgroup or "", hit[0], hit.start()) for hit in _TOKEN.finditer(text)]
+    found = [
+        ("word" if hit.lastgroup == "plain" else hit.lastgroup or "", hit[0], hit.start())
+        for hit in _TOKEN.finditer(text)
+    ]
     return [piece for piece in found if piece[1] not in "-‐‑" or not _joins(text, piece[2])]
 
 

@@ -18,14 +18,13 @@ from runtime.memory.procedural.merging import absorb, tree_by
 from runtime.memory.procedural.outcome import outcome
 from runtime.memory.procedural.parts import ALL, Parts
 from runtime.memory.procedural.reading import Reading
+from runtime.memory.procedural.recognition import WIDTH, Recognition, WorkingMemory, by_shape
 from runtime.memory.procedural.rewards import deed
 from runtime.memory.procedural.shape import NAME, shape
 from runtime.memory.procedural.trees import Ledger, NeuronTree, tree_of
 from runtime.memory.procedural.words import Words
 from runtime.store import Record, Shelf, pack
 
-CANDIDATES = 16
-"""Trees that are compared with a task, the nearest by shape first, until enough of them fit."""
 NEAREST = 8
 """Without fingerprints: the nearest by meaning that are compared, and as many by their words."""
 LEAST_LIKE = 0.4
@@ -81,7 +80,11 @@ class _Stored:
     alignment: Alignment
     exemplar: Mapping[str, Any]
     ledger: Ledger
-    judged: bool  # whether its branches were
+
+    @property
+    def judged(self) -> bool:
+        """Whether something came of it, which its branches may have had a share in."""
+        return bool(self.ledger.correct or self.ledger.incorrect)
 
 
 @dataclass(frozen=True)
@@ -152,8 +155,9 @@ class ProceduralMemory:
             read = Reading.read(task, self.words)
             vectors = self._vectors(task, read)
         with clock("find"):
-            ids = self._near(task, vectors)
-            outlines = self.shelf.fields(Outline, ids)
+            held = self._held(task, vectors)
+            ids = list(held.candidates)
+            outlines = self.shelf.fields(Outline, ids, ("task", "leaves"))
         with clock("align"):
             aligned, refused = self._aligned([(id, outlines.get(id, {})) for id in ids], read)
         with clock("bind"):
@@ -218,21 +222,26 @@ class ProceduralMemory:
 
     def candidates(self, task: str) -> list[str]:
         """The trees that a task is compared with, the most like it first."""
-        return self._near(task, self._vectors(task, Reading.read(task, self.words)))
+        return list(self._held(task, self._vectors(task, Reading.read(task, self.words))).candidates)
 
     def _vectors(self, task: str, read: Reading) -> dict[str, Any]:
         if self.parts.fingerprints:
             return {NAME: shape(read, self.words)}
         return {self.embedder.name: self.embedder.embed([task])[0]}
 
-    def _near(self, task: str, vectors: Mapping[str, Any]) -> list[str]:
+    def _held(self, task: str, vectors: Mapping[str, Any]) -> WorkingMemory:
+        """What is looked at for one task: the better the nearest shape is known, the less."""
         if self.parts.fingerprints:
-            near = self.shelf.nearest(Outline, NAME, vectors[NAME], CANDIDATES)
-            return [hit.id for hit in near[:CANDIDATES] if hit.score >= LEAST_LIKE]
+            near = self.shelf.nearest(Outline, NAME, vectors[NAME], max(WIDTH.values()))
+            held = WorkingMemory(task, by_shape(near[0].score if near else 0.0))
+            held.take((hit.id, hit.score) for hit in near if hit.score >= LEAST_LIKE)
+            return held
         name = self.embedder.name
         near = self.shelf.nearest(NeuronTree, name, vectors[name], NEAREST)
         worded = self.shelf.search(NeuronTree, task, NEAREST)
-        return list(dict.fromkeys(hit.id for hit in (*near, *worded)))
+        held = WorkingMemory(task, Recognition("novel"))
+        held.take((hit.id, -float(place)) for place, hit in enumerate((*near, *worded)))
+        return held
 
     def _read(self, task: str) -> Reading:
         """A stored task as it is compared, read once."""
@@ -271,7 +280,7 @@ class ProceduralMemory:
     ) -> list[_Stored]:
         """What is known of these trees, but for those whose steps suit no other task."""
         found: list[_Stored] = []
-        for id, told in self.shelf.fields(NeuronTree, aligned).items():
+        for id, told in self.shelf.fields(NeuronTree, aligned, ("exemplar", "ledger")).items():
             exemplar, (reading, alignment) = told.get("exemplar"), aligned[id]
             ledger = Ledger.model_validate(told.get("ledger") or {})
             if not isinstance(exemplar, dict):
@@ -280,8 +289,7 @@ class ProceduralMemory:
                 why = "its steps hold text that came from no task, and may not suit another"
                 refused.append((id, why))
             else:
-                judged = any(each.get("right") or each.get("wrong") for each in told.get("synapses") or ())
-                found.append(_Stored(id, reading, alignment, exemplar, ledger, judged))
+                found.append(_Stored(id, reading, alignment, exemplar, ledger))
         return found
 
     def _bound(self, stored: Sequence[_Stored], refused: list[tuple[str, str]]) -> list[_Fit]:

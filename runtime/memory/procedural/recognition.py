@@ -22,6 +22,8 @@ RECOGNIZED = 0.6
 """From this membership on a task is recognized; from the threshold to it, familiar."""
 WIDTH: Mapping[Kind, int] = {"recognized": 8, "familiar": 16, "novel": 32}
 """Candidates to compare with a task."""
+SHAPE_RECOGNIZED, SHAPE_FAMILIAR = 0.9, 0.7
+"""From this cosine of the nearest stored shape on a task is recognized, or familiar, by its shape alone."""
 Origin = Literal["explicit", "emergent", "archived"]
 
 
@@ -99,6 +101,14 @@ class WorkingMemory:
             self.candidates[id] = max(score, self.candidates.get(id, -math.inf))
         best = sorted(self.candidates.items(), key=lambda each: (-each[1], each[0]))
         self.candidates = dict(best[: self.recognition.width])
+
+
+def by_shape(likeness: float) -> Recognition:
+    """What a task is taken for before any embedder is asked, by the cosine of the nearest stored shape."""
+    kind: Kind = "novel"
+    if likeness >= SHAPE_FAMILIAR:
+        kind = "recognized" if likeness >= SHAPE_RECOGNIZED else "familiar"
+    return Recognition(kind, "", likeness, 1 - likeness)
 
 
 def recognition(of: ProblemType, distance: float) -> Recognition:

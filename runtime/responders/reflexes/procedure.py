@@ -14,7 +14,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernel.pattern import Fault
+from kernel.disk import version
+from kernel.pattern import Fault, load
+from kernel.tools import Tool
 from runtime.responders.reflexes.kinds import READERS
 from runtime.responders.reflexes.phrasing import Phrasing, PhrasingError, choices, needed, phrase_words
 from runtime.responders.reflexes.slots import Language, Reader, Words, choice_of, those_like
@@ -27,14 +29,8 @@ LANGUAGE = "language.md"
 METHODS = "methods"
 """The folder of what was learned: its files lie in it as they are, not in a folder `reflexes` below it."""
 _USES_IT = re.compile(r"\{\{\s*(?:it|they|it_(?!file|column)\w+)\b")
-_LOOKING = frozenset(
-    {"calc", "checksum", "compare", "count", "csv", "date", "fetch", "find", "git", "grep", "json", "list"}
-    | {"read", "search", "sort", "stat"}
-)
-"""Operations that change nothing, as long as they are not told where to write."""
 _LOOKING_COMMANDS = ("grep ", "test -f ", "if test -e ")
-_UNITS = {"calc": frozenset({"to"})}
-"""Where `to` is a unit, not a file."""
+"""How the shipped reflexes' commands begin, which look whether something is there."""
 _KNOWN = frozenset(
     {"name", "description", "phrasings", "slots", "defaults", "needs", "refuse", "steps", "success", "output"}
     | {"gives", "about", "column", "facts", "status", "origin"}
@@ -60,6 +56,7 @@ class Procedure:
     column: str = ""  # of a table, the column that a total is about; of a number, what it counts
     facts: Mapping[str, str] = field(default_factory=dict)  # where its total or count stands
     status: str = "active"
+    systems: tuple[Path, ...] = ()  # whose operations it calls
 
     @property
     def file(self) -> str:
@@ -79,7 +76,7 @@ class Procedure:
     @cached_property
     def changes(self) -> bool:
         """Whether it may do more than look."""
-        return any(not _looks(step) for step in self.steps)
+        return any(not _looks(step, self.systems) for step in self.steps)
 
     def faults(self) -> list[Fault]:
         """The phrasings that cannot be understood."""
@@ -94,14 +91,28 @@ class Procedure:
         return found
 
 
-def _looks(step: Mapping[str, Any]) -> bool:
-    """Whether a step changes nothing: an operation that only reads, with no file to write to."""
-    args = step.get("args") or {}
-    if step["tool"] == "bash":
+def _looks(step: Mapping[str, Any], systems: Sequence[Path]) -> bool:
+    """Whether a step changes nothing: its operation cannot write, or only where `to` says, and has none."""
+    name, args = str(step["tool"]), step.get("args") or {}
+    if name == "bash":
         return str(args.get("command")).startswith(_LOOKING_COMMANDS)
-    return (step["tool"] in _LOOKING and "to" not in args.keys() - _UNITS.get(step["tool"], frozenset())) or (
-        step["tool"] == "archive" and args.get("action") == "list"
-    )
+    if name == "archive":  # it writes to its path as well
+        return args.get("action") == "list"
+    tool = _operation(name, systems)
+    if tool is None or "shell" in tool.effects:
+        return False
+    return "write" not in tool.effects or ("to" in tool.args and "to" not in {*tool.required, *args})
+
+
+def _operation(name: str, systems: Sequence[Path]) -> Tool | None:
+    """An operation as its file has it, the first folder's; None for one that there is not, or is faulty."""
+    for folder in systems:
+        for kind in ("operations", "kernel"):
+            path = folder / kind / f"{name}.md"
+            if found := version(str(path)):
+                tool = load(path, *found)
+                return tool if isinstance(tool, Tool) else None
+    return None
 
 
 @dataclass(frozen=True)
@@ -319,6 +330,7 @@ def _procedure(path: Path, meta: Mapping[str, Any], language: Language) -> Proce
         refuse=frozenset(str(meta.get("refuse") or "").lower().split()),
         gives=tuple(re.split(r",\s*", str(meta.get("gives") or "text"))),
         facts=dict(meta.get("facts") or {}),
+        systems=language.systems,
         **texts,
     )
 

@@ -21,7 +21,7 @@ def figures() -> dict[str, Any]:
 def test_the_keys_are_those_that_programs_compare_by(figures: dict[str, Any]) -> None:
     assert set(figures["instruction_tokens"]) >= {"understand", "plan", "do", "check"}
     assert set(figures["job"]) == {"planned", "stepwise"}
-    for each in ("cpu_ms_per_step", "bytes_per_step"):
+    for each in overhead.BY_SIZE:
         assert list(figures[each]) == ["10", "50", "500"]
     assert set(figures["hello"]) == {"wall_s", "rss_mb"}
     json.dumps(figures)
@@ -57,3 +57,9 @@ def test_the_table_shows_each_figure_beside_its_goal(figures: dict[str, Any]) ->
     lines = overhead.table(figures).splitlines()
     assert len(lines) == 2 + len(overhead.GOALS)
     assert all(line.count("|") == 4 for line in lines)
+
+
+def test_what_is_remembered_costs_once_a_run(figures: dict[str, Any]) -> None:
+    plain, more = figures["bytes_per_step"], figures["bytes_per_step_remembering"]
+    once = 10 * (more["10"] - plain["10"])
+    assert 0 < 500 * (more["500"] - plain["500"]) <= 4 * once

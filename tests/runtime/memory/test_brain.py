@@ -115,3 +115,44 @@ def test_why_nothing_was_replayed_is_known_of_a_task_that_a_model_read_in_its_ow
     assert decision.candidates == 1 and decision.why and decision.near
     assert brain.shelf.count(NeuronTree) == 2
     brain.close()
+
+
+def replayed(work: Path, run: str) -> RunResult:
+    (work / "back.md").unlink(missing_ok=True)
+    made = Fractal(work, settings={"sandbox": "off", "embedder": "lexical"})
+    try:
+        return asyncio.run(made.replay(run))
+    finally:
+        made.brain.close()
+
+
+def test_a_run_that_memory_did_is_replayed_by_memory(work: Path) -> None:
+    run(fractal(work))
+    again = run(fractal(work))
+    assert again.spent["calls"] == 0
+    result = replayed(work, again.run)
+    assert (result.status, result.output) == ("complete", again.output)
+    assert (work / "back.md").read_text() == "one\ntwo\n"
+    assert {each["rung"] for each in FileStore(result.path.parent).peek(result.id).meta.rungs} == {"memory"}
+
+
+def test_what_memory_planned_and_a_model_checked_is_replayed_by_both(work: Path) -> None:
+    judged = {**PLAN, "success": [{"judge": "the lines are all there"}]}
+    run(fractal(work, judged))
+    again = run(fractal(work, judged))
+    assert again.spent["calls"] == 1
+    result = replayed(work, again.run)
+    assert (result.status, result.output) == ("complete", again.output)
+
+
+def test_what_a_model_planned_is_replayed_from_its_log_whatever_memory_has_learned(work: Path) -> None:
+    first = run(fractal(work))
+    result = replayed(work, first.run)
+    rungs = FileStore(result.path.parent).peek(result.id).meta.rungs
+    assert result.status == "complete" and "memory" not in {each["rung"] for each in rungs}
+
+
+def test_a_run_of_reflexes_is_replayed_without_a_log(work: Path) -> None:
+    first = run(fractal(work), "what is 2 + 2")
+    result = replayed(work, first.run)
+    assert (result.status, result.output) == ("complete", first.output)

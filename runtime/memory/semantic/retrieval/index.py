@@ -89,7 +89,7 @@ class Index:
             ids = [id for changed_kind, id in changed if changed_kind == kind]
             if not ids:
                 continue
-            there = self.shelf.fields(kind, ids)
+            there = self.shelf.fields(KINDS.get(kind, Edge), ids)
             for id in ids:
                 if kind == Edge.KIND:
                     self._take_edge(id, there.get(id))

@@ -21,8 +21,8 @@ WEIGHTS = Path(__file__).with_name("weights.json")
 class Parts:
     """What a score is made of, and what is done with it; each can be switched off."""
 
-    words: bool = True  # BM25 of the record's own words
-    neighbours: bool = True  # BM25 of it with the turns around it
+    words: bool = True  # BM25
+    neighbours: bool = True  # also of a record together with the turns around it
     thread: bool = True  # BM25 of its whole thread
     meaning: bool = True  # cosine of the question's vector and its own
     late: bool = True  # each word of the question with the word of the record that is most like it

@@ -1,4 +1,4 @@
-"""What a text means, kept beside its record: a vector of the whole, and one of each word that tells something.
+"""What a text means, kept beside its record: a vector of the whole, and one of each telling word.
 
 The words' states are those of the embedder in this context, the mean of a word's tokens, as int8. They belong
 to a record by its kind and id, are made of its text, and go when it goes.

@@ -1,4 +1,4 @@
-"""What is measured of every row for a question: BM25 at four widths, cosines, who, when, and how it is said."""
+"""What is measured of a row for a question: BM25 at four widths, cosines, who, when, and how it is said."""
 
 from __future__ import annotations
 
@@ -9,16 +9,14 @@ from datetime import date
 from typing import Any
 
 from runtime.embedding.threads import one_thread
+from runtime.memory.semantic.retrieval.counting import by_words
 from runtime.memory.semantic.retrieval.index import Index
 from runtime.memory.semantic.retrieval.language import LONGEST, stem, words
 from runtime.memory.semantic.retrieval.parts import Parts
 from runtime.memory.semantic.retrieval.passages import Meaning, meaning_of
-from runtime.memory.semantic.retrieval.rows import REACH, Columns
+from runtime.memory.semantic.retrieval.rows import Columns
 from runtime.memory.semantic.retrieval.times import Span, likely
 
-K1, B = 0.9, 0.4
-K1_THREAD, B_THREAD = 1.2, 0.5
-"""Of BM25. A turn is short: how long it is tells little."""
 SECOND = 0.3
 """What it counts to be the first of several speakers that are named."""
 RAW = ("cosine", "coverage", "alike")
@@ -88,7 +86,7 @@ def features(index: Index, question: Question, parts: Parts) -> dict[str, Any]:
 
     columns = index.columns
     zero = np.zeros(columns.count, np.float32)
-    found: dict[str, Any] = _by_words(index, columns, question, parts)
+    found = by_words(index, columns, question.terms, parts)
     if parts.meaning and question.meant is not None and columns.vectors is not None:
         with one_thread():
             found["cosine"] = columns.vectors @ question.meant.whole
@@ -120,63 +118,6 @@ def _of_best(values: Any, alive: Any) -> Any:
     """As shares of the best: what a cosine is worth differs between embedders and questions."""
     best = values[alive].max(initial=0.0)
     return values / best if best > 1e-6 else values * 0
-
-
-def _by_words(index: Index, columns: Columns, question: Question, parts: Parts) -> dict[str, Any]:
-    import numpy as np
-
-    wanted = [name for name, on in (("word", parts.words), ("word_before", parts.neighbours),
-              ("word_around", parts.neighbours), ("word_thread", parts.thread)) if on]  # fmt: skip
-    found = {name: np.zeros(columns.count, np.float32) for name in wanted}
-    if not wanted or not columns.count:
-        return found
-    coverage, most = np.zeros(columns.count, np.float32), 0.0
-    own = np.append(columns.length * columns.alive, np.float32(0))
-    lengths = {name: _widened(name, own, columns) for name in wanted}
-    for term in question.terms:
-        rows, counts = index.counts(term)
-        worth = float(np.log(1 + len(index.at) / (1 + len(rows))))
-        most += worth
-        if not len(rows):
-            continue
-        coverage[rows] += worth
-        tf = np.zeros(columns.count + 1, np.float32)
-        tf[rows] = counts
-        tf[:-1] *= columns.alive
-        for name in wanted:
-            found[name] += _bm25(_widened(name, tf, columns), lengths[name], columns, name)
-    shares = {name: _of_best(values, columns.alive) for name, values in found.items()}
-    return {**shares, "coverage": coverage / max(most, 1e-6)}
-
-
-def _widened(name: str, own: Any, columns: Columns) -> Any:
-    """The sum over a row and its neighbours, or over its thread."""
-    import numpy as np
-
-    if name == "word":
-        return own[:-1]
-    if name == "word_before":
-        return own[:-1] + own[columns.near[-1]]
-    if name == "word_around":
-        total = own[:-1].copy()
-        for step in range(1, REACH + 1):
-            total += own[columns.near[-step]] + own[columns.near[step]]
-        return total
-    return np.bincount(columns.thread, own[:-1]).astype(np.float32)[columns.thread]
-
-
-def _bm25(tf: Any, length: Any, columns: Columns, name: str) -> Any:
-    import numpy as np
-
-    k1, b = (K1_THREAD, B_THREAD) if name == "word_thread" else (K1, B)
-    if name == "word_thread":
-        count, having = len(columns.heads), int((tf[columns.heads] > 0).sum())
-        mean = length[columns.heads].mean()
-    else:
-        count, having = int(columns.alive.sum()), int((tf[columns.alive] > 0).sum())
-        mean = length[columns.alive].mean()
-    idf = np.log(1 + (count - having + 0.5) / (having + 0.5))
-    return idf * tf * (k1 + 1) / (tf + k1 * (1 - b + b * length / max(float(mean), 1e-6)) + 1e-9)
 
 
 def _by_time(columns: Columns, spans: Sequence[Span]) -> Any:

@@ -11,11 +11,12 @@ from weakref import WeakKeyDictionary
 
 from kernel.errors import UsageError
 from runtime.memory.semantic.retrieval import anchors, spreading
+from runtime.memory.semantic.retrieval.counting import OWN
 from runtime.memory.semantic.retrieval.index import KINDS, Index
 from runtime.memory.semantic.retrieval.language import language_of
 from runtime.memory.semantic.retrieval.parts import ALL, FEATURES, MODES, Found, Mode, Parts, weights_of
-from runtime.memory.semantic.retrieval.scoring import RAW, Question, features, late, question_of
 from runtime.memory.semantic.retrieval.rows import Columns
+from runtime.memory.semantic.retrieval.scoring import RAW, Question, features, late, question_of
 from runtime.memory.semantic.retrieval.strength import strength
 from runtime.memory.semantic.retrieval.times import day_of
 
@@ -135,9 +136,14 @@ class Retrieval:
         for name in RAW:
             likeness = np.maximum(likeness, here.pop(name, likeness))
         by_part: dict[str, Any] = {}
-        for name, values in here.items():
-            part = FEATURES[name]
-            by_part[part] = by_part.get(part, 0) + np.float32(weights.get(name, 0.0)) * values
+        for name, part in FEATURES.items():
+            if name not in here:
+                continue
+            weight, values = np.float32(weights.get(name, 0.0)), here[name]
+            if (own := here.get(OWN + name)) is not None:  # the rest is what its neighbours have
+                by_part["words"] = by_part.get("words", 0) + weight * own
+                values = values - own
+            by_part[part] = by_part.get(part, 0) + weight * values
         return Ranked(rows, sum(by_part.values(), np.zeros(len(rows), np.float32)), by_part, likeness)
 
     def _allowed(self, scope: Scope) -> Any:
@@ -198,10 +204,11 @@ class Retrieval:
         found: list[Found] = []
         for score, id, row, factors in final[:limit]:
             entry = index.rows[row]
+            parts = {
+                name: float(values[place[row]]) for name, values in ranked.by_part.items() if row in place
+            }
             if row in came:
-                parts = {"spread": chances[row]}
-            else:
-                parts = {name: float(values[place[row]]) for name, values in ranked.by_part.items()}
+                parts["spread"] = chances[row]
             via = index.rows[came[row][0]].id if row in came else ""
             why = _why(parts, question, via)
             likeness = float(ranked.likeness[place[row]]) if row in place else 0.0

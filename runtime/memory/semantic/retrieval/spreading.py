@@ -63,7 +63,7 @@ def spread(
 def aggregated(
     index: Index, question: Question, ranked: Ranked, weights: Mapping[str, float], most: int
 ) -> Ranked:
-    """The best rows again, each by its meaning together with that of its neighbours along edges and in its thread."""
+    """The best rows again, each by its meaning together with that of its neighbours."""
     import numpy as np
 
     from runtime.memory.semantic.retrieval.searching import Ranked

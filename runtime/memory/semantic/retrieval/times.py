@@ -1,8 +1,8 @@
 """The days that a text speaks of: dates, and what is counted from the day on which it was said.
 
 Which phrase means which days is data (`memory/recall.md`). A library that
-looks for dates in texts was not taken: `dateparser` (and `dateutil`'s) tells one moment where a question means a span, and takes
-milliseconds for each sentence.
+looks for dates in texts was not taken: `dateparser` and `dateutil` tell one moment where a question means a
+span of days, and take milliseconds for each sentence.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ FADES_AFTER, FADES_BEFORE = 10.0, 4.0
 """Days in which it gets less likely by a factor e that something is told after it was, or before."""
 AFTERWARDS, BEFOREHAND = 0.9, 0.6
 """What the day after and the day before count, against the day itself."""
+_COUNTED = {"ago", "earlier", "later", "now", "month", "year"}
+_WORD, _DIGIT = re.compile(r"[^\W_]+"), re.compile(r"\d")
 MOST = 8
 """Spans of one text."""
 
@@ -66,6 +68,9 @@ class Times:
         self._months = months
         days = {name.casefold(): at for at, name in enumerate(calendar.day_name)}
         self._weekdays = days
+        fixed = {word for phrase in language.days for word in phrase.split()}
+        dull = language.dull | language.numbers.keys()
+        self._tells = (fixed - dull) | days.keys() | months.keys() | language.seasons.keys() | _COUNTED
         number = rf"\d{{1,3}}|{any_of(language.numbers)}"
         month, season = any_of(months), any_of(language.seasons)
         day = r"\d{1,2}(?:st|nd|rd|th)?"
@@ -83,17 +88,20 @@ class Times:
         self._pattern = re.compile(
             rf"\b(?:(?P<fixed>{any_of(language.days)})\b|"
             rf"(?P<n>{number}) (?P<unit>{unit})s? (?P<way>ago|earlier|later|from now)\b|"
+            rf"(?P<whose>last|this|next) (?P<big>month|year)\b|"
             rf"(?:(?P<on>last|this|next|on|this past) )?(?P<weekday>{any_of(days)})\b|"
-            rf"(?:(?P<nb>{number}|the) (?P<ub>{unit})s? )?(?:(?P<rel>before|after|since|between|until) )?(?:the )?"
+            rf"(?:(?P<nb>{number}|the) (?P<ub>{unit})s? )?"
+            rf"(?:(?P<rel>before|after|since|between|until) )?(?:the )?"
             rf"(?:{exact}))",
             re.IGNORECASE,
         )
 
     def spans(self, text: str, said: int) -> tuple[Span, ...]:
         """The spans of a text that was said on this day (0: nobody knows when)."""
-        if not any(sign.isalnum() for sign in text[:LONGEST]):
-            return ()
-        return self._spans(" ".join(text[:LONGEST].casefold().split()), said)
+        low = " ".join(text[:LONGEST].casefold().split())
+        if self._tells.isdisjoint(_WORD.findall(low)) and not _DIGIT.search(low):
+            return ()  # as most texts: the pattern takes its time
+        return self._spans(low, said)
 
     @lru_cache(maxsize=4096)  # noqa: B019  (one of these lives as long as its index)
     def _spans(self, text: str, said: int) -> tuple[Span, ...]:
@@ -117,6 +125,9 @@ class Times:
             return Span(said + first, said + last) if said else None
         if hit["weekday"]:
             return self._weekday(hit, said)
+        if hit["big"]:
+            by = {"last": -1, "this": 0, "next": 1}[hit["whose"]]
+            return _calendar(date.fromordinal(said), hit["big"], by) if said else None
         if hit["n"]:
             away = self._away(hit["n"], hit["unit"]) * (1 if hit["way"] in ("later", "from now") else -1)
             return _around(said + away, hit["unit"]) if said else None
@@ -183,6 +194,20 @@ class Times:
         if turn in ("since", "after"):
             return Span(begin.toordinal(), max(said, end.toordinal()))
         return _part(begin, end, hit["part"] or turn)
+
+
+def _calendar(said: date, unit: str, by: int) -> Span:
+    """A whole month or year, so many from the one of this day."""
+    if unit == "year":
+        first, after = date(said.year + by, 1, 1), date(said.year + by + 1, 1, 1)
+    else:
+        first = _month(said.year * 12 + said.month - 1 + by)
+        after = _month(said.year * 12 + said.month + by)
+    return Span(first.toordinal(), after.toordinal() - 1)
+
+
+def _month(number: int) -> date:
+    return date(number // 12, number % 12 + 1, 1)
 
 
 def _year_of(month: int, turn: str, said: date) -> int:

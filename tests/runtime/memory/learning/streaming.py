@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kernel.responder import Ask
 from playing import ACCEPT, Played, plan
+
+from kernel.responder import Ask
 from runtime.fractal import Fractal
 
 Play = Callable[..., Played]
-SETTINGS = {"recall": False, "retries": 0, "embedder": "lexical", "fsync": False}
+SETTINGS = {"retries": 0, "embedder": "lexical", "fsync": False}
 REJECT = {"validation": "fail", "issues": ["it does not hold"], "decision": "ESCALATE", "learned": "no"}
 
 
@@ -23,7 +24,7 @@ def step(tool: str, **args: Any) -> dict[str, Any]:
 
 @dataclass
 class Worker:
-    """Edits files. Unless it is told better it edits without reading, at a rate, and guesses the text wrong."""
+    """Edits files. Unless it is told better it edits without reading, at a rate, and guesses the text."""
 
     seed: int = 1
     mistakes: float = 0.5
@@ -52,7 +53,11 @@ class Worker:
 
 
 def stream(
-    play: Play, work: Path, count: int, worker: Worker | None = None, settings: Mapping[str, Any] | None = None
+    play: Play,
+    work: Path,
+    count: int,
+    worker: Worker | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> list[Played]:
     worker = worker or Worker()
     played: list[Played] = []

@@ -79,8 +79,7 @@ def test_a_record_that_cannot_be_read_says_which(tmp_path: Path) -> None:
 def test_trials_that_are_kept_at_once_each_have_their_own_place(tmp_path: Path) -> None:
     trials = Trials(tmp_path)
     work = [
-        threading.Thread(target=lambda n=n: trials.keep("tool", f"u{n}", compared(n, 0, 0)))
-        for n in range(8)
+        threading.Thread(target=lambda n=n: trials.keep("tool", f"u{n}", compared(n, 0, 0))) for n in range(8)
     ]
     for each in work:
         each.start()

@@ -1,0 +1,121 @@
+"""The simulated week for people: tables, curves in plain characters, and a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from kernel.errors import ConfigurationError, StorageError
+
+WIDE, HIGH = 64, 12
+LOWEST = 0.7
+"""Where the scale of retrievability begins."""
+MARKS = "o*x+#@%&"
+Curves = Mapping[str, Sequence[tuple[float, float]]]
+
+
+def shown(figures: Mapping[str, Any]) -> str:
+    """All of it as text."""
+    goal, torn = figures["goal"], figures["torn"]
+    left = "; ".join(
+        f"{days} days later {each['stay']} stay, {each['fade']} fade, {each['forgotten']} are hardly known"
+        for days, each in figures["left"].items()
+    )
+    since = figures["saturated_on"]
+    lines = [
+        *_days(figures["days"]),
+        "",
+        *plot(figures["curves"]),
+        "",
+        f"{figures['runs']} runs, {figures['experiences']} experiences, vectors of {figures['embedder']}.",
+        f"Memories: {left}.",
+        f"A goal draws consolidation: what concerns it stands at {goal['place']['with']:.2f} of the queue "
+        f"(0 is first), without it at {goal['place']['without']:.2f}.",
+        f"It draws walks: {goal['walks']['with']:.0%} of the steps, else {goal['walks']['without']:.0%}.",
+        f"Saturation: {f'noticed on day {since}' if since else 'not noticed'}.",
+        f"Torn on purpose ({torn['cut']} edges): {torn['before']['components']} → "
+        f"{torn['after']['components']} pieces, largest {torn['before']['largest']} → "
+        f"{torn['after']['largest']}, Fiedler value {torn['before']['fiedler']:.4f} → "
+        f"{torn['after']['fiedler']:.4f}: {torn['trend']}.",
+    ]
+    return "\n".join(lines)
+
+
+def _days(days: Sequence[Mapping[str, Any]]) -> list[str]:
+    heads = [
+        "day",
+        "said so far",
+        "memories",
+        "due",
+        "again · hard · good · easy",
+        "Fiedler",
+        "pieces",
+        "surprise",
+    ]
+    rows = [
+        [
+            str(each["day"]),
+            str(each["observations"]),
+            str(each["memories"]),
+            str(each["due"]),
+            " · ".join(str(each["grades"].get(name, 0)) for name in ("again", "hard", "good", "easy")),
+            f"{each['fiedler']:.4f}",
+            str(each["components"]),
+            "–"
+            if each["surprise"] is None
+            else f"{each['surprise']:.2f}{' (none left)' if each['saturated'] else ''}",
+        ]
+        for each in days
+    ]
+    return ["| " + " | ".join(line) + " |" for line in (heads, ["---:"] * len(heads), *rows)]
+
+
+def plot(curves: Curves, wide: int = WIDE) -> list[str]:
+    """How well each subject is remembered, in plain characters; `=` where several are the same."""
+    if not curves:
+        return ["(nothing is remembered)"]
+    last = max(day for points in curves.values() for day, _ in points)
+    rows = [[" "] * wide for _ in range(HIGH + 1)]
+    for mark, points in zip(MARKS, curves.values(), strict=False):
+        for day, value in points:
+            row = rows[round(HIGH * (1 - (max(value, LOWEST) - LOWEST) / (1 - LOWEST)))]
+            at = round((day - 1) / max(last - 1, 1) * (wide - 1))
+            row[at] = mark if row[at] in (" ", mark) else "="
+    lines = ["  ".join(f"{mark} {name}" for mark, name in zip(MARKS, curves, strict=False)) + "  = several"]
+    for number, row in enumerate(rows):
+        level = 100 * (1 - (1 - LOWEST) * number / HIGH)
+        lines.append(f"{level:3.0f} % |{''.join(row)}".rstrip())
+    end = f"day {last:g}"
+    lines += [f"      +{'-' * wide}", f"       day 1{end.rjust(wide - 5)}"]
+    return lines
+
+
+def draw(figures: Mapping[str, Any], path: Path) -> None:
+    """The curves and the reviews as a picture. Raises `FractalError`."""
+    try:
+        canvas: Any = import_module("matplotlib.backends.backend_agg")
+        made: Any = import_module("matplotlib.figure")
+    except ImportError as error:
+        raise ConfigurationError(
+            "--plot needs matplotlib, which is not installed: pip install 'fractal-runtime[plot]'"
+        ) from error
+    figure = made.Figure(figsize=(9, 6), layout="constrained")
+    above, below = figure.subplots(2, 1, height_ratios=(2, 1))
+    for subject, points in figures["curves"].items():
+        above.plot(*zip(*points, strict=True), marker=".", label=subject)
+    above.axvline(len(figures["days"]), color="grey", linestyle=":")
+    above.set(xlabel="day", ylabel="retrievability", title="How well each subject is remembered")
+    above.legend(loc="lower left", ncols=2)
+    days = [each["day"] for each in figures["days"]]
+    below.bar(days, [each["memories"] for each in figures["days"]], label="memories")
+    below.bar(days, [each["due"] for each in figures["days"]], label="due", width=0.5)
+    below.set(xlabel="day", ylabel="memories")
+    below.legend(loc="upper left")
+    try:
+        canvas.FigureCanvasAgg(figure).print_figure(path, format="png")
+    except OSError as error:
+        raise StorageError(
+            f"{path}: cannot be written: {error.strerror}; mend that, then try again"
+        ) from error

@@ -1,0 +1,39 @@
+"""`fractal bench dream`, beside the benchmarks of `bench`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from runtime.cli.bench import bench
+from runtime.cli.session import json_option
+
+__all__ = ["bench"]
+
+
+@bench.command("dream")
+@json_option("Print the figures as an object.")
+@click.option(
+    "--data",
+    type=click.Path(dir_okay=False, exists=True, path_type=Path),
+    metavar="FILE",
+    help="Other conversations (.json) or families (.jsonl) than the given ones.",
+)
+@click.option("--half", type=click.Choice(["talk", "trees", "all"]), default="all", show_default=True)
+@click.option("--embedder", default="auto", show_default=True, metavar="NAME", help="lexical, minilm, auto.")
+@click.option("--families", default=60, show_default=True, type=click.IntRange(min=1), metavar="N")
+@click.option("--records", default="1000,10000", show_default=True, metavar="N,…", help="To be timed with.")
+def dream(as_json: bool, data: Path | None, half: str, embedder: str, families: int, records: str) -> int:
+    """Let a memory dream: retrieval and answers before and after, what each stage brings, seconds by size."""
+    sizes = [int(each) for each in records.split(",") if each.isdecimal() and int(each)]
+    if records and len(sizes) != records.count(",") + 1:
+        raise click.UsageError(f"--records {records}: whole numbers from 1, with commas between them")
+    try:
+        from runtime.bench import dream as measured
+    except ModuleNotFoundError as error:
+        from kernel.errors import ConfigurationError
+
+        raise ConfigurationError(f"this installation has no benchmarks ({error.name} is missing)") from None
+    halves = measured.HALVES if half == "all" else (half,)
+    return int(measured.main(as_json, data, halves=halves, embedder=embedder, families=families, sizes=sizes))

@@ -1,0 +1,136 @@
+"""What learning has brought: success, time and tokens before and after, coverage, and repeated mistakes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from runtime.memory.learning.patterns import GENERAL, Pattern
+from runtime.memory.learning.rules import parsed
+from runtime.memory.learning.tried import Tried
+
+COVERED_FROM = 3
+"""Attempts from which on a task type counts for coverage."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """Attempts before the first pattern of their type, or after it."""
+
+    attempts: int = 0
+    success: float = 0.0
+    seconds: float = 0.0  # the mean of an attempt
+    tokens: float = 0.0
+    calls: float = 0.0
+
+
+@dataclass(frozen=True)
+class ByType:
+    """One task type."""
+
+    type: str
+    before: Side
+    after: Side
+    patterns: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """How often what a pattern warns of was done all the same, after it was learned."""
+
+    pattern: str
+    repeated: int  # shown, not followed, and it went wrong
+    unseen: int  # the same without having been shown
+    of: int  # attempts after it was learned that it had something to say of
+
+
+@dataclass(frozen=True)
+class Report:
+    """All of it."""
+
+    before: Side
+    after: Side
+    types: Sequence[ByType] = ()
+    mistakes: Sequence[Mistake] = ()
+    patterns: int = 0
+    off: int = 0
+    coverage: float = 0.0  # of task types with three attempts, those with a pattern
+    covered: int = 0
+    of: int = field(default=0)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As `--json` shows it."""
+        return asdict(self)
+
+
+def report(tried: Iterable[Tried], patterns: Sequence[Pattern]) -> Report:
+    """From all attempts, and the patterns that an agent goes by (those that are off too)."""
+    ends = [each for each in tried if each.last and each.good is not None and not each.parent]
+    active = [each for each in patterns if each.active]
+    since = _since(patterns)
+    types: list[ByType] = []
+    for name in sorted({each.type for each in ends}):
+        mine = [each for each in ends if each.type == name]
+        before, after = _parted(mine, since)
+        own = [each.name for each in active if name in each.types or GENERAL in each.types]
+        types.append(ByType(name, _side(before), _side(after), own))
+    all_before, all_after = _parted(ends, since)
+    counted = [each for each in types if each.before.attempts + each.after.attempts >= COVERED_FROM]
+    covered = sum(bool(each.patterns) for each in counted)
+    return Report(
+        _side(all_before),
+        _side(all_after),
+        types,
+        [found for each in patterns if (found := _mistake(each, ends)).of],
+        len(active),
+        len(patterns) - len(active),
+        covered / len(counted) if counted else 0.0,
+        covered,
+        len(counted),
+    )
+
+
+def _since(patterns: Sequence[Pattern]) -> Mapping[str, str]:
+    """When the first pattern of each type was learned."""
+    found: dict[str, str] = {}
+    for each in patterns:
+        for type in each.types if each.created else ():
+            found[type] = min(found.get(type, each.created), each.created)
+    return found
+
+
+def _parted(tried: Iterable[Tried], since: Mapping[str, str]) -> tuple[list[Tried], list[Tried]]:
+    before: list[Tried] = []
+    after: list[Tried] = []
+    for each in tried:
+        first = min((at for type in (each.type, GENERAL) if (at := since.get(type))), default="")
+        (after if first and each.at > first else before).append(each)
+    return before, after
+
+
+def _side(tried: Sequence[Tried]) -> Side:
+    if not tried:
+        return Side()
+    count = len(tried)
+    return Side(
+        count,
+        round(sum(bool(each.good) for each in tried) / count, 4),
+        round(sum(each.seconds for each in tried) / count, 3),
+        round(sum(each.tokens for each in tried) / count, 1),
+        round(sum(each.calls for each in tried) / count, 2),
+    )
+
+
+def _mistake(pattern: Pattern, tried: Sequence[Tried]) -> Mistake:
+    rule = parsed(pattern.rule)
+    repeated = unseen = of = 0
+    for each in tried if rule else ():
+        if not pattern.created or each.at <= pattern.created or not {each.type, GENERAL} & {*pattern.types}:
+            continue
+        followed = rule.holds(each.trajectory) if rule else None
+        of += followed is not None
+        if followed is False and each.good is False:
+            repeated += pattern.name in each.shown
+            unseen += pattern.name not in each.shown
+    return Mistake(pattern.name, repeated, unseen, of)

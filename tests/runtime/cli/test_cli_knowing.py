@@ -1,0 +1,155 @@
+"""`fractal remember`, `recall`, `goal`, `wander` and `forget`, as processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from command_line import COMMAND, Command, environment
+
+
+@pytest.fixture
+def knowing(fractal: Command) -> Command:
+    """A workspace that knows two things."""
+    (fractal.folder / "fractal.yaml").write_text("embedder: lexical\n")
+    ran = fractal("remember", stdin="my sister's birthday is 4 May\n\nthe report is due Friday\n")
+    assert ran.exit == 0
+    return fractal
+
+
+def test_what_was_remembered_is_recalled_with_who_said_it(knowing: Command):
+    ran = knowing("recall", "when", "is", "my", "sister's", "birthday")
+    assert ran.exit == 0 and "my sister's birthday is 4 May" in ran.out.splitlines()[0]
+    assert "said by you" in ran.out and "report" not in ran.out
+    (first, *_) = json.loads(knowing("recall", "birthday of my sister", "--json").out)
+    assert first["text"] == "my sister's birthday is 4 May" and 0 < first["score"] <= 1 and first["parts"]
+
+
+def test_explain_tells_how_each_score_came_about(knowing: Command):
+    told = knowing("recall", "the report", "--explain").out
+    assert "of what may answer" in told and "words +" in told
+
+
+def test_nothing_known_is_said_and_is_no_fault(fractal: Command):
+    ran = fractal("recall", "the moon base")
+    assert (ran.exit, ran.out) == (0, "") and "nothing is known" in ran.err
+    assert not (fractal.folder / ".fractal" / "state" / "memory").exists()
+
+
+def test_a_goal_is_set_listed_and_reached(knowing: Command):
+    id = knowing("goal", "the report is sent", "--priority", "0.9").out.split()[0]
+    assert "the report is sent" in knowing("goal").out and "priority 0.9" in knowing("goal", "list").out
+    assert knowing("goal", "reached", id).out == "reached: the report is sent\n"
+    assert "there is no goal" in knowing("goal").err
+    (listed,) = json.loads(knowing("goal", "--all", "--json").out)
+    assert listed["reached"] and listed["id"].startswith(id)
+    ran = knowing("goal", "reached", "nonesuch")
+    assert ran.exit == 2 and "no goal" in ran.err
+
+
+def test_a_walk_is_the_same_for_the_same_seed(knowing: Command):
+    first, second = (knowing("wander", "--seed", "7", "--json").out for _ in range(2))
+    assert json.loads(first) == json.loads(second) and json.loads(first)["steps"]
+
+
+def test_forgetting_shows_first_and_does_it_with_a_yes(knowing: Command):
+    shown = knowing("forget", "sister")
+    assert shown.exit == 0 and "- memory" in shown.out and "add --yes" in shown.err
+    assert "birthday" in knowing("recall", "sister").out
+    done = knowing("forget", "sister", "--yes")
+    assert done.exit == 0 and done.out.startswith("forgotten: 1 observations, 1 memories")
+    assert knowing("recall", "sister birthday").out == ""
+    state = knowing.folder / "state"
+    assert state.is_dir()
+    assert [path for path in state.rglob("*") if path.is_file() and b"birthday" in path.read_bytes()] == []
+    assert "holds nothing" in knowing("forget", "sister").err
+
+
+def test_forgetting_by_the_id_that_recall_told(knowing: Command):
+    (found, *_) = json.loads(knowing("recall", "report", "--json").out)
+    told = json.loads(knowing("forget", found["id"][:10], "--yes", "--json").out)
+    assert {each["kind"] for each in told["forgets"]} == {"memory", "observation"}
+    assert knowing("recall", "report").out == "" and "sister" in knowing("recall", "sister").out
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin", "says"),
+    [
+        (["remember"], b"", "empty"),
+        (["remember"], b"caf\xe9 is French", "not UTF-8"),
+        (["remember"], b"x" * 30_000, "20000 are the most"),
+        (["remember"], b"a fact\n\n" * 1_500_000, "too many at once"),
+        (["remember", "-"], b"y" * 20_000_001, "bytes"),
+        (["remember", "it is so", "--at", "someday"], b"", "no date"),
+        (["recall", " "], b"", "say what"),
+        (["recall", "x " * 4_000], b"", "too long"),
+        (["forget"], b"", "say what is to be forgotten"),
+        (["forget", "a", "--run", "b"], b"", "one of them"),
+        (["forget", "--before", "soon"], b"", "no date"),
+        (["wander", "--steps", "0"], b"", "steps"),
+    ],
+)
+def test_bad_input_gets_a_clear_word_and_keeps_nothing(fractal: Command, words, stdin, says):
+    ran = subprocess.run(
+        [*COMMAND, *words],
+        cwd=fractal.folder,
+        env=environment(),
+        input=stdin,
+        capture_output=True,
+        timeout=60,
+    )
+    told = ran.stderr.decode()
+    assert ran.returncode == 2 and says in told and "Traceback" not in told
+
+
+def test_a_secret_is_left_out_of_what_is_remembered(fractal: Command):
+    secret = "sk-" + "a1B2c3D4" * 4
+    assert secret not in fractal("remember", f"my key is {secret}").out
+    state = fractal.folder / ".fractal" / "state"
+    assert not any(secret.encode() in path.read_bytes() for path in state.rglob("*") if path.is_file())
+
+
+def test_a_broken_store_and_one_that_cannot_be_written_are_told(knowing: Command):
+    store = next(knowing.folder.rglob("brain.sqlite3"))
+    whole = store.read_bytes()
+    store.write_bytes(b"not a database" * 100)
+    for words in (["recall", "sister"], ["remember", "x is y"], ["goal"], ["forget", "sister"]):
+        ran = knowing(*words)
+        assert ran.exit != 0 and "brain.sqlite3" in ran.err and "Traceback" not in ran.err
+    store.write_bytes(whole)
+    if os.getuid():
+        store.parent.chmod(0o500)
+        ran = knowing("remember", "x is y")
+        store.parent.chmod(0o700)
+        assert ran.exit != 0 and ("cannot" in ran.err or "readonly" in ran.err)
+
+
+def test_two_processes_that_remember_at_once_lose_nothing(knowing: Command):
+    code = (
+        "import sys; from runtime.fractal import Fractal; from runtime.minding import remember\n"
+        "[remember(Fractal('.'), f'shelf {sys.argv[1]}{n} holds {n} jars') for n in range(5)]"
+    )
+    both = [
+        subprocess.Popen([sys.executable, "-c", code, name], cwd=knowing.folder, env=environment())
+        for name in "ab"
+    ]
+    assert [each.wait(60) for each in both] == [0, 0]
+    assert len(json.loads(knowing("recall", "shelf jars", "--limit", "50", "--json").out)) == 10
+
+
+def test_a_run_without_a_model_remembers_and_is_asked(knowing: Command):
+    ran = knowing("run", "-q", "remember that Bruno is our dog")
+    assert ran.exit == 0 and ran.out == "Remembered: Bruno is our dog\n"
+    asked = knowing("run", "-q", "what do you know about Bruno?")
+    assert asked.exit == 0 and asked.out.startswith("- Bruno is our dog (fact, said by you")
+    assert knowing("run", "-q", "what do you know about our parrot?").exit == 6
+
+
+def test_the_tools_pass_their_samples_and_leave_memory_alone(knowing: Command):
+    before = json.loads(knowing("brain", "check", "--json").out)["records"]
+    ran = knowing("tools", "test", "recall", "remember", "goal", "wander")
+    assert ran.exit == 0 and ran.out.count("passed") == 4
+    assert json.loads(knowing("brain", "check", "--json").out)["records"] == before
