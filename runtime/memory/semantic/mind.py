@@ -239,9 +239,8 @@ class Mind:
         """
         with self.shelf.transaction():
             routed = routed or self.route(observation)
-            if routed.route == "merge":
-                return self.merge(observation, routed.memory)
-            memory = self.create(observation)
+            merged = routed.route == "merge"
+            memory = self.merge(observation, routed.memory) if merged else self.create(observation)
             if routed.route == "link" and routed.memory != memory.id and not routed.contrary:
                 self.link(memory.id, routed.memory, text=routed.why, weight=min(1.0, max(0.0, routed.score)))
             for id, found in routed.contrary:
