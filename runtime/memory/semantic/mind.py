@@ -121,7 +121,10 @@ class Mind:
         place = {name: told[name] for name in ("who", "source", "thread", "turn")}
         id = keeping.observation_id(text, at=given, agent=self.agent, **place)
         told["at"] = given or now
-        return Observation(id=id, text=text, noted=now, agent=self.agent, **told)
+        try:
+            return Observation(id=id, text=text, noted=now, agent=self.agent, **told)
+        except ValueError as error:  # of pydantic
+            raise UsageError(f"an observation cannot be kept so: {error}") from None
 
     def observe(self, text: str, *, at_once: bool = False, **fields: Any) -> Observation:
         """Keep what came in; `fields` are those of `Observation`. The gate looks at it at the next `take_in`.

@@ -62,6 +62,36 @@ def test_a_fact_told_twice_is_one_memory_with_both_as_evidence(mind: Mind) -> No
     assert two.confidence > one.confidence
 
 
+LONG = "9" * 5000  # Python reads no such number
+ODD = [
+    "\ud800 lives in Paris",
+    "a\0b",
+    "’s",
+    "1/0",
+    "—",
+    "\U0001f600" * 50,
+    LONG,
+    f"$3 {LONG}/2",
+    f"1/{LONG}",
+]
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_odd_texts_are_kept_as_they_are(mind: Mind, text: str) -> None:
+    mind.observe(text, at_once=True)
+    memory = mind.remember(text)
+    assert memory.text == text
+    assert mind.remember(text).id == memory.id
+    assert mind.wander(seed=1, about=text)
+
+
+def test_fields_that_are_none_are_refused(mind: Mind) -> None:
+    for wrong in ({"said": "rumour"}, {"salience": 7}, {"turn": "third"}, {"at": "0000-00-00"}):
+        with pytest.raises(UsageError):
+            mind.observe("Anna sings", **wrong)
+    assert mind.shelf.count(Observation) == 0
+
+
 class Failing(Lexical):
     """Lexical, until it has made so many vectors."""
 
