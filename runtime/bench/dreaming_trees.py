@@ -62,7 +62,9 @@ def _families(path: Path | None, count: int) -> list[dict[str, Any]]:
     from runtime.bench.streams import FILE
 
     lines = (path or find(FILE)).read_text("utf-8").splitlines()
-    found: list[dict[str, Any]] = [json.loads(line) for line in lines if line.strip()]
+    found: list[dict[str, Any]] = [
+        {**json.loads(line), "id": number} for number, line in enumerate(lines) if line.strip()
+    ]
     random.Random(SEED).shuffle(found)
     return found[:count]
 
