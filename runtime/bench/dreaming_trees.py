@@ -37,8 +37,11 @@ DREAMT = LIVED + timedelta(days=45)
 SIZES = (1_000, 10_000)
 TIMES = 12.0
 """Of the seconds at a tenth of the trees, what a dream may take at most. Source: dream.md."""
-TAUGHT = 6
-"""Tasks of a family that are taught, where so many can be: of five a method is born."""
+EAGER = 3
+"""Of so many families one has all of its first half taught, up to so many tasks: of five a method is born."""
+TAUGHT = 8
+DAYS = 3
+"""Times that the first half of the tasks is asked, and judged."""
 
 
 def measure(
@@ -162,15 +165,16 @@ class Night:
                 for told in (*each["variations"], *each["traps"])
             ]
             rng.shuffle(items)
+            day, rest = items[: len(items) // 2], items[len(items) // 2 :]
             taught = 1
-            for item in items[: len(items) // 2]:
-                lesson = teacher.solves(item) if taught < TAUGHT and rng.random() < 0.5 else None
+            for item in day:
+                lesson = teacher.solves(item) if taught < TAUGHT and each["id"] % EAGER == 0 else None
                 if lesson:
                     self._learn(lesson, imported)
                     taught += 1
-                else:
-                    self._met(item, teacher, rng, imported)
-            left += items[len(items) // 2 :]
+            for item in day * DAYS:
+                self._met(item, teacher, rng, imported)
+            left += rest
         memory.parts = replace(memory.parts, merging=True)
         return left
 
