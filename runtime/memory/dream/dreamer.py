@@ -143,7 +143,18 @@ class Dreamer:
         finally:
             self.brain.refresh()
         self.archive.remove(BEGUN)
+        if done.counts.get("worse"):
+            self._take_back(id)
         return done
+
+    def _take_back(self, id: str) -> None:
+        """Less is found than before: all that this dream has done so far is undone; later stages go on."""
+        from runtime.memory.dream.undoing import undo
+
+        assert self._held
+        self._held = ("undo", self._held[1])
+        undo(self)
+        self.hold(id)
 
     def _done(
         self,

@@ -31,6 +31,7 @@ def _stage(name: str, group: Literal["a", "p", "b"], does: str, place: str) -> S
 
 
 ALL: tuple[Stage, ...] = (
+    _stage("probe", "a", "some of what can be found now is asked for, to compare", "probing:probe"),
     _stage(
         "cluster",
         "a",
@@ -44,6 +45,7 @@ ALL: tuple[Stage, ...] = (
         "refine:refine",
     ),
     _stage("create", "a", "what surprises and belongs to no memory becomes one", "create:create"),
+    _stage("verify", "a", "where less is found than before, the dream is taken back", "probing:verify"),
     _stage(
         "merge-neurons", "p", "solved tasks that are one procedure become one", "procedural:merge_neurons"
     ),
