@@ -42,6 +42,8 @@ EAGER = 3
 TAUGHT = 8
 DAYS = 3
 """Times that the first half of the tasks is asked, and judged."""
+TEACHES = 0.3
+"""Share of the tasks without an answer for which a higher rung is asked, and teaches."""
 
 
 def measure(
@@ -199,7 +201,8 @@ class Night:
             update={"ms": {}, "at": at}
         )
         good = item.answer is not None and same(worked_out(found.steps), item.answer)
-        if not decision.replayed and (lesson := teacher.solves(item)):
+        asks = not decision.replayed and rng.random() < TEACHES
+        if asks and (lesson := teacher.solves(item)):
             decision = decision.model_copy(update={"tree": self._learn(lesson, imported)})
         self.brain.shelf.put(decision)
         lie = decision.replayed and rng.random() < FALSE
