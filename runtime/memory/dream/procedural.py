@@ -101,8 +101,12 @@ def delete_weak_trees(dream: Dream) -> Told:
 
 
 def rehabilitate(dream: Dream) -> Told:
-    """What has been in quarantine for long without a use may be used again; the next failures tell."""
-    held = [id for id, tree in trees_of(dream, _WRONG) if (ledger := _ledger(tree)) and ledger.quarantined]
+    """What has been in quarantine for long may be used again; but for what was never right at all."""
+    held = [
+        id
+        for id, tree in trees_of(dream, _WRONG)
+        if (ledger := _ledger(tree)) and ledger.quarantined and ledger.correct
+    ]
     if not held:
         return _told([], released=0)
     used = _last_used(dream.shelf)
