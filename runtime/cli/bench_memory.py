@@ -1,4 +1,4 @@
-"""`fractal bench dream`, beside the benchmarks of `setup`."""
+"""`fractal bench dream` and `week`, beside the benchmarks of `bench`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from runtime.cli.bench import bench
 from runtime.cli.session import json_option
-from runtime.cli.setup import bench
 
 __all__ = ["bench"]
 
@@ -37,3 +37,23 @@ def dream(as_json: bool, data: Path | None, half: str, embedder: str, families: 
         raise ConfigurationError(f"this installation has no benchmarks ({error.name} is missing)") from None
     halves = measured.HALVES if half == "all" else (half,)
     return int(measured.main(as_json, data, halves=halves, embedder=embedder, families=families, sizes=sizes))
+
+
+@bench.command("week")
+@json_option("Print the figures as an object.")
+@click.option(
+    "--plot",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE.png",
+    help="Draw the curves into a picture; needs the extra `plot`.",
+)
+@click.option("--embedder", default="auto", show_default=True, metavar="NAME", help="lexical, minilm, auto.")
+def week(as_json: bool, plot: Path | None, embedder: str) -> int:
+    """Live a week by a clock set by hand: what is due, fades and stays; what a goal draws and is noticed."""
+    try:
+        from runtime.bench import week as measured
+    except ModuleNotFoundError as error:
+        from kernel.errors import ConfigurationError
+
+        raise ConfigurationError(f"this installation has no benchmarks ({error.name} is missing)") from None
+    return int(measured.main(as_json, plot, embedder))
