@@ -17,7 +17,7 @@ from kernel.events import now
 from kernel.store import FileStore
 from kernel.workspace import Workspace, messages, root_id
 from runtime.config import Config
-from runtime.memory import DIRECT, RUNG, methods_of
+from runtime.memory import DIRECT, DREAM, RUNG, methods_of
 from runtime.memory.noted import note, waiting
 from runtime.places import DEFAULT, brain_place, space_of
 
@@ -93,7 +93,8 @@ class Remembering:
         """The agents, by what is known of their runs. Raises `FractalError`."""
         from runtime.memory.awareness import profiles
 
-        return profiles(self.brain.episodes.all()) if self.there else []
+        past = self.brain.episodes.all() if self.there else ()
+        return profiles(past, lambda each: self.kinds.of(each.text)[0])
 
     @cached_property
     def kinds(self) -> Kinds:
@@ -176,6 +177,8 @@ class Remembering:
         store = FileStore(folder)
         try:
             documents = [store.peek(loop) for loop in store.list() if not loop.startswith(OPERATIONS)]
+            if any(each.meta.type == DREAM and not each.meta.parent for each in documents):
+                return
             note(self.folder, folder.name)
             others = not all(map(_by_reflex, documents))
             if self.there or others:

@@ -281,3 +281,14 @@ def test_forgetting_waits_for_no_dream(tmp_path):
             forget(place(tmp_path), "zebedee")
     finally:
         fractal.memory.dreamer.let_go()
+
+
+def test_each_space_forgets_by_itself_and_names_the_others(tmp_path):
+    here, there = place(tmp_path), place(tmp_path, space="garden")
+    for fractal in (here, there):
+        mind_of(fractal).remember("Zebedee owes me 90 crowns")
+    done = forget(here, "zebedee")
+    assert done.preview.spaces == ["garden"] and here.brain.shelf.count(Memory) == 0
+    assert texts(there.brain.shelf, Memory) == ["Zebedee owes me 90 crowns"]
+    assert forget(there, "zebedee").preview.spaces == []
+    assert places_of("zebedee", here.workspace.state) == []
