@@ -110,8 +110,9 @@ def test_no_vector_and_no_row_that_hung_on_it_is_left(tmp_path):
     mind.link(gone.id, kept.id, "related", text="both are about money")
     mind.link(kept.id, other.id, "related")
     forget(fractal, "Zebedee")
-    assert [(each.source, each.target) for each in shelf.scan(Edge)] == [(kept.id, other.id)]
-    assert len(mind.edges_of([kept.id])[kept.id]) == 1
+    edges = list(shelf.scan(Edge))
+    assert edges and not any(gone.id in (each.source, each.target) for each in edges)
+    assert {each.id for each in mind.edges_of([kept.id])[kept.id]} == {each.id for each in edges}
     base = sqlite3.connect(fractal.memory.folder / "brain.sqlite3")
     assert base.execute("SELECT count(*) FROM vectors WHERE vector IS NULL").fetchone() == (0,)
     held = {row[0] for row in base.execute("SELECT id FROM records")}
