@@ -65,7 +65,8 @@ async def test_parts_of_memory_are_asked_for_once_a_loop_and_stand_there_with_th
     assert memory.times == 1
     assert "## Context from memory: files\n```\n- a.txt (run x)\n```" in prompts[0]
     assert "AKIAIOSFODNN7EXAMPLE" not in "".join(prompts)
-    again = [prompt for prompt in prompts if "look again" in prompt]
+    again = [prompt for prompt in prompts if "## Attempt 1" in prompt]
+    assert again
     assert all("Context from memory: patterns" in prompt for prompt in again)
 
 
