@@ -217,3 +217,54 @@ def test_a_models_word_that_a_document_may_have_put_in_its_mouth_is_not_taken() 
         "",
     ):
         assert _extracted({"name": "A", "do": do, "avoid": "", "confidence": "high"}) is None, do
+
+
+def test_a_model_is_asked_after_a_run_where_the_settings_say_so(play: Play, tmp_path: Path) -> None:
+    """Two that were accepted and one that was not: too few for statistics, enough to ask."""
+    work = tmp_path / "work"
+    worker = Worker(seed=2)
+    asked: list[Ask] = []
+    said = {"name": "Look first", "do": "Use `read` before `edit`.", "avoid": "", "confidence": "high"}
+    for number, good in enumerate((True, True, False)):
+        name = f"note{number}.md"
+        (work / name).write_text("status: draft\n")
+        answers = worker.answers(name, good)
+
+        def answer(ask: Ask, answers: Any = answers) -> Any:
+            if ask.phase != "contrast":
+                return answers(ask)
+            asked.append(ask)
+            return said
+
+        task = f"in {name}, change the status from draft to final. {EVIL}"
+        played = play(answer, task, settings={**SETTINGS, "learn": "model"})
+    assert len(asked) == 1
+    assert "evil" not in asked[0].user and "edit(new, old, path, file 0) failed" in asked[0].user
+    found = library_of(work).get("look-first")
+    assert found is not None and (found.origin, found.types) == ("model", ("edit",))
+    assert (played.folder / "learning.jsonl").is_file()
+
+
+async def test_the_tool_tells_what_was_learned(streamed: Streamed, tmp_path: Path) -> None:
+    from runtime.learning import act
+
+    fractal = copy(streamed, tmp_path)
+    context: Any = None
+    told = await act(fractal, None, context, {"action": "patterns", "task": "change a word in a.md"})
+    assert "(patterns/read-before-edit.md) [edit; high]" in told.text
+    assert "went well" in (await act(fractal, None, context, {"action": "report"})).text
+    run = streamed[1][0].result.run
+    assert (await act(fractal, None, context, {"action": "from", "run": run})).text
+
+
+def test_a_run_that_is_forgotten_leaves_nothing_to_learn_from(streamed: Streamed, tmp_path: Path) -> None:
+    from runtime.memory.forgetting.forgetting import Forgetting
+    from runtime.memory.forgetting.wanted import Wanted
+
+    fractal = copy(streamed, tmp_path)
+    run = streamed[1][0].result.run
+    assert list(fractal.brain.shelf.scan(Tried, {"run": run}))
+    Forgetting(fractal.brain, fractal.workspace.state).do(Wanted(run=run))
+    assert not list(fractal.brain.shelf.scan(Tried, {"run": run}))
+    assert list(fractal.brain.shelf.scan(Tried))
+    assert library_of(fractal.workspace.folder).get("read-before-edit")  # other runs taught it too
