@@ -28,7 +28,7 @@ TASK_CHARS = 160
 ARGUMENT_CHARS = 100
 EXAMPLE_CHARS = 400
 """Of a way, what is shown."""
-_WORD = re.compile(r"[^\W\d_]{2,}")
+_WORD = re.compile(r"[^\W\d_]+")
 _MASKED = re.compile(r"…(?:[\s_-]*…)*")
 
 
