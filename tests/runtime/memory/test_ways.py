@@ -96,6 +96,13 @@ def test_the_way_that_most_runs_went_comes_first_and_a_rare_one_is_left_out(
     assert [len(way.good) for way in ways([*rare, *second, *usual], tmp_path)] == [5, 3]
 
 
+def test_luck_with_tools_that_go_wrong_otherwise_counts_less(happened: Happened, tmp_path: Path) -> None:
+    lucky = [happened(rank(name), sort(name, order="lucky"), score=0.95) for name in "ab"]
+    wrong = [happened(rank(name), sort(name, order=f"{name}x{name}"), good=False) for name in "cdefi"]
+    sure = [happened(rank(name), sort(name), step(2, "count", path=f"{name}.txt")) for name in "gh"]
+    assert [way.tools for way in ways([*lucky, *wrong, *sure], tmp_path)] == ["sort count"]
+
+
 def test_a_run_whose_document_is_gone_still_tells_its_tools(happened: Happened, tmp_path: Path) -> None:
     experience, _ = happened(rank("tea"), sort("tea"))
     (tmp_path / experience.document).unlink()
