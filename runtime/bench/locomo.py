@@ -64,9 +64,12 @@ def conversations(path: Path) -> list[Conversation]:
     """The conversations of a file of LoCoMo."""
     try:
         told = json.loads(path.read_text("utf-8"))
-        return [_conversation(each) for each in told]
+        found = [_conversation(each) for each in told]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"{path}: not a file of LoCoMo: {type(error).__name__}: {error}") from None
+    if not any(each.questions for each in found):
+        raise UsageError(f"{path}: not a file of LoCoMo: it asks nothing")
+    return found
 
 
 def _conversation(told: Mapping[str, Any]) -> Conversation:

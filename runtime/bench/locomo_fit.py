@@ -22,8 +22,11 @@ from runtime.memory.semantic.retrieval.scoring import features, late, question_o
 
 PENALTY = 1e-3
 STEPS = 30
-FREE = ("asks", "first_person", "length", "told")
-"""What may weigh for or against a turn; all else is a likeness to the question."""
+FREE = ("asks", "first_person", "length", "told", "word", "late", "late_square")
+"""What may weigh for or against a turn: forms, and what is measured twice, where one corrects the other. All
+else is a likeness to the question."""
+RECOUNTED = ("neighbours", "speaker")
+"""Parts without which others are measured in another way."""
 FITTED = tuple(name for name, part in FEATURES.items() if part != "names")
 
 
@@ -53,6 +56,12 @@ def lessons_of(ground: Ground, parts: Parts = ALL) -> list[Lesson]:
         evidence = np.array([index.at["observation", id] for id in each.evidence])
         lessons.append(Lesson(values[index.columns.alive], evidence))
     return lessons
+
+
+def without_part(lessons: Sequence[Lesson], part: str) -> list[Lesson]:
+    """The same with what a part measures left out."""
+    kept = [FEATURES[name] != part for name in FITTED]
+    return [Lesson(each.values * kept, each.evidence) for each in lessons]
 
 
 def fit(lessons: Sequence[Lesson]) -> dict[str, float]:
@@ -167,7 +176,12 @@ def leave_one_out(
         for part in dict.fromkeys(part for part in FEATURES.values() if part != "names"):
             say(f"without {part}")
             off = ALL.without(part)
-            told["without"][part] = _left_out(ready, [lessons_of(each, off) for each in ready], off)
+            recounted = part in RECOUNTED
+            others = [
+                lessons_of(ground, off) if recounted else without_part(some, part)
+                for ground, some in zip(ready, lessons, strict=True)
+            ]
+            told["without"][part] = _left_out(ready, others, off)
     return told
 
 

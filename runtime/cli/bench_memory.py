@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from runtime.cli.bench import bench, part
+from runtime.cli.bench import bench, measured
 from runtime.cli.session import json_option
 
 __all__ = ["bench"]
@@ -29,9 +29,9 @@ def dream(as_json: bool, data: Path | None, half: str, embedder: str, families: 
     sizes = [int(each) for each in records.split(",") if each.isdecimal() and int(each)]
     if records and len(sizes) != records.count(",") + 1:
         raise click.UsageError(f"--records {records}: whole numbers from 1, with commas between them")
-    measured = part("dream")
-    halves = measured.HALVES if half == "all" else (half,)
-    return int(measured.main(as_json, data, halves=halves, embedder=embedder, families=families, sizes=sizes))
+    module = measured("dream")
+    halves = module.HALVES if half == "all" else (half,)
+    return int(module.main(as_json, data, halves=halves, embedder=embedder, families=families, sizes=sizes))
 
 
 @bench.command("pairs")
@@ -49,7 +49,7 @@ def dream(as_json: bool, data: Path | None, half: str, embedder: str, families: 
 @click.option("--calibrate", is_flag=True, help="Fit the gate's thresholds instead, and compare slopes.")
 def pairs(as_json: bool, half: str, data: Path | None, embedders: tuple[str, ...], calibrate: bool) -> int:
     """Tell duplicates from contradictions: which pairs of sayings merge, are linked, or are new."""
-    return int(part("pairs").main(as_json, half, embedders, data, calibrate))
+    return int(measured("pairs").main(as_json, half, embedders, data, calibrate))
 
 
 @bench.command("week")
@@ -63,4 +63,4 @@ def pairs(as_json: bool, half: str, data: Path | None, embedders: tuple[str, ...
 @click.option("--embedder", default="auto", show_default=True, metavar="NAME", help="lexical, minilm, auto.")
 def week(as_json: bool, plot: Path | None, embedder: str) -> int:
     """Live a week by a clock set by hand: what is due, fades and stays; what a goal draws and is noticed."""
-    return int(part("week").main(as_json, plot, embedder))
+    return int(measured("week").main(as_json, plot, embedder))

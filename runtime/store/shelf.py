@@ -121,6 +121,7 @@ class Shelf:
     def __init__(self, keeper: Keeper) -> None:
         self.keeper = keeper
         self.faults: dict[str, Fault] = {}
+        self.beside: dict[Any, Any] = {}  # what others made of it and keep as long as it is open
         self._lock = threading.RLock()
         self._depth = 0
         self._doomed = False
@@ -200,6 +201,12 @@ class Shelf:
             found = self.keeper.fields(kind.KIND, list(ids), names)
         told = ((id, _json(values)) for id, values in found.items())
         return {id: dict(zip(names, each, strict=False)) for id, each in told if isinstance(each, list)}
+
+    def told(self, kind: type[Record], ids: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """All fields of these records as JSON has them, but for vectors, without their model."""
+        with self._lock:
+            rows = self.keeper.read(kind.KIND, list(ids))
+        return {id: told for id, row in rows.items() if isinstance(told := _json(row.body), dict)}
 
     def scan(self, kind: type[R], where: Where | None = None, *, after: str | None = None) -> Iterator[R]:
         """The records that suit the filter, by id; what is put or deleted meanwhile may or may not be met."""

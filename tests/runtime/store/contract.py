@@ -50,6 +50,29 @@ class Contract:
         yield opened
         opened.close()
 
+    # ---- news --------------------------------------------------------------------------------------------
+
+    def test_what_was_put_and_deleted_since_is_told(self, shelf: Shelf) -> None:
+        since, told = shelf.news()
+        assert told is None  # at first everything has to be looked at
+        shelf.put(note("a", 1, 2), note("b", 1, 2))
+        shelf.delete(Note, "a", "never there")
+        since, told = shelf.news(since)
+        assert told == [("note", "a"), ("note", "b"), ("note", "never there")]
+        assert shelf.news(since) == (since, [])
+
+    def test_what_was_not_kept_is_no_news(self, shelf: Shelf) -> None:
+        shelf.put(note("a", 1, 2))
+        since, _ = shelf.news()
+        with pytest.raises(RuntimeError), shelf.transaction():
+            shelf.put(note("b", 1, 2))
+            raise RuntimeError
+        _, told = shelf.news(since)
+        assert not told
+        since, _ = shelf.news()
+        shelf.put(note("c", 1, 2))
+        assert shelf.news(since)[1] == [("note", "c")]
+
     # ---- one record --------------------------------------------------------------------------------------
 
     def test_a_record_comes_back_as_it_was(self, shelf: Shelf) -> None:
@@ -425,6 +448,22 @@ class OnDisk(Contract):
             assert len(shelf.nearest(Note, "lexical-1", unit(1, 1), 1000)) == shelf.count(Note)
             assert len(shelf.search(Note, "right", 1000)) == 80
             assert shelf.check() == []
+
+    def test_what_others_changed_is_no_news_but_asks_for_a_look_at_everything(self, tmp_path: Path) -> None:
+        here, there = (open_shelf(self.STORE, tmp_path / "brain", fsync=False) for _ in range(2))
+        here.put(note("a", 1, 2))
+        since, _ = here.news()
+        there.put(note("b", 1, 2))
+        since, told = here.news(since)
+        assert told is None
+        there.delete(Note, "b")
+        here.put(note("c", 1, 2))  # in between: the change before it must not be overlooked
+        since, told = here.news(since)
+        assert told is None
+        here.put(note("d", 1, 2))
+        assert here.news(since)[1] == [("note", "d")]
+        for shelf in (here, there):
+            shelf.close()
 
     def test_a_change_by_another_process_is_seen_at_once(self, tmp_path: Path) -> None:
         with self.closing(tmp_path) as one, self.closing(tmp_path) as two:

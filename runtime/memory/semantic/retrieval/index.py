@@ -90,7 +90,7 @@ class Index:
             ids = [id for changed_kind, id in changed if changed_kind == kind]
             if not ids:
                 continue
-            there = {id: _json(row.body) for id, row in self.shelf.keeper.read(kind, ids).items()}
+            there = self.shelf.told(KINDS.get(kind, Edge), ids)
             for id in ids:
                 if kind == Edge.KIND:
                     self._take_edge(id, there.get(id))

@@ -57,6 +57,7 @@ FEATURES: Mapping[str, str] = {
     "speaker": "speaker",
     "names": "names",
     "time": "time",
+    "spoken": "time",
     "when": "when",
     "told": "when",
     "asks": "form",

@@ -34,6 +34,7 @@ class Entry:
     spans: tuple[Span, ...]  # the days that it speaks of
     first_person: bool
     asks: bool  # ends with a question
+    told: bool  # tells a time
     fields: Mapping[str, Any]
     body: int  # a hash of its row, 0 where that was not looked at
 
@@ -55,6 +56,7 @@ def entry_of(kind: str, id: str, told: dict[str, Any], body: int, times: Times) 
             spans=times.spans(text, day),
             first_person=times.language.of_itself(text),
             asks=bool(_ENDS_ASKING.search(text[-200:])),
+            told=times.tells(text),
             fields={key: value for key, value in told.items() if key != "text"},
             body=body,
         )
@@ -127,7 +129,7 @@ def columns_of(
         speakers=speakers,
         first_person=np.array([each.first_person for each in entries], bool),
         asks=np.array([each.asks for each in entries], bool),
-        told=np.array([bool(each.spans) for each in entries], bool),
+        told=np.array([each.told for each in entries], bool),
         spans=np.array(spans, np.int64).reshape(-1, 3),
         named=named,
         vectors=vectors,

@@ -97,7 +97,7 @@ def features(index: Index, question: Question, parts: Parts) -> dict[str, Any]:
             share[number] = value
         found["speaker"] = share[columns.who]
     if question.spans:
-        found["time"] = _by_time(columns, question.spans)
+        found |= _by_time(columns, question.spans)
     if parts.names:
         asked = set(words(question.text))
         found["names"] = zero.copy()
@@ -120,17 +120,18 @@ def _of_best(values: Any, alive: Any) -> Any:
     return values / best if best > 1e-6 else values * 0
 
 
-def _by_time(columns: Columns, spans: Sequence[Span]) -> Any:
+def _by_time(columns: Columns, spans: Sequence[Span]) -> dict[str, Any]:
+    """Whether a row was said in these days or soon after, and whether it speaks of them."""
     import numpy as np
 
     days, which = np.unique(columns.day, return_inverse=True)
     of_day = [max(likely(span, day) for span in spans) for day in days.tolist()]
-    found = np.array(of_day, np.float32)[which]
+    spoken = np.zeros(columns.count, np.float32)
     first, last, rows = columns.spans.T
     for span in spans:
         both = np.minimum(last, span.last) - np.maximum(first, span.first) + 1
-        np.maximum.at(found, rows, (both / (last - first + 1)).astype(np.float32))
-    return found
+        np.maximum.at(spoken, rows, np.maximum(both / (last - first + 1), 0).astype(np.float32))
+    return {"time": np.array(of_day, np.float32)[which], "spoken": spoken}
 
 
 def late(index: Index, question: Question, rows: Sequence[int]) -> dict[str, Any]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 from kernel.errors import UsageError
 from runtime.memory.semantic.retrieval import anchors, nodes, spreading
@@ -73,6 +73,7 @@ class Retrieval:
     index: Index = field(init=False)
 
     def __post_init__(self) -> None:
+        self._lock = threading.RLock()
         self.index = Index(self.shelf, self.embedder, language_of(self.systems))
 
     def search(
@@ -92,8 +93,13 @@ class Retrieval:
             raise UsageError(f"limit: {limit} is not 1 or more")
         if mode not in MODES:
             raise UsageError(f"mode: {mode!r} is not {', '.join(MODES)}")
+        with self._lock:
+            return self._answer(
+                query, limit, mode, _Asked(scope or Scope(), who, now, parts or self.parts), ask
+            )
+
+    def _answer(self, query: str, limit: int, mode: Mode, asked: _Asked, ask: Ask | None) -> list[Found]:
         self.index.refresh()
-        asked = _Asked(scope or Scope(), who, now, parts or self.parts)
         if mode == "multi-anchor":
             texts = anchors.rephrased(
                 query, ask, self.index.language, lambda: self._one(query, 5, "standard", asked)
@@ -243,7 +249,7 @@ def _related(question: Question, told: Mapping[str, Any], columns: Columns) -> A
         if name in told:
             related |= told[name] > 0
     if "time" in told:
-        related |= told["time"] > 0.5
+        related |= (told["time"] > 0.5) | (told["spoken"] > 0.5)
     if question.meant is not None and columns.vectors is not None:
         cosines = told["cosine"] if "cosine" in told else columns.vectors @ question.meant.whole
         related |= cosines >= LEAST_COSINE
@@ -273,16 +279,12 @@ def _why(parts: Mapping[str, float], question: Question, via: str) -> str:
     return "; ".join(said) + (f" ({days})" if days else "")
 
 
-_OPEN: WeakKeyDictionary[Any, dict[tuple[str, tuple[Path, ...]], Retrieval]] = WeakKeyDictionary()
-
-
 def retrieval_of(shelf: Shelf, embedder: Embedder | None, systems: Sequence[Path] = ()) -> Retrieval:
     """The retrieval of a shelf, the same one for the same embedder and instructions."""
-    known = _OPEN.setdefault(shelf, {})
-    key = (embedder.name if embedder is not None else "", tuple(systems))
-    if key not in known:
-        known[key] = Retrieval(shelf, embedder, tuple(systems))
-    return known[key]
+    key = (Retrieval, embedder.name if embedder is not None else "", tuple(systems))
+    if key not in shelf.beside:
+        shelf.beside.setdefault(key, Retrieval(shelf, embedder, tuple(systems)))
+    return shelf.beside[key]
 
 
 def search(

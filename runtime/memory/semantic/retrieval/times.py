@@ -23,7 +23,7 @@ FADES_AFTER, FADES_BEFORE = 10.0, 4.0
 AFTERWARDS, BEFOREHAND = 0.9, 0.6
 """What the day after and the day before count, against the day itself."""
 _COUNTED = {"ago", "earlier", "later", "now", "month", "year"}
-_WORD, _DIGIT = re.compile(r"[^\W_]+"), re.compile(r"\d")
+_WORD, _DIGIT, _YEAR = re.compile(r"[^\W_]+"), re.compile(r"\d"), re.compile(r"\b(?:19|20)\d\d\b")
 MOST = 8
 """Spans of one text."""
 
@@ -71,6 +71,7 @@ class Times:
         fixed = {word for phrase in language.days for word in phrase.split()}
         dull = language.dull | language.numbers.keys()
         self._tells = (fixed - dull) | days.keys() | months.keys() | language.seasons.keys() | _COUNTED
+        self._times = self._tells | language.time_words
         number = rf"\d{{1,3}}|{any_of(language.numbers)}"
         month, season = any_of(months), any_of(language.seasons)
         day = r"\d{1,2}(?:st|nd|rd|th)?"
@@ -95,6 +96,11 @@ class Times:
             rf"(?:{exact}))",
             re.IGNORECASE,
         )
+
+    def tells(self, text: str) -> bool:
+        """Whether a text tells a time in any words, be they days or not."""
+        low = text[:LONGEST].casefold()
+        return bool(_YEAR.search(low)) or not self._times.isdisjoint(_WORD.findall(low))
 
     def spans(self, text: str, said: int) -> tuple[Span, ...]:
         """The spans of a text that was said on this day (0: nobody knows when)."""

@@ -15,7 +15,14 @@ from runtime.memory.procedural.recognition import Member
 from runtime.memory.procedural.types import MEMBERS, Lesson, Types
 from runtime.store import Shelf, open_shelf
 
-KINDS = ("sort the lines of", "count the words in", "send a letter to", "divide the cost of", "water", "paint")
+KINDS = (
+    "sort the lines of",
+    "count the words in",
+    "send a letter to",
+    "divide the cost of",
+    "water",
+    "paint",
+)
 NOUNS = ("notes", "apples", "friends", "boxes", "plants", "trains", "letters", "windows", "songs", "maps")
 TASKS = [
     (f"{kind} {noun} {other} {number}", kind)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import time
+import weakref
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -215,7 +218,7 @@ def test_a_write_that_failed_changes_nothing() -> None:
 def test_many_changes_leave_no_dead_weight() -> None:
     shelf = shelf_of(*NOISE)
     found = Retrieval(shelf, EMBEDDER)
-    for n in range(200):
+    for n in range(120):
         shelf.put(said("z", f"Zebra number {n} ran past."))
         assert found.search(f"zebra number {n}")[0].text == f"Zebra number {n} ran past."
     assert len(found.index.rows) < 2 * len(NOISE) + 100
@@ -290,6 +293,26 @@ def test_a_shelf_has_one_retrieval() -> None:
     assert search(shelf, None, "kettle", 1)[0].id == "n0"
 
 
+def test_a_shelf_that_is_let_go_takes_its_index_along() -> None:
+    shelf = shelf_of(*NOISE)
+    left = weakref.ref(retrieval_of(shelf, EMBEDDER))
+    del shelf
+    gc.collect()
+    assert left() is None
+
+
+def test_many_threads_ask_and_write_at_once() -> None:
+    shelf = shelf_of(*NOISE)
+    found = Retrieval(shelf, EMBEDDER)
+
+    def work(n: int) -> str:
+        shelf.put(said(f"z{n}", f"Zebra number {n} ran past."))
+        return found.search(f"zebra number {n}")[0].id
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(work, range(40))) == [f"z{n}" for n in range(40)]
+
+
 def test_a_question_costs_little_among_thousands() -> None:
     words = [f"w{n}" for n in range(400)]
     many = [
@@ -300,7 +323,7 @@ def test_a_question_costs_little_among_thousands() -> None:
             thread=f"t{n // 20}",
             turn=n % 20,
         )
-        for n in range(3000)
+        for n in range(1500)
     ]
     found = Retrieval(shelf_of(*many), EMBEDDER)
     found.search("w1 w2")
