@@ -140,14 +140,20 @@ class Brain:
             self._recalled[task] = self.memory.recall(task)
         return self._recalled[task]
 
+    def recognise(self, task: str) -> None:
+        """Note of which problem type a task is that a model is asked: the decision on it will tell."""
+        if not self.settings.recall or len(task) > LONGEST_TASK or self.empty:
+            return
+        (vector,) = self.memory.embedder.embed([task])
+        if self.shelf.count(Member) <= RECOGNISED:
+            self._recognised[task] = self.types.recognise(task, vector)
+
     def similar(self, task: str, most: int = EXAMPLES) -> list[tuple[NeuronTree, float]]:
         """The solved tasks most like this one, and how like it they are; those in quarantine are left out."""
         if not self.settings.recall or len(task) > LONGEST_TASK or self.empty:
             return []
         memory = self.memory
         (vector,) = memory.embedder.embed([task])
-        if self.shelf.count(Member) <= RECOGNISED:
-            self._recognised[task] = self.types.recognise(task, vector)
         hits = self.shelf.nearest(NeuronTree, memory.embedder.name, vector, most)
         scores = {hit.id: hit.score for hit in hits if hit.score >= LIKE}
         near = self.shelf.pick(NeuronTree, scores)

@@ -91,7 +91,7 @@ def test_what_a_type_was_used_for_is_taken_back_with_the_decision(work: Path) ->
     settings = fractal(work).brain.settings
     crashing, sound = Crashing(settings), Brain(settings)
     for brain in (crashing, sound):
-        brain.similar(OTHER)  # what a model is shown, and by which the task is recognised
+        brain.recognise(OTHER)  # as when a model is shown what memory has
     with pytest.raises(Crash):
         crashing.end(documents, AT)
     crashing.close()
