@@ -16,6 +16,13 @@ from runtime.memory.procedural.types import MEMBERS, Lesson, Types
 from runtime.store import Shelf, open_shelf
 
 KINDS = ("sort the lines of", "count the words in", "send a letter to", "divide the cost of", "water", "paint")
+    "sort the lines of",
+    "count the words in",
+    "send a letter to",
+    "divide the cost of",
+    "water",
+    "paint",
+)
 NOUNS = ("notes", "apples", "friends", "boxes", "plants", "trains", "letters", "windows", "songs", "maps")
 TASKS = [
     (f"{kind} {noun} {other} {number}", kind)
