@@ -15,7 +15,7 @@ from runtime.memory.procedural.recognition import Member
 from runtime.memory.procedural.types import MEMBERS, Lesson, Types
 from runtime.store import Shelf, open_shelf
 
-KINDS = ("sort the lines of", "count the words in", "send a letter to", "divide the cost of", "water", "paint")
+KINDS = (
     "sort the lines of",
     "count the words in",
     "send a letter to",
