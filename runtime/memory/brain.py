@@ -138,13 +138,18 @@ class Brain:
             self._recalled[task] = self.memory.recall(task)
         return self._recalled[task]
 
+    def recognise(self, task: str) -> None:
+        """Take a task that a model is about to be asked for one of a type: its decision will say so."""
+        if self.settings.recall and len(task) <= LONGEST_TASK and not self.empty:
+            memory = self.memory  # with what the last runs taught
+            self._recognised[task] = self.types.recognise(task, memory.embedder.embed([task])[0])
+
     def similar(self, task: str, most: int = EXAMPLES) -> list[tuple[NeuronTree, float]]:
         """The solved tasks most like this one, and how like it they are; those in quarantine are left out."""
         if not self.settings.recall or len(task) > LONGEST_TASK or self.empty:
             return []
         memory = self.memory
         (vector,) = memory.embedder.embed([task])
-        self._recognised[task] = self.types.recognise(task, vector)
         hits = self.shelf.nearest(NeuronTree, memory.embedder.name, vector, most)
         scores = {hit.id: hit.score for hit in hits if hit.score >= LIKE}
         near = self.shelf.pick(NeuronTree, scores)
