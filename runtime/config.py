@@ -150,8 +150,8 @@ class Config(BaseModel):
     )
     shown: tuple[Literal["files", "patterns", "similar tasks", "others"], ...] = Field(
         ("files", "patterns", "similar tasks", "others"),
-        description="what of memory a prompt shows: files and facts that the task needs, learned patterns, how "
-        "tasks like it were done, what others do now; nothing without `recall`",
+        description="what of memory a prompt shows: files and facts that the task needs, learned patterns, "
+        "how tasks like it were done, what others do now; nothing without `recall`",
     )
     learn: Literal["auto", "model", "off"] = Field(
         "auto",

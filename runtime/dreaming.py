@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from runtime.memory.dream.record import Done
     from runtime.memory.dream.undoing import Undone
 
+LONGEST = 6 * 3600.0
+"""Seconds that a dream may take; a run is limited by the setting `seconds`."""
 _AGO = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|d|w)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
@@ -62,9 +64,27 @@ async def dream(fractal: Fractal, order: Order) -> RunResult:
 
     chosen(order.phases, order.without)  # a wrong name is told before anything is written
     dreamer = fractal.memory.dreamer
-    dreamer.hold("")
+    dreamer.hold("a dream that begins")
     dreamer.let_go()
-    return await fractal.run(order.task, tool=KIND)
+    try:
+        return await _asleep(fractal).run(order.task, tool=KIND)
+    finally:
+        dreamer.let_go()
+
+
+async def resume(fractal: Fractal, run: str) -> RunResult:
+    """Go on with a dream that was cut short."""
+    try:
+        return await _asleep(fractal).resume(run)
+    finally:
+        fractal.memory.dreamer.let_go()
+
+
+def _asleep(fractal: Fractal) -> Fractal:
+    """Another one over the same memory, with the time that a large memory takes."""
+    other = fractal.anew(seconds=max(fractal.config.seconds, LONGEST))
+    other.__dict__["memory"] = fractal.memory
+    return other
 
 
 def rehearse(fractal: Fractal, order: Order) -> list[Rehearsed]:
@@ -82,10 +102,11 @@ def undo(fractal: Fractal) -> Undone:
     return undo(fractal.memory.dreamer)
 
 
-def at_work(fractal: Fractal, but: Sequence[str] = ()) -> list[str]:
+def at_work(fractal: Fractal) -> list[str]:
     """The runs that a process works on now."""
-    workspace = fractal.workspace
-    return [run for run in workspace.run_ids() if run not in but and is_locked(workspace.runs / run)]
+    runs = fractal.workspace.runs
+    folders = sorted(runs.iterdir()) if runs.is_dir() else []
+    return [folder.name for folder in folders if folder.is_dir() and is_locked(folder)]
 
 
 def unfinished(fractal: Fractal) -> str:
@@ -116,7 +137,7 @@ async def act(fractal: Fractal, world: World, context: OperationContext, args: M
     order = Order((str(phase),) if phase else (), moment(str(since), now) if since else "", without)
     if args.get("dry_run"):
         return Result(rehearsed(await asyncio.to_thread(rehearse, fractal, order)))
-    result = await dream(fractal.anew(), order)
+    result = await dream(fractal, order)
     return Result(f"{result.output or result.reason}\n(dream {result.run})", result.status == "complete")
 
 
@@ -146,8 +167,7 @@ def asking(fractal: Fractal, world: World, id: str) -> Asking | None:
         rungs = list(fractal.ladder)
     except FractalError:
         return None
-    found = Asking(rungs, fractal.systems, world.log, world.bounds, id, redact=world.redact)
-    return found or None
+    return Asking(rungs, fractal.systems, world.log, world.bounds, id, redact=world.redact) or None
 
 
 # ---- in words --------------------------------------------------------------------------------------------
@@ -156,8 +176,9 @@ def asking(fractal: Fractal, world: World, id: str) -> Asking | None:
 def summary(done: Done) -> str:
     """A stage in a line."""
     counts = ", ".join(f"{_number(value)} {name}" for name, value in done.counts.items() if value)
-    form = {"extractive": " (without a model)", "model": " (by a model)"}.get(done.form, "")
-    return f"{counts or 'nothing to do'}{form}"
+    if not counts:
+        return "nothing to do"
+    return counts + {"extractive": " (without a model)", "model": " (by a model)"}.get(done.form, "")
 
 
 def shown(done: Done) -> str:

@@ -380,6 +380,8 @@ class Fractal(Reader):
 
     def gc(self, keep_days: float = 30, *, dry_run: bool = False) -> list[str]:
         """Put runs that ended more than `keep_days` ago into `state/archive/`; returns their ids."""
+        if not dry_run:
+            self.memory.catch_up()  # the documents are out of its sight afterwards
         runs = [(each.run, each.status, each.updated) for each in self.runs()]
         return put_away(self.workspace.state, runs, keep_days, dry_run=dry_run)
 

@@ -32,6 +32,8 @@ MODES: Mapping[str, Mode] = {"standard": "standard", "aggregated": "aggregated",
 PERSON = "person"
 LIKE = 0.3
 """How much of a question has to stand in what is shown, by words or meaning (0 to 1)."""
+ANSWERS = 0.5
+"""From here on the best of what is found is taken for an answer."""
 QUERY_CHARS = 4_000
 AT_ONCE = 1_000
 """Things that are remembered in one go; more of them are a data set."""
@@ -95,8 +97,20 @@ def recall(fractal: Fractal, query: str, *, limit: int = LIMIT, mode: str = "sta
     mind.take_in()
     found = _found(mind, query, limit, mode)
     with suppress(FractalError):  # what was of use is counted, where that can be written
-        mind.used({each.memory: (each.score, int("spread" in each.parts)) for each in found if each.memory})
+        mind.used(_uses(found))
     return found
+
+
+def _uses(found: Sequence[Recalled]) -> dict[str, tuple[float, int]]:
+    """How well each memory did for a question, and how far away it was; beside a good answer others are less.
+
+    How much of a question stands in an answer depends on how it is put; so where the best one answers it, the
+    others are held against that one.
+    """
+    best = max((each.score for each in found), default=0.0)
+    best = best if best >= ANSWERS else 1.0
+    scores = {each.memory: each for each in reversed(found) if each.memory}
+    return {id: (round(each.score / best, 4), int("spread" in each.parts)) for id, each in scores.items()}
 
 
 def waiting(fractal: Fractal) -> bool:

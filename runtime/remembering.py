@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
@@ -16,8 +17,8 @@ from kernel.events import now
 from kernel.store import FileStore
 from kernel.workspace import Workspace, messages, root_id
 from runtime.config import Config
-from runtime.memory import DIRECT, RUNG, methods_of
-from runtime.memory.noted import note
+from runtime.memory import DIRECT, DREAM, RUNG, methods_of
+from runtime.memory.noted import note, waiting
 from runtime.places import DEFAULT, brain_place, space_of
 
 if TYPE_CHECKING:
@@ -92,7 +93,8 @@ class Remembering:
         """The agents, by what is known of their runs. Raises `FractalError`."""
         from runtime.memory.awareness import profiles
 
-        return profiles(self.brain.episodes.all()) if self.there else []
+        past = self.brain.episodes.all() if self.there else ()
+        return profiles(past, lambda each: self.kinds.of(each.text)[0])
 
     @cached_property
     def kinds(self) -> Kinds:
@@ -161,7 +163,9 @@ class Remembering:
 
         workspace = self._workspace
         hidden = (*workspace.protected, *workspace.private)
-        knowing = Knowing(self.brain, folder, workspace.runs, hidden, self.library, self.kinds.of, self.config.shown)
+        knowing = Knowing(
+            self.brain, folder, workspace.runs, hidden, self.library, self.kinds.of, self.config.shown
+        )
         return knowing.context(task, room, run=run)
 
     def end(self, folder: Path, warn: Callable[[str], None]) -> None:
@@ -173,6 +177,8 @@ class Remembering:
         store = FileStore(folder)
         try:
             documents = [store.peek(loop) for loop in store.list() if not loop.startswith(OPERATIONS)]
+            if any(each.meta.type == DREAM and not each.meta.parent for each in documents):
+                return
             note(self.folder, folder.name)
             others = not all(map(_by_reflex, documents))
             if self.there or others:
@@ -200,6 +206,12 @@ class Remembering:
         if self.config.learn != "model" or self.ladder is None:
             return None
         return asking(self.ladder, self._systems, self._workspace.runs / run, self.config.bounds())
+
+    def catch_up(self) -> None:
+        """Take in the runs that were noted, where there are any; what hinders that is not the caller's."""
+        if waiting(self.folder):
+            with suppress(FractalError):
+                self.brain.episodes.catch_up()
 
     def doubt(self, name: str, task: str, steps: Sequence[Mapping[str, Any]]) -> str:
         """Why somebody has to look at what a learned method did; "" where it is trusted."""

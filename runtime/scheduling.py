@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kernel.document import ENDED
 from kernel.errors import FractalError
-from runtime.dreaming import at_work, dream, unfinished
+from runtime.dreaming import at_work, dream, resume, unfinished
 from runtime.responders.dreaming import Order
 from runtime.results import RunResult
 
@@ -59,10 +59,7 @@ class Scheduler:
             return None
         if not left and not there:
             return None
-        if left:
-            result = await self.fractal.anew().resume(left)
-        else:
-            result = await dream(self.fractal.anew(), self.order)
+        result = await (resume(self.fractal, left) if left else dream(self.fractal, self.order))
         self._at, self._seen = now, self._there()
         self.dreams.append(result)
         self.say(

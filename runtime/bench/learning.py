@@ -15,7 +15,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -26,8 +28,9 @@ from runtime.bench.apprentice.worker import Worker
 from runtime.fractal import Fractal
 
 SEEDS = 5
-ROUNDS = 10
+ROUNDS = 8
 """Tasks of each type in a stream."""
+PROCESSES = 2
 END = 0.4
 """Of a stream, what counts as its end."""
 POISON = 0.2
@@ -47,9 +50,10 @@ GOALS = {
     "unused_context": 0.20,
     "coverage": 0.80,
     "guidance": 500,
+    "repeated": 0.05,
 }
-"""Points of success more; less of steps, calls and unused context; types with a pattern; tokens. Source: the
-seed's §12, and performance.md."""
+"""Points of success more; less of steps, calls and unused context; types with a pattern; tokens; of mistakes
+that were warned of, those that came again. Source: the seed's §12, and performance.md."""
 
 
 @dataclass(frozen=True)
@@ -79,16 +83,33 @@ class Arm:
     seconds: float = 0.0
 
 
-def measure(seeds: int = SEEDS, rounds: int = ROUNDS, arms: Sequence[str] = ARMS) -> dict[str, Any]:
+def measure(
+    seeds: int = SEEDS, rounds: int = ROUNDS, arms: Sequence[str] = ARMS, processes: int = PROCESSES
+) -> dict[str, Any]:
     """The figures of each arm."""
     made = {arm: Arm() for arm in arms}
-    for seed in range(seeds):
-        for arm, found in made.items():
-            began = time.perf_counter()
-            with tempfile.TemporaryDirectory(prefix="fractal-learning-") as folder:
-                asyncio.run(_stream(Path(folder), arm, seed, rounds, found))
-            found.seconds += time.perf_counter() - began
+    jobs = [(arm, seed, rounds) for seed in range(seeds) for arm in arms]
+    if processes > 1:
+        with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+            found = list(pool.map(_played, jobs))
+    else:
+        found = [_played(job) for job in jobs]
+    for (arm, _, _), one in zip(jobs, found, strict=True):
+        made[arm].rows += one.rows
+        made[arm].coverage += one.coverage
+        made[arm].seconds += one.seconds
     return figures(made, rounds)
+
+
+def _played(job: tuple[str, int, int]) -> Arm:
+    """One stream in one arm."""
+    arm, seed, rounds = job
+    found = Arm()
+    began = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="fractal-learning-") as folder:
+        asyncio.run(_stream(Path(folder), arm, seed, rounds, found))
+    found.seconds = time.perf_counter() - began
+    return found
 
 
 async def _stream(folder: Path, arm: str, seed: int, rounds: int, into: Arm) -> None:
@@ -109,21 +130,9 @@ async def _stream(folder: Path, arm: str, seed: int, rounds: int, into: Arm) -> 
             step.state in ("done", "failed") for step in fractal.root_document(result.run).steps.values()
         )
         context, unused = day.context
+        spent = (steps, day.calls, day.prompt_tokens, context, unused, day.guidance)
         warned = day.heard is not None and day.heard.warned
-        row = Row(
-            seed,
-            number,
-            task.kind,
-            done,
-            day.mistaken,
-            warned,
-            steps,
-            day.calls,
-            day.prompt_tokens,
-            context,
-            unused,
-            day.guidance,
-        )
+        row = Row(seed, number, task.kind, done, day.mistaken, warned, *spent)
         into.rows.append(row)
         if memory:
             said = done if arm != "poisoned" or wrong.random() >= POISON else not done
@@ -161,8 +170,7 @@ def figures(made: Mapping[str, Arm], rounds: int) -> dict[str, Any]:
         }
         whole["over_time"] = [_means(part) for part in _quarters(found.rows, size)]
         whole["coverage"] = round(sum(found.coverage) / len(found.coverage), 4) if found.coverage else 0.0
-        warned = [row for row in found.rows if row.warned]
-        whole["repeated"] = round(sum(row.mistaken for row in warned) / len(warned), 4) if warned else None
+        whole["repeated"] = _repeated(found.rows)
         whole["warned"] = round(sum(row.warned for row in last[arm]) / max(len(last[arm]), 1), 4)
         whole["seconds"] = round(found.seconds, 1)
         if arm != "without" and "without" in made:
@@ -188,6 +196,18 @@ def _means(rows: Sequence[Row]) -> dict[str, Any]:
         name: round(sum(float(getattr(row, key)) for row in rows) / count, 4)
         for name, key in _FIGURES.items()
     }
+
+
+def _repeated(rows: Sequence[Row]) -> float | None:
+    """How often a mistake is made once guidance has warned of it in that stream, shown again or not."""
+    known: set[tuple[int, str]] = set()
+    later: list[bool] = []
+    for row in sorted(rows, key=lambda row: (row.seed, row.number)):
+        if (row.seed, row.kind) in known:
+            later.append(row.mistaken)
+        elif row.warned:
+            known.add((row.seed, row.kind))
+    return round(sum(later) / len(later), 4) if later else None
 
 
 def _quarters(rows: Sequence[Row], size: int) -> list[list[Row]]:
@@ -234,7 +254,8 @@ def missed(told: Mapping[str, Any]) -> list[str]:
     found += (
         [f"guidance {told['guidance_tokens_max']}"] if told["guidance_tokens_max"] > GOALS["guidance"] else []
     )
-    found += ["a mistake that was warned of came again"] if with_["repeated"] else []
+    again = with_["repeated"] or 0.0
+    found += [f"mistakes that were warned of came again {again:.1%}"] if again > GOALS["repeated"] else []
     poison = poisoned["against_without"]["success"]["difference"]
     return found + ([f"poisoned {poison:+.1%}"] if poison < 0 else [])
 
@@ -277,7 +298,8 @@ def main(as_json: bool, seeds: int = SEEDS, rounds: int = ROUNDS, parts: bool = 
         print(f"{size}; the last {END:.0%} of each:\n\n{table(told)}\n\nrates of the mistakes: {rates}")
         print(
             f"types with a pattern: {told['coverage']:.0%}; "
-            f"guidance: at most {told['guidance_tokens_max']} tokens"
+            f"guidance: at most {told['guidance_tokens_max']} tokens; "
+            f"mistakes that came again after a warning: {told['with']['repeated'] or 0:.1%}"
         )
     short = missed(told)
     if short:

@@ -42,6 +42,8 @@ TASKS: Mapping[int, Sequence[str]] = {
     6: ("what do you know about my sister?",),
 }
 WALKS = 100
+USES = ("never used", "used once or twice", "used once or twice", "used more often")
+"""By how often a memory was found for a question."""
 STAYS, FADES = 0.9, 0.8
 """Retrievability from which a memory stays, and below which it is as good as forgotten."""
 
@@ -71,7 +73,9 @@ class Day:
     surprise: float | None = None  # of what is told about oneself
     saturated: bool = False
     wanted_place: float | None = None  # where what concerns the goal stands in the queue, 0 first, 1 last
-    by_subject: dict[str, float] = field(default_factory=dict[str, float])  # mean retrievability
+    known: dict[str, float] = field(
+        default_factory=dict[str, float]
+    )  # retrievability before the dream, by id
 
 
 def read(path: Path = DATA) -> list[Said]:
@@ -134,7 +138,7 @@ class Week:
         mind = mind_of(self.fractal)
         mind.take_in()
         told = Day(day, due=len(mind.due()), wanted_place=self._place())
-        told.by_subject = self.remembered(self.now)
+        told.known = self.retrievable(self.now)
         self.dream(f"night-{day}", stages())
         counts = self._counts(f"night-{day}", "score")
         told.grades = {name: int(counts.get(name, 0)) for name in ("again", "hard", "good", "easy")}
@@ -192,23 +196,26 @@ class Week:
         """Those that hold."""
         return list(mind_of(self.fractal).memories())
 
-    def remembered(self, when: datetime) -> dict[str, float]:
-        """How well each subject is remembered at a time, if nothing happens until then."""
+    def retrievable(self, when: datetime) -> dict[str, float]:
+        """How likely each memory is to be known at a time, if nothing happens until then."""
         from runtime.memory.semantic.review import retrievability
 
-        subjects = self.subjects()
-        by: dict[str, list[float]] = {}
-        for memory in self.memories():
-            if memory.id in subjects:
-                by.setdefault(subjects[memory.id], []).append(retrievability(memory, when))
-        return {subject: round(sum(values) / len(values), 4) for subject, values in sorted(by.items())}
+        return {memory.id: round(retrievability(memory, when), 4) for memory in self.memories()}
+
+    def uses(self) -> dict[str, str]:
+        """How often each memory of the first half of the week was found for a question."""
+        half = (MONDAY + timedelta(days=DAYS // 2 + 1)).isoformat()
+        return {
+            memory.id: USES[min(memory.accessed, 3)] for memory in self.memories() if memory.created < half
+        }
+
+    def remembered(self, when: datetime) -> dict[str, float]:
+        """The mean of that by how often memories of the same age were used."""
+        return _by_use(self.uses(), self.retrievable(when))
 
     def left(self, days: int) -> dict[str, int]:
         """How many memories stay, fade and are as good as forgotten so many days after the week."""
-        from runtime.memory.semantic.review import retrievability
-
-        when = MONDAY + timedelta(days=DAYS + days)
-        values = [retrievability(memory, when) for memory in self.memories()]
+        values = list(self.retrievable(MONDAY + timedelta(days=DAYS + days)).values())
         stay, gone = sum(each >= STAYS for each in values), sum(each < FADES for each in values)
         return {"stay": stay, "fade": len(values) - stay - gone, "forgotten": gone}
 
@@ -299,7 +306,9 @@ def measure(embedder: str = "auto", walks: int = WALKS) -> dict[str, Any]:
             "embedder": plain.fractal.brain.embedder.name,
             "runs": plain.runs,
             "experiences": len(list(plain.fractal.brain.episodes.all())),
-            "days": [vars(day) for day in plain.days],
+            "days": [
+                {name: value for name, value in vars(day).items() if name != "known"} for day in plain.days
+            ],
             "curves": _curves(plain),
             "left": {str(days): plain.left(days) for days in (0, 7, AFTER)},
             "goal": {
@@ -317,15 +326,25 @@ def _mean(days: Sequence[Day]) -> float:
 
 
 def _curves(week: Week) -> dict[str, list[tuple[float, float]]]:
-    """Retrievability by subject: each evening of the week, then what becomes of it."""
-    curves: dict[str, list[tuple[float, float]]] = {}
-    for day in week.days:
-        for subject, value in day.by_subject.items():
-            curves.setdefault(subject, []).append((day.day, value))
+    """Retrievability by use: each evening of the week, then what becomes of it."""
+    uses = week.uses()
+    told = [(day.day, _by_use(uses, day.known)) for day in week.days]
     for days in (1, 2, 4, 7, 10, 14, 21, AFTER):
-        for subject, value in week.remembered(MONDAY + timedelta(days=DAYS - 1 + days, hours=23)).items():
-            curves.setdefault(subject, []).append((DAYS + days, value))
-    return curves
+        then = MONDAY + timedelta(days=DAYS - 1 + days, hours=23)
+        told.append((DAYS + days, week.remembered(then)))
+    return {
+        use: [(float(day), values[use]) for day, values in told if use in values]
+        for use in dict.fromkeys(reversed(USES))
+        if use in uses.values()
+    }
+
+
+def _by_use(uses: Mapping[str, str], known: Mapping[str, float]) -> dict[str, float]:
+    found: dict[str, list[float]] = {}
+    for id, use in uses.items():
+        if id in known:
+            found.setdefault(use, []).append(known[id])
+    return {use: round(sum(values) / len(values), 4) for use, values in found.items()}
 
 
 def main(as_json: bool = False, plot: Path | None = None, embedder: str = "auto") -> int:

@@ -73,7 +73,7 @@ def _days(days: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def plot(curves: Curves, wide: int = WIDE) -> list[str]:
-    """How well each subject is remembered, in plain characters; `=` where several are the same."""
+    """How likely memories are to be known, by use, in plain characters; `=` where several are the same."""
     if not curves:
         return ["(nothing is remembered)"]
     last = max(day for points in curves.values() for day, _ in points)
@@ -103,10 +103,12 @@ def draw(figures: Mapping[str, Any], path: Path) -> None:
         ) from error
     figure = made.Figure(figsize=(9, 6), layout="constrained")
     above, below = figure.subplots(2, 1, height_ratios=(2, 1))
-    for subject, points in figures["curves"].items():
-        above.plot(*zip(*points, strict=True), marker=".", label=subject)
+    for use, points in figures["curves"].items():
+        above.plot(*zip(*points, strict=True), marker=".", label=use)
     above.axvline(len(figures["days"]), color="grey", linestyle=":")
-    above.set(xlabel="day", ylabel="retrievability", title="How well each subject is remembered")
+    above.set(
+        xlabel="day", ylabel="retrievability", title="How likely memories of the same age are to be known"
+    )
     above.legend(loc="lower left", ncols=2)
     days = [each["day"] for each in figures["days"]]
     below.bar(days, [each["memories"] for each in figures["days"]], label="memories")

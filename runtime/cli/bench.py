@@ -33,7 +33,7 @@ def bench() -> None:
 @json_option("Print the figures as an object.")
 def overhead(as_json: bool) -> int:
     """Instruction tokens a call, seconds a loop, and bytes a step, without any model."""
-    return int(_bench("overhead").main(as_json) or 0)
+    return int(measured("overhead").main(as_json) or 0)
 
 
 @bench.command("resume")
@@ -54,7 +54,7 @@ def resume(
     as_json: bool, quick: bool, kills: int | None, points: int | None, seed: int, report: Path | None
 ) -> int:
     """Crash a run at every call that changes a file, go on, and count what is lost or done twice."""
-    module = _bench("resume")
+    module = measured("resume")
     return int(module.main(as_json, quick=quick, kills=kills, points=points, seed=seed, report=report))
 
 
@@ -66,7 +66,7 @@ def many(as_json: bool, runs: str) -> int:
     sizes = [int(each) for each in runs.split(",") if each.isdecimal() and int(each)]
     if len(sizes) != runs.count(",") + 1:
         raise click.UsageError(f"--runs {runs}: whole numbers from 1, with commas between them")
-    return int(_bench("many").main(as_json, sizes))
+    return int(measured("many").main(as_json, sizes))
 
 
 @bench.command("store")
@@ -78,7 +78,7 @@ def store(as_json: bool, full: bool, records: str) -> int:
     sizes = [int(each) for each in records.split(",") if each.isdecimal() and int(each)]
     if len(sizes) != records.count(",") + 1:
         raise click.UsageError(f"--records {records}: whole numbers from 1, with commas between them")
-    return int(_bench("store").main(as_json, [*sizes, *([1_000_000] if full else [])]))
+    return int(measured("store").main(as_json, [*sizes, *([1_000_000] if full else [])]))
 
 
 @bench.command("variations")
@@ -113,7 +113,7 @@ def variations(
     sizes = [int(each) for each in trees.split(",") if each.isdecimal() and int(each)]
     if trees and len(sizes) != trees.count(",") + 1:
         raise click.UsageError(f"--trees {trees}: whole numbers from 1, with commas between them")
-    module = _bench("variations")
+    module = measured("variations")
     chosen = embedders or module.EMBEDDERS
     return int(module.main(as_json, path=data, part=part, embedders=chosen, without=without, trees=sizes))
 
@@ -126,14 +126,14 @@ def tools(as_json: bool, counts: str) -> int:
     sizes = [int(each) for each in counts.split(",") if each.isdecimal() and 0 < int(each) <= 500]
     if len(sizes) != counts.count(",") + 1:
         raise click.UsageError(f"--tools {counts}: whole numbers from 1 to 500, with commas between them")
-    return int(_bench("tools").main(as_json, sizes))
+    return int(measured("tools").main(as_json, sizes))
 
 
 @bench.command("dangers")
 @json_option("Print the figures as an object.")
 def dangers(as_json: bool) -> int:
     """Hold the danger rules against a list of dangerous and harmless commands; nothing of it is run."""
-    return int(_bench("dangers").main(as_json))
+    return int(measured("dangers").main(as_json))
 
 
 @bench.command("ablation")
@@ -145,7 +145,7 @@ def dangers(as_json: bool) -> int:
 )
 def ablation(as_json: bool, families: int, embedder: str, seed: int) -> int:
     """Play streams of tasks with all parts of procedural memory and without each: what a part brings."""
-    return int(_bench("ablation").main(as_json, families, seed, embedder))
+    return int(measured("ablation").main(as_json, families, seed, embedder))
 
 
 @bench.command("everyday")
@@ -155,7 +155,7 @@ def ablation(as_json: bool, families: int, embedder: str, seed: int) -> int:
 )
 def everyday(as_json: bool, half: str) -> int:
     """Do everyday tasks in anybody's words with the reflexes alone: done, passed on, wrong actions."""
-    return int(_bench("everyday").main(as_json, half))
+    return int(measured("everyday").main(as_json, half))
 
 
 @bench.command("locomo")
@@ -192,7 +192,7 @@ def locomo(
     if turns and len(sizes) != turns.count(",") + 1:
         raise click.UsageError(f"--turns {turns}: whole numbers from 1, with commas between them")
     return int(
-        _bench("locomo").main(
+        measured("locomo").main(
             as_json,
             data,
             embedder,
@@ -211,7 +211,7 @@ def locomo(
 @click.option("--quick", is_flag=True, help="Without the figures of what each piece brings.")
 def gate(as_json: bool, quick: bool) -> int:
     """Tell questions of 150 known intents from questions of none (CLINC150, in the folder FRACTAL_DATA)."""
-    return int(_bench("gate").main(as_json, pieces=not quick))
+    return int(measured("gate").main(as_json, pieces=not quick))
 
 
 @bench.command("learning")
@@ -222,7 +222,7 @@ def gate(as_json: bool, quick: bool) -> int:
 @click.option(
     "--rounds",
     type=click.IntRange(4, 100),
-    default=10,
+    default=8,
     show_default=True,
     metavar="N",
     help="Tasks of a type.",
@@ -230,10 +230,11 @@ def gate(as_json: bool, quick: bool) -> int:
 @click.option("--parts", is_flag=True, help="Also with patterns alone and with solved tasks alone.")
 def learning(as_json: bool, seeds: int, rounds: int, parts: bool) -> int:
     """Give streams of tasks to a worker with known mistakes: with memory, without, with wrong feedback."""
-    return int(_bench("learning").main(as_json, seeds, rounds, parts))
+    return int(measured("learning").main(as_json, seeds, rounds, parts))
 
 
-def _bench(name: str) -> Any:
+def measured(name: str) -> Any:
+    """A module of the benchmarks. Raises `ConfigurationError` where they are not installed."""
     from importlib import import_module
 
     try:

@@ -185,15 +185,16 @@ def check(as_json: bool) -> int:
 @brain.command("rebuild")
 @json_option("Print an object: records by kind, what was put aside.")
 def rebuild(as_json: bool) -> int:
-    """Make every index anew from the records, and put aside what cannot be read.
+    """Make every index anew from the records, and experiences from the documents of runs.
 
-    Do it while no run is at work. When a database is damaged, what can be read of it is saved into a new one.
+    Do it while no run is at work. What cannot be read is put aside; when a database is damaged, what can be
+    read of it is saved into a new one.
     """
     from kernel.errors import StorageError
 
     before: list[Fault] = []
     try:
-        shelf = shelf_of_workspace()
+        shelf = shelf_of_workspace(must_be=not opened().workspace.run_ids())
     except StorageError as error:
         path = memory_folder() / "brain.sqlite3"
         if "not a database" not in str(error) and "malformed" not in str(error):
@@ -204,7 +205,11 @@ def rebuild(as_json: bool) -> int:
         shelf = shelf_of_workspace()
     with closing(shelf):
         aside = before + shelf.rebuild()
-        counts, where = dict(shelf.kinds()), shelf.keeper.place
+        where = shelf.keeper.place
+        if opened().config.remember:
+            with closing(opened().brain) as brain:
+                brain.episodes.rebuild()
+        counts = dict(shelf.kinds())
     if as_json:
         put(json.dumps({"place": where, "records": counts, "put_aside": _plain(aside)}, indent=2))
     else:

@@ -8,6 +8,8 @@ RUNG = "memory"
 """What documents call the rung that answers from memory."""
 DIRECT = "reflex"
 """The rung that memory's methods are read by, as what ships is."""
+DREAM = "dream"
+"""The type of a dream's document, and the tool that its steps call; it teaches memory nothing."""
 
 
 def methods_of(by: str, folder: Path) -> list[str]:

@@ -6,7 +6,7 @@ Active work is read off the runs' locks and documents, so nobody has to announce
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -138,14 +138,16 @@ def _wrote(folder: Path) -> float:
     return max(times)
 
 
-def profiles(past: Iterable[Experience]) -> list[Profile]:
+def profiles(
+    past: Iterable[Experience], type_of: Callable[[Experience], str] = lambda each: each.type
+) -> list[Profile]:
     """The agents with what they did, by name."""
     found: dict[tuple[str, str], Profile] = {}
     for each in sorted(past, key=lambda each: each.at):
         if each.success is None:
             continue  # cancelled: nobody can tell
         profile = found.setdefault((each.space, each.agent), Profile(each.agent, each.space))
-        record = profile.by_type.setdefault(each.type, Record())
+        record = profile.by_type.setdefault(type_of(each), Record())
         record.successes += bool(each.success)
         record.failures += not each.success
         record.seconds += each.seconds

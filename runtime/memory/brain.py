@@ -121,8 +121,10 @@ class Brain:
 
     def elsewhere(self, folder: Path) -> Brain:
         """The same memory with its files in another folder, to try out what would become of it."""
-        other = Brain(replace(self.settings, folder=folder))
-        other._shelf = self.shelf
+        there = self.there
+        store = self.settings.store if there else "memory"  # to look makes no store
+        other = Brain(replace(self.settings, folder=folder, store=store))
+        other._shelf = self.shelf if there else None
         other.__dict__["embedder"] = self.embedder
         return other
 

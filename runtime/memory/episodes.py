@@ -18,7 +18,7 @@ from kernel.errors import FractalError
 from kernel.screening import redactor
 from kernel.store import FileStore
 from kernel.workspace import messages
-from runtime.memory import noted
+from runtime.memory import DREAM, noted
 from runtime.memory.episodic import Experience, experiences_of
 from runtime.memory.noticing import Heard, heard
 from runtime.places import state_of
@@ -113,6 +113,8 @@ class Episodes:
         if not folder.is_dir():
             return
         documents, feedback = list(self._documents(folder)), list(self._feedback(folder))
+        if any(each.meta.type == DREAM and not each.meta.parent for each in documents):
+            return
         found = experiences_of(documents, {run: bool(feedback[-1].get("good"))} if feedback else {})
         told = self._heard(documents, feedback)
         names = [f"experience {each.id}" for each in found] + [f"said {run}#{each.turn}" for each in told]

@@ -67,7 +67,7 @@ class Knowing:
             FILES: lambda: [*facts(self.brain, task), *self._files(near)],
             PATTERNS: lambda: self._patterns(task, near),
             TASKS: lambda: [*self._guided(task), *map(_line, found)] or self._trees(task, run),
-            OTHERS: lambda: self._others(run),
+            OTHERS: lambda: [*self._others(run), *_best(near)],
         }
         offers = {name: make() for name, make in made.items() if name in self.parts}
         return synthesized(offers, room, count)
@@ -149,6 +149,19 @@ class Knowing:
             told = f"{who}{' '.join(each.task.split())[:LONGEST_LINE]} (in {each.phase.upper()})"
             lines.append(Line(told, f"run {each.run}", f"it wrote {each.seconds} s ago"))
         return lines
+
+
+def _best(near: Sequence[tuple[Experience, float]]) -> list[Line]:
+    """Which agent does tasks like this one best, where more than one has done some."""
+    alike = [each for each, score in near if score >= LIKE]
+    known = awareness.profiles(alike, lambda each: "")
+    best = awareness.best(known, "") if len({each.agent for each in known}) > 1 else None
+    records = [each.by_type[""] for each in known if best and each.agent == best[0]]
+    good, all_ = sum(each.successes for each in records), sum(each.samples for each in records)
+    if best is None or all_ < awareness.FEW:
+        return []
+    told = f"agent {best[0]} does tasks like this one best: {good} of {all_} went well"
+    return [Line(told, f"{len(alike)} tasks like it", f"score {best[1]:.2f}")]
 
 
 def _line(way: Way) -> Line:

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kernel.document import Document
+from kernel.document import Document, Step
 from kernel.errors import Declined
 from kernel.responder import Ask
+from runtime.memory import DREAM as KIND
 
-KIND = "dream"
-"""The type of a dream's document, and the tool that its steps call."""
+REPORT = "report"
+"""The stage that is told whole."""
 _PHASES = re.compile(r"\bphases? ((?:[a-z](?:, ?| and )?)+)(?=[;.]|$)")
 _SINCE = re.compile(r"\bsince ([\w:.+-]+?)(?=[;.]?(?:\s|$))")
 _WITHOUT = re.compile(r"\bwithout ([a-z-]+(?:, ?[a-z-]+)*)")
@@ -73,7 +74,7 @@ def _plan(document: Document) -> dict[str, Any]:
             {"tool": KIND, "args": {"stage": each.name, "dream": document.meta.id, **since}}
             for each in stages
         ],
-        "success": [{"step": base + n, "has": FINISHED} for n in range(1, len(stages) + 1)],
+        "success": [{"step": base + len(stages), "has": FINISHED}],
         "rationale": "\n".join(f"{each.name}: {each.does}" for each in stages),
     }
 
@@ -82,7 +83,7 @@ def _verdict(document: Document) -> dict[str, Any]:
     steps = [document.steps.get(n, planned) for n, planned in document.planned.items()]
     issues = [f"{_stage(each.args)}: {_first(each.result)}" for each in steps if each.state != "done"]
     issues += [f"{_stage(each.args)}: {each.result}" for each in steps if each.evidence.get("failed")]
-    told = [f"{_stage(each.args)}: {_first(each.result)}" for each in steps if each.state == "done"]
+    told = [f"{_stage(each.args)}: {_told(each)}" for each in steps if each.state == "done"]
     output = "\n".join(told) or "nothing was done"
     if issues:
         return {
@@ -97,6 +98,12 @@ def _verdict(document: Document) -> dict[str, Any]:
 
 def _stage(args: Mapping[str, Any] | None) -> str:
     return str((args or {}).get("stage", "?"))
+
+
+def _told(step: Step) -> str:
+    """A stage in a line; of the report all that it says."""
+    text = step.result or ""
+    return text.replace("{{", "{ {") if _stage(step.args) == REPORT else _first(text)
 
 
 def _first(text: str | None) -> str:

@@ -17,12 +17,13 @@ from typing import Any
 
 from kernel import disk
 from kernel.errors import StorageError
+from runtime.places import DEFAULT, space_of, state_of
 from runtime.store.record import Row
 from runtime.store.shelf import Keeper
 
 FOLDER = "archive"
 FILES = ("methods", "patterns")
-"""Folders of markdown in `state/memory` that stages may write to."""
+"""Folders of markdown beside the store that stages may write to."""
 LARGEST = 4_000_000
 """Bytes of a file that is looked after; no method and no pattern has as many."""
 
@@ -175,15 +176,21 @@ class Archive:
 
     # ---- files -------------------------------------------------------------------------------------------
 
+    def roots(self) -> list[Path]:
+        """The folders that stages may write to: its own, and for what holds for all the default space's."""
+        everybodys = space_of(state_of(self.memory), DEFAULT)
+        others = [] if everybodys == self.memory else [everybodys / "patterns"]
+        return [*(self.memory / name for name in FILES), *others]
+
     def seen(self) -> dict[str, bytes]:
         """The markdown files that stages may write to, as they are now."""
         found: dict[str, bytes] = {}
-        for folder in FILES:
-            root = self.memory / folder
+        for root in self.roots():
             for path in sorted(root.rglob("*.md")) if root.is_dir() else ():
                 try:
                     if path.is_file() and not path.is_symlink() and path.stat().st_size <= LARGEST:
-                        found[path.relative_to(self.memory).as_posix()] = path.read_bytes()
+                        name = Path(os.path.relpath(path, self.memory)).as_posix()
+                        found[name] = path.read_bytes()
                 except FileNotFoundError:
                     continue
                 except OSError as error:

@@ -26,6 +26,7 @@ from runtime.memory.dream.archive import FILES, FOLDER, Archive, Kept, Noting, m
 from runtime.memory.dream.record import Done, Dreamt
 from runtime.memory.dream.stage import Dream, Stage, Told
 from runtime.memory.dream.stages import ALL
+from runtime.places import DEFAULT, space_of, state_of
 from runtime.store.shelf import Keeper
 
 if TYPE_CHECKING:
@@ -53,6 +54,12 @@ class Rehearsed:
 
 class _Enough(Exception):
     """The rehearsal is over; everything is rolled back."""
+
+
+def _folders(state: Path) -> list[Path]:
+    """Where the files of all spaces lie."""
+    spaces = [space_of(state, DEFAULT), *sorted((state / "spaces").glob("*/memory"))]
+    return [each / name for each in spaces for name in FILES if (each / name).is_dir()]
 
 
 class Dreamer:
@@ -136,7 +143,18 @@ class Dreamer:
         finally:
             self.brain.refresh()
         self.archive.remove(BEGUN)
+        if done.counts.get("worse"):
+            self._take_back(id)
         return done
+
+    def _take_back(self, id: str) -> None:
+        """Less is found than before: all that this dream has done so far is undone; later stages go on."""
+        from runtime.memory.dream.undoing import undo
+
+        assert self._held
+        self._held = ("undo", self._held[1])
+        undo(self)
+        self.hold(id)
 
     def _done(
         self,
@@ -227,10 +245,10 @@ class Dreamer:
         found: list[Rehearsed] = []
         known = Dreamt(id="rehearsal", at=self.clock().isoformat(timespec="seconds"), since=since)
         with tempfile.TemporaryDirectory(prefix="fractal-dream-") as place:
-            copy = Path(place)
-            for name in FILES:
-                if (self.memory / name).is_dir():
-                    shutil.copytree(self.memory / name, copy / name)
+            state = state_of(self.memory)
+            copy = Path(place) / self.memory.relative_to(state)
+            for found_in in _folders(state):
+                shutil.copytree(found_in, Path(place) / found_in.relative_to(state))
             brain = self.brain.elsewhere(copy)
             files = Archive(copy)
             with suppress(_Enough), brain.shelf.transaction():

@@ -31,6 +31,7 @@ def _stage(name: str, group: Literal["a", "p", "b"], does: str, place: str) -> S
 
 
 ALL: tuple[Stage, ...] = (
+    _stage("probe", "a", "some of what can be found now is asked for, to compare", "probing:probe"),
     _stage(
         "cluster",
         "a",
@@ -44,6 +45,7 @@ ALL: tuple[Stage, ...] = (
         "refine:refine",
     ),
     _stage("create", "a", "what surprises and belongs to no memory becomes one", "create:create"),
+    _stage("verify", "a", "where less is found than before, the dream is taken back", "probing:verify"),
     _stage(
         "merge-neurons", "p", "solved tasks that are one procedure become one", "procedural:merge_neurons"
     ),
@@ -84,16 +86,16 @@ ALL: tuple[Stage, ...] = (
     _stage(
         "birth-methods", "p", "five solved tasks with one operation make a method", "procedural:birth_methods"
     ),
-    _stage(
-        "compress-patterns",
-        "p",
-        "learned patterns that say the same become one, the least sure go",
-        "patterns:compress_patterns",
-    ),
-    _stage("promote", "p", "what several agents or spaces have learned holds for all", "patterns:promote"),
     _stage("connect", "b", "memories that came up lately and belong together get an edge", "connect:connect"),
     _stage("score", "b", "memories that are due are reviewed", "score:score"),
     _stage("abstract", "b", "what memories of several kinds have in common becomes one", "abstract:abstract"),
+    _stage(
+        "compress-patterns",
+        "b",
+        "learned patterns that say the same become one, the least sure go",
+        "patterns:compress_patterns",
+    ),
+    _stage("promote", "b", "what several agents or spaces have learned holds for all", "patterns:promote"),
     _stage("decay", "b", "edges, credit and blame count less, the longer ago they came", "fading:decay"),
     _stage(
         "report",

@@ -178,7 +178,7 @@ class Work:
             found = [(_cosine(row, vector), self.agreement(said, _said(each))) for said, row in told]
             closest = max(found, key=lambda one: one[0])[1]
             for cosine, verdict in found:
-                if verdict.verdict == "contrary" or (cosine >= self.joins and verdict.clashes):
+                if verdict.verdict == "contrary" or (cosine >= self.joins and not verdict.mergeable):
                     return verdict.why or "their values differ"
             if closest.clashes:
                 return closest.why or "their values differ"
@@ -192,6 +192,8 @@ class Work:
     def agree(self, one: Observation, other: Observation) -> bool:
         """Whether two turns may stand in one memory: none denies the other, or says it with other values."""
         if _cosine(one.vector(self.name), other.vector(self.name)) < self.thresholds.link:
+            return True
+        if not keywords(one.text, self.empty) & keywords(other.text, self.empty):
             return True
         return not self.agreement(_said(one), _said(other)).clashes
 

@@ -114,9 +114,11 @@ def _without(row: Row, found: Found, wanted: Wanted) -> Row:
 
 
 def _stamp(shelf: Shelf) -> None:
-    """Other processes look at problem types anew."""
+    """Other processes look at problem types anew, and nothing is left of the words of members."""
+    from runtime.memory.procedural.opening import forget
     from runtime.memory.procedural.recognition import Stamp
 
+    forget(shelf)
     known = shelf.get(Stamp, "types")
     shelf.put(Stamp(id="types", number=(known.number if known else 0) + 1))
 

@@ -21,7 +21,7 @@ TOLD = ("observation", "memory")
 BESIDE = ("outline", "untaken", "links", "waiting", "unembedded", "merged-tree", "passage")
 """Kinds that hold more about another row, by its id."""
 GO = frozenset(
-    (*ASKED, "type-member", "problem-type", *BESIDE),
+    (*ASKED, "type-member", "problem-type", "tried", "insight", *BESIDE),
 )
 """Kinds whose rows go whole; of others only what they say of it is taken out."""
 SURE = 12

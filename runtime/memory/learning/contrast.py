@@ -6,7 +6,7 @@ This is the form that needs no model; `extraction` asks one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from runtime.memory.learning.exact import Table, least, p_value, testable
 from runtime.memory.learning.rules import KINDS, Rule, candidates
@@ -125,18 +125,33 @@ def contrast(
         for at, stratum in enumerate(found.strata)
     ]
     goods = [bool(each.good) for each in found.tried]
-    comparisons: list[tuple[Rule, list[Table], Column]] = []
-    seen: set[Column] = set()
+    comparisons: dict[frozenset[Column], _Comparison] = {}
     for rule in candidates(ways, choices or {}):
         column = tuple(rule.holds(way) for way in ways)
         contrary = tuple(None if each is None else not each for each in column)
-        if {True, False} - {*column} or {column, contrary} & seen or rule in told:
+        if {True, False} - {*column} or rule in told:
             continue
         if any(_agree(column, other) for other in told.values()):
             continue
-        seen |= {column}
-        comparisons.append((rule, tables(column, goods, strata), column))
-    return _best(found, comparisons, alpha)
+        made = comparisons.setdefault(
+            frozenset((column, contrary)), _Comparison(column, tables(column, goods, strata))
+        )
+        made.rules.append((rule, column == made.column))
+    return _best(found, [*comparisons.values()], alpha)
+
+
+@dataclass
+class _Comparison:
+    """One way to part the attempts, and all rules that part them so; False: a rule that says the contrary."""
+
+    column: Column
+    tables: list[Table]
+    rules: list[tuple[Rule, bool]] = field(default_factory=list[tuple[Rule, bool]])
+
+    def side(self, did: bool) -> Rule:
+        """The rule that best says what one side did: what to do rather than what not to."""
+        said = [Rule(rule.kind, rule.names, same != did) for rule, same in self.rules]
+        return min(said, key=lambda rule: (rule.refuses - 2 * KINDS[rule.kind].says, str(rule)))
 
 
 def tables(column: Column, goods: Sequence[bool], strata: Sequence[str]) -> list[Table]:
@@ -153,29 +168,26 @@ def turned(found: Sequence[Table]) -> list[Table]:
     return [(c, d, a, b) for a, b, c, d in found]
 
 
-def _best(
-    found: Sample, comparisons: Sequence[tuple[Rule, list[Table], Column]], alpha: float
-) -> Finding | None:
-    leasts = [2 * min(least(table), least(turned(table))) for _, table, _ in comparisons]
+def _best(found: Sample, comparisons: Sequence[_Comparison], alpha: float) -> Finding | None:
+    leasts = [2 * min(least(each.tables), least(turned(each.tables))) for each in comparisons]
     count = testable(leasts, alpha)
-    ranked: list[tuple[float, int, bool, int]] = []
-    for at, (rule, table, _) in enumerate(comparisons):
-        for refuses, side in ((False, table), (True, turned(table))):
+    ranked: list[tuple[float, int, str, Rule, Column]] = []
+    for each in comparisons:
+        for did, side in ((True, each.tables), (False, turned(each.tables))):
             p = min(1.0, 2 * p_value(side))
             if p * count <= alpha:
-                ranked.append((p, -KINDS[rule.kind].says, refuses, at))
-    for p, _, refuses, at in sorted(ranked):
-        rule, _, column = comparisons[at]
-        made = _finding(found, Rule(rule.kind, rule.names, refuses), column, p, count)
+                rule = each.side(did)
+                column = tuple(None if told is None else told == did for told in each.column)
+                ranked.append((p, -KINDS[rule.kind].says, str(rule), rule, column))
+    for p, _, _, rule, column in sorted(ranked, key=lambda one: one[:3]):
+        made = _finding(found, rule, column, p, count)
         if sum(each.accepted for each in made.followers) >= SUCCESSES:
             return made
     return None
 
 
 def _finding(found: Sample, rule: Rule, column: Column, p: float, count: int) -> Finding:
-    told = [
-        (each, did != rule.refuses) for each, did in zip(found.tried, column, strict=True) if did is not None
-    ]
+    told = [(each, did) for each, did in zip(found.tried, column, strict=True) if did is not None]
     did = [each for each, follows in told if follows]
     did_not = [each for each, follows in told if not follows]
     return Finding(
@@ -203,5 +215,4 @@ def standing(rule: Rule, found: Sample) -> tuple[float, float, Finding | None]:
         return 1.0, 1.0, None
     table = tables(column, [bool(each.good) for each in found.tried], found.strata)
     helps = p_value(table)
-    plain = tuple(None if each is None else each != rule.refuses for each in column)
-    return helps, p_value(turned(table)), _finding(found, rule, plain, helps, 1)
+    return helps, p_value(turned(table)), _finding(found, rule, column, helps, 1)

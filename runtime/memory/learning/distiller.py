@@ -24,6 +24,8 @@ MAJORITY = 0.6
 AGES = 3
 """Consolidations that an insight waits through for others like it."""
 LONGEST_SEQUENCE = 5
+SHOWN = 0.3
+"""What no context would show is not kept."""
 SURE = 0.6
 """What a habit is believed at most: it was seen in successes alone, and compared with nothing."""
 
@@ -68,7 +70,8 @@ class Distiller:
                 runs = {each.run for each in group}
                 rivals = _rivals(groups, group)
                 if len(runs) >= OCCURRENCES and len(group) >= MAJORITY * (len(group) + rivals):
-                    made.append(self._pattern(group, rivals))
+                    if (found := self._pattern(group, rivals)).confidence >= SHOWN:
+                        made.append(found)
                     self.shelf.delete(Insight, *(each.id for each in group))
                     continue
                 old = [each.id for each in group if each.age + 1 >= AGES]

@@ -16,6 +16,8 @@ LOOKED_AT = 20_000
 """Characters of a file that was written."""
 ONE_LINE = 100
 """Characters of an answer that is a line."""
+WORDS = 3
+"""Of an answer that has a form: less only reports that it is done."""
 _FOLDER = re.compile(r"[a-z0-9]{1,12}")
 _ENDING = re.compile(r"\.[a-z0-9]{1,5}")
 _STYLES = (
@@ -31,15 +33,16 @@ def habits_of(document: Document) -> list[tuple[str, ...]]:
     found: dict[tuple[str, ...], None] = {}
     for step in document.steps.values():
         if step.n in document.planned and step.state == "done" and step.tool == "write":
-            found |= dict.fromkeys(_of_file(step))
+            found |= dict.fromkeys(_of_file(step, document.text(1, "task")))
     result = document.text(5, "result").strip()
-    if result:
+    if len(result.split()) >= WORDS:
         short = "\n" not in result and len(result) <= ONE_LINE
         found["answer", "one line" if short else "several lines"] = None
     return list(found)
 
 
-def _of_file(step: Step) -> Iterator[tuple[str, ...]]:
+def _of_file(step: Step, task: str) -> Iterator[tuple[str, ...]]:
+    """Of a file that was written; what the task itself has named is nobody's habit."""
     args = step.args or {}
     path, text = args.get("path"), args.get("content")
     if not isinstance(path, str) or not path or path.startswith(("/", "..")):
@@ -48,10 +51,10 @@ def _of_file(step: Step) -> Iterator[tuple[str, ...]]:
     ending = place.suffix.lower()
     if not _ENDING.fullmatch(ending):
         return
-    if len(place.parts) == 2 and _FOLDER.fullmatch(place.parts[0]):
+    if len(place.parts) == 2 and f"{place.parts[0]}/" not in task and _FOLDER.fullmatch(place.parts[0]):
         yield "folder", ending, place.parts[0]
     for name, style in _STYLES:
-        if style.fullmatch(place.stem):
+        if style.fullmatch(place.stem) and place.name not in task:
             yield "naming", ending, name
     if isinstance(text, str) and text and "{{" not in text:
         yield from _of_text(ending, text[:LOOKED_AT])

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from runtime.memory.dream.stage import Ask
 
 _NAMED = re.compile(r"`([^`]+)`")
+NEAREST = 5
+LIKE = 0.6
+"""Of the mean likeness of the five nearest, the part from which on attempts are compared: those whose tasks
+are much less like this one than others are were done in another way for other reasons."""
 HARMS = 0.05
 """The p-value of doing worse with a pattern, from which on it is switched off."""
 ENOUGH = 6
@@ -73,7 +77,7 @@ class Learning:
         `said` is a person's word on runs. The same documents again change nothing.
         """
         shelf = self.brain.shelf
-        found = tried_of(documents, self.kinds, said or {}, self.choices)
+        found = tried_of(documents, self.kinds, said or {})
         found = [each.model_copy(update={"agent": self.library.agent, "space": self.space}) for each in found]
         there = {each.id: each for each in shelf.pick(Tried, [each.id for each in found])}
         new = [each for each in found if _outcome(there.get(each.id)) != _outcome(each)]
@@ -119,7 +123,12 @@ class Learning:
         experience = next(iter(episodes.all({"id": tried.loop})), None)
         loops = {tried.loop}
         if experience is not None:
-            loops |= {each.id for each, _ in episodes.similar(experience.text, 2 * SAMPLE)}
+            scores = {each.id: score for each, score in episodes.similar(experience.text, 2 * SAMPLE)}
+            nearest = sorted((score for loop, score in scores.items() if loop != tried.loop), reverse=True)[
+                :NEAREST
+            ]
+            enough = LIKE * sum(nearest) / len(nearest) if nearest else 0.0
+            loops |= {loop for loop, score in scores.items() if score >= enough}
         names = [f"{loop}/{number}" for loop in loops for number in range(1, 7)]
         near = [each for each in shelf.pick(Tried, names) if each.type == tried.type]
         return sorted(near, key=lambda each: (each.at, each.id))[-SAMPLE:]
@@ -147,7 +156,8 @@ class Learning:
                 counted[name] = helped
             self.library.used(name, tried.at, helped, instead_of=before.get(name))
             if rule is None and helped is not None and not pattern.fixed:
-                moved = pattern.confidence + (HELPED if helped else -HARMED)
+                better = HELPED if pattern.origin == "model" else 0.0  # a habit is in all that went well
+                moved = pattern.confidence + (better if helped else -HARMED)
                 self.library.update(name, confidence=min(max(moved, 0.05), 0.95))
         return tried.model_copy(update={"counted": counted})
 
@@ -213,7 +223,9 @@ class Learning:
         tools = frozenset(_NAMED.findall(habit.guidance))
         for each in self.library.all():
             rule = parsed(each.rule)
-            if rule and {*habit.types} & {*each.types} and tools and {*rule.tools, *rule.names[1:2]} <= tools:
+            if rule is None or not {*habit.types} & {*each.types}:
+                continue
+            if rule.names[1] in tools if rule.kind == "folder" else {*rule.tools, *rule.names[1:2]} <= tools:
                 return True
         return False
 

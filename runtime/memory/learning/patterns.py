@@ -290,7 +290,8 @@ def _yaml(front: str, path: Path) -> Mapping[str, Any]:
     import yaml
 
     try:
-        told = yaml.load(front, yaml.BaseLoader)  # texts only: `off` is a word here, and a date one too
+        loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # texts only: `off` is a word here
+        told = yaml.load(front, loader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 2 if mark else 2

@@ -14,7 +14,7 @@ from runtime.memory.learning.trajectories import Act, Trajectory
 
 FEW = (1, 2, 3, 4, 6, 8)
 """Numbers of steps that `few` draws a line at."""
-_NAMES = re.compile(r"[A-Za-z0-9_-]+(?:,[A-Za-z0-9_-]+)*")
+_NAMES = re.compile(r"[A-Za-z0-9_-]+(?:,[A-Za-z0-9_-]+)*|\.")
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,9 @@ KINDS: Mapping[str, Kind] = {
     "argument": Kind(2, 6),  # TOOL NAME: each call gives the argument
     "flag": Kind(2, 6),  # TOOL NAME: each call sets it to true
     "choice": Kind(3, 6),  # TOOL NAME VALUE: each call chooses it; values are the tool's own
+    "form": Kind(3, 6),  # TOOL NAME FORM: each call's argument has it; see `FORMS`
+    "folder": Kind(2, 6),  # TOOL FOLDER: each call's path begins with it
+    "word": Kind(3, 5),  # TOOL NAME WORD: some call's argument is this one plain word
     "uses": Kind(1, 5),  # TOOL
     "checks": Kind(1, 4),  # KIND of criterion
     "first": Kind(1, 3),  # TOOL
@@ -110,8 +113,10 @@ def _facts(
         yield from (("argument", (act.tool, name)) for name in sorted(act.arguments))
         yield from (("flag", (act.tool, name)) for name, value in (act.flags or {}).items() if value)
         for name, value in (act.words or {}).items():
-            if value in choices.get(f"{act.tool} {name}", ()):
-                yield "choice", (act.tool, name, value)
+            chosen = value in choices.get(f"{act.tool} {name}", ())
+            yield "choice" if chosen else "word", (act.tool, name, value)
+        yield from (("form", (act.tool, name, form)) for name, form in sorted(act.forms))
+        yield from (("folder", (act.tool, folder)) for folder in sorted(act.folders))
     if acts:
         yield "first", (acts[0].tool,)
         yield "last", (acts[-1].tool,)
@@ -145,6 +150,13 @@ def _holds(kind: str, names: tuple[str, ...], trajectory: Trajectory) -> bool | 
         return _on_the_same(kind, acts, tool, names[1])
     if kind == "argument":
         return all(names[1] in act.arguments for act in calls)
+    if kind == "folder":
+        placed = [act for act in calls if act.folders]
+        return all(names[1] in act.folders for act in placed) if placed else None
+    if kind == "form":
+        return all((names[1], names[2]) in act.forms for act in calls)
+    if kind == "word":
+        return any((act.words or {}).get(names[1]) == names[2] for act in calls)
     if kind == "flag":
         return all((act.flags or {}).get(names[1]) is True for act in calls)
     return all((act.words or {}).get(names[1]) == names[2] for act in calls)

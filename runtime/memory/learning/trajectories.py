@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,15 @@ from kernel.document import Document, Fold, Step
 
 SUBTASK = "task"
 """What a step that is a loop of its own is called."""
+FORMS: Mapping[str, Callable[[str], bool]] = {
+    "ignores-case": lambda value: value.startswith("(?i)"),
+    "absolute": lambda value: value.startswith(("/", "~/")),
+    "several-lines": lambda value: "\n" in value.strip(),
+    "inserted-result": lambda value: "{{" in value and "}}" in value,
+}
+"""What can be told of an argument's text without telling the text."""
+_WORD = re.compile(r"[a-z][a-z-]{1,15}")
+_FOLDER = re.compile(r"[a-z0-9]{1,12}")
 LONGEST = 60
 """Steps of an attempt that are looked at."""
 _TOOL = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
@@ -34,6 +43,10 @@ class Act:
     flags: Mapping[str, bool] | None = None  # of those that are true or false
     words: Mapping[str, str] | None = None  # of those that are one short word, such as a choice
     paths: frozenset[str] = frozenset()
+    folders: frozenset[str] = (
+        frozenset()
+    )  # plain names of the folders that its paths begin with; `.` for none
+    forms: frozenset[tuple[str, str]] = frozenset()  # argument, and one of `FORMS`
     state: str = "planned"
 
 
@@ -86,8 +99,15 @@ def _act(tool: str, args: Mapping[str, Any], step: Step) -> Act:
         tool,
         frozenset(key for key, value in named.items() if value not in (None, "", [], {})),
         {key: value for key, value in named.items() if isinstance(value, bool)},
-        {key: value for key, value in named.items() if isinstance(value, str) and len(value) <= 24},
+        {key: value for key, value in named.items() if isinstance(value, str) and _WORD.fullmatch(value)},
         frozenset(_paths(named, step)),
+        frozenset(_folders(named)),
+        frozenset(
+            (key, form)
+            for key, value in named.items()
+            for form, looks in FORMS.items()
+            if isinstance(value, str) and looks(value)
+        ),
         step.state,
     )
 
@@ -103,6 +123,18 @@ def _paths(args: Mapping[str, Any], step: Step) -> Iterator[str]:
     for each in step.evidence.get("touched") or ():
         if isinstance(each, Mapping) and isinstance(path := each.get("path"), str):
             yield path
+
+
+def _folders(args: Mapping[str, Any]) -> Iterator[str]:
+    """The folders that paths begin with, where their names are plain words: they hold no sentence."""
+    for key in _PATHS & args.keys():
+        value = args[key]
+        if isinstance(value, str) and "{{" not in value and not value.startswith(("/", "~", "..")):
+            first, slash, _ = value.removeprefix("./").partition("/")
+            if not slash:
+                yield "."
+            elif _FOLDER.fullmatch(first):
+                yield first
 
 
 def _criteria(text: str) -> frozenset[str]:

@@ -23,7 +23,6 @@ from runtime.store import Record
 GUIDANCE = "memory: patterns"
 """The source of the context that shows patterns."""
 _SHOWN = re.compile(r"\(patterns/([a-z0-9][a-z0-9-]{0,63})\.md\)")
-_WORD = re.compile(r"[a-z][a-z0-9-]{0,23}")
 Choices = Mapping[str, frozenset[str]]
 """The values that the arguments of tools offer, by `TOOL ARGUMENT`."""
 
@@ -36,7 +35,9 @@ class Kept(BaseModel):
     tool: str
     arguments: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()  # those set to true
-    words: dict[str, str] = Field(default_factory=dict)  # of a tool's own choices
+    words: dict[str, str] = Field(default_factory=dict)  # arguments that are one plain word
+    folders: tuple[str, ...] = ()  # plain names
+    forms: tuple[tuple[str, str], ...] = ()
     paths: tuple[int, ...] = ()
     state: str = ""
 
@@ -84,6 +85,8 @@ class Tried(Record):
                 dict.fromkeys(act.flags, True),
                 act.words,
                 frozenset(map(str, act.paths)),
+                frozenset(act.folders),
+                frozenset(act.forms),
                 act.state,
             )
             for act in self.acts
@@ -96,9 +99,7 @@ class Tried(Record):
         return self.model_copy(update={**told, "accepted": outcome.accepted, "said": said})
 
 
-def tried_of(
-    documents: Iterable[Document], kinds: Kinds, said: Mapping[str, bool], choices: Choices
-) -> list[Tried]:
+def tried_of(documents: Iterable[Document], kinds: Kinds, said: Mapping[str, bool]) -> list[Tried]:
     """The attempts of loops that ended; those that code planned, or memory replayed, teach nothing new.
 
     `said` holds what a person said of a run, by its id.
@@ -114,11 +115,11 @@ def tried_of(
             way = ways.get(number, Trajectory())
             if outcome.good is None or _planner(document, number) in (DIRECT, RUNG, ""):
                 continue
-            found.append(_tried(document, number, way, kinds, choices).judged(outcome, word))
+            found.append(_tried(document, number, way, kinds).judged(outcome, word))
     return found
 
 
-def _tried(document: Document, number: int, way: Trajectory, kinds: Kinds, choices: Choices) -> Tried:
+def _tried(document: Document, number: int, way: Trajectory, kinds: Kinds) -> Tried:
     meta, last = document.meta, number == document.meta.attempt
     spent = meta.spent if last else {}
     return Tried(
@@ -131,7 +132,7 @@ def _tried(document: Document, number: int, way: Trajectory, kinds: Kinds, choic
         agent=str(meta.extra.get("agent") or DEFAULT),
         space=str(meta.extra.get("space") or DEFAULT),
         group=str(meta.extra.get("group") or ""),
-        acts=tuple(_kept(way, choices)),
+        acts=tuple(_kept(way)),
         criteria=tuple(sorted(way.criteria)),
         habits=tuple(habits_of(document)) if last and meta.status == "complete" else (),
         shown=shown_in(document),
@@ -158,18 +159,16 @@ def shown_in(document: Document) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for text in texts for name in _SHOWN.findall(text)))
 
 
-def _kept(way: Trajectory, choices: Choices) -> list[Kept]:
+def _kept(way: Trajectory) -> list[Kept]:
     numbers: dict[str, int] = {}
     return [
         Kept(
             tool=act.tool,
             arguments=tuple(sorted(act.arguments)),
             flags=tuple(sorted(name for name, value in (act.flags or {}).items() if value)),
-            words={
-                name: value
-                for name, value in (act.words or {}).items()
-                if value in choices.get(f"{act.tool} {name}", ()) and _WORD.fullmatch(value)
-            },
+            words=dict(act.words or {}),
+            folders=tuple(sorted(act.folders)),
+            forms=tuple(sorted(act.forms)),
             paths=tuple(sorted(numbers.setdefault(path, len(numbers)) for path in act.paths)),
             state=act.state,
         )

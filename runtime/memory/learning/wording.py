@@ -17,6 +17,7 @@ from runtime.memory.learning.trajectories import SUBTASK
 
 _SECTION = re.compile(r"(?m)^## +(.+)\n((?:(?!^## ).*\n?)*)")
 _LINE = re.compile(r"(?m)^(title|do|avoid): *(.*)$")
+_WORD = re.compile(r"(?m)^- ([a-z-]+): (.+)$")
 _BEGINNING = re.compile(r"^(`?)([a-z])")
 
 
@@ -34,6 +35,7 @@ class Wording:
 
     def __init__(self, systems: Sequence[Path]) -> None:
         self.templates = _templates(tuple(systems))
+        self.forms = self.templates.get("", {})
 
     def say(self, rule: Rule) -> Said:
         """Raises `ConfigurationError` where there is no template for such a rule."""
@@ -41,7 +43,7 @@ class Wording:
         template = self.templates.get(key)
         if template is None:
             raise ConfigurationError(f"system/memory/guidance.md has no section `## {key}`; add it")
-        plain, marked = _values(rule, ""), _values(rule, "`")
+        plain, marked = _values(rule, "", self.forms), _values(rule, "`", self.forms)
         return Said(
             _begun(_filled(template.get("title", ""), plain)),
             _begun(_filled(template.get("do", ""), marked)),
@@ -79,7 +81,7 @@ def _share(p: float) -> str:
     return f"1 case of {round(1 / p):,}" if p > 1e-6 else "fewer than 1 case of 1,000,000"
 
 
-def _values(rule: Rule, mark: str) -> Mapping[str, str]:
+def _values(rule: Rule, mark: str, forms: Mapping[str, str]) -> Mapping[str, str]:
     first, *rest = rule.names
     tools = " or ".join(_tool(each, mark) for each in first.split(","))
     second = rest[0] if rest else ""
@@ -90,6 +92,8 @@ def _values(rule: Rule, mark: str) -> Mapping[str, str]:
         "tool": tools,
         "other": other,
         "name": _marked(second, mark),
+        "form": forms.get(rule.names[-1], rule.names[-1].replace("-", " ")),
+        "folder": "the top folder" if second == "." else f"the folder {_marked(second, mark)}",
         "value": _marked(rest[1], mark) if len(rest) > 1 else "",
         "n": first if rule.kind == "few" else _marked(first, mark),
     }
@@ -100,7 +104,9 @@ def _marked(name: str, mark: str) -> str:
 
 
 def _filled(template: str, values: Mapping[str, str]) -> str:
-    return re.sub(r"\{(tools?|other|name|value|n|plain|ending)\}", lambda hit: values[hit[1]], template)
+    return re.sub(
+        r"\{(tools?|other|name|value|n|plain|ending|form|folder)\}", lambda hit: values[hit[1]], template
+    )
 
 
 def _begun(text: str) -> str:
@@ -116,6 +122,8 @@ def _templates(systems: tuple[Path, ...]) -> Mapping[str, Mapping[str, str]]:
             text = (folder / "memory" / "guidance.md").read_text("utf-8")
         except (OSError, UnicodeDecodeError):
             continue
+        words = {hit[1]: hit[2].strip() for hit in _WORD.finditer(text)}
+        found[""] = {**found.get("", {}), **words}
         for hit in _SECTION.finditer(text):
             found[hit[1].strip()] = {line[1]: line[2].strip() for line in _LINE.finditer(hit[2])}
     return found

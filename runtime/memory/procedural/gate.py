@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -42,12 +42,26 @@ REFIT = 1.2
 """The spread is measured anew when there are so many times as many members as before."""
 
 
+Load = Callable[[Sequence[int]], Sequence[Sequence[Any]]]
+"""The vectors of the members of types, by their places."""
+
+
 @dataclass(frozen=True)
 class Look:
     """The nearest type, by its place, and how far the task is from it."""
 
     place: int
     distance: float
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How members lie around their centres and around the middle, when there were `fitted` of them."""
+
+    middle: Any
+    inside: Any
+    outside: Any
+    fitted: int
 
 
 @dataclass(frozen=True)
@@ -68,7 +82,10 @@ class Gate:
     def __init__(self, size: int, without: Without = ALL) -> None:
         self.size, self.without = size, without
         self.centres = np.zeros((0, size))
-        self._members: list[list[Any]] = []
+        self.load: Load = lambda places: [() for _ in places]
+        self._members: list[list[Any] | None] = []  # None: to be loaded when they are needed
+        self._sizes: list[int] = []
+        self._words: list[dict[str, int]] = []
         self._stacked: dict[int, Any] = {}
         self._counts: dict[str, dict[int, int]] = {}
         self._columns: dict[str, tuple[Any, Any]] = {}
@@ -85,25 +102,91 @@ class Gate:
         """Of all types."""
         return self._number
 
+    def count(self, place: int) -> int:
+        """Of one type."""
+        return self._sizes[place]
+
+    def words(self, place: int) -> dict[str, int]:
+        """What a type's members say, each with how many of them do."""
+        return self._words[place]
+
     def add_type(self, centre: Any) -> int:
         """A new type; returns its place."""
-        self.centres = np.vstack([self.centres, np.asarray(centre, float)[None]])
+        centre = np.asarray(centre, float)
+        self.centres = np.vstack([self.centres, centre[None]])
         self._members.append([])
+        self._sizes.append(0)
+        self._words.append({})
         self._totals = np.append(self._totals, 0.0)
-        self._stale = True
+        if not self._stale:
+            white = (centre - self._middle) @ self._inside
+            self._white = np.vstack([self._white, white[None]])
+            self._halves = np.append(self._halves, 0.5 * float(white @ white))
         return len(self.centres) - 1
 
+    def open(
+        self, centres: Sequence[Any], words: Sequence[dict[str, int]], sizes: Sequence[int], spread: Spread
+    ) -> None:
+        """Types as they were kept, in an empty gate; their members are loaded when they are needed."""
+        self.centres = np.array(centres, float).reshape(len(centres), self.size)
+        self._members, self._sizes, self._words = [None] * len(centres), list(sizes), list(words)
+        for place, each in enumerate(words):
+            for word, count in each.items():
+                self._counts.setdefault(word, {})[place] = count
+        self._totals = np.array([sum(each.values()) for each in words], float)
+        self._number, self._fitted = sum(sizes), spread.fitted
+        self._middle, self._inside, self._outside = spread.middle, spread.inside, spread.outside
+        with one_thread():
+            self._white = (self.centres - self._middle) @ self._inside
+        self._halves = 0.5 * (self._white**2).sum(1)
+        self._stale = self._number > self._fitted * REFIT
+
+    @property
+    def spread(self) -> Spread | None:
+        """As it was measured last; None as long as it was not."""
+        if self._fitted < 0:
+            return None
+        return Spread(self._middle, self._inside, self._outside, self._fitted)
+
     def add(self, place: int, vector: Any, text: str) -> None:
-        """A member of a type; its centre stays where it is."""
-        self._members[place].append(np.asarray(vector, float))
+        """A member of a type, which is not where `load` reads yet; the type's centre stays where it is."""
+        self._loaded([place])
+        self._of(place).append(np.asarray(vector, float))
         self._stacked.pop(place, None)
+        self._tell(place, text, 1)
+        self._stale = self._stale or self._number > self._fitted * REFIT
+
+    def remove(self, place: int, texts: Sequence[str]) -> None:
+        """These members of a type are gone from where `load` reads."""
+        for text in texts:
+            self._tell(place, text, -1)
+        self._members[place] = None
+        self._stacked.pop(place, None)
+
+    def _tell(self, place: int, text: str, by: int) -> None:
+        """Count the words of a member in, or out."""
+        own = self._words[place]
         for each in features(text):
             column = self._counts.setdefault(each, {})
-            column[place] = column.get(place, 0) + 1
+            column[place] = own[each] = own.get(each, 0) + by
+            if own[each] <= 0:
+                del own[each], column[place]
+                if not column:
+                    del self._counts[each]
             self._columns.pop(each, None)
-            self._totals[place] += 1
-        self._number += 1
-        self._stale = self._stale or self._number > self._fitted * REFIT
+            self._totals[place] += by
+        self._sizes[place] += by
+        self._number += by
+
+    def _loaded(self, places: Sequence[int]) -> None:
+        missing = [place for place in places if self._members[place] is None]
+        for place, rows in zip(missing, self.load(missing) if missing else (), strict=True):
+            self._members[place] = [np.asarray(row, float) for row in rows]
+
+    def _of(self, place: int) -> list[Any]:
+        found = self._members[place]
+        assert found is not None, "it is loaded first"
+        return found
 
     def move(self, place: int, centre: Any) -> None:
         """Put a type's centre elsewhere."""
@@ -139,21 +222,23 @@ class Gate:
 
     def shared(self, place: int, most: int = 4) -> list[str]:
         """The words that tell this type from the others, the most telling first."""
-        members = max(len(self._members[place]), 1)
+        members = max(self._sizes[place], 1)
         found: list[tuple[float, str]] = []
-        for word, column in self._counts.items():
-            count = column.get(place, 0)
-            if count and " " not in word and word[0].isalpha() and word not in COMMON:
+        for word, count in self._words[place].items():
+            if " " not in word and word[0].isalpha() and word not in COMMON:
                 share = count / members
-                found.append((-share * np.log((len(self) + 1) / len(column)) - share / 4, word))
+                told = math.log((len(self) + 1) / len(self._counts[word]))
+                found.append((-share * told - share / 4, word))
         return [word for _, word in sorted(found)[:most]]
 
     # ---- its pieces --------------------------------------------------------------------------------------
 
     def _fit(self) -> None:
         """Measure the spread of members around their centres, and of all around the middle."""
-        rows = [row for members in self._members for row in members]
-        own = np.repeat(np.arange(len(self)), [len(members) for members in self._members])
+        self._loaded(range(len(self)))
+        members = [self._of(place) for place in range(len(self))]
+        rows = [row for each in members for row in each]
+        own = np.repeat(np.arange(len(self)), [len(each) for each in members])
         every = np.array(rows).reshape(len(rows), self.size)
         with one_thread():
             self._middle = every.sum(0) / (len(rows) + CENTRE_BELIEF)
@@ -197,7 +282,8 @@ class Gate:
 
     def _near(self, place: int, vector: Any) -> float:
         """The distance to the nearest members."""
-        members = self._members[place]
+        self._loaded([place])
+        members = self._of(place)
         if not members:
             return float(np.linalg.norm(vector - self.centres[place]))
         if place not in self._stacked:

@@ -58,7 +58,8 @@ class Types:
         self.shelf, self.embedder, self.parts, self.without = shelf, embedder, parts, without
         self._types: list[ProblemType] = []
         self._places: dict[str, int] = {}
-        self._kept: dict[str, set[str]] = {}  # ids of members by type
+        self._kept: dict[str, set[str]] = {}  # ids of members by type, of those that learned here
+        self._changed: set[int] = set()  # places of types whose words are not kept as they are
         self._gate: Gate | None = None
         self._stamp = -1
         self._gate_is_old = False
@@ -147,15 +148,27 @@ class Types:
 
     def _opened(self) -> Gate:
         """The gate over what is on the shelf; what has no vector of this embedder gets one."""
+        from runtime.memory.procedural import opening
         from runtime.memory.procedural.gate import ALL as WHOLE
         from runtime.memory.procedural.gate import Gate
 
         self._types = [each for each in self.shelf.scan(ProblemType) if each.origin != "archived"]
         self._places = {each.id: place for place, each in enumerate(self._types)}
+        self._changed, self._kept = set(), {}
+        without, name = self.without or WHOLE, self.embedder.name
+        centres = [each.vector(name) for each in self._types]
+        gate = opening.opened(self.shelf, name, list(self._places), centres, without)
+        if gate is None:
+            gate = self._made(Gate(self.embedder.size, without))
+            self._changed = set(range(len(self._types)))
+        gate.load = self._loaded
+        return gate
+
+    def _made(self, gate: Gate) -> Gate:
+        """Of every type and every member."""
+        name = self.embedder.name
         members = [each for each in self.shelf.scan(Member) if each.type in self._places]
         self._embed(members)
-        self._kept = {}
-        gate, name = Gate(self.embedder.size, self.without or WHOLE), self.embedder.name
         grouped: dict[str, list[Any]] = {}
         for each in members:
             grouped.setdefault(each.type, []).append(each.vector(name))
@@ -169,6 +182,32 @@ class Types:
             gate.add(self._places[each.type], each.vector(name), each.text)
             self._kept.setdefault(each.type, set()).add(each.id)
         return gate
+
+    def _loaded(self, places: Sequence[int]) -> list[list[Any]]:
+        """The vectors of the members of these types."""
+        ids = [self._types[place].id for place in places]
+        where = {"type": ids[0]} if len(ids) == 1 else None
+        members = [each for each in self.shelf.scan(Member, where) if each.type in ids]
+        self._embed(members)
+        found: dict[str, list[Any]] = {id: [] for id in ids}
+        for each in members:
+            found[each.type].append(each.vector(self.embedder.name))
+        return [found[id] for id in ids]
+
+    def _kept_of(self, type: str) -> set[str]:
+        """The ids of a type's members."""
+        if type not in self._kept:
+            self._kept[type] = {row.id for row in self.shelf.rows(Member.KIND, {"type": type})}
+        return self._kept[type]
+
+    def _keep_gate(self) -> None:
+        """Beside what has changed, what the gate is opened by next time."""
+        if self._gate is not None and self._changed:
+            from runtime.memory.procedural import opening
+
+            ids = {place: self._types[place].id for place in sorted(self._changed)}
+            if opening.keep(self.shelf, self.embedder.name, self._gate, ids):
+                self._changed = set()
 
     def _embed(self, members: list[Member]) -> None:
         name = self.embedder.name
@@ -196,7 +235,7 @@ class Types:
             self._new(id, lesson.task, vector, origin, at)
         place = self._places[id]
         name = f"{id}/{_digest(lesson.task)}"[:LONGEST_ID]
-        if name not in self._kept.get(id, ()):
+        if name not in self._kept_of(id):
             vectors = {self.embedder.name: pack(vector)}
             self._keep(Member(id=name, type=id, text=lesson.task, vectors=vectors), place, vector)
             of, centre = self._types[place], self._gate.centres[place]
@@ -208,23 +247,26 @@ class Types:
         """Keep a member; where there are enough, those with the lowest digests stay."""
         assert self._gate is not None
         most = max(min(MEMBERS, ALL_MEMBERS // max(len(self._types), 1)), LEAST_MEMBERS)
-        kept = self._kept.setdefault(member.type, set())
+        kept = self._kept_of(member.type)
         if len(kept) >= most:
             ids = sorted(kept)
             if member.id > ids[most - 1]:
                 return
+            gone = [each.text for each in self.shelf.pick(Member, ids[most - 1 :])]
             self.shelf.delete(Member, *ids[most - 1 :])
             kept.difference_update(ids[most - 1 :])
-            self._gate_is_old = True
+            self._gate.remove(place, gone)
         kept.add(member.id)
-        self.shelf.put(member)
         self._gate.add(place, vector, member.text)
+        self.shelf.put(member)
+        self._changed.add(place)
 
     def _new(self, id: str, task: str, vector: Any, origin: Origin, at: str) -> None:
         """Begin a type, or take it out of the archive with what it had."""
         assert self._gate is not None
         was = self.get(id)
         if was:
+            self._keep_gate()
             self.shelf.put(was.model_copy(update={"origin": origin, "updated": at}))
             self._gate = self._opened()
             return
@@ -232,6 +274,8 @@ class Types:
         made = ProblemType(id=id, text=task[:80], created=at, updated=at, origin=origin, vectors=vectors)
         self._places[id] = self._gate.add_type(vector)
         self._types.append(made)
+        self._changed.add(self._places[id])
+        self._kept[id] = set()
         self.shelf.put(made)
 
     def _change(self, id: str, vector: Any, step: float, update: dict[str, Any], *, uses: int = 0) -> None:
@@ -290,6 +334,7 @@ class _Changing:
     def __exit__(self, *error: Any) -> None:
         types = self.types
         if error[0] is None:
+            types._keep_gate()
             types._stamp = randbits(53)  # no number twice, even when what is around this is rolled back
             types.shelf.put(Stamp(id="types", number=types._stamp))
         if error[0] is not None or types._gate_is_old:

@@ -21,6 +21,8 @@ _SETS = {
     "greets": "greetings",
 }
 _PAIRS = {"either one or the other": "either", "opposites": "opposites", "different ones": "different"}
+SEEN = 20_000
+"""Words whose base form is kept in mind."""
 _PREFIXES = ("un", "in", "im", "ir", "il", "dis", "non")
 
 
@@ -50,11 +52,22 @@ class Language:
     units: dict[str, tuple[str, Fraction]] = field(default_factory=dict[str, tuple[str, Fraction]])
     known: set[str] = field(default_factory=set[str])  # every word that some file has
     _count: int = 0
+    _seen: dict[str, str] = field(default_factory=dict[str, str])
+    _poles: set[str] = field(default_factory=set[str])
+    _starts: set[str] = field(default_factory=set[str])
 
     # ---- asking --------------------------------------------------------------------------------------------
 
     def base(self, word: str) -> str:
         """One form for all forms of a word."""
+        found = self._seen.get(word)
+        if found is None:
+            if len(self._seen) >= SEEN:
+                self._seen.clear()
+            found = self._seen[word] = self._base(word)
+        return found
+
+    def _base(self, word: str) -> str:
         if (known := self.bases.get(word)) is not None:
             return known
         if "-" in word or word in self.silent or word in self.negators:
@@ -70,6 +83,10 @@ class Language:
                 if ending in ("ing", "ed"):
                     return stem(cut[:-1] if cut[-1:] == cut[-2:-1] and cut[-1:] not in "sl" else cut)
         return stem(word)
+
+    def knows(self, word: str) -> bool:
+        """Whether a word stands in one of the files, in any form."""
+        return word in self.bases or word in self.known or self.base(word) in self.known
 
     def alike(self, one: str, other: str) -> bool:
         """Whether two base forms may stand for each other."""
@@ -88,7 +105,15 @@ class Language:
 
     def polar(self, word: str) -> bool:
         """Whether a word has an opposite."""
-        return any(word == one for pairs in (self.either, self.opposites) for one, _ in pairs)
+        if not self._poles:
+            self._poles = {one for pairs in (self.either, self.opposites) for one, _ in pairs}
+        return word in self._poles
+
+    def begins_phrase(self, low: str) -> bool:
+        """Whether some phrase that one word stands for begins with this word."""
+        if not self._starts:
+            self._starts = {phrase[0] for phrase in self.phrases}
+        return low in self._starts or self.base(low) in self._starts
 
     def exclusive(self, one: str, other: str) -> bool:
         """Whether two words are of one kind of which only one can be."""
@@ -104,10 +129,12 @@ class Language:
     def read(self, text: str) -> None:
         """Add what a file holds."""
         self.known |= _words(text)
+        self._seen.clear()
         title = ""
         for line in text.splitlines():
             if line.startswith("## "):
                 title = line[3:].strip().lower()
+                self._seen.clear()
             elif title and (line := line.strip().lower()):
                 self._line(title, line)
 
@@ -174,7 +201,7 @@ class Language:
 
 def _denied(word: str, other: str) -> bool:
     """Whether one is the other with `un` and its like before it: `married` and `unmarried`."""
-    return len(word) > 3 and any(other == prefix + word for prefix in _PREFIXES)
+    return len(word) > 3 and other.endswith(word) and other.removesuffix(word) in _PREFIXES
 
 
 def _words(text: str) -> set[str]:

@@ -45,7 +45,6 @@ from runtime.store import Shelf, pack
 if TYPE_CHECKING:
     from runtime.embedding import Embedder
     from runtime.memory.brain import Brain
-    from runtime.memory.procedural.words import Words
     from runtime.memory.semantic.contradictions import Settled
     from runtime.memory.semantic.language import Language
     from runtime.memory.semantic.values import Agreement
@@ -89,13 +88,6 @@ class Mind:
             brain.shelf, brain.embedder, agent=agent, clock=clock, settings=Settings(brain.settings.systems)
         )
 
-    @cached_property
-    def words(self) -> Words:
-        """What is known of words."""
-        from runtime.memory.procedural.words import words_of
-
-        return words_of(self.settings.systems)
-
     @property
     def thresholds(self) -> Thresholds:
         """The gate's, as set or as calibrated for the embedder."""
@@ -123,7 +115,7 @@ class Mind:
         told = {"at": "", "said": "note", "who": "", "source": "", "thread": "", "turn": 0, **fields}
         given = told["at"] = normal(told["at"])
         if told.get("names") is None:
-            told["names"] = names_of(text, self.words)
+            told["names"] = names_of(text, self.language)
         if told.get("salience") is None:
             told["salience"] = salience_of(text, told["said"], told["names"])
         place = {name: told[name] for name in ("who", "source", "thread", "turn")}

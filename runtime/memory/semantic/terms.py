@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from runtime.memory.procedural.leaves import Token, tokens
 from runtime.memory.semantic.language import Language
+from runtime.memory.semantic.names import first_word
 
 Kind = Literal["word", "name", "number", "date", "time", "leaf"]
 STATEMENT = 14
@@ -45,6 +46,7 @@ _HALF_OF = re.compile(r"\bhalf\s+(?:of\b|the\b)", re.IGNORECASE)
 _HALF_UNIT = re.compile(r"\bhalf\s+an?\s+(?=\w)", re.IGNORECASE)
 _NOT = re.compile(r"\b(ca|wo|sha|\w+)n['’]t\b", re.IGNORECASE)
 _TITLE = re.compile(r"\b(?:Mr|Mrs|Ms|Dr|Prof|St|No|vs)\.")
+_EQUATED = re.compile(r"\b(?:is|are|was|were)\s+(?:the|my|our|his|her|their)\b", re.IGNORECASE)
 _SEVERAL = re.compile(r"[.!?…][\"')\]]*\s+\S|\?|\n\s*\S")
 _ME = frozenset("i me my mine myself".split())  # noqa: SIM905
 _US = frozenset("we us our ours ourselves".split())  # noqa: SIM905
@@ -53,8 +55,7 @@ _LEADS = frozenset("the a an my your his her its our their this that these those
 _BE = frozenset("is are was were be 's".split())  # noqa: SIM905
 
 
-@dataclass(frozen=True)
-class Term:
+class Term(NamedTuple):
     """A piece of meaning: `key` is what it is compared by."""
 
     kind: Kind
@@ -65,8 +66,9 @@ class Term:
     parts: tuple[int, int, int] = (0, 0, 0)  # year, month, day of a date; 0 for what is not told
     text: str = ""
     low: str = ""
-    count: Fraction | None = None  # of a number: without its unit
+    amount: Fraction | None = None  # of a number: without its unit
     led: bool = False  # it stands behind an article or possessive
+    base: str = ""  # of a word or a name
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,7 @@ class Terms:
     copula: bool = False  # its verb is a form of `be`
     passive: bool = False
     lows: frozenset[str] = field(default_factory=frozenset[str])  # all of its words, as written
+    equated: bool = False  # it says who or what is the one: Kim is the lead
     past: bool = False  # its verb tells of the past
     plain: bool = False  # one statement, short enough to be held against another
     long: bool = False
@@ -96,13 +99,14 @@ def terms_of(text: str, language: Language, who: str = "") -> Terms:
         if phrase == "nolonger":
             ended += 1
         elif phrase:
-            terms.append(Term("word", phrase, len(terms), text=phrase, low=phrase))
+            terms.append(Term("word", phrase, len(terms), text=phrase, low=phrase, base=phrase))
         elif piece.key == "not":
             denials += 1
         elif piece.key:
-            terms.append(replace(piece, at=len(terms)))
+            base = language.base(piece.key) if piece.kind in ("word", "name") else ""
+            terms.append(piece._replace(at=len(terms), base=base))
         at += took
-    lows = [token.low for token in tokens(text[:4000]) if token.kind == "word"]
+    lows = [piece.low for piece in found if piece.kind in ("word", "name")]
     plain = len(terms) <= STATEMENT and not _SEVERAL.search(_TITLE.sub("", text.strip()))
     return Terms(
         tuple(terms),
@@ -111,6 +115,7 @@ def terms_of(text: str, language: Language, who: str = "") -> Terms:
         bool(_BE & set(lows)),
         "by" in lows and bool(_BE & set(lows)),
         frozenset(lows),
+        bool(_EQUATED.search(text)),
         any(low in ("was", "were", "had", "did") or _past(low, language) for low in lows),
         plain and bool(lows) and lows[0] not in language.greetings,
         len(text) > 4000 or len(terms) > LONGEST,
@@ -124,6 +129,8 @@ def _past(low: str, language: Language) -> bool:
 
 def _phrase(found: list[Term], at: int, language: Language) -> tuple[str, int]:
     """A phrase of several words that one stands for, and how many it takes."""
+    if found[at].kind != "word" or not language.begins_phrase(found[at].low):
+        return "", 1
     for length in (4, 3, 2):
         words = found[at : at + length]
         if len(words) == length and all(word.kind == "word" for word in words):
@@ -199,8 +206,8 @@ def _plain(text: str, language: Language, who: str) -> Iterator[tuple[int, Term]
             term = _word(token, before, language, who)
             last = behind is None or behind.kind == "mark"
             if not term.key and last and language.polar(token.low):
-                term = replace(term, key=token.low)  # the light is on
-            yield token.start, replace(term, led=before is not None and before.low in _LEADS)
+                term = term._replace(key=token.low)  # the light is on
+            yield token.start, term._replace(led=before is not None and before.low in _LEADS)
         else:
             yield token.start, Term("leaf", str(token.value), 0, text=token.text, low=token.low)
 
@@ -214,8 +221,8 @@ def _number(token: Token, behind: Token | None, language: Language) -> tuple[Ter
     key = f"{value} {unit}".strip()
     if "." in token.text and token.text.endswith("0") and not unit:
         key = token.text  # a version: 3.10 is not 3.1
-    count = Fraction(token.value)
-    return Term("number", key, 0, value, unit, text=token.text, low=token.low, count=count), took
+    amount = Fraction(token.value)
+    return Term("number", key, 0, value, unit, text=token.text, low=token.low, amount=amount), took
 
 
 def _word(token: Token, before: Token | None, language: Language, who: str) -> Term:
@@ -238,10 +245,5 @@ def _word(token: Token, before: Token | None, language: Language, who: str) -> T
         number = _ORDINALS.index(low) + 1
         return Term("number", f"#{number}", 0, Fraction(number), "#", text=token.text, low=low)
     base = language.base(low)
-    named = token.text[:1].isupper() and (not token.first or _strange(low, base, language))
+    named = token.text[:1].isupper() and (not token.first or first_word(low, language))
     return Term("name" if named else "word", low if named else base, 0, text=token.text, low=low)
-
-
-def _strange(low: str, base: str, language: Language) -> bool:
-    """Whether a word with a capital at the start of a sentence is no word that is known."""
-    return low not in language.known and base not in language.known and low not in language.bases

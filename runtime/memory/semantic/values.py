@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from runtime.memory.procedural.leaves import tokens
+from runtime.memory.procedural.leaves import Token, tokens
 from runtime.memory.semantic.language import Language
 from runtime.memory.semantic.terms import Term, Terms, terms_of
 
@@ -18,6 +18,8 @@ Verdict = Literal["same", "open", "differ", "contrary"]
 """Every term agrees; no value differs but the wording does; a value differs; both cannot hold."""
 SHARED = 0.5
 """The part of the terms that two sayings share, below which only vectors would say that they are one."""
+BRIEF, TERSE = 8, 3
+"""Terms of statements of which one may end the other, and of one that its topic alone may end."""
 
 
 @dataclass(frozen=True)
@@ -51,13 +53,19 @@ class Said:
     at: str = ""
 
 
+@lru_cache(4096)
 def canonical(text: str) -> str:
     """The same for texts that differ in case, spaces, signs and how their numbers are written."""
     return " ".join(
-        f"{each.value}{each.unit}" if each.kind == "number" else each.low
+        f"{each.value}{each.unit}" if each.kind == "number" and not version(each) else each.low
         for each in tokens(text)
         if each.kind != "mark" or each.text not in ".,;:!?"
     )
+
+
+def version(token: Token) -> bool:
+    """Whether a number may be the number of a version, where 3.10 is not 3.1."""
+    return "." in token.text and token.text.endswith("0") and not token.unit
 
 
 def agreement(a: Said, b: Said, language: Language) -> Agreement:
@@ -67,7 +75,7 @@ def agreement(a: Said, b: Said, language: Language) -> Agreement:
     one, other = _terms(a, language), _terms(b, language)
     if one.long or other.long:
         return Agreement("differ", "they are too long to tell", 0.0)
-    return _Comparison(one, other, language, a.at <= b.at).verdict()
+    return _Comparison(one, other, language, a.at <= b.at, b.at <= a.at).verdict()
 
 
 def _personal(said: Said, language: Language) -> bool:
@@ -101,9 +109,9 @@ def _read(text: str, who: str, _: int, holder: _Holder) -> Terms:
 class _Comparison:
     """Two sayings term by term: what each has that the other has not, and in what that differs."""
 
-    def __init__(self, one: Terms, other: Terms, language: Language, in_order: bool) -> None:
+    def __init__(self, one: Terms, other: Terms, language: Language, forth: bool, back: bool) -> None:
         self.one, self.other, self.language = one, other, language
-        self.earlier, self.later = (one, other) if in_order else (other, one)
+        self.orders = [pair for pair, may in (((one, other), forth), ((other, one), back)) if may]
         pairs = _matched(one.terms, other.terms, language)
         mine, yours = {x.at for x, _ in pairs}, {y.at for _, y in pairs}
         self.pairs = pairs
@@ -114,8 +122,9 @@ class _Comparison:
 
     def verdict(self) -> Agreement:
         plain = self.one.plain and self.other.plain
-        if plain and (change := self._changed()):
-            return Agreement("contrary", change, self.shared, update=True)
+        for earlier, later in self.orders if plain else ():
+            if change := self._changed(earlier, later):
+                return Agreement("contrary", change, self.shared, update=True)
         odd = (self.one.denials - self.other.denials) % 2 == 1
         left, right, opposed = self._opposites()
         if odd and any(kind == "either" for _, _, kind in opposed):
@@ -149,6 +158,8 @@ class _Comparison:
             return self._told("differ", one_for_other)
         if self._marked(rest_left) or self._marked(rest_right):
             return self._told("differ", "one of them is about another one")
+        if turned := self._turned():
+            return self._told("differ", turned)
         return self._told("open", "")
 
     def _told(self, verdict: Verdict, why: str, valued: bool = False) -> Agreement:
@@ -200,7 +211,7 @@ class _Comparison:
             return once or not event
         if x.kind == "name":
             if x.at == 0 and y.at == 0:
-                return once or event or (state and not single)
+                return once or (self.one.equated and self.other.equated)
             return state or single or once
         return state or single
 
@@ -230,29 +241,44 @@ class _Comparison:
 
     # ---- change --------------------------------------------------------------------------------------------
 
-    def _changed(self) -> str:
-        """Why the later saying tells that what the earlier one said is over; "" where it does not."""
-        language, earlier, later = self.language, self.earlier, self.later
+    def _changed(self, earlier: Terms, later: Terms) -> str:
+        """Why the later saying tells that what the earlier one said is over; "" where it does not.
+
+        Only of two short statements about the same subject, where the later one takes up what the earlier
+        one said of it, or its topic.
+        """
+        language = self.language
+        if not earlier.terms or not later.terms or max(len(earlier.terms), len(later.terms)) > BRIEF:
+            return ""
         before, after = {term.key for term in earlier.terms}, {term.key for term in later.terms}
-        subject = earlier.terms[0].key if earlier.terms else ""
-        if not subject or subject not in after:
+        subject = earlier.terms[0].key
+        if all(term.key != subject for term in later.terms[:3]):  # the third: my new boss
             return ""
-        markers = language.ends | language.begins | language.now
-        if before & markers or (earlier.denials and not later.denials):
+        if earlier.denials and not later.denials:
             return ""
-        topics = language.on_topic(before, after)
-        rest = (before & after) - {subject}
-        named = [term for term in later.terms if term.kind == "name" and term.key not in before]
-        was = [term for term in earlier.terms if term.kind == "name" and term.key not in after]
-        if after & language.ends and (topics or rest) and (rest or named or topics):
-            return "the later one says that it has ended" if rest or topics else ""
-        if after & language.begins and (
-            (named and was and (topics or rest or earlier.copula)) or (topics and not named)
-        ):
+        if any(word in each for each in (language.ends, language.begins, language.now) for word in before):
+            return ""
+        rest = before - {subject}
+        taken_up = len(rest & after) >= max(1, len(rest)) / 2
+        topic = len(earlier.terms) <= TERSE and language.on_topic(before, after)
+        named = any(term.kind == "name" and term.key not in before for term in later.terms)
+        was = any(term.kind == "name" and term.key not in after for term in earlier.terms)
+        if after & language.ends and (taken_up or topic):
+            return "the later one says that it has ended"
+        moved = named and was and (topic or (earlier.copula and len(rest) <= TERSE))
+        if after & language.begins and (moved or (topic and not named)):
             return "the later one says that it has changed"
-        if after & language.now and ((named and was and rest) or topics):
+        if after & language.now and ((named and was and taken_up) or topic):
             return "the later one says how it is now"
         return ""
+
+    def _turned(self) -> str:
+        """Two names in another order: who does something to whom is not the same."""
+        if self.one.passive != self.other.passive or self.one.copula != self.other.copula:
+            return ""
+        names = [(x.at, y.at) for x, y in self.pairs if x.kind == y.kind == "name"]
+        order = [at for _, at in sorted(names)]
+        return "their names stand in another order" if order != sorted(order) else ""
 
 
 def _comparable(x: Term, y: Term) -> bool:
@@ -264,34 +290,38 @@ def _comparable(x: Term, y: Term) -> bool:
 
 
 def _matched(one: tuple[Term, ...], other: tuple[Term, ...], language: Language) -> list[tuple[Term, Term]]:
-    """Pairs of terms that mean the same, each in one pair: those in the same order first."""
-    free = list(other)
+    """Pairs of terms that mean the same, each in one pair: those that are equal first, then the nearest."""
     pairs: list[tuple[Term, Term]] = []
-    for same in (_equal, _alike):
-        taken = {x.at for x, _ in pairs}
-        for x in one:
-            if x.at in taken:
-                continue
-            fits = [y for y in free if same(x, y, language)]
-            if fits:
-                best = min(fits, key=lambda y: abs(y.at - x.at))
-                pairs.append((x, best))
-                free.remove(best)
+    free: dict[str, list[Term]] = {}
+    for y in other:
+        free.setdefault(y.base or f"{y.kind} {y.key}", []).append(y)
+    left: list[Term] = []
+    for x in one:
+        fits = free.get(x.base or f"{x.kind} {x.key}")
+        if not fits:
+            left.append(x)
+            continue
+        best = min(fits, key=lambda y: abs(y.at - x.at))
+        fits.remove(best)
+        pairs.append((x, best))
+    rest = [y for fits in free.values() for y in fits if not y.base or y.base in language.groups]
+    for x in left:
+        if x.base and x.base not in language.groups:
+            continue
+        fits = [y for y in rest if _alike(x, y, language)]
+        if fits:
+            best = min(fits, key=lambda y: abs(y.at - x.at))
+            rest.remove(best)
+            pairs.append((x, best))
     return pairs
-
-
-def _equal(x: Term, y: Term, language: Language) -> bool:
-    if x.kind == y.kind:
-        return x.key == y.key
-    return {x.kind, y.kind} == {"name", "word"} and language.base(x.key) == language.base(y.key)
 
 
 def _alike(x: Term, y: Term, language: Language) -> bool:
     if x.kind == "number" and y.kind == "number":
-        return x.count is not None and x.count == y.count and bool(x.unit) != bool(y.unit)
+        return x.amount is not None and x.amount == y.amount and bool(x.unit) != bool(y.unit)
     if x.kind == "date" and y.kind == "date":
         told = [(mine, yours) for mine, yours in zip(x.parts, y.parts, strict=True) if mine and yours]
         return bool(told) and all(mine == yours for mine, yours in told)
     if x.kind in ("word", "name") and y.kind in ("word", "name"):
-        return language.alike(language.base(x.key), language.base(y.key))
+        return language.alike(x.base, y.base)
     return False

@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from playing import ACCEPT, Played, plan
 
 from kernel.budget import estimate_tokens
+from kernel.document import Document, Meta, Note, Section
 from kernel.responder import Ask
+from kernel.store import FileStore, Save
+from kernel.workspace import root_id, run_lock
 from runtime.fractal import Fractal
 from runtime.memory.context import (
     EXAMPLES,
@@ -90,10 +93,14 @@ def test_patterns_never_take_more_than_their_tokens_and_examples_are_three_at_mo
     assert len(shown[TASKS].shown) == EXAMPLES
 
 
+SHORT = st.text(max_size=60)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.dictionaries(
         st.sampled_from(list(SHARES)),
-        st.lists(st.builds(Line, st.text(), st.text(), st.text(), st.text()), max_size=12),
+        st.lists(st.builds(Line, SHORT, SHORT, SHORT, SHORT), max_size=8),
     ),
     st.integers(0, 600),
 )
@@ -262,3 +269,29 @@ def test_a_file_outside_the_folder_or_a_hidden_one_is_not_looked_into(tmp_path: 
     assert [line.text for line, _ in files.shown] == ["a.txt 6"]
     assert "hidden-token" not in files.text
     assert "the secret" not in files.text
+
+
+# ---- others ----------------------------------------------------------------------------------------------
+
+
+def test_what_another_run_does_now_and_who_is_best_is_shown(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    fractal = Fractal(work, settings=SETTINGS)
+    for n in range(8):
+        told = {"run": f"aaaaa{n}", "text": f"count the lines of {n}.txt", "agent": "bo" if n % 2 else "ada"}
+        made = Experience(id=f"system-aaaaa{n}", success=n not in (0, 2), **told)  # type: ignore[arg-type]
+        fractal.brain.shelf.put(made, Unembedded(id=made.id))
+    folder = fractal.workspace.runs / "zzzzzz"
+    folder.mkdir(parents=True)
+    note = Note("task", "sweep\nthe yard", "person")
+    meta = Meta(root_id("zzzzzz"), "zzzzzz", status="running", phase="do")
+    FileStore(folder).commit([Save(Document(meta, {1: Section(notes=(note,))}))])
+    with run_lock(folder):
+        *_, others = fractal.memory.context("count the lines of 9.txt", 1500, work).parts
+    assert [text for _, text in others.shown] == [
+        "- sweep the yard (in DO) (run zzzzzz)",
+        "- agent bo does tasks like this one best: 4 of 4 went well (8 tasks like it)",
+    ]
+    *_, alone = fractal.memory.context("count the lines of 9.txt", 1500, work, run="zzzzzz").parts
+    assert len(alone.shown) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -204,3 +205,23 @@ def test_two_processes_that_take_in_at_once_lose_nothing(tmp_path):
     assert [each.wait(30) for each in both] == [0, 0]
     assert len(list(fractal.brain.shelf.scan(Experience))) == 6
     assert waiting(fractal.memory.folder) == []
+
+
+def test_experiences_are_made_anew_from_the_documents_when_the_store_is_lost(tmp_path):
+    fractal = Fractal(tmp_path)
+    runs = {asyncio.run(fractal.run(f"what is 3 + {n}")).run for n in range(2)}
+    assert {each.run for each in fractal.brain.episodes.all()} == runs
+    fractal.brain.close()
+    for path in fractal.memory.folder.glob("brain.sqlite3*"):
+        path.unlink()
+    code = "from runtime.cli import main; main(['brain', 'rebuild', '--json'])"
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert json.loads(ran.stdout)["records"]["experience"] == 2
+
+
+def test_runs_are_taken_in_before_they_are_put_away(tmp_path):
+    fractal = Fractal(tmp_path)
+    run = asyncio.run(fractal.run("what is 3 + 4")).run
+    assert fractal.gc(0) == [run] and [each.run for each in fractal.brain.episodes.all()] == [run]

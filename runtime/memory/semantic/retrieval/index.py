@@ -53,6 +53,7 @@ class Index:
     _since: Since | None = None
     _columns: Columns | None = None
     _linked: dict[str, list[tuple[str, dict[str, Any]]]] | None = None
+    _inside: tuple[Columns, dict[int, list[int]]] | None = None
 
     def __post_init__(self) -> None:
         self.times = Times(self.language)
@@ -212,6 +213,18 @@ class Index:
             row = self._add(entry)
             if meant is not None:
                 self.meant[row] = meant
+
+    @property
+    def inside(self) -> dict[int, list[int]]:
+        """By the row of a memory, the rows of the observations that are found through it."""
+        if self._inside is None or self._inside[0] is not self.columns:
+            found: dict[int, list[int]] = {}
+            for (kind, _), row in self.at.items():
+                memory = self.rows[row].fields.get("memory") if kind == Observation.KIND else None
+                if memory and (at := self.at.get((Memory.KIND, str(memory)))) is not None:
+                    found.setdefault(at, []).append(row)
+            self._inside = (self.columns, found)
+        return self._inside[1]
 
     def counts(self, term: str) -> tuple[Any, Any]:
         """The rows that have a term, dead ones too, and how often."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernel.errors import UsageError
-from runtime.memory.semantic.retrieval import anchors, spreading
+from runtime.memory.semantic.retrieval import anchors, nodes, spreading
 from runtime.memory.semantic.retrieval.counting import OWN
 from runtime.memory.semantic.retrieval.index import KINDS, Index
 from runtime.memory.semantic.retrieval.language import language_of
@@ -132,6 +132,8 @@ class Retrieval:
         for name, values in told.items():
             total += np.float32(weights.get(name, 0.0)) * values
         open_to = columns.alive if allowed is None else columns.alive & allowed
+        if parts.nodes and (led := nodes.opened(self.index, told)) is not None:
+            open_to = open_to & np.isfinite(led)
         rows = np.flatnonzero(open_to & _related(question, told, columns))
         if len(rows) > CANDIDATES:
             rows = np.sort(rows[np.argsort(-total[rows], kind="stable")[:CANDIDATES]])

@@ -28,6 +28,8 @@ from runtime.memory.procedural.exemplar import Exemplar
 from runtime.memory.procedural.parts import ALL as PARTS
 from runtime.memory.procedural.recognition import Member, ProblemType
 from runtime.memory.procedural.trees import Ledger, NeuronTree
+from runtime.memory.semantic.mind import Mind
+from runtime.memory.semantic.mind import Settings as MindSettings
 from runtime.responders.reflexes.trial import Trial
 from runtime.store import pack
 from runtime.store.moving import lines
@@ -110,6 +112,7 @@ def _filled(folder: Path, kind: str) -> Brain:
     )
     _judge(brain, judged)
     _mix(brain)
+    _talk(brain)
     if kind == "memory":
         whole = brain_in(folder, kind)
         whole._shelf = brain.shelf
@@ -138,6 +141,28 @@ def _judge(brain: Brain, tree: NeuronTree) -> None:
         for each in tree.synapses
     ]
     _change(brain, tree, synapses=tuple(synapses))
+
+
+SAID = [
+    ("Mia", "I adopted a grey cat called Pixel from the shelter on Elm Street."),
+    ("Jon", "My sister Ruth moved to Lisbon and teaches chemistry there."),
+    ("Mia", "Pixel, my grey cat from the shelter, sleeps on the radiator."),
+    ("Jon", "Ruth teaches chemistry at a school in Lisbon since she moved."),
+    ("Mia", "The vet says that Pixel weighs 4 kg and is two years old."),
+    ("Jon", "I bought a red bicycle for 300 dollars at the market."),
+    ("Mia", "The marathon in Berlin was on 24 September and I finished it in 4 hours."),
+    ("Jon", "My red bicycle from the market has a flat tyre."),
+]
+
+
+def _talk(brain: Brain) -> None:
+    mind = Mind(brain.shelf, brain.embedder, settings=MindSettings((shipped_system(),)))
+    for n, (who, text) in enumerate(SAID):
+        at = f"2026-10-{n + 1:02}T10:00:00.000Z"
+        mind.observe(text, who=who, at=at, said="turn", source="file:talk", thread="talk", turn=n)
+    for fact in ("Mia lives in Oslo.", "Jon works as a nurse in Oslo."):
+        mind.remember(fact, at="2026-10-01T09:00:00.000Z")
+    mind.take_in()
 
 
 def _mix(brain: Brain) -> None:
@@ -171,7 +196,7 @@ def exported(brain: Brain, *, dreams: bool = True) -> str:
     return told + "".join(f"{path.name}\n{path.read_text('utf-8')}" for path in files)
 
 
-def dreamer(brain: Brain, stages: Sequence[Stage] = OF_MEMORY) -> Dreamer:
+def dreamer(brain: Brain, stages: Sequence[Stage] = ALL) -> Dreamer:
     return Dreamer(brain, clock=lambda: NOW, stages=stages)
 
 
@@ -236,5 +261,5 @@ def _main(folder: Path, kind: str, what: str, name: str, when: str) -> None:
         brain.shelf.keeper = cast(Any, Dying(brain.shelf.keeper, name))
         undo(dreamer(brain))
         return
-    stages = [dying(each, when) if each.name == name else each for each in OF_MEMORY]
+    stages = [dying(each, when) if each.name == name else each for each in ALL]
     dreamer(brain, stages).dream("one", stages)

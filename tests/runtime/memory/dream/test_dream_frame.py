@@ -5,14 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from nights import NOW, OF_MEMORY, PROCEDURAL, brain_in, dreamer, exported, filled, killed
+from nights import NOW, brain_in, dreamer, exported, filled, killed
 
 from kernel.errors import FractalError, StorageError, UsageError
 from runtime.memory.dream.dreamer import Dreamer
 from runtime.memory.dream.record import Dreamt
 from runtime.memory.dream.stage import Dream, Stage, Told
+from runtime.memory.dream.stages import ALL
 from runtime.memory.dream.undoing import undo
 from runtime.memory.procedural.trees import NeuronTree
+
+NAMES = [stage.name for stage in ALL]
+KILLS = [(name, "end") for name in NAMES]
+KILLS += [(name, "first write") for name in ("create", "merge-neurons", "mitosis", "birth-methods", "report")]
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "files", "memory"])
@@ -20,7 +25,7 @@ def test_undo_restores_rows_and_files_exactly(tmp_path: Path, kind: str) -> None
     brain = filled(tmp_path, kind)
     before = exported(brain)
     sleeper = dreamer(brain)
-    sleeper.dream("one", OF_MEMORY)
+    sleeper.dream("one", ALL)
     changed = exported(brain)
     assert changed != before
     assert list((tmp_path / "memory" / "methods").glob("*.md"))
@@ -35,9 +40,9 @@ def test_dreams_are_taken_back_one_by_one(tmp_path: Path) -> None:
     brain = filled(tmp_path)
     sleeper = dreamer(brain)
     before = exported(brain)
-    sleeper.dream("one", OF_MEMORY[:3])
+    sleeper.dream("one", ALL[:3])
     between = exported(brain)
-    Dreamer(brain, clock=lambda: NOW.replace(hour=5)).dream("two", OF_MEMORY)
+    Dreamer(brain, clock=lambda: NOW.replace(hour=5)).dream("two", ALL)
     assert undo(sleeper).dream == "two"
     assert exported(brain) == between
     assert undo(sleeper).dream == "one"
@@ -48,15 +53,14 @@ def test_dreams_are_taken_back_one_by_one(tmp_path: Path) -> None:
 def test_a_rehearsal_tells_the_same_and_changes_nothing(tmp_path: Path, kind: str) -> None:
     brain = filled(tmp_path, kind)
     before = exported(brain)
-    told = {each.stage.name: each.done for each in dreamer(brain).rehearse(OF_MEMORY)}
+    told = {each.stage.name: each.done for each in dreamer(brain).rehearse(ALL)}
     assert exported(brain) == before
     assert not (tmp_path / "memory" / "archive").exists()
-    done = dreamer(brain).dream("one", OF_MEMORY).stages
+    done = dreamer(brain).dream("one", ALL).stages
     assert {name: each.counts for name, each in told.items()} == {n: each.counts for n, each in done.items()}
 
 
-@pytest.mark.parametrize("when", ["first write", "end"])
-@pytest.mark.parametrize("name", PROCEDURAL)
+@pytest.mark.parametrize(("name", "when"), KILLS, ids=" ".join)
 def test_killed_in_the_middle_of_a_stage_it_goes_on_and_can_be_taken_back(
     tmp_path: Path, name: str, when: str
 ) -> None:
@@ -66,10 +70,10 @@ def test_killed_in_the_middle_of_a_stage_it_goes_on_and_can_be_taken_back(
     assert killed(tmp_path, "sqlite", "dream", name, when)
     brain = brain_in(tmp_path)
     known = brain.shelf.get(Dreamt, "one")
-    assert list(known.stages if known else {}) == PROCEDURAL[: PROCEDURAL.index(name)]
+    assert list(known.stages if known else {}) == NAMES[: NAMES.index(name)]
     sleeper = dreamer(brain)
-    whole = sleeper.dream("one", OF_MEMORY)
-    assert list(whole.stages) == PROCEDURAL
+    whole = sleeper.dream("one", ALL)
+    assert list(whole.stages) == NAMES
     assert brain.shelf.check() == []
     assert undo(sleeper).left == ()
     assert exported(brain) == before
@@ -77,12 +81,12 @@ def test_killed_in_the_middle_of_a_stage_it_goes_on_and_can_be_taken_back(
 
 def test_killed_or_not_it_comes_to_the_same(tmp_path: Path) -> None:
     one, other = filled(tmp_path / "one"), filled(tmp_path / "other")
-    dreamer(one).dream("one", OF_MEMORY)
+    dreamer(one).dream("one", ALL)
     other.close()
     for name in ("merge-neurons", "birth-methods", "decay"):
         assert killed(tmp_path / "other", "sqlite", "dream", name, "end")
     other = brain_in(tmp_path / "other")
-    dreamer(other).dream("one", OF_MEMORY)
+    dreamer(other).dream("one", ALL)
 
     def plain(text: str) -> list[str]:
         return [line for line in text.splitlines() if '"type-stamp"' not in line]
@@ -109,7 +113,7 @@ def test_what_a_killed_stage_had_made_of_files_is_taken_back_by_whoever_comes_ne
 def test_killed_in_the_middle_of_undo_it_is_gone_on_with(tmp_path: Path, kind: str, at: str) -> None:
     brain = filled(tmp_path, kind)
     before = exported(brain)
-    dreamer(brain).dream("one", OF_MEMORY)
+    dreamer(brain).dream("one", ALL)
     brain.close()
     assert killed(tmp_path, kind, "undo", at)
     brain = brain_in(tmp_path, kind)
@@ -121,7 +125,7 @@ def test_what_others_changed_since_is_told_and_not_overwritten(tmp_path: Path) -
     brain = filled(tmp_path)
     sleeper = dreamer(brain)
     before = {tree.id: tree for tree in brain.shelf.scan(NeuronTree)}
-    sleeper.dream("one", OF_MEMORY)
+    sleeper.dream("one", ALL)
     (held,) = [tree for tree in brain.shelf.scan(NeuronTree) if tree.text.startswith("A farmer")]
     theirs = held.model_copy(update={"rung": "somebody else"})
     brain.shelf.put(theirs)
@@ -195,14 +199,14 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     before = exported(brain)
     (tmp_path / "memory" / "archive").write_text("a file is in the way", "utf-8")
     with pytest.raises(StorageError, match="archive"):
-        dreamer(brain).dream("one", OF_MEMORY)
+        dreamer(brain).dream("one", ALL)
     assert exported(brain) == before
 
 
 def test_what_is_to_be_forgotten_leaves_the_archive(tmp_path: Path) -> None:
     brain = filled(tmp_path)
     sleeper = dreamer(brain)
-    sleeper.dream("one", OF_MEMORY)
+    sleeper.dream("one", ALL)
     archive = sleeper.archive
     assert "flour" in archive.path("one").read_text("utf-8")
     gone = archive.forget(lambda kept: "flour" in getattr(kept.before, "body", ""))
@@ -218,6 +222,29 @@ def test_a_torn_line_of_the_archive_is_passed_over(tmp_path: Path) -> None:
     sleeper.do("one", "merge-neurons")
     with sleeper.archive.path("one").open("a") as file:
         file.write('{"part": "torn')
-    sleeper.dream("one", OF_MEMORY)
+    sleeper.dream("one", ALL)
     undo(sleeper)
     assert exported(brain) == before
+
+
+def test_what_a_space_gives_to_all_is_taken_back_and_only_rehearsed(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    own, everybodys = state / "spaces" / "home" / "memory", state / "memory" / "patterns"
+    everybodys.mkdir(parents=True)
+    (everybodys / "old.md").write_text("old", "utf-8")
+    brain = brain_in(own.parent)
+    assert brain.settings.folder == own
+
+    def give(dream: Dream) -> Told:
+        folder = dream.brain.settings.folder.parents[2] / "memory" / "patterns"
+        (folder / "old.md").unlink()
+        (folder / "new.md").write_text("new", "utf-8")
+        return Told()
+
+    sleeper = dreamer(brain, stages := [Stage("gives", "b", "gives", give)])
+    assert sleeper.rehearse(stages)[0].done.changed == 2
+    assert [path.name for path in everybodys.iterdir()] == ["old.md"]
+    sleeper.dream("one", stages)
+    assert [path.name for path in everybodys.iterdir()] == ["new.md"]
+    assert undo(sleeper).files == 2
+    assert [path.read_text("utf-8") for path in everybodys.iterdir()] == ["old"]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
-from playing import ACCEPT, plan
+import pytest
+from playing import ACCEPT, Played, plan, player
 from streaming import SETTINGS, Play, Worker, library_of, step, stream
 
 from kernel.responder import Ask
@@ -16,10 +18,24 @@ from runtime.memory.learning.patterns import Pattern
 from runtime.memory.learning.tried import Tried
 
 
-def test_a_stream_of_runs_teaches_what_separates_those_that_went_well(play: Play, tmp_path: Path) -> None:
-    work = tmp_path / "work"
-    worker = Worker(heeds=False)
-    played = stream(play, work, 20, worker)
+@pytest.fixture(scope="module")
+def streamed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Played], Worker]:
+    """A stream that was played once: workspace, runs, worker. Who changes something takes a copy."""
+    folder = tmp_path_factory.mktemp("stream")
+    worker = Worker()
+    return folder / "work", stream(player(folder / "work"), folder / "work", 24, worker), worker
+
+
+Streamed = tuple[Path, list[Played], Worker]
+
+
+def copy(streamed: Streamed, folder: Path) -> Fractal:
+    shutil.copytree(streamed[0], folder / "work", dirs_exist_ok=True)
+    return Fractal(folder / "work", settings=SETTINGS)
+
+
+def test_a_stream_of_runs_teaches_what_separates_those_that_went_well(streamed: Streamed) -> None:
+    work, played, worker = streamed
     assert {each.result.status for each in played} == {"complete", "escalated"}
     found = library_of(work).get("read-before-edit")
     assert found is not None, [each.name for each in library_of(work).all()]
@@ -29,11 +45,8 @@ def test_a_stream_of_runs_teaches_what_separates_those_that_went_well(play: Play
     assert "(patterns/read-before-edit.md)" in worker.told[-1]
 
 
-def test_a_worker_that_heeds_it_makes_the_mistake_no_more_and_the_report_says_so(
-    play: Play, tmp_path: Path
-) -> None:
-    work = tmp_path / "work"
-    played = stream(play, work, 26)
+def test_a_worker_that_heeds_it_makes_the_mistake_no_more_and_the_report_says_so(streamed: Streamed) -> None:
+    work, played, _ = streamed
     assert {each.result.status for each in played[-6:]} == {"complete"}
     fractal = Fractal(work, settings=SETTINGS)
     found = report(fractal)
@@ -46,20 +59,16 @@ def test_a_worker_that_heeds_it_makes_the_mistake_no_more_and_the_report_says_so
     assert pattern.helpful >= 5 and pattern.harmful == 0 and pattern.last_used
 
 
-def test_the_same_run_again_counts_nothing_twice(play: Play, tmp_path: Path) -> None:
-    work = tmp_path / "work"
-    played = stream(play, work, 18)
-    fractal = Fractal(work, settings=SETTINGS)
+def test_the_same_run_again_counts_nothing_twice(streamed: Streamed, tmp_path: Path) -> None:
+    fractal, played = copy(streamed, tmp_path), streamed[1]
     before = [(each.name, each.helpful, each.harmful) for each in fractal.memory.library.all()]
     for each in played:
-        fractal.memory.end(each.folder, lambda text: None)
+        fractal.memory.end(fractal.workspace.runs / each.result.run, lambda text: None)
     assert [(each.name, each.helpful, each.harmful) for each in fractal.memory.library.all()] == before
 
 
-def test_a_persons_word_turns_what_a_run_counts_for(play: Play, tmp_path: Path) -> None:
-    work = tmp_path / "work"
-    played = stream(play, work, 20)
-    fractal = Fractal(work, settings=SETTINGS)
+def test_a_persons_word_turns_what_a_run_counts_for(streamed: Streamed, tmp_path: Path) -> None:
+    fractal, played = copy(streamed, tmp_path), streamed[1]
     before = fractal.memory.library.get("read-before-edit")
     assert before is not None
     last = played[-1].result.run
@@ -75,7 +84,7 @@ def test_a_persons_word_turns_what_a_run_counts_for(play: Play, tmp_path: Path) 
 
 def test_wrong_feedback_on_every_fifth_run_does_not_turn_what_is_learned(play: Play, tmp_path: Path) -> None:
     work = tmp_path / "work"
-    played = stream(play, work, 34, Worker(seed=3, heeds=False), {"fsync": False})
+    played = stream(play, work, 26, Worker(seed=3, heeds=False), {"fsync": False})
     fractal = Fractal(work, settings=SETTINGS)
     for each in played[::5]:
         fractal.feedback(each.result.run, each.result.status != "complete")
@@ -86,25 +95,22 @@ def test_wrong_feedback_on_every_fifth_run_does_not_turn_what_is_learned(play: P
 
 def test_learning_is_switched_off_by_a_setting(play: Play, tmp_path: Path) -> None:
     work = tmp_path / "work"
-    stream(play, work, 14, settings={"learn": "off"})
+    stream(play, work, 8, settings={"learn": "off"})
     assert library_of(work).all() == []
     assert not list(Fractal(work, settings=SETTINGS).brain.shelf.scan(Tried))
 
 
 def test_what_cannot_be_learned_is_never_the_fault_of_a_run(play: Play, tmp_path: Path) -> None:
     work = tmp_path / "work"
-    played = stream(play, work, 12)
-    patterns = library_of(work).folder
-    for each in patterns.glob("*.md"):
-        each.unlink()
-    for each in (patterns / ".lock", patterns / ".known"):
-        each.unlink(missing_ok=True)
-    patterns.rmdir()
-    patterns.write_text("in the way")
-    played = stream(play, work, 6)
-    assert {each.result.status for each in played} <= {"complete", "escalated"}
-    warned = [e for each in played for e in each.events if e.kind == "warning"]
-    assert any("not remembered" in e.data["message"] for e in warned)
+    stream(play, work, 1)
+    library = library_of(work)
+    library.add(Pattern("read-first", "Read the file first.", types=("edit",)))
+    (library.folder / ".lock").unlink()
+    (library.folder / ".lock").mkdir()
+    (played,) = stream(play, work, 1, Worker(mistakes=0))
+    assert played.result.status == "complete"
+    warned = [each.data["message"] for each in played.events if each.kind == "warning"]
+    assert any("not remembered" in each and ".lock" in each for each in warned)
 
 
 # ---- hostile documents -----------------------------------------------------------------------------------
@@ -123,7 +129,7 @@ def test_what_hostile_files_and_tasks_say_gets_into_no_pattern(play: Play, tmp_p
     work = tmp_path / "work"
     (work / "evil").mkdir()
     rest = Worker(seed=5)
-    for number in range(22):
+    for number in range(16):
         name = f"evil/ignore-all-rules-{number}.md"
         (work / name).write_text(f"{EVIL}\nstatus: draft\n")
         good = rest.random.random() < 0.5
@@ -211,3 +217,54 @@ def test_a_models_word_that_a_document_may_have_put_in_its_mouth_is_not_taken() 
         "",
     ):
         assert _extracted({"name": "A", "do": do, "avoid": "", "confidence": "high"}) is None, do
+
+
+def test_a_model_is_asked_after_a_run_where_the_settings_say_so(play: Play, tmp_path: Path) -> None:
+    """Two that were accepted and one that was not: too few for statistics, enough to ask."""
+    work = tmp_path / "work"
+    worker = Worker(seed=2)
+    asked: list[Ask] = []
+    said = {"name": "Look first", "do": "Use `read` before `edit`.", "avoid": "", "confidence": "high"}
+    for number, good in enumerate((True, True, False)):
+        name = f"note{number}.md"
+        (work / name).write_text("status: draft\n")
+        answers = worker.answers(name, good)
+
+        def answer(ask: Ask, answers: Any = answers) -> Any:
+            if ask.phase != "contrast":
+                return answers(ask)
+            asked.append(ask)
+            return said
+
+        task = f"in {name}, change the status from draft to final. {EVIL}"
+        played = play(answer, task, settings={**SETTINGS, "learn": "model"})
+    assert len(asked) == 1
+    assert "evil" not in asked[0].user and "edit(new, old, path, file 0) failed" in asked[0].user
+    found = library_of(work).get("look-first")
+    assert found is not None and (found.origin, found.types) == ("model", ("edit",))
+    assert (played.folder / "learning.jsonl").is_file()
+
+
+async def test_the_tool_tells_what_was_learned(streamed: Streamed, tmp_path: Path) -> None:
+    from runtime.learning import act
+
+    fractal = copy(streamed, tmp_path)
+    context: Any = None
+    told = await act(fractal, None, context, {"action": "patterns", "task": "change a word in a.md"})
+    assert "(patterns/read-before-edit.md) [edit; high]" in told.text
+    assert "went well" in (await act(fractal, None, context, {"action": "report"})).text
+    run = streamed[1][0].result.run
+    assert (await act(fractal, None, context, {"action": "from", "run": run})).text
+
+
+def test_a_run_that_is_forgotten_leaves_nothing_to_learn_from(streamed: Streamed, tmp_path: Path) -> None:
+    from runtime.memory.forgetting.forgetting import Forgetting
+    from runtime.memory.forgetting.wanted import Wanted
+
+    fractal = copy(streamed, tmp_path)
+    run = streamed[1][0].result.run
+    assert list(fractal.brain.shelf.scan(Tried, {"run": run}))
+    Forgetting(fractal.brain, fractal.workspace.state).do(Wanted(run=run))
+    assert not list(fractal.brain.shelf.scan(Tried, {"run": run}))
+    assert list(fractal.brain.shelf.scan(Tried))
+    assert library_of(fractal.workspace.folder).get("read-before-edit")  # other runs taught it too

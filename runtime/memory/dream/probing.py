@@ -1,0 +1,102 @@
+"""Probe and verify: whether what could be found before a dream still is, or the dream is taken back.
+
+Some observations are drawn; a question made of their rarest words has to find each of them among the first as
+before. It is cheap, needs no labels, and asks the shelf as it is about itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from runtime.memory.dream.finding import COMMON, Finder, rarest
+from runtime.memory.dream.gist import counted
+from runtime.memory.dream.stage import Dream, Told
+from runtime.memory.semantic.records import DEFAULT, Observation
+from runtime.store import Record, Shelf, pack
+
+DRAWN = 48
+"""Observations that are asked for."""
+WORDS, LEAST = 4, 2
+"""Words of a question, and those that an observation needs."""
+FIRST = 10
+"""Among so many it has to be found."""
+WORSE = 0.05
+"""How many fewer of them, by part, may be found after the dream."""
+
+
+class Probe(Record):
+    """A question, and the observation that it is made of; kept for the time of a dream."""
+
+    KIND: ClassVar[str] = "probe"
+
+    dream: str
+    target: str
+    agent: str = DEFAULT
+    found: bool = False
+
+
+def probe(dream: Dream) -> Told:
+    """Draw observations, ask for them, and keep which are found."""
+    shelf, embedder = dream.shelf, dream.brain.embedder
+    stale = [each.id for each in shelf.scan(Probe)]
+    shelf.delete(Probe, *stale)
+    often: Counter[str] = Counter()
+    drawn: list[tuple[str, Observation]] = []
+    for each in shelf.scan(Observation):
+        words = counted(each.text, COMMON)
+        often.update(words.keys())
+        if len(words) >= LEAST and each.vector(embedder.name) is not None:
+            lot = hashlib.sha256(f"{dream.id}\0{each.id}".encode("utf-8", "surrogatepass")).hexdigest()
+            drawn.append((lot, each))
+            if len(drawn) > 8 * DRAWN:
+                drawn = sorted(drawn, key=lambda one: one[0])[:DRAWN]
+    chosen = [each for _, each in sorted(drawn, key=lambda one: one[0])[:DRAWN]]
+    questions = [" ".join(rarest(each.text, often, WORDS)) for each in chosen]
+    rows = embedder.embed(questions) if questions else []
+    probes = [
+        Probe(
+            id=f"{dream.id}/{place}",
+            text=question,
+            vectors={embedder.name: pack(row)},
+            dream=dream.id,
+            target=each.id,
+            agent=each.agent,
+        )
+        for place, (each, question, row) in enumerate(zip(chosen, questions, rows, strict=True))
+    ]
+    there = found(shelf, embedder.name, probes)
+    shelf.put(*(each.model_copy(update={"found": there[each.id]}) for each in probes))
+    return Told(counts={"asked": len(probes), "found": sum(there.values())})
+
+
+def verify(dream: Dream) -> Told:
+    """Ask again; `worse` is 1 when so much less is found that the dream is to be taken back."""
+    probes = list(dream.shelf.scan(Probe, {"dream": dream.id}))
+    if not probes:
+        return Told(counts={"asked": 0, "worse": 0})
+    now = found(dream.shelf, dream.brain.embedder.name, probes)
+    before, after = sum(each.found for each in probes), sum(now.values())
+    worse = after < before - WORSE * len(probes)
+    dream.shelf.delete(Probe, *(each.id for each in probes))
+    did = [f"{after} of {len(probes)} observations are found by words of theirs, {before} were before"]
+    if worse:
+        did.append("less is found than before: the dream is taken back")
+    return Told(did, {"asked": len(probes), "before": before, "found": after, "worse": int(worse)})
+
+
+def found(shelf: Shelf, embedder: str, probes: Sequence[Probe]) -> Mapping[str, bool]:
+    """Which probes find what they are made of."""
+    there: dict[str, bool] = {}
+    for agent in sorted({each.agent for each in probes}):
+        finder = Finder(shelf, embedder, agent)
+        there |= dict(_asked(finder, embedder, (each for each in probes if each.agent == agent)))
+    return there
+
+
+def _asked(finder: Finder, embedder: str, probes: Iterable[Probe]) -> Iterable[tuple[str, bool]]:
+    for each in probes:
+        vector: Any = each.vector(embedder)
+        yield each.id, vector is not None and each.target in finder.find(each.text, vector, FIRST)
