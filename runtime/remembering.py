@@ -153,8 +153,10 @@ class Remembering:
 
         used = sum(estimate_tokens(note.text) for note in document.section(1).notes)
         room = room_for(int(meta.budget.get("context", 0)), used)
+        task = document.text(1, "task")
         try:
-            return self.context(document.text(1, "task"), room, Path(meta.folder), meta.run).notes()
+            self.brain.recognise(task)
+            return self.context(task, room, Path(meta.folder), meta.run).notes()
         except FractalError:
             return ()  # the end of the run says what is wrong with the store
 
