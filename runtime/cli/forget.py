@@ -49,9 +49,13 @@ def forget(
     unless --documents is given.
     """
     from runtime.memory.forgetting.forgetting import Forgetting
+    from runtime.minding import waiting
 
     fractal = opened()
     wanted = _wanted(fractal, " ".join(words), run, before)
+    if not (fractal.memory.there or waiting(fractal) or documents):
+        tell("nothing is remembered here yet")
+        return 0
     forgetting = Forgetting(fractal.brain, fractal.workspace.state)
     if not yes:
         preview = forgetting.look(wanted)
@@ -92,6 +96,8 @@ def _wanted(fractal: Fractal, words: str, run: str | None, before: str | None) -
 def _is_there(fractal: Fractal, id: str) -> bool:
     from runtime.memory.forgetting.wanted import ASKED
 
+    if not fractal.memory.there:
+        return False
     shelf = fractal.brain.shelf
     return any(row.id.startswith(id) for kind in ASKED if kind in shelf.kinds() for row in shelf.rows(kind))
 

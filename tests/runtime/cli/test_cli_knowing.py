@@ -36,6 +36,8 @@ def test_explain_tells_how_each_score_came_about(knowing: Command):
 def test_nothing_known_is_said_and_is_no_fault(fractal: Command):
     ran = fractal("recall", "the moon base")
     assert (ran.exit, ran.out) == (0, "") and "nothing is known" in ran.err
+    ran = fractal("forget", "moon", "--yes")
+    assert ran.exit == 0 and "nothing is remembered" in ran.err
     assert not (fractal.folder / ".fractal" / "state" / "memory").exists()
 
 
