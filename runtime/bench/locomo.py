@@ -271,12 +271,18 @@ def main(
     fit: bool = False,
     quick: bool = False,
     stores: Path | None = None,
+    turns: Sequence[int] = (),
     say: Callable[[str], None] = lambda text: None,
 ) -> int:
     """Measure and print; returns 1 when a goal is missed with minilm."""
     from runtime.bench import locomo_fit
 
     found = conversations(path or data.find(DATA))
+    if turns:
+        from runtime.bench.locomo_speed import speed
+
+        print(json.dumps({"turns": speed(found, choose(embedder), turns)}, indent=1))
+        return 0
     if fit:
         locomo_fit.ship(found, say=say, stores=stores)
     makes = choose(embedder)

@@ -68,65 +68,68 @@ def fit(lessons: Sequence[Lesson]) -> dict[str, float]:
     """The weights by feature. None of a likeness is negative: what would be is left out."""
     import numpy as np
 
-    spread = np.concatenate([each.values for each in lessons]).std(axis=0).astype(float)
-    scale = np.where(spread > 1e-9, spread, 1.0)
-    scaled = [Lesson((each.values / scale).astype(float), each.evidence) for each in lessons]
-    taken = [at for at in range(len(FITTED)) if spread[at] > 1e-9]
+    table = _Table(lessons)
+    taken = np.flatnonzero(table.scale > 0)
+    weights = np.zeros(len(FITTED))
     while True:
-        weights = _lowest([Lesson(each.values[:, taken], each.evidence) for each in scaled])
-        wrong = [
-            at for at, weight in zip(taken, weights, strict=True) if weight < 0 and FITTED[at] not in FREE
-        ]
+        weights[taken] = table.lowest(taken, weights[taken])
+        wrong = [at for at in taken if weights[at] < 0 and FITTED[at] not in FREE]
         if not wrong:
             break
-        worst = min(wrong, key=lambda at: weights[taken.index(at)])
-        taken.remove(worst)
-    told = {
-        FITTED[at]: round(float(weight / scale[at]), 4) for at, weight in zip(taken, weights, strict=True)
-    }
-    return {name: told.get(name, 0.0) for name in FITTED}
+        worst = min(wrong, key=lambda at: weights[at])
+        weights[worst], taken = 0.0, taken[taken != worst]
+    scaled = weights / np.where(table.scale > 0, table.scale, 1.0)
+    return {name: round(float(weight), 4) for name, weight in zip(FITTED, scaled, strict=True)}
 
 
-def _lowest(lessons: Sequence[Lesson]) -> Any:
-    """Where the loss is lowest."""
-    import numpy as np
+class _Table:
+    """All lessons as one table, each feature in units of its own spread."""
 
-    size = lessons[0].values.shape[1]
-    weights = np.zeros(size)
-    loss, slope, curve = _loss(lessons, weights)
-    for _ in range(STEPS):
-        step, share = np.linalg.solve(curve, slope), 1.0
-        while share > 1e-6:
-            lower = _loss(lessons, weights - share * step)
-            if lower[0] <= loss:
+    def __init__(self, lessons: Sequence[Lesson]) -> None:
+        import numpy as np
+
+        values = np.concatenate([each.values for each in lessons]).astype(float)
+        spread = values.std(axis=0)
+        self.scale = np.where(spread > 1e-9, spread, 0.0)
+        self.values = values / np.where(self.scale > 0, self.scale, 1.0)
+        self.lengths = np.array([len(each.values) for each in lessons])
+        self.starts = np.concatenate([[0], np.cumsum(self.lengths)[:-1]])
+        self.wanted = np.zeros(len(values))
+        for start, each in zip(self.starts, lessons, strict=True):
+            self.wanted[start + each.evidence] = 1 / len(each.evidence)
+
+    def lowest(self, taken: Any, weights: Any) -> Any:
+        """Where the loss is lowest, by Newton's steps from these weights."""
+        import numpy as np
+
+        values = np.ascontiguousarray(self.values[:, taken])
+        loss, chance = self._loss(values, weights)
+        for _ in range(STEPS):
+            slope = values.T @ (chance - self.wanted) / len(self.starts) + 2 * PENALTY * weights
+            means = np.add.reduceat(values * chance[:, None], self.starts, axis=0)
+            curve = (values.T @ (values * chance[:, None]) - means.T @ means) / len(self.starts)
+            step = np.linalg.solve(curve + 2 * PENALTY * np.eye(len(weights)), slope)
+            share = 1.0
+            while (found := self._loss(values, weights - share * step))[0] > loss:
+                share /= 2
+                if share < 1e-6:
+                    return weights
+            weights = weights - share * step
+            loss, chance = found
+            if float(np.abs(share * step).max()) < 1e-6:
                 break
-            share /= 2
-        else:
-            break
-        weights = weights - share * step
-        loss, slope, curve = lower
-        if float(np.abs(share * step).max()) < 1e-6:
-            break
-    return weights
+        return weights
 
+    def _loss(self, values: Any, weights: Any) -> tuple[float, Any]:
+        """The loss, and the share of the softmax that each row has."""
+        import numpy as np
 
-def _loss(lessons: Sequence[Lesson], weights: Any) -> tuple[float, Any, Any]:
-    """The loss, its slope and its curvature."""
-    import numpy as np
-
-    loss = PENALTY * float(weights @ weights)
-    slope, curve = 2 * PENALTY * weights, 2 * PENALTY * np.eye(len(weights))
-    for each in lessons:
-        scores = each.values @ weights
-        most = scores.max()
-        chance = np.exp(scores - most)
-        total = chance.sum()
-        chance /= total
-        mean = chance @ each.values
-        loss += float(np.log(total) + most - scores[each.evidence].mean()) / len(lessons)
-        slope = slope + (mean - each.values[each.evidence].mean(axis=0)) / len(lessons)
-        curve += ((each.values * chance[:, None]).T @ each.values - np.outer(mean, mean)) / len(lessons)
-    return loss, slope, curve
+        scores = values @ weights
+        most = np.maximum.reduceat(scores, self.starts)
+        odds = np.exp(scores - np.repeat(most, self.lengths))
+        total = np.add.reduceat(odds, self.starts)
+        loss = float((np.log(total) + most).sum() - self.wanted @ scores) / len(self.starts)
+        return loss + PENALTY * float(weights @ weights), odds / np.repeat(total, self.lengths)
 
 
 # ---- shipped, and measured on what was left out ----------------------------------------------------------

@@ -176,6 +176,7 @@ def everyday(as_json: bool, half: str) -> int:
     metavar="DIR",
     help="Keep the embedded conversations there.",
 )
+@click.option("--turns", default="", metavar="N,…", help="Measure only the time of a question among so many.")
 def locomo(
     as_json: bool,
     data: Path | None,
@@ -184,8 +185,12 @@ def locomo(
     fit: bool,
     quick: bool,
     stores: Path | None,
+    turns: str,
 ) -> int:
     """Find the turns of long conversations that answer a question (LoCoMo): recall and MRR, by part."""
+    sizes = [int(each) for each in turns.split(",") if each.isdecimal() and int(each)]
+    if turns and len(sizes) != turns.count(",") + 1:
+        raise click.UsageError(f"--turns {turns}: whole numbers from 1, with commas between them")
     return int(
         measured("locomo").main(
             as_json,
@@ -195,6 +200,7 @@ def locomo(
             fit=fit,
             quick=quick,
             stores=stores,
+            turns=sizes,
             say=tell,
         )
     )

@@ -124,6 +124,12 @@ def test_the_command_prints_an_object_with_every_part(tmp_path: Path) -> None:
     assert again["fractal"] == told["fractal"]
 
 
+def test_the_time_of_a_question_is_told_by_how_many_turns_there_are(tmp_path: Path) -> None:
+    call = ["bench", "locomo", "--embedder", "lexical", "--data", str(file_of(tmp_path)), "--turns", "20,50"]
+    told = json.loads(CliRunner().invoke(cli, call).stdout)["turns"]
+    assert list(told) == ["20", "50"] and 0 < told["50"]["p50_ms"] <= told["50"]["p95_ms"]
+
+
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '[{"conversation": {}}]', "\ud800"])
 def test_a_file_that_is_none_of_locomo_is_told(text: str, tmp_path: Path) -> None:
     path = tmp_path / "odd.json"
