@@ -63,11 +63,15 @@ async def dream(fractal: Fractal, order: Order) -> RunResult:
     from runtime.memory.dream.stages import chosen
 
     chosen(order.phases, order.without)  # a wrong name is told before anything is written
+    if KIND not in fractal.catalogue().tools:
+        raise UsageError(
+            f"there is no tool {KIND} in {fractal.systems[0]}; one made without --bare has it"
+        )
     dreamer = fractal.memory.dreamer
     dreamer.hold("a dream that begins")
     dreamer.let_go()
     try:
-        return await _asleep(fractal).run(order.task, tool=KIND)
+        return await _asleep(fractal).run(order.task, tool=KIND, yes=True)
     finally:
         dreamer.let_go()
 
@@ -75,7 +79,7 @@ async def dream(fractal: Fractal, order: Order) -> RunResult:
 async def resume(fractal: Fractal, run: str) -> RunResult:
     """Go on with a dream that was cut short."""
     try:
-        return await _asleep(fractal).resume(run)
+        return await _asleep(fractal).resume(run, yes=True)
     finally:
         fractal.memory.dreamer.let_go()
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
 from runtime.building.proposals import Proposal
 from runtime.ladder import build as build_ladder
+from runtime.places import DEFAULT
 from runtime.results import RunResult
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def player(fractal: Fractal) -> Play:
         config = fractal.config
         values = {name: getattr(config, name) for name, at in fractal.sources.items() if at != "default"}
         skills = [str((fractal.workspace.root / name).expanduser()) for name in config.skills]
-        values |= {"skills": skills, "build": "never", "fsync": False}
+        values |= {"skills": skills, "build": "never", "fsync": False, "learn": "off", "space": DEFAULT}
         values |= {} if usd is None else {"usd": usd}
         systems = type(fractal)(folder, settings=values).systems
         ladder = fractal.given or build_ladder(config, systems, fractal.workspace.state)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from runtime.memory.learning.kinds import Kinds
     from runtime.memory.learning.learner import Learning
     from runtime.memory.learning.library import Library
+    from runtime.memory.learning.rules import Offered
     from runtime.responders.reflexes.trial import Trial
 
 OPERATIONS = "op-"
@@ -81,13 +82,13 @@ class Remembering:
         """What runs teach beyond how each was done: patterns of what went well and what did not."""
         from runtime.memory.learning.learner import Learning
 
-        return Learning(self.brain, self.library, self._choices, space=self.config.space)
+        return Learning(self.brain, self.library, self._offered, space=self.config.space)
 
-    def _choices(self) -> Mapping[str, frozenset[str]]:
+    def _offered(self) -> Offered:
         from kernel.catalogue import Catalogue
-        from runtime.memory.learning.tried import choices_of
+        from runtime.memory.learning.tried import offered_by
 
-        return choices_of(Catalogue(self._systems).tools)
+        return offered_by(Catalogue(self._systems).tools)
 
     def profiles(self) -> list[Profile]:
         """The agents, by what is known of their runs. Raises `FractalError`."""
@@ -152,8 +153,10 @@ class Remembering:
 
         used = sum(estimate_tokens(note.text) for note in document.section(1).notes)
         room = room_for(int(meta.budget.get("context", 0)), used)
+        task = document.text(1, "task")
         try:
-            return self.context(document.text(1, "task"), room, Path(meta.folder), meta.run).notes()
+            self.brain.recognise(task)
+            return self.context(task, room, Path(meta.folder), meta.run).notes()
         except FractalError:
             return ()  # the end of the run says what is wrong with the store
 

@@ -35,7 +35,7 @@ from runtime.responders.reflexes.trial import Trial
 from runtime.store import Shelf, open_shelf, pack
 
 if TYPE_CHECKING:
-    from runtime.memory.procedural.words import Words
+    from runtime.memory.semantic.language import Language
 
 FEWER, WORSE, SLOWER = 0.70, -0.005, 12.0
 """Active nodes that may be left, the least lower bound, and the most that ten times the records may cost."""
@@ -63,13 +63,13 @@ def stages(without: Sequence[str] = ()) -> list[Stage]:
 
 def talks(found: Sequence[Conversation], embedder: Embedder, system: Path) -> Iterator[Talk]:
     """The conversations as a mind would have noted them."""
-    from runtime.memory.procedural.words import words_of
+    from runtime.memory.semantic.language import language_of
 
-    words = words_of((system,))
+    language = language_of((system,))
     for each in found:
         vectors = _embedded(embedder, [turn.text for turn in each.turns])
         noted = [
-            _noted(turn, vector, embedder.name, words)
+            _noted(turn, vector, embedder.name, language)
             for turn, vector in zip(each.turns, vectors, strict=True)
         ]
         threads: dict[str, list[Observation]] = {}
@@ -79,8 +79,8 @@ def talks(found: Sequence[Conversation], embedder: Embedder, system: Path) -> It
         yield Talk(each, tuple(tuple(thread) for thread in threads.values()), questions)
 
 
-def _noted(turn: Observation, vector: Any, name: str, words: Words) -> Observation:
-    names = names_of(turn.text, words)
+def _noted(turn: Observation, vector: Any, name: str, language: Language) -> Observation:
+    names = names_of(turn.text, language)
     told = {"names": names, "salience": salience_of(turn.text, "turn", names), "noted": turn.at}
     return turn.model_copy(update={**told, "vectors": {name: pack(vector)}})
 

@@ -142,10 +142,10 @@ async def _stream(folder: Path, arm: str, seed: int, rounds: int, into: Arm) -> 
 
 
 def covered(fractal: Fractal) -> float:
-    """The share of the task types for which some pattern is shown."""
-    fresh = {task.kind: task.text for task in stream(-1, 1)}
-    shown = [fractal.memory.context(text, 1500, fractal.workspace.folder) for text in fresh.values()]
-    return sum(any(name == "patterns" for name, _ in each.notes()) for each in shown) / len(fresh)
+    """The share of the task types that the library has a pattern for."""
+    memory = fractal.memory
+    found = [bool(memory.library.relevant(memory.kinds.of(task.text))) for task in stream(-1, 1)]
+    return sum(found) / len(found)
 
 
 def _cleared(folder: Path) -> None:

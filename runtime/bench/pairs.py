@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from kernel.errors import UsageError
+
 LABELS = ("duplicate", "contradiction", "related", "unrelated")
 EMBEDDERS = ("lexical", "minilm")
 HALVES = ("build", "unseen", "all")
@@ -20,9 +22,26 @@ HALVES = ("build", "unseen", "all")
 
 def pairs(half: str = "all", path: Path | None = None) -> list[dict[str, str]]:
     """The pairs of a half: a label, a kind, what is said first (`a`) and then (`b`), by whom and when."""
-    lines = (path or Path(__file__).with_suffix(".jsonl")).read_text("utf-8").splitlines()
-    found = [json.loads(line) for line in lines if line.strip()]
+    place = path or Path(__file__).with_suffix(".jsonl")
+    try:
+        lines = place.read_text("utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{place}: it is not UTF-8: {error}") from None
+    found = [_pair(line, f"{place}, line {n}") for n, line in enumerate(lines, 1) if line.strip()]
     return [each for each in found if half in ("all", each["half"])]
+
+
+def _pair(line: str, where: str) -> dict[str, str]:
+    try:
+        told: Any = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{where}: it is no JSON: {error}") from None
+    if not isinstance(told, dict) or not all(isinstance(each, str) for each in told.values()):  # pyright: ignore
+        raise UsageError(f"{where}: a pair is an object of texts")
+    pair: dict[str, str] = {"half": "build", **told}
+    if pair.get("label") not in LABELS or not pair.get("a") or not pair.get("b"):
+        raise UsageError(f"{where}: a pair has a, b, and a label: {', '.join(LABELS)}")
+    return pair
 
 
 def available() -> list[str]:

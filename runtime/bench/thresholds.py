@@ -21,20 +21,18 @@ EVERY = 3
 
 def calibrated(name: str) -> dict[str, Any]:
     """The thresholds for an embedder, and how well each slope tells conversations apart."""
-    return {"merge": merging(name, both=False), "both": merging(name, both=True), **linking(name)}
+    return {"merge": merging(name), **linking(name)}
 
 
-def merging(name: str, *, both: bool) -> float:
-    """The similarity from which a pair may merge; with `both`, where each has words of its own."""
+def merging(name: str) -> float:
+    """The similarity from which a pair may merge whose values do not hinder it."""
     from runtime.bench.pairs import judged, pairs
     from runtime.memory.semantic.values import SHARED
 
     told = [
         each
         for each in judged(name, pairs("build"))
-        if each["agreement"].verdict == "open"
-        and each["agreement"].both is both
-        and each["agreement"].shared >= SHARED
+        if each["agreement"].verdict == "open" and each["agreement"].shared >= SHARED
     ]
     worst = max((each["score"] for each in told if each["label"] != "duplicate"), default=0.0)
     above = [each["score"] for each in told if each["label"] == "duplicate" and each["score"] > worst]
@@ -112,10 +110,10 @@ def _turns() -> Iterator[tuple[int, str]]:
 
 def table_of(found: Mapping[str, Mapping[str, Any]]) -> str:
     """The thresholds as markdown."""
-    heads = ["embedder", "merge", "both", "link", "slope", *(f"slope {each:+}" for each in SLOPES)]
+    heads = ["embedder", "merge", "link", "slope", *(f"slope {each:+}" for each in SLOPES)]
     lines = [heads, ["---", *["---:"] * (len(heads) - 1)]]
     for name, each in found.items():
         told = [each["by_slope"][f"{slope:+}"]["accuracy"] for slope in SLOPES]
-        numbers = [each["merge"], each["both"], each["link"], each["slope"], *told]
+        numbers = [each["merge"], each["link"], each["slope"], *told]
         lines.append([name, *map(str, numbers)])
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)

@@ -110,6 +110,7 @@ def _told(preview: Preview) -> dict[str, Any]:
         "archived": preview.archived,
         "runs": list(preview.runs),
         "elsewhere": [str(path) for path in preview.elsewhere],
+        "spaces": list(preview.spaces),
     }
 
 
@@ -145,6 +146,10 @@ def _documents(runs: Any, *, goes: bool) -> None:
 def _elsewhere(preview: Preview) -> None:
     for path in preview.elsewhere[:10]:
         click.echo(f"stays: {safe(str(path))}, which is not memory's; look at it yourself")
+    for name in preview.spaces:
+        click.echo(
+            f"stays: what the space {safe(name)} remembers; forget it there: FRACTAL_SPACE={safe(name)}"
+        )
 
 
 def _report(done: Forgot) -> None:

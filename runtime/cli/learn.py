@@ -29,6 +29,10 @@ class _Learn(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if ctx.params.get("group"):
             return "attempts", _attempts, args
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            names = ", ".join(self.commands)
+            hint = f'to try a task several times: fractal learn --group 4 "{args[0]} …"'
+            raise click.UsageError(f"there is no command learn {args[0]}; there are {names}; {hint}", ctx)
         return super().resolve_command(ctx, args)
 
 

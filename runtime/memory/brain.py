@@ -20,9 +20,9 @@ from runtime.memory.lessons import Attempt, attempts, decision_of, lesson_of
 from runtime.memory.procedural.decisions import Decision, of_recall
 from runtime.memory.procedural.exemplar import LONGEST_TASK
 from runtime.memory.procedural.parts import ALL, Parts
-from runtime.memory.procedural.recognition import Member, Recognition
+from runtime.memory.procedural.recognition import Recognition
 from runtime.memory.procedural.rewards import RELIABILITY, settle
-from runtime.memory.procedural.stages import compared, seed, stage_of, verification
+from runtime.memory.procedural.stages import compared, seed, verification
 from runtime.memory.procedural.trees import NeuronTree
 from runtime.memory.procedural.types import Types
 from runtime.memory.procedural.words import fingerprint, words_of
@@ -41,8 +41,6 @@ LIKE = 0.5
 """The cosine from which a solved task is shown to a model."""
 EXAMPLE_CHARS = 400
 """Of each."""
-RECOGNISED = 2_000
-"""Tasks that problem types may have: reading them takes a third of a millisecond each, once a process."""
 BATCH = 64
 """Tasks that are embedded together when another embedder has come."""
 
@@ -140,14 +138,18 @@ class Brain:
             self._recalled[task] = self.memory.recall(task)
         return self._recalled[task]
 
+    def recognise(self, task: str) -> None:
+        """Take a task that a model is about to be asked for one of a type: its decision will say so."""
+        if self.settings.recall and len(task) <= LONGEST_TASK and not self.empty:
+            memory = self.memory  # with what the last runs taught
+            self._recognised[task] = self.types.recognise(task, memory.embedder.embed([task])[0])
+
     def similar(self, task: str, most: int = EXAMPLES) -> list[tuple[NeuronTree, float]]:
         """The solved tasks most like this one, and how like it they are; those in quarantine are left out."""
         if not self.settings.recall or len(task) > LONGEST_TASK or self.empty:
             return []
         memory = self.memory
         (vector,) = memory.embedder.embed([task])
-        if self.shelf.count(Member) <= RECOGNISED:
-            self._recognised[task] = self.types.recognise(task, vector)
         hits = self.shelf.nearest(NeuronTree, memory.embedder.name, vector, most)
         scores = {hit.id: hit.score for hit in hits if hit.score >= LIKE}
         near = self.shelf.pick(NeuronTree, scores)
@@ -183,19 +185,13 @@ class Brain:
         for tree in self.shelf.pick(NeuronTree, waiting):
             with self.shelf.transaction():
                 tree = memory.take_in(tree)
-                type = self._type_of(tree)
+                type = self.types.learn(tree.text, tree.vector(self.embedder.name), tree.created)
                 if type:
                     self.shelf.put(tree.model_copy(update={"type": type}))
                 self.shelf.delete(Untaken, tree.id)
             self.methods.consider(tree, type)
         if waiting:
             self._recalled.clear()
-
-    def _type_of(self, tree: NeuronTree) -> str:
-        """The problem type that a tree is of, "" where there are too many members to look at."""
-        if self.shelf.count(Member) > RECOGNISED:
-            return ""
-        return self.types.learn(tree.text, tree.vector(self.embedder.name), tree.created)
 
     @cached_property
     def _made_by(self) -> str:
@@ -258,8 +254,8 @@ class Brain:
         """
         if found.tree is None:
             return False
-        ledger = found.tree.ledger
-        asked = verification(stage_of(ledger), seed(found.tree.id, ledger.uses + 1))
+        tree = found.tree
+        asked = verification(tree.stands.stage, seed(tree.id, tree.ledger.uses + 1))
         return asked == "none" or (asked == "two paths" and found.agreed)
 
     def doubt(self, name: str, task: str, steps: Sequence[Mapping[str, Any]]) -> str:

@@ -21,7 +21,7 @@ from kernel.workspace import messages
 from runtime.memory import DREAM, noted
 from runtime.memory.episodic import Experience, experiences_of
 from runtime.memory.noticing import Heard, heard
-from runtime.places import state_of
+from runtime.places import DEFAULT, space_of, state_of
 from runtime.store import Record, Where, pack
 
 if TYPE_CHECKING:
@@ -102,10 +102,18 @@ class Episodes:
     def rebuild(self) -> int:
         """Make every experience anew from the documents; returns how many runs there are."""
         runs = sorted(path.name for path in self.runs.iterdir()) if self.runs.is_dir() else []
-        runs = [run for run in runs if noted.RUN.fullmatch(run)]
-        for run in runs:
+        mine = [run for run in runs if noted.RUN.fullmatch(run) and self._is_ours(self.runs / run)]
+        for run in mine:
             self._take_in(run)
-        return len(runs)
+        return len(mine)
+
+    def _is_ours(self, folder: Path) -> bool:
+        """Whether a run was of this space."""
+        try:
+            root = FileStore(folder).peek(f"system-{folder.name}")
+        except FractalError:
+            return True  # what else can be read of it is taken in
+        return space_of(state_of(self.memory), str(root.meta.extra.get("space") or DEFAULT)) == self.memory
 
     def _take_in(self, run: str) -> None:
         """One run's experiences and what it lets memory know; the same again changes nothing."""

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 LOOKED_AT = 40
 """Experiences that are looked at, those most like a new task."""
+READ = 16
+"""Of these, those whose documents are read for the way they were done."""
 ALL_PATTERNS = 5_000
 """Tokens of patterns that are chosen from."""
 OFTEN = 0.5
@@ -62,7 +64,9 @@ class Knowing:
     def context(self, task: str, room: int, *, run: str = "", count: Count = estimate_tokens) -> Context:
         """What is shown of memory for a task, inside the room; `run` is the one that asks."""
         near = self._near(task, run)
-        found = ways([each for each in near if each[1] >= LIKE], self.runs.parent, redactor(os.environ))
+        found = ways(
+            [each for each in near if each[1] >= LIKE][:READ], self.runs.parent, redactor(os.environ)
+        )
         made: dict[str, Callable[[], Sequence[Line]]] = {
             FILES: lambda: [*facts(self.brain, task), *self._files(near)],
             PATTERNS: lambda: self._patterns(task, near),

@@ -28,7 +28,7 @@ TASK_CHARS = 160
 ARGUMENT_CHARS = 100
 EXAMPLE_CHARS = 400
 """Of a way, what is shown."""
-_WORD = re.compile(r"[^\W\d_]{2,}")
+_WORD = re.compile(r"[^\W\d_]+")
 _MASKED = re.compile(r"…(?:[\s_-]*…)*")
 
 
@@ -41,6 +41,8 @@ class Way:
     good: list[str] = field(default_factory=list[str])  # runs
     bad: int = 0
     files: tuple[str, ...] = ()
+    tools: str = ""
+    weight: float = 0.0  # runs that it went well in, by how often its tools did
 
     @property
     def helps(self) -> bool:
@@ -51,14 +53,21 @@ class Way:
 def ways(
     near: Iterable[tuple[Experience, float]], state: Path, redact: Callable[[str], str] = lambda text: text
 ) -> list[Way]:
-    """The ways of experiences, each with how like the new task it is; those that most runs went first."""
+    """The ways of experiences, each with how like the new task it is; those that most runs went first.
+
+    Where the same tools went wrong otherwise, a way counts less: that it went well may have been luck.
+    """
     found: dict[str, Way] = {}
+    by_tools: dict[str, list[int]] = {}  # went well, did not
     for each, score in near:
         if each.success is None or len(each.moves) > MOST_STEPS:
             continue
         steps = _steps(each, state)
         shape = shaped(steps, each.text) if steps else ", ".join(each.moves)
-        way = found.setdefault(shape, Way("", score, files=each.files))
+        tools = " ".join(step.tool for step in steps) if steps else shape
+        way = found.setdefault(shape, Way("", score, files=each.files, tools=tools))
+        told = by_tools.setdefault(tools, [0, 0])
+        told[0 if each.success else 1] += 1
         if not each.success:
             way.bad += 1
             continue
@@ -66,9 +75,12 @@ def ways(
             way.text, way.files, way.score = redact(_told(each, steps)), each.files, score
         way.good.append(each.run)
     helping = [way for way in found.values() if way.helps]
-    most = max((len(way.good) for way in helping), default=0)
-    usual = [way for way in helping if 2 * len(way.good) >= most]
-    return sorted(usual, key=lambda way: (-len(way.good), -way.score))
+    for way in helping:
+        well, badly = by_tools[way.tools]
+        way.weight = len(way.good) * (well + 1) / (well + badly + 2)
+    most = max((way.weight for way in helping), default=0.0)
+    usual = [way for way in helping if 2 * way.weight >= most]
+    return sorted(usual, key=lambda way: (-way.weight, -way.score))
 
 
 def _steps(experience: Experience, state: Path) -> list[Step]:

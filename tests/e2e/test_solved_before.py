@@ -18,7 +18,8 @@ from kernel.events import Event
 from kernel.offering import MEMORY
 from runtime.fractal import Fractal, RunResult
 from runtime.memory.procedural.decisions import Decision
-from runtime.memory.procedural.trees import Ledger, NeuronTree
+from runtime.memory.procedural.ledger import Ledger
+from runtime.memory.procedural.trees import NeuronTree
 
 SIMILAR = f"{MEMORY}: similar tasks"
 TASK = "Reverse the lines of notes.md into back.md"

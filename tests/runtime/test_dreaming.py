@@ -118,6 +118,13 @@ def test_two_at_once_are_refused_before_anything_is_written(fractal: Fractal) ->
     assert other.workspace.run_ids() == []
 
 
+def test_it_asks_for_no_approval_and_needs_its_tool(fractal: Fractal) -> None:
+    careful = fractal.anew(approve=("write",))
+    assert asyncio.run(dream(careful, Order(phases=("a",)))).status == "complete"
+    with pytest.raises(UsageError, match="no tool dream"):
+        asyncio.run(dream(fractal.anew(shipped=False), Order()))
+
+
 def test_a_model_is_asked_at_the_cost_of_the_dream(fractal: Fractal) -> None:
     system = fractal.workspace.root / "system" / "memory"
     system.mkdir(parents=True, exist_ok=True)

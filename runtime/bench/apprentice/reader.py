@@ -100,7 +100,7 @@ HAZARDS: Mapping[str, Hazard] = {
         (r"\b(edit|replace|patch)\b", r"\bkeep\b.{0,40}\b(other|rest|keys)"),
         (r"\boverwrit", r"\bwhole file\b"),
         shunned=(r"\bwrit(e|ing)\b",),
-        shown=r"\b(edit|replace|patch)\b",
+        shown=r"\b(edit|replace|patch)\b|host",
     ),
     "errors": Hazard(
         0.5,

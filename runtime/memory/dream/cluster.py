@@ -15,8 +15,6 @@ from runtime.memory.dream.work import MUCH, Work
 from runtime.memory.semantic.congruence import congruent
 from runtime.memory.semantic.records import Memory, Observation
 
-SURE = 0.80
-"""A memory with few edges takes only what is at least so near. Source: the reference engine."""
 DENSE = 0.15
 """How much the density around moves the threshold: where it is dense, what is near is near to everything."""
 
@@ -54,7 +52,7 @@ def home(work: Work, group: Sequence[Observation]) -> tuple[Memory | None, str]:
     scores = {id: score for id, score in near if score >= least}
     reason = "nothing is near"
     for memory in work.shelf.pick(Memory, scores):
-        if not congruent(work.shelf, memory, scores[memory.id], SURE):
+        if not congruent(work.shelf, memory, scores[memory.id], work.sure):
             reason = "alone"
         elif why := work.may_join(group, memory):
             reason = "values differ" if why != MUCH else why

@@ -23,7 +23,8 @@ from runtime.memory.semantic.records import Edge, Memory
 DAYS = 7
 RECENT = 15
 """Memories of which every pair is looked at. Source: the reference engine, as are the days and the cosine."""
-NEAR = 0.2
+NEAR = {"minilm": 0.2, "lexical": 0.08}
+OTHER = 0.2
 AROUND = 3
 """The others are compared with so many that are nearest."""
 MOST = 2_000
@@ -87,15 +88,16 @@ def _pairs(work: Work, some: Sequence[Memory]) -> list[tuple[Memory, Memory]]:
     latest, others = some[-RECENT:], some[:-RECENT]
     rows = {each.id: each.vector(work.name) for each in some}
     pairs: dict[tuple[str, str], tuple[Memory, Memory]] = {}
+    least = NEAR.get(work.name.partition("-")[0], OTHER)
     for one, other in combinations(latest, 2):
         a: Any = rows[one.id]
         b: Any = rows[other.id]
-        if a is not None and b is not None and float(a @ b) >= NEAR:
+        if a is not None and b is not None and float(a @ b) >= least:
             pairs[one.id, other.id] = (one, other)
     for each in others:
         if rows[each.id] is None:
             continue
-        near = [id for id, cosine in work.nearest(each.agent, rows[each.id], AROUND + 1) if cosine >= NEAR]
+        near = [id for id, cosine in work.nearest(each.agent, rows[each.id], AROUND + 1) if cosine >= least]
         for other in work.shelf.pick(Memory, [id for id in near if id != each.id]):
             first, second = sorted((each, other), key=lambda one: one.id)
             pairs.setdefault((first.id, second.id), (first, second))

@@ -38,7 +38,7 @@ class Judge(Protocol):
         """Whether an observation has a word that tells something."""
         ...
 
-    def agree(self, one: Observation, other: Observation) -> bool:
+    def agree(self, one: Observation, another: Observation) -> bool:
         """Whether two observations may stand in one memory."""
         ...
 

@@ -71,7 +71,12 @@ class Finder:
 
     @cached_property
     def _matrix(self) -> Any:
-        return _stacked([node.vector for node in self.nodes])
+        return _stacked([node.vector for node in self.nodes], self._size)
+
+    @cached_property
+    def _size(self) -> int:
+        rows = [*self.rows, *(node.vector for node in self.nodes)]
+        return next((len(row) for row in rows if row is not None), 1)
 
     @cached_property
     def _speakers(self) -> frozenset[str]:
@@ -81,7 +86,7 @@ class Finder:
         """Ids of observations, the best first."""
         import numpy as np
 
-        if not self.nodes:
+        if not self.nodes or len(vector) != self._size:
             return []
         asked = list(counted(question, COMMON))
         words = self._words.scores(asked)
@@ -98,10 +103,12 @@ class Finder:
     def _ranked(self, question: str, asked: Sequence[str], vector: Any, via: dict[int, float]) -> list[int]:
         import numpy as np
 
+        if not via:
+            return []
         beside = {place: self._neighbours(place) for place in via}
         places = list(dict.fromkeys([*via, *(each for found in beside.values() for each in found)]))
         words = np.array([self._words.score(self._said(place), asked) for place in places])
-        near = _stacked([self.rows[place] for place in places]) @ vector
+        near = _stacked([self.rows[place] for place in places], self._size) @ vector
         own = 0.5 * words / max(float(words.max()), 1e-9) + 0.5 * near
         said = f" {' '.join(_WORD.findall(question.lower()))} "
         named = [who for who in self._speakers if f" {who.lower()} " in said]
@@ -175,10 +182,9 @@ def _dated(at: str, *texts: str) -> str:
     return day + " ".join(texts)
 
 
-def _stacked(rows: Sequence[Any]) -> Any:
+def _stacked(rows: Sequence[Any], size: int) -> Any:
     import numpy as np
 
-    size = next((len(row) for row in rows if row is not None), 1)
     return np.array([np.zeros(size, np.float32) if row is None else row for row in rows], np.float32)
 
 

@@ -13,13 +13,14 @@ from runtime.memory.dream.stage import Dream, Told
 from runtime.memory.procedural.births import BORN, operation
 from runtime.memory.procedural.decisions import Decision
 from runtime.memory.procedural.exemplar import Exemplar
+from runtime.memory.procedural.ledger import Ledger
 from runtime.memory.procedural.merging import Alias, absorb
 from runtime.memory.procedural.methods import Method
 from runtime.memory.procedural.mitosis import split
 from runtime.memory.procedural.pruning import cut_back, misled, weak, without_weak
 from runtime.memory.procedural.recall import Outline
 from runtime.memory.procedural.recognition import ProblemType
-from runtime.memory.procedural.trees import Ledger, NeuronTree
+from runtime.memory.procedural.trees import NeuronTree
 from runtime.memory.procedural.types import Lesson
 from runtime.store import Shelf
 
@@ -101,8 +102,12 @@ def delete_weak_trees(dream: Dream) -> Told:
 
 
 def rehabilitate(dream: Dream) -> Told:
-    """What has been in quarantine for long without a use may be used again; the next failures tell."""
-    held = [id for id, tree in trees_of(dream, _WRONG) if (ledger := _ledger(tree)) and ledger.quarantined]
+    """What has been in quarantine for long may be used again; but for what was never right at all."""
+    held = [
+        id
+        for id, tree in trees_of(dream, _WRONG)
+        if (ledger := _ledger(tree)) and ledger.quarantined and ledger.correct
+    ]
     if not held:
         return _told([], released=0)
     used = _last_used(dream.shelf)

@@ -20,9 +20,12 @@ from runtime.memory.semantic.records import Goal, Memory, Observation
 from runtime.memory.semantic.values import Agreement, Said, agreement
 from runtime.store import pack
 
-JOINS: Mapping[str, float] = {"minilm": 0.70, "lexical": 0.70}
-"""The similarity from which an observation becomes evidence of a memory. Source: the reference engine."""
-OTHERWISE = 0.70
+JOINS: Mapping[str, tuple[float, float]] = {"minilm": (0.70, 0.80), "lexical": (0.50, 0.60)}
+"""The similarities from which an observation becomes evidence of a memory, and of one that has few edges.
+
+Those of minilm are the reference engine's; those of lexical lie as far between the gate's thresholds.
+"""
+OTHERWISE = (0.70, 0.80)
 FULL = 8
 """Observations that one memory is evidence of; more are a memory of their own, with an edge."""
 LOOKED_AT = 10_000
@@ -36,6 +39,8 @@ ASKED = 20
 NEAR = 5
 FAR = 0.1
 """So much below the gate's threshold for a link nobody compares values."""
+OF_THE_SAME = 0.3
+"""The part of their terms that two sayings share from which they tell of the same."""
 MUCH = "it has much evidence"
 
 
@@ -75,7 +80,12 @@ class Work:
     @cached_property
     def joins(self) -> float:
         """The similarity from which an observation becomes evidence."""
-        return JOINS.get(self.name.partition("-")[0], OTHERWISE)
+        return JOINS.get(self.name.partition("-")[0], OTHERWISE)[0]
+
+    @cached_property
+    def sure(self) -> float:
+        """The same for a memory that has few edges."""
+        return JOINS.get(self.name.partition("-")[0], OTHERWISE)[1]
 
     def mind(self, agent: str) -> Mind:
         """What an agent knows, at the dream's time."""
@@ -176,12 +186,11 @@ class Work:
         for each in group:
             vector = each.vector(self.name)
             found = [(_cosine(row, vector), self.agreement(said, _said(each))) for said, row in told]
-            closest = max(found, key=lambda one: one[0])[1]
+            closest = max(cosine for cosine, _ in found)
             for cosine, verdict in found:
-                if verdict.verdict == "contrary" or (cosine >= self.joins and not verdict.mergeable):
+                near = cosine >= self.joins or cosine == closest
+                if verdict.verdict == "contrary" or (near and differing(verdict)):
                     return verdict.why or "their values differ"
-            if closest.clashes:
-                return closest.why or "their values differ"
         return ""
 
     def agreement(self, one: Said, other: Said) -> Agreement:
@@ -189,13 +198,13 @@ class Work:
         earlier, later = sorted((one, other), key=lambda each: each.at)
         return agreement(earlier, later, self.language)
 
-    def agree(self, one: Observation, other: Observation) -> bool:
+    def agree(self, one: Observation, another: Observation) -> bool:
         """Whether two turns may stand in one memory: none denies the other, or says it with other values."""
-        if _cosine(one.vector(self.name), other.vector(self.name)) < self.thresholds.link:
+        if _cosine(one.vector(self.name), another.vector(self.name)) < self.thresholds.link:
             return True
-        if not keywords(one.text, self.empty) & keywords(other.text, self.empty):
+        if not keywords(one.text, self.empty) & keywords(another.text, self.empty):
             return True
-        return not self.agreement(_said(one), _said(other)).clashes
+        return not differing(self.agreement(_said(one), _said(another)))
 
     def routed(self, observation: Observation) -> gate.Routed:
         """Where the gate sends an observation among the memories of now."""
@@ -285,6 +294,11 @@ class Work:
         else:
             middle = self.middle(evidence)
         return memory.model_copy(update={"vectors": {self.name: pack(middle)}})
+
+
+def differing(found: Agreement) -> bool:
+    """Whether two sayings tell of the same with other values: both cannot be evidence of one memory."""
+    return found.clashes or (not found.mergeable and found.shared >= OF_THE_SAME)
 
 
 def spoken(evidence: Iterable[Observation]) -> str:

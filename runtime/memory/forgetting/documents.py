@@ -11,6 +11,7 @@ from kernel import disk
 from kernel.errors import RunLocked, StorageError, UsageError
 from kernel.workspace import run_lock
 from runtime.memory import noted
+from runtime.places import DEFAULT
 
 LARGEST = 20_000_000
 """Bytes of a file that is looked into."""
@@ -46,8 +47,9 @@ def remove(state: Path, runs: Iterable[str]) -> list[str]:
                 shutil.rmtree(going)
             with disk.of_the_state(folder):
                 _packed(state, run).unlink(missing_ok=True)
-                for name in (run, f"{run}{noted.TAKING}"):
-                    (state / "memory" / noted.FOLDER / name).unlink(missing_ok=True)
+                for memory in (state / "memory", *(each / "memory" for each in _entries(state / "spaces"))):
+                    for name in (run, f"{run}{noted.TAKING}"):
+                        (memory / noted.FOLDER / name).unlink(missing_ok=True)
         except (RunLocked, UsageError):
             left.append(run)
         except OSError as error:
@@ -59,9 +61,22 @@ def remove(state: Path, runs: Iterable[str]) -> list[str]:
 
 def elsewhere(state: Path, tells: Tells) -> list[Path]:
     """Files of the state that are neither memory's nor a run's and tell it: messages, notes on tools."""
-    others = [each for each in _entries(state) if each.name not in ("memory", "runs", "archive")]
+    others = [each for each in _entries(state) if each.name not in ("memory", "runs", "archive", "spaces")]
     found = (path for each in others for path in (_files(each) if each.is_dir() else [each]))
     return [path for path in sorted(found) if path.is_file() and tells(_text(path))]
+
+
+def spaces(state: Path, memory: Path, tells: Tells) -> list[str]:
+    """The other spaces whose memory tells it: each forgets by itself."""
+    others = {
+        DEFAULT: state / "memory",
+        **{each.name: each / "memory" for each in _entries(state / "spaces")},
+    }
+    return [
+        name
+        for name, folder in sorted(others.items())
+        if folder != memory and folder.is_dir() and any(tells(_text(path)) for path in _files(folder))
+    ]
 
 
 def _packed(state: Path, run: str) -> Path:

@@ -57,6 +57,8 @@ class Following:
         self._drawn: dict[str, list[str]] = {}  # abstractions, and the memories that they came from
         self._asked: set[str] = set()  # memories that were asked for themselves
         self._spoken: set[str] = set()  # observations that go
+        self._states: set[str] = set()  # ids of passages that go, as of this look through all rows
+        self._done: set[str] = set()  # and tasks of trees
 
     def follow(self) -> Found:
         """All of it."""
@@ -76,9 +78,10 @@ class Following:
         self._memories_go()
         while self._repeats():
             self._memories_go()
+        ids = self.found.ids
         for row in self._rows():
             key = (row.kind, row.id)
-            if key not in self.found.gone and self._mentions(fields(row)):
+            if key not in self.found.gone and self._mentions(fields(row), ids):
                 self.found.taken_out.add(key)
         self.found.taken_out -= {("memory", id) for id in self.found.reworded}
         return self.found
@@ -146,18 +149,18 @@ class Following:
     def _repeats(self) -> bool:
         """What goes with what has gone: rows about it, edges to it, and rows that say its words again."""
         gone, ids, before = self.found.gone, self.found.ids, len(self.found.gone)
-        methods = {id for kind, id in gone if kind == "method"}
+        self._states, self._done = self._passages(), self._tasks()
         for row in self._rows():
             if (row.kind, row.id) in gone or row.kind not in GO or row.kind == "memory":
                 continue
             told = fields(row)
-            if self._belongs(row, told, ids, methods) or self._says(row, told):
+            if self._belongs(row, told, ids) or self._says(row, told):
                 self._goes(row, told)
         return len(gone) > before
 
-    def _belongs(self, row: Row, told: Mapping[str, Any], ids: set[str], methods: set[str]) -> bool:
+    def _belongs(self, row: Row, told: Mapping[str, Any], ids: set[str]) -> bool:
         if row.kind == "passage":
-            return row.id in self._passages()
+            return row.id in self._states
         if row.kind in BESIDE:
             return row.id.partition("~")[0] in ids if row.kind == "links" else row.id in ids
         if row.kind == "edge":
@@ -175,15 +178,18 @@ class Following:
         reworded = (("memory", id) for id in self.found.reworded)
         return {name(kind, id) for kind, id in (*self.found.gone, *reworded) if kind in TOLD}
 
+    def _tasks(self) -> set[str]:
+        """The tasks of trees that go."""
+        return {text for (kind, _), text in self.found.gone.items() if kind == "neuron-tree"}
+
     def _says(self, row: Row, told: Mapping[str, Any]) -> bool:
         """Whether a row says again what goes. What others said elsewhere in the same words is theirs."""
         if row.kind == "type-member":
-            return row.text in {text for (kind, _), text in self.found.gone.items() if kind == "neuron-tree"}
+            return row.text in self._done
         same = str(told.get("run") or told.get("thread") or "") in self.found.runs
         return (same or row.kind == "edge") and any(map(self.found.texts.within, strings(told)))
 
-    def _mentions(self, told: Mapping[str, Any]) -> bool:
-        ids = self.found.ids
+    def _mentions(self, told: Mapping[str, Any], ids: set[str]) -> bool:
         return any(
             text in ids or self.found.texts.within(text) or self.wanted.says(text)
             for text in (*strings(told), *_keys(told))

@@ -34,6 +34,7 @@ class Preview:
     archived: int = 0  # lines of archives
     runs: Sequence[str] = ()  # whose documents tell it
     elsewhere: Sequence[Path] = ()
+    spaces: Sequence[str] = ()  # other ones whose memory tells it
 
     @property
     def nothing(self) -> bool:
@@ -89,6 +90,7 @@ class Forgetting:
             erasing.archived(self.memory, wanted, found, change=False),
             documents.telling(self.state, found.runs, tells, words=words),
             documents.elsewhere(self.state, tells) if words else (),
+            documents.spaces(self.state, self.memory, tells) if words else (),
         )
 
     def _reworded(self, found: Found) -> dict[str, tuple[str, str]]:

@@ -92,7 +92,7 @@ class Texts:
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
         self._whole: set[str] = set()
-        self._heads: dict[str, list[str]] = {}
+        self._heads: dict[str, set[int]] = {}  # how long those are that begin so
         self.add(texts)
 
     def __bool__(self) -> bool:
@@ -104,18 +104,18 @@ class Texts:
             if text and text not in self._whole:
                 self._whole.add(text)
                 if len(text) >= TELLING:
-                    self._heads.setdefault(text[:TELLING], []).append(text)
+                    self._heads.setdefault(text[:TELLING], set()).add(len(text))
 
     def within(self, text: str) -> bool:
         """Whether one of them stands in a text, or is it."""
         plain = _plain(text)
         if plain in self._whole:
             return True
-        heads = self._heads
-        return bool(heads) and any(
-            any(plain.startswith(each, at) for each in heads.get(plain[at : at + TELLING], ()))
-            for at in range(len(plain) - TELLING + 1)
-        )
+        for at in range(len(plain) - TELLING + 1):
+            for length in self._heads.get(plain[at : at + TELLING], ()):
+                if plain[at : at + length] in self._whole:
+                    return True
+        return False
 
 
 def _plain(text: str) -> str:

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from runtime.memory.learning.exact import Table, least, p_value, testable
-from runtime.memory.learning.rules import KINDS, Rule, candidates
+from runtime.memory.learning.rules import KINDS, Offered, Rule, candidates
 from runtime.memory.learning.signals import advantages, differs
-from runtime.memory.learning.tried import Choices, Tried
+from runtime.memory.learning.tried import Tried
 
 SIMILAR = 20
 """Attempts that are read together, the most similar ones."""
@@ -70,9 +70,9 @@ class Sample:
 def sample(tried: Sequence[Tried]) -> Sample:
     """The attempts that teach something, by group.
 
-    Attempts that were made at one task on purpose count only where their outcomes differ: one that always
-    goes well, or never, says nothing of how to do it. A loop's own attempts are such a group where they
-    differ; where they do not, its last one stands for them, as an attempt by itself.
+    Attempts that were made at one task on purpose count only where their outcomes differ, and are compared
+    with each other alone: a task that always goes well, or never, says nothing of how to do it. A loop that
+    tried again counts with all its attempts where they differ, else with the last: it failed once.
     """
     groups: dict[str, list[Tried]] = {}
     for each in tried:
@@ -80,10 +80,10 @@ def sample(tried: Sequence[Tried]) -> Sample:
             groups.setdefault(each.group or each.loop, []).append(each)
     kept: list[Tried] = []
     strata: list[str] = []
-    for name, members in groups.items():
+    for members in groups.values():
         if differs([bool(each.good) for each in members]):
             kept += members
-            strata += [name] * len(members)
+            strata += [members[0].group] * len(members)
         elif not members[0].group:
             kept.append(members[-1])
             strata.append("")
@@ -108,7 +108,7 @@ def pairs(found: Sample) -> tuple[list[Tried], list[Tried]]:
 
 
 def contrast(
-    found: Sample, known: Sequence[Rule] = (), choices: Choices | None = None, alpha: float = ALPHA
+    found: Sample, known: Sequence[Rule] = (), offered: Offered | None = None, alpha: float = ALPHA
 ) -> Finding | None:
     """The one rule that best separates successes from failures; None where nothing does beyond chance.
 
@@ -126,7 +126,7 @@ def contrast(
     ]
     goods = [bool(each.good) for each in found.tried]
     comparisons: dict[frozenset[Column], _Comparison] = {}
-    for rule in candidates(ways, choices or {}):
+    for rule in candidates(ways, offered):
         column = tuple(rule.holds(way) for way in ways)
         contrary = tuple(None if each is None else not each for each in column)
         if {True, False} - {*column} or rule in told:

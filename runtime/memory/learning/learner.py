@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kernel.document import Document
+from runtime.memory.episodic import Experience
 from runtime.memory.learning.contrast import SAMPLE, Finding, Sample, contrast, sample, standing
 from runtime.memory.learning.distiller import Distiller
 from runtime.memory.learning.extraction import extracted
@@ -19,9 +20,9 @@ from runtime.memory.learning.kinds import Kinds
 from runtime.memory.learning.library import Library
 from runtime.memory.learning.merging import Merging
 from runtime.memory.learning.patterns import DEFAULT, GENERAL, MOST_SOURCES, Pattern, Scope, named
-from runtime.memory.learning.rules import Rule, parsed
+from runtime.memory.learning.rules import Offered, Rule, parsed
 from runtime.memory.learning.signals import Outcome
-from runtime.memory.learning.tried import Choices, Tried, tried_of
+from runtime.memory.learning.tried import Tried, tried_of
 from runtime.memory.learning.wording import Wording, evidence
 
 if TYPE_CHECKING:
@@ -49,7 +50,12 @@ class Learning:
     """What the runs of one agent in one space teach. Raises `FractalError` where memory cannot be written."""
 
     def __init__(
-        self, brain: Brain, library: Library, choices: Callable[[], Choices] = dict, *, space: str = DEFAULT
+        self,
+        brain: Brain,
+        library: Library,
+        offered: Callable[[], Offered] = Offered,
+        *,
+        space: str = DEFAULT,
     ) -> None:
         systems = brain.settings.systems
         self.brain, self.library, self.space = brain, library, space
@@ -57,14 +63,14 @@ class Learning:
         self.wording = Wording(systems)
         self.merging = Merging(library, brain.embedder)
         self.distiller = Distiller(brain.shelf, self.wording)
-        self._choices = choices
-        self._offered: Choices | None = None
+        self._ask = offered
+        self._offered: Offered | None = None
 
     @property
-    def choices(self) -> Choices:
-        """What the arguments of the tools offer; read once, when it is needed."""
+    def offered(self) -> Offered:
+        """What is known of the tools; read once, when it is needed."""
         if self._offered is None:
-            self._offered = self._choices()
+            self._offered = self._ask()
         return self._offered
 
     # ---- after a run -------------------------------------------------------------------------------------
@@ -111,7 +117,7 @@ class Learning:
         patterns = [each for each in self.library.all() if {tried.type, GENERAL} & {*each.types}]
         changed = [self._reviewed(each, found) for each in patterns]
         known = [rule for each in patterns if (rule := parsed(each.rule))]
-        if finding := contrast(found, known, self.choices):
+        if finding := contrast(found, known, self.offered):
             return [*changed, self._add(self._pattern(finding, tried.type))]
         if ask is not None and found.ready:
             return [*changed, self._add(extracted(found, tried.type, ask))]
@@ -120,7 +126,8 @@ class Learning:
     def similar(self, tried: Tried) -> list[Tried]:
         """The attempts of the same type with the most similar tasks, itself among them, oldest first."""
         episodes, shelf = self.brain.episodes, self.brain.shelf
-        experience = next(iter(episodes.all({"id": tried.loop})), None)
+        episodes.catch_up()
+        experience = shelf.get(Experience, tried.loop)
         loops = {tried.loop}
         if experience is not None:
             scores = {each.id: score for each, score in episodes.similar(experience.text, 2 * SAMPLE)}
@@ -216,7 +223,12 @@ class Learning:
         if pattern is None:
             return None
         scope: Scope = "space" if self.library.agent == DEFAULT else "agent"
-        return self.merging.add(replace(pattern, scope=scope, agent=self.library.agent))
+        added = self.merging.add(replace(pattern, scope=scope, agent=self.library.agent))
+        if added is not None and added.rule:
+            for each in self.library.all():
+                if each.origin == "distilled" and not each.fixed and each.active and self._said(each):
+                    self.library.delete(each.name)
+        return added
 
     def _said(self, habit: Pattern) -> bool:
         """Whether a rule that was learned by comparing says already what a habit's tools would."""

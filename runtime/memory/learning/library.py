@@ -145,6 +145,8 @@ class Library:
                 assert added.path
                 if name in gone and not pattern.fixed:
                     continue
+                if (there := _said_in(added.path)) is not None and _mark(there) == _mark(pattern):
+                    return there  # another process was quicker
                 text = write(added, self._up)
                 parse(text, added.path)  # what could not be read again is not written
                 with disk.of_the_state(added.path), suppress(FileExistsError):
@@ -265,6 +267,12 @@ class Library:
         path = self.folder / KNOWN
         with disk.of_the_state(path):
             disk.put(path, text.encode("utf-8"), fsync=self.fsync)
+
+
+def _said_in(path: Path) -> Pattern | None:
+    with suppress(PatternError):
+        return read(path)
+    return None
 
 
 def _mark(pattern: Pattern) -> str:

@@ -8,12 +8,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from runtime.memory.learning.trajectories import Act, Trajectory
 
 FEW = (1, 2, 3, 4, 6, 8)
 """Numbers of steps that `few` draws a line at."""
+
+
+@dataclass(frozen=True)
+class Offered:
+    """What is known of the tools: the values that their arguments offer, and which of them only look.
+
+    The keys of `choices` are `TOOL ARGUMENT`.
+    """
+
+    choices: Mapping[str, frozenset[str]] = field(default_factory=dict[str, "frozenset[str]"])
+    looking: frozenset[str] = frozenset()
+
+
 _NAMES = re.compile(r"[A-Za-z0-9_-]+(?:,[A-Za-z0-9_-]+)*|\.")
 
 
@@ -26,22 +39,22 @@ class Kind:
 
 
 KINDS: Mapping[str, Kind] = {
-    "before-same": Kind(2, 10),  # TOOL OTHER: other on the same file before each tool
-    "after-same": Kind(2, 9),  # other on the same file after the last tool
-    "before": Kind(2, 8),  # TOOL OTHER
-    "after": Kind(2, 7),
-    "argument": Kind(2, 6),  # TOOL NAME: each call gives the argument
-    "flag": Kind(2, 6),  # TOOL NAME: each call sets it to true
-    "choice": Kind(3, 6),  # TOOL NAME VALUE: each call chooses it; values are the tool's own
-    "form": Kind(3, 6),  # TOOL NAME FORM: each call's argument has it; see `FORMS`
-    "folder": Kind(2, 6),  # TOOL FOLDER: each call's path begins with it
-    "word": Kind(3, 5),  # TOOL NAME WORD: some call's argument is this one plain word
-    "uses": Kind(1, 5),  # TOOL
-    "checks": Kind(1, 4),  # KIND of criterion
-    "first": Kind(1, 3),  # TOOL
-    "last": Kind(1, 3),
-    "once": Kind(1, 2),  # TOOL: no more than one call
-    "few": Kind(1, 1),  # N: no more than N steps
+    "before-same": Kind(2, 20),  # TOOL OTHER: other on the same file before each tool
+    "after-same": Kind(2, 18),  # other on the same file after the last tool
+    "before": Kind(2, 16),  # TOOL OTHER
+    "after": Kind(2, 14),
+    "argument": Kind(2, 11),  # TOOL NAME: each call gives the argument
+    "flag": Kind(2, 12),  # TOOL NAME: each call sets it to true
+    "choice": Kind(3, 13),  # TOOL NAME VALUE: each call chooses it; values are the tool's own
+    "form": Kind(3, 13),  # TOOL NAME FORM: each call's argument has it; see `FORMS`
+    "folder": Kind(2, 13),  # TOOL FOLDER: each call's path begins with it
+    "word": Kind(3, 10),  # TOOL NAME WORD: some call's argument is this one plain word
+    "uses": Kind(1, 9),  # TOOL
+    "checks": Kind(1, 8),  # KIND of criterion
+    "first": Kind(1, 6),  # TOOL
+    "last": Kind(1, 6),
+    "once": Kind(1, 4),  # TOOL: no more than one call
+    "few": Kind(1, 2),  # N: no more than N steps
 }
 
 
@@ -85,27 +98,22 @@ def parsed(text: str) -> Rule | None:
     return Rule(kind, tuple(names), refuses)
 
 
-def candidates(trajectories: Iterable[Trajectory], choices: Mapping[str, frozenset[str]]) -> list[Rule]:
-    """Every rule that some of these attempts follow; `choices` has the values that tools' arguments offer.
-
-    The keys of `choices` are `TOOL ARGUMENT`.
-    """
+def candidates(trajectories: Iterable[Trajectory], offered: Offered | None = None) -> list[Rule]:
+    """Every rule that some of these attempts follow; of what comes before or after a mere look, none."""
     found: dict[Rule, None] = {}
     for trajectory in trajectories:
-        for kind, names in _facts(trajectory, choices):
+        for kind, names in _facts(trajectory, offered or Offered()):
             found[Rule(kind, names)] = None
     return sorted(found, key=lambda rule: (-KINDS[rule.kind].says, str(rule)))
 
 
-def _facts(
-    trajectory: Trajectory, choices: Mapping[str, frozenset[str]]
-) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _facts(trajectory: Trajectory, offered: Offered) -> Iterator[tuple[str, tuple[str, ...]]]:
     acts, tools = trajectory.acts, trajectory.tools
     for tool in tools:
         yield "uses", (tool,)
         yield "once", (tool,)
         for other in tools:
-            if other != tool:
+            if other != tool and tool not in offered.looking:
                 for kind in ("before", "after", "before-same", "after-same"):
                     if _holds(kind, (tool, other), trajectory):
                         yield kind, (tool, other)
@@ -113,10 +121,11 @@ def _facts(
         yield from (("argument", (act.tool, name)) for name in sorted(act.arguments))
         yield from (("flag", (act.tool, name)) for name, value in (act.flags or {}).items() if value)
         for name, value in (act.words or {}).items():
-            chosen = value in choices.get(f"{act.tool} {name}", ())
+            chosen = value in offered.choices.get(f"{act.tool} {name}", ())
             yield "choice" if chosen else "word", (act.tool, name, value)
         yield from (("form", (act.tool, name, form)) for name, form in sorted(act.forms))
-        yield from (("folder", (act.tool, folder)) for folder in sorted(act.folders))
+        if act.tool not in offered.looking:
+            yield from (("folder", (act.tool, folder)) for folder in sorted(act.folders))
     if acts:
         yield "first", (acts[0].tool,)
         yield "last", (acts[-1].tool,)
@@ -148,6 +157,9 @@ def _holds(kind: str, names: tuple[str, ...], trajectory: Trajectory) -> bool | 
         return _ordered(kind, acts, tool, names[1])
     if kind in ("before-same", "after-same"):
         return _on_the_same(kind, acts, tool, names[1])
+    calls = [act for act in calls if act.arguments]
+    if not calls:
+        return None  # they failed before it was known with what they were called
     if kind == "argument":
         return all(names[1] in act.arguments for act in calls)
     if kind == "folder":

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kernel.document import Document, Fold
+from runtime.memory.episodic import signal_of
 from runtime.memory.procedural.rewards import RELIABILITY
 
 VALUES: Mapping[str, tuple[int, str]] = {
@@ -51,30 +52,12 @@ def outcomes(document: Document, said: bool | None = None) -> Sequence[tuple[int
     """The outcome of each attempt of a loop that has ended; `said` is a person's word on the last one."""
     folds = [(fold.attempt, Outcome(_of_fold(fold))) for fold in document.section(2).folds]
     last = document.meta.attempt
-    return [*((n, outcome) for n, outcome in folds if n != last), (last, Outcome(_of_last(document, said)))]
-
-
-def _of_last(document: Document, said: bool | None) -> str:
-    """A person's word, else what the criteria said, else how it ended."""
-    meta = document.meta
-    if said is not None:
-        return "user_approved" if said else "user_rejected"
-    if meta.status == "complete":
-        return "no_errors" if meta.unverified else "tests_passed"
-    if meta.status == "exhausted":
-        return "timeout"
-    if meta.status in ("escalated", "failed"):
-        return "tests_failed" if _fails(document.text(4, "evidence")) else "escalation"
-    return ""  # cancelled, or not ended
+    return [*((n, outcome) for n, outcome in folds if n != last), (last, Outcome(signal_of(document, said)))]
 
 
 def _of_fold(fold: Fold) -> str:
     """An earlier attempt went wrong: by CHECK that had it tried again, or by a rung that gave up."""
     return "tests_failed" if fold.decision == "retry" else "escalation"
-
-
-def _fails(evidence: str) -> bool:
-    return any(line.startswith("- FAIL") for line in evidence.splitlines())
 
 
 def advantages(rewards: Sequence[float]) -> list[float]:

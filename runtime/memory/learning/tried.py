@@ -12,10 +12,12 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from kernel.document import ENDED, Document
+from kernel.tools import Tool
 from runtime.memory import DIRECT, RUNG
 from runtime.memory.learning.habits import habits_of
 from runtime.memory.learning.kinds import Kinds
 from runtime.memory.learning.patterns import DEFAULT, GENERAL
+from runtime.memory.learning.rules import Offered
 from runtime.memory.learning.signals import Outcome, outcomes
 from runtime.memory.learning.trajectories import Act, Trajectory, trajectories
 from runtime.store import Record
@@ -23,8 +25,6 @@ from runtime.store import Record
 GUIDANCE = "memory: patterns"
 """The source of the context that shows patterns."""
 _SHOWN = re.compile(r"\(patterns/([a-z0-9][a-z0-9-]{0,63})\.md\)")
-Choices = Mapping[str, frozenset[str]]
-"""The values that the arguments of tools offer, by `TOOL ARGUMENT`."""
 
 
 class Kept(BaseModel):
@@ -143,14 +143,18 @@ def _tried(document: Document, number: int, way: Trajectory, kinds: Kinds) -> Tr
     )
 
 
-def choices_of(tools: Mapping[str, Any]) -> Choices:
-    """What the arguments of tools offer, by the enumerations of their schemas."""
-    return {
+def offered_by(tools: Mapping[str, Tool]) -> Offered:
+    """What tools offer for their arguments, by the enumerations of their schemas, and which only look."""
+    choices = {
         f"{tool.name} {name}": frozenset(each for each in schema["enum"] if isinstance(each, str))
         for tool in tools.values()
         for name, schema in tool.args.items()
         if isinstance(schema.get("enum"), list)
     }
+    looking = (
+        tool.name for tool in tools.values() if tool.effects and {*tool.effects} <= {"read", "network"}
+    )
+    return Offered(choices, frozenset(looking))
 
 
 def shown_in(document: Document) -> tuple[str, ...]:

@@ -13,10 +13,11 @@ from typing import Any, ClassVar, Protocol
 from runtime.memory.procedural.alignment import Refusal, align
 from runtime.memory.procedural.exemplar import Exemplar
 from runtime.memory.procedural.leaves import tokens, without_courtesies
+from runtime.memory.procedural.ledger import Ledger
 from runtime.memory.procedural.likeness import Common, Wording, calculates, common
 from runtime.memory.procedural.parting import Variable, flat, parts
 from runtime.memory.procedural.stages import plain
-from runtime.memory.procedural.trees import Ledger, NeuronTree
+from runtime.memory.procedural.trees import NeuronTree
 from runtime.memory.procedural.words import Words
 from runtime.memory.procedural.writing import Wordings, markdown, phrasing
 from runtime.store import Record, Shelf

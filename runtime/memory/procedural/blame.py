@@ -14,8 +14,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
 
+from runtime.memory.procedural.ledger import QUARANTINE_USES, rejected
 from runtime.memory.procedural.parts import ALL, Parts
-from runtime.memory.procedural.trees import QUARANTINE_USES, NeuronTree, Synapse, rejected, short
+from runtime.memory.procedural.trees import NeuronTree, Synapse, short
 
 PRIOR = 2.0
 """Uses that the tree's own ledger counts for beside those of a branch."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from runtime.memory.procedural.trees import LEAST_WEIGHT, MOST_WEIGHT, Synapse, more, short
+from runtime.memory.procedural.ledger import more
+from runtime.memory.procedural.trees import LEAST_WEIGHT, MOST_WEIGHT, Synapse, short
 
 RATE = 0.2
 """How much one whole right use strengthens: by a factor of e to this power."""

@@ -13,6 +13,8 @@ from runtime.memory.procedural.words import Words
 
 LONGEST = 400
 """Tokens of a task; a longer one is not aligned."""
+DIGITS = 400
+"""Of a number; Python refuses to read very long ones, and none of these is counted with."""
 _ONES = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen".split()  # noqa: SIM905
 _ONES += ["fifteen", "sixteen", "seventeen", "eighteen", "nineteen"]
 _TENS_WORDS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
@@ -107,6 +109,8 @@ def _joins(text: str, at: int) -> bool:
 
 def _plain(kind: str, text: str, start: int, first: bool) -> Token:
     low = text.lower().replace("’", "'")
+    if kind in ("number", "fraction") and len(text) > DIGITS:
+        return Token("quoted", text, low, start, start + len(text), first, text)
     kind = "mark" if kind == "fraction" else kind  # one below zero parts
     value = text[1:-1] if kind == "quoted" else text if kind in ("path", "url") else ""
     return Token(kind, text, low, start, start + len(text), first, value)
@@ -143,12 +147,15 @@ def _number(pieces: list[_Piece], at: int, first: bool) -> tuple[Token, int] | N
 def _value(pieces: list[_Piece], at: int) -> tuple[Fraction, int, int, tuple[int, int] | None] | None:
     """A value with the pieces that it takes, its scale, and its parts if it is a fraction."""
     kind, text, _ = pieces[at]
+    if len(text) > DIGITS:
+        return None  # read as a text
     if kind == "fraction":
         over, _, under = text.partition("/")
         return (Fraction(int(over), int(under)), 1, 1, (int(over), int(under))) if int(under) else None
     if kind == "number":
         value = Fraction(text.replace(",", ""))
-        if _kind(pieces, at + 1) == "fraction" and value.denominator == 1:
+        part = _kind(pieces, at + 1) == "fraction" and len(pieces[at + 1][1]) <= DIGITS
+        if part and value.denominator == 1:
             over, _, under = pieces[at + 1][1].partition("/")
             if 0 < int(over) < int(under):
                 return value + Fraction(int(over), int(under)), 2, 1, None

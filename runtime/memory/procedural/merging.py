@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from runtime.memory.procedural.alignment import Refusal, align
 from runtime.memory.procedural.binding import bind
+from runtime.memory.procedural.ledger import Ledger, more
 from runtime.memory.procedural.reading import Reading
-from runtime.memory.procedural.trees import Ledger, Neuron, NeuronTree, more
+from runtime.memory.procedural.stages import lower
+from runtime.memory.procedural.trees import Neuron, NeuronTree
 from runtime.store import Record, Shelf, pack
 
 if TYPE_CHECKING:
@@ -102,6 +104,7 @@ def merged(kept: NeuronTree, other: NeuronTree) -> NeuronTree:
             "vectors": _together(kept, other),
             "neurons": tuple(_stronger(each, other.neurons) for each in kept.neurons),
             "ledger": _added(kept.ledger, other.ledger),
+            "standing": lower(kept.stands, other.stands) if kept.standing or other.standing else None,
         }
     )
 

@@ -18,11 +18,12 @@ from runtime.embedding import Embedder
 from runtime.memory.procedural.alignment import Refusal
 from runtime.memory.procedural.births import BORN, Draft, Solved, Trier, aligns, born, operation, shape
 from runtime.memory.procedural.leaves import tokens, without_courtesies
+from runtime.memory.procedural.ledger import Ledger
 from runtime.memory.procedural.likeness import MethodKind, calculates
 from runtime.memory.procedural.naming import slug
 from runtime.memory.procedural.parts import ALL, Parts
 from runtime.memory.procedural.stages import Stage, Standing, Verification, plain, seed, verification
-from runtime.memory.procedural.trees import Ledger, NeuronTree
+from runtime.memory.procedural.trees import NeuronTree
 from runtime.memory.procedural.words import Words
 from runtime.memory.procedural.writing import STATUS, markdown, switched
 from runtime.store import Record, Shelf, pack

@@ -10,7 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from runtime.memory.procedural.hebbian import weight
-from runtime.memory.procedural.trees import QUARANTINE_USES, NeuronTree, Synapse, more, rejected
+from runtime.memory.procedural.ledger import QUARANTINE_USES, more, rejected
+from runtime.memory.procedural.trees import NeuronTree, Synapse
 
 WEAK = 0.05
 """The weight below which a synapse goes. Source: dream.md."""

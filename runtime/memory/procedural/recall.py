@@ -14,6 +14,7 @@ from runtime.memory.procedural.alignment import Alignment, Refusal, align
 from runtime.memory.procedural.binding import Steps, Witness, bind
 from runtime.memory.procedural.blame import confidence, suspect
 from runtime.memory.procedural.exemplar import Exemplar
+from runtime.memory.procedural.ledger import Ledger
 from runtime.memory.procedural.merging import absorb, tree_by
 from runtime.memory.procedural.outcome import outcome
 from runtime.memory.procedural.parts import ALL, Parts
@@ -21,7 +22,7 @@ from runtime.memory.procedural.reading import Reading
 from runtime.memory.procedural.recognition import WIDTH, Recognition, WorkingMemory, by_shape
 from runtime.memory.procedural.rewards import deed
 from runtime.memory.procedural.shape import NAME, shape
-from runtime.memory.procedural.trees import Ledger, NeuronTree, tree_of
+from runtime.memory.procedural.trees import NeuronTree, tree_of
 from runtime.memory.procedural.words import Words
 from runtime.store import Record, Shelf, pack
 

@@ -119,8 +119,12 @@ def _count(
     if now:
         ledger = ledger.after(now.good, now.trust)
         synapses = credited(synapses, divided or {}, now.good, now.trust, hebbian=parts.hebbian)
-    if (ledger, synapses) != (tree.ledger, tree.synapses):
-        shelf.put(tree.model_copy(update={"ledger": ledger, "synapses": synapses}))
+    standing = tree.standing
+    if now and (was is None or was.good != now.good):
+        standing = tree.stands.after(ledger, now.good)
+    if (ledger, synapses, standing) != (tree.ledger, tree.synapses, tree.standing):
+        update = {"ledger": ledger, "synapses": synapses, "standing": standing}
+        shelf.put(tree.model_copy(update=update))
     return decision.model_copy(update={"shares": divided, "released": released})
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from runtime.memory.procedural.trees import Ledger
+from runtime.memory.procedural.ledger import Ledger
 
 Stage = Literal["hippocampus", "neocortex", "cerebellum"]
 Verification = Literal["next rung", "two paths", "none"]
@@ -51,6 +51,12 @@ class Standing(BaseModel):
         waits = max(self.waits - 1, 0)
         rises = waits == 0 and STAGES.index(stage_of(ledger)) > at
         return Standing(stage=STAGES[at + rises], waits=waits)
+
+
+def lower(one: Standing, other: Standing) -> Standing:
+    """Of what becomes one: where the less trusted stands, and as long a wait as either has."""
+    stage = STAGES[min(STAGES.index(one.stage), STAGES.index(other.stage))]
+    return Standing(stage=stage, waits=max(one.waits, other.waits))
 
 
 def seed(name: str, use: int) -> str:

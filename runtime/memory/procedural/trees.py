@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, ClassVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from runtime.embedding import Embedder, Tokens
 from runtime.memory.procedural.exemplar import Exemplar
+from runtime.memory.procedural.ledger import Ledger
+from runtime.memory.procedural.stages import Standing, stage_of
 from runtime.store import Record, pack
 
 if TYPE_CHECKING:  # numpy comes with them, and a run that only notes what it taught needs none of it
@@ -17,9 +19,6 @@ if TYPE_CHECKING:  # numpy comes with them, and a run that only notes what it ta
 
 LEAST_WEIGHT, MOST_WEIGHT = 0.01, 1.0
 """Of a synapse. Source: memory.md."""
-QUARANTINE_USES = 2
-QUARANTINE_REJECTED = 0.6
-"""A tree that is rejected more often than this, after so many uses, is not recalled. Source: memory.md."""
 FINENESS = 100
 """Steps between 0 and 1 in which a vector is hashed: machines do not agree on its last bits."""
 
@@ -49,60 +48,9 @@ class Synapse(BaseModel):
     wrong: int | float = 0
 
 
-class Ledger(BaseModel):
-    """What came of the times that a procedure was used; a use counts as much as its judge is trusted."""
-
-    model_config = ConfigDict(frozen=True)
-
-    uses: int = 0
-    correct: int | float = 0
-    incorrect: int | float = 0
-    forgiven: tuple[int, int | float, int | float] = (0, 0, 0)  # uses, correct, incorrect up to a release
-
-    @property
-    def confidence(self) -> float:
-        """How sure it is that the next use goes well: the mean of a Beta with one of each beforehand."""
-        return (self.correct + 1) / (self.correct + self.incorrect + 2)
-
-    @property
-    def quarantined(self) -> bool:
-        """Whether it failed too often since its last release to be used again before somebody has looked."""
-        uses, correct, incorrect = self.forgiven
-        right, wrong = max(self.correct - correct, 0), max(self.incorrect - incorrect, 0)
-        return self.uses - uses >= QUARANTINE_USES and rejected(right, wrong)
-
-    def after(self, good: bool, trust: float = 1.0, uses: int = 1) -> Ledger:
-        """The ledger with one more use, or with one taken back where `uses` is -1."""
-        return self.model_copy(
-            update={
-                "uses": max(self.uses + uses, 0),
-                "correct": more(self.correct, uses * trust * good),
-                "incorrect": more(self.incorrect, uses * trust * (not good)),
-            }
-        )
-
-    def released(self) -> Ledger:
-        """The ledger out of quarantine: what came before no longer keeps the procedure in it."""
-        return self.model_copy(update={"forgiven": (self.uses, self.correct, self.incorrect)})
-
-
 def short(neuron: str) -> str:
     """A neuron's id as it is kept where there are many: it is one of a tree's."""
     return neuron[:8]
-
-
-def rejected(right: float, wrong: float) -> bool:
-    """Whether too large a share went wrong."""
-    return right + wrong > 0 and wrong / (right + wrong) > QUARANTINE_REJECTED
-
-
-def more(count: float, by: float) -> int | float:
-    """A count with more or less in it: never below nothing, and whole where it is whole.
-
-    Rounded, so that what is taken back later leaves nothing behind.
-    """
-    made = round(float(max(count + by, 0)), 6)
-    return int(made) if made.is_integer() else made
 
 
 class NeuronTree(Record):
@@ -114,11 +62,17 @@ class NeuronTree(Record):
     neurons: tuple[Neuron, ...] = ()
     synapses: tuple[Synapse, ...] = ()
     ledger: Ledger = Ledger()
+    standing: Standing | None = None  # None: nothing came of a use since standings are kept
     run: str = ""
     rung: str = ""
     created: str = ""
     calls: int = 0  # model calls that solving it took
     type: str = ""  # the id of its problem type
+
+    @property
+    def stands(self) -> Standing:
+        """How far it is trusted; one that never had a standing stands where its ledger puts it."""
+        return self.standing or Standing(stage=stage_of(self.ledger))
 
 
 def tree_of(

@@ -36,6 +36,8 @@ STEP, SURPRISED_STEP = 0.05, 0.25
 MEMBERS, ALL_MEMBERS = 100, 20_000
 """Kept of one type, and of all: beyond, each keeps a sample that does not depend on their order."""
 LEAST_MEMBERS = 8
+ARCHIVED = 2_000
+"""Types that are put aside; beyond, the one unused the longest is forgotten."""
 TYPES = 2_000
 """In use at once; beyond, the one unused the longest is archived."""
 
@@ -312,12 +314,24 @@ class Types:
     def _make_room(self) -> None:
         over = len(self._types) - TYPES
         if over > 0:
-            by_use = sorted(self._types, key=lambda each: (max(each.used, each.updated), each.id))
-            self._archive(by_use[:over])
+            self._archive(sorted(self._types, key=_last)[:over])
 
     def _archive(self, old: Sequence[ProblemType]) -> None:
+        if not old:
+            return
         self.shelf.put(*(each.model_copy(update={"origin": "archived"}) for each in old))
-        self._gate_is_old = self._gate_is_old or bool(old)
+        self._gate_is_old = True
+        put_aside = sorted(self.shelf.scan(ProblemType, {"origin": "archived"}), key=_last)
+        for each in put_aside[: max(len(put_aside) - ARCHIVED, 0)]:
+            self._drop(each.id)
+
+    def _drop(self, id: str) -> None:
+        """Forget a type with its members: the archive has room for so many."""
+        from runtime.memory.procedural.opening import TypeWords
+
+        self.shelf.delete(Member, *(row.id for row in self.shelf.rows(Member.KIND, {"type": id})))
+        self.shelf.delete(TypeWords, id)
+        self.shelf.delete(ProblemType, id)
 
 
 class _Changing:
@@ -340,6 +354,11 @@ class _Changing:
         if error[0] is not None or types._gate_is_old:
             types._gate, types._gate_is_old = None, False
         self._transaction.__exit__(*error)
+
+
+def _last(type: ProblemType) -> tuple[str, str]:
+    """When a type was used or taught last; of one time, the lower id comes first."""
+    return max(type.used, type.updated), type.id
 
 
 def _mean(rows: Sequence[Any]) -> Any:

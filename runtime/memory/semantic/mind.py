@@ -121,7 +121,10 @@ class Mind:
         place = {name: told[name] for name in ("who", "source", "thread", "turn")}
         id = keeping.observation_id(text, at=given, agent=self.agent, **place)
         told["at"] = given or now
-        return Observation(id=id, text=text, noted=now, agent=self.agent, **told)
+        try:
+            return Observation(id=id, text=text, noted=now, agent=self.agent, **told)
+        except ValueError as error:  # of pydantic
+            raise UsageError(f"an observation cannot be kept so: {error}") from None
 
     def observe(self, text: str, *, at_once: bool = False, **fields: Any) -> Observation:
         """Keep what came in; `fields` are those of `Observation`. The gate looks at it at the next `take_in`.
@@ -208,7 +211,9 @@ class Mind:
         if known is not None and known.embedder == name:
             return
         for kind in (Observation, Memory, Goal):
-            ids = [each.id for each in self.shelf.scan(kind) if name not in each.vectors]
+            waiting = {each.id for each in self.shelf.scan(Waiting)} if kind is Observation else set[str]()
+            old = (each for each in self.shelf.scan(kind) if name not in each.vectors)
+            ids = [each.id for each in old if each.id not in waiting]  # those are embedded anyway
             for start in range(0, len(ids), BATCH):
                 part = self.shelf.pick(kind, ids[start : start + BATCH])
                 rows = self.embedder.embed([each.text for each in part])
@@ -237,9 +242,8 @@ class Mind:
         """
         with self.shelf.transaction():
             routed = routed or self.route(observation)
-            if routed.route == "merge":
-                return self.merge(observation, routed.memory)
-            memory = self.create(observation)
+            merged = routed.route == "merge"
+            memory = self.merge(observation, routed.memory) if merged else self.create(observation)
             if routed.route == "link" and routed.memory != memory.id and not routed.contrary:
                 self.link(memory.id, routed.memory, text=routed.why, weight=min(1.0, max(0.0, routed.score)))
             for id, found in routed.contrary:

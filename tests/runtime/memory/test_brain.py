@@ -91,7 +91,7 @@ def test_what_a_type_was_used_for_is_taken_back_with_the_decision(work: Path) ->
     settings = fractal(work).brain.settings
     crashing, sound = Crashing(settings), Brain(settings)
     for brain in (crashing, sound):
-        brain.similar(OTHER)  # what a model is shown, and by which the task is recognised
+        brain.recognise(OTHER)  # as it is before a model is asked
     with pytest.raises(Crash):
         crashing.end(documents, AT)
     crashing.close()
@@ -156,3 +156,13 @@ def test_a_run_of_reflexes_is_replayed_without_a_log(work: Path) -> None:
     first = run(fractal(work), "what is 2 + 2")
     result = replayed(work, first.run)
     assert (result.status, result.output) == ("complete", first.output)
+
+
+def test_what_a_model_is_asked_is_recognised_whatever_it_is_shown(work: Path) -> None:
+    run(fractal(work))
+    result = run(fractal(work, {**PLAN, "task": OTHER}), OTHER)
+    brain = fractal(work).brain
+    (decision,) = brain.shelf.scan(Decision, {"run": result.run})
+    assert decision.path == "novel" and decision.type and decision.recognition != "novel"
+    assert _uses(brain) == 1
+    brain.close()

@@ -25,9 +25,10 @@ from runtime.memory.dream.stages import ALL
 from runtime.memory.dream.undoing import undo
 from runtime.memory.procedural.decisions import Decision
 from runtime.memory.procedural.exemplar import Exemplar
+from runtime.memory.procedural.ledger import Ledger
 from runtime.memory.procedural.parts import ALL as PARTS
 from runtime.memory.procedural.recognition import Member, ProblemType
-from runtime.memory.procedural.trees import Ledger, NeuronTree
+from runtime.memory.procedural.trees import NeuronTree
 from runtime.memory.semantic.mind import Mind
 from runtime.memory.semantic.mind import Settings as MindSettings
 from runtime.responders.reflexes.trial import Trial

@@ -89,6 +89,7 @@ def test_chance_alone_hardly_makes_a_pattern() -> None:
         ("before-same edit,replace read", "read.0 edit.0 replace.1", False),
         ("before-same edit,replace read", "read.0 edit.0", True),
         ("once bash", "bash bash", False),
+        ("argument edit new", "edit", None),  # it failed before its arguments were known
     ],
 )
 def test_a_rule_holds_of_a_trajectory_or_not(rule: str, tools: str, holds: bool | None) -> None:
@@ -191,5 +192,5 @@ def test_a_reward_is_the_signal_by_its_reliability() -> None:
 
 def test_rules_are_made_of_names_alone() -> None:
     tried = attempt(1, "read.0 edit.0 +old", True)
-    names = {name for rule in candidates([tried.trajectory], {}) for name in rule.names}
+    names = {name for rule in candidates([tried.trajectory]) for name in rule.names}
     assert names <= {"read", "edit", "old", "1", "2", "3", "4", "6", "8"}

@@ -204,6 +204,16 @@ def test_several_that_count_at_once_lose_no_count(library: Library) -> None:
     assert read(file_of(library)).helpful == 40
 
 
+def test_two_that_learn_the_same_at_once_have_one_file(library: Library) -> None:
+    others = [Library(library.folder, fsync=False) for _ in range(6)]
+    threads = [threading.Thread(target=each.add, args=(READ_FIRST,)) for each in others]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert [each.name for each in library.all()] == ["read-before-edit"]
+
+
 # ---- what is shown ---------------------------------------------------------------------------------------
 
 

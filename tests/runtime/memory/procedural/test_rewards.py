@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.memory.procedural.decisions import Decision
+from runtime.memory.procedural.ledger import Ledger
 from runtime.memory.procedural.parts import ALL, Parts
 from runtime.memory.procedural.rewards import RELIABILITY, deed, release, settle
-from runtime.memory.procedural.trees import LEAST_WEIGHT, MOST_WEIGHT, Ledger, NeuronTree
+from runtime.memory.procedural.trees import LEAST_WEIGHT, MOST_WEIGHT, NeuronTree
 from runtime.store import Shelf
 
 TREE = tree()
@@ -278,3 +279,26 @@ def test_a_person_who_speaks_of_everything_leaves_no_trace_of_the_machines(
     mixed, plain = played([*machines, *person])[0], played(person)[0]
     assert (mixed.uses, mixed.correct, mixed.incorrect) == (plain.uses, plain.correct, plain.incorrect)
     assert not mixed.quarantined
+
+
+def stands(shelf: Shelf) -> tuple[str, int]:
+    found = shelf.get(NeuronTree, TREE.id)
+    assert found
+    return found.stands.stage, found.stands.waits
+
+
+def test_a_failure_demotes_a_tree_and_it_has_to_wait_before_it_rises_again(shelf: Shelf) -> None:
+    sure = TREE.model_copy(update={"ledger": Ledger(uses=60, correct=60)})
+    shelf.put(sure)
+    assert stands(shelf) == ("cerebellum", 0), "what had no standing stands where its ledger puts it"
+    decided(shelf, "bad", sure)
+    settle(shelf, "bad", False, "criteria")
+    assert ledger(shelf).correct / 61 > 0.9 and stands(shelf) == ("neocortex", 10)
+    settle(shelf, "bad", False, "criteria")
+    settle(shelf, "bad", False, "check")
+    assert stands(shelf) == ("neocortex", 10), "one decision demotes once"
+    for number in range(10):
+        assert stands(shelf)[0] == "neocortex"
+        decided(shelf, f"good-{number}", sure)
+        settle(shelf, f"good-{number}", True, "criteria")
+    assert stands(shelf) == ("cerebellum", 0)

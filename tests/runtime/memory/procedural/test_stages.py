@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from runtime.memory.procedural.ledger import Ledger
 from runtime.memory.procedural.stages import (
     SAMPLED,
     Stage,
@@ -15,7 +16,6 @@ from runtime.memory.procedural.stages import (
     stage_of,
     verification,
 )
-from runtime.memory.procedural.trees import Ledger
 
 
 def used(*outcomes: bool) -> tuple[Ledger, Standing]:

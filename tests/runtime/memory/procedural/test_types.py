@@ -182,6 +182,21 @@ def test_memory_is_bounded(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> Non
     assert types.recognise("eeeee thing 5").type == "t4"
 
 
+def test_the_archive_is_bounded(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ARCHIVED", 2)
+    types = Types(shelf, Lexical())
+    for number in range(5):
+        types.learn_all([Lesson(f"{'abcde'[number] * 5} thing", type=f"t{number}")], f"2025-01-0{number + 1}")
+    assert types.archive("2025-01-05") == ["t0", "t1", "t2", "t3"]
+    assert {each.id: each.origin for each in shelf.scan(ProblemType)} == {
+        "t2": "archived",
+        "t3": "archived",
+        "t4": "explicit",
+    }
+    assert {each.type for each in shelf.scan(Member)} == {"t2", "t3", "t4"}
+    assert types.get("t0") is None and types.learn("aaaaa thing", at="2025-02-01")
+
+
 # ---- kept ------------------------------------------------------------------------------------------------
 
 

@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.embedding.lexical import Lexical
+from runtime.memory.procedural.ledger import Ledger
 from runtime.memory.procedural.merging import Alias, absorb, alike, merged, subsumes, tree_by
 from runtime.memory.procedural.parts import ALL
 from runtime.memory.procedural.recall import ProceduralMemory
 from runtime.memory.procedural.rewards import settle
-from runtime.memory.procedural.trees import Ledger, NeuronTree
+from runtime.memory.procedural.trees import NeuronTree
 from runtime.store import Shelf, pack
 
 SPACED = STORED.replace(" in total?", "  in total ?")

@@ -1,0 +1,73 @@
+"""Talk that a dream can work on, and a dream over it without a frame."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from runtime.fractal import shipped_system
+from runtime.memory.brain import Brain, Settings
+from runtime.memory.dream.stage import Ask, Dream, Told
+from runtime.memory.dream.stages import ALL
+from runtime.memory.semantic.dates import stamp
+from runtime.memory.semantic.mind import Mind
+from runtime.memory.semantic.records import Memory, Observation
+from runtime.responders.reflexes.trial import Trial
+
+MONDAY = datetime(2026, 5, 4, 9, tzinfo=UTC)
+STAGES = {stage.name: stage for stage in ALL}
+TALK = [
+    ("Ann", "Hi Bob! Long time no see!"),
+    ("Bob", "Where did you go on holiday?"),
+    ("Ann", "We walked along the Douro valley in Portugal with my sister Clara for 9 days."),
+    ("Bob", "Wow, that sounds amazing!"),
+    ("Bob", "The pottery class moved to Thursday evenings."),
+    ("Ann", "Then I can glaze the blue bowl at the pottery class before my shift."),
+]
+
+
+def brain_in(folder: Path, kind: str = "memory") -> Brain:
+    system = shipped_system()
+    return Brain(Settings(folder, (system,), lambda: Trial([system]), kind, "lexical", fsync=False))
+
+
+def say(brain: Brain, talk: Sequence[tuple[str, str]], at: datetime, thread: str) -> list[Observation]:
+    mind = Mind.of(brain, clock=lambda: stamp(at))
+    return mind.keep(
+        mind.noting(text, who=who, at=stamp(at), said="turn", thread=thread, turn=turn, source="person")
+        for turn, (who, text) in enumerate(talk)
+    )
+
+
+def tell(brain: Brain, text: str, at: datetime = MONDAY, **more: Any) -> Observation:
+    return Mind.of(brain, clock=lambda: stamp(at)).observe(text, at=stamp(at), **more)
+
+
+def night(brain: Brain, *names: str, at: datetime = MONDAY, ask: Ask | None = None) -> dict[str, Told]:
+    """These stages of a dream in the night after, all those that work on meaning when none is named."""
+    chosen = names or ("cluster", "refine", "create", "connect", "score", "abstract", "decay", "report")
+    told: dict[str, Told] = {}
+    dream = Dream(f"night-{at:%m-%d}", brain, brain.shelf, at + timedelta(hours=15), ask=ask)
+    for name in chosen:
+        with brain.shelf.transaction():
+            told[name] = STAGES[name].run(dream)
+    return told
+
+
+def memories(brain: Brain) -> list[Memory]:
+    return sorted(brain.shelf.scan(Memory), key=lambda each: (each.since, each.text))
+
+
+class Scripted:
+    """A model that answers each prompt with what is written here, and remembers what it was shown."""
+
+    def __init__(self, **replies: Any) -> None:
+        self.replies, self.shown = replies, list[tuple[str, Mapping[str, str]]]()
+
+    def __call__(self, name: str, slots: Mapping[str, str]) -> str:
+        self.shown.append((name, slots))
+        reply = self.replies.get(name, "")
+        return reply if isinstance(reply, str) else json.dumps(reply)
