@@ -14,7 +14,7 @@ from secrets import randbits
 from typing import Any
 
 from kernel.errors import UsageError
-from runtime.memory.dream.archive import Archive, Kept, mark
+from runtime.memory.dream.archive import FOLDER, Archive, Kept, mark
 from runtime.memory.dream.dreamer import Dreamer
 from runtime.memory.dream.record import Dreamt
 from runtime.memory.procedural.recognition import Stamp
@@ -83,8 +83,8 @@ def _kept(archive: Archive, dream: Dreamt) -> list[Kept]:
 
 def _planned(archive: Archive) -> dict[str, Any] | None:
     try:
-        return json.loads((archive.folder / PLAN).read_bytes())
-    except (FileNotFoundError, ValueError):
+        return json.loads(archive.read(f"{FOLDER}/{PLAN}") or b"null")
+    except ValueError:
         return None
 
 
