@@ -253,12 +253,13 @@ def occasions(brain: Brain) -> None:
             "We repainted the garden fence.",
         )
     ):
-        tell(brain, text, MONDAY + number * WEEK)
+        at = stamp(MONDAY + number * WEEK)
+        Mind.of(brain, clock=lambda at=at: at).remember(text, at=at)
 
 
 def test_what_occasions_have_in_common_becomes_a_memory_with_edges_to_them(brain: Brain) -> None:
     occasions(brain)
-    told = night(brain, "cluster", "create", "abstract", at=MONDAY + 5 * WEEK)
+    told = night(brain, "abstract", at=MONDAY + 5 * WEEK)
     (found,) = [each for each in memories(brain) if each.held == "abstraction"]
     assert found.text.startswith("violin: ") and told["abstract"].form == "extractive"
     edges = [each for each in brain.shelf.scan(Edge) if each.relation == "derived"]
@@ -272,7 +273,7 @@ def test_what_occasions_have_in_common_becomes_a_memory_with_edges_to_them(brain
 )
 def test_an_abstraction_of_a_model_makes_up_no_names(brain: Brain, answer: str, stands: bool) -> None:
     occasions(brain)
-    told = night(brain, "cluster", "create", "abstract", at=MONDAY + 5 * WEEK, ask=Scripted(abstract=answer))
+    told = night(brain, "abstract", at=MONDAY + 5 * WEEK, ask=Scripted(abstract=answer))
     (found,) = [each for each in memories(brain) if each.held == "abstraction"]
     assert (found.text == answer) == stands
     assert told["abstract"].form == ("model" if stands else "extractive")
