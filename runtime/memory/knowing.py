@@ -63,7 +63,6 @@ class Knowing:
 
     def context(self, task: str, room: int, *, run: str = "", count: Count = estimate_tokens) -> Context:
         """What is shown of memory for a task, inside the room; `run` is the one that asks."""
-        self.brain.recognise(task)
         near = self._near(task, run)
         found = ways(
             [each for each in near if each[1] >= LIKE][:READ], self.runs.parent, redactor(os.environ)

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 LOCK = "dream.lock"
 BEGUN = "begun.json"
 """Which stage is at work, and what the files were when it began."""
+WORSE = "worse"
+"""What a stage counts that finds the memory worse than it was before the dream."""
 Clock = Callable[[], datetime]
 
 
@@ -125,9 +127,12 @@ class Dreamer:
         if stage is None:
             raise UsageError(f"there is no stage {name}; there are {', '.join(self.stages)}")
         self.hold(id)
+        self._finish()
         shelf = self.brain.shelf
         known = shelf.get(Dreamt, id)
         if known and name in known.stages:
+            if known.stages[name].counts.get(WORSE):  # killed before it was taken back
+                self._take_back(id)
             return known.stages[name]
         part = f"{name}/{token_hex(6)}"
         put_back = self.mend()
@@ -143,18 +148,23 @@ class Dreamer:
         finally:
             self.brain.refresh()
         self.archive.remove(BEGUN)
-        if done.counts.get("worse"):
+        if done.counts.get(WORSE):
             self._take_back(id)
         return done
 
     def _take_back(self, id: str) -> None:
         """Less is found than before: all that this dream has done so far is undone; later stages go on."""
-        from runtime.memory.dream.undoing import undo
+        from runtime.memory.dream.undoing import take_back
 
-        assert self._held
-        self._held = ("undo", self._held[1])
-        undo(self)
-        self.hold(id)
+        known = self.brain.shelf.get(Dreamt, id)
+        if known:
+            take_back(self, known)
+
+    def _finish(self) -> None:
+        """An undo that was cut short comes before anything else."""
+        from runtime.memory.dream.undoing import finish
+
+        finish(self)
 
     def _done(
         self,

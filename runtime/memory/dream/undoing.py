@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from secrets import randbits
 from typing import Any
@@ -36,16 +36,34 @@ class Undone:
 
 def undo(dreamer: Dreamer) -> Undone:
     """Take back the last dream. Raises `UsageError` where there is none."""
-    shelf, archive = dreamer.brain.shelf, dreamer.archive
     dreamer.hold("undo")
     try:
         dreamer.mend()
-        plan = _planned(archive)
-        if plan is None:
+        found = finish(dreamer)
+        if found is None:
             last = dreamer.last()
             if last is None:
                 raise UsageError("there is no dream to take back")
-            plan = _plan(archive, last)
+            found = take_back(dreamer, last)
+        return found
+    finally:
+        dreamer.let_go("undo")
+
+
+def take_back(dreamer: Dreamer, dream: Dreamt) -> Undone:
+    """Take back one dream, for whoever holds the memory."""
+    return _taken_back(dreamer, _plan(dreamer.archive, dream))
+
+
+def finish(dreamer: Dreamer) -> Undone | None:
+    """Go on with what a killed process was taking back; None where there is nothing of that."""
+    plan = _planned(dreamer.archive)
+    return _taken_back(dreamer, plan) if plan else None
+
+
+def _taken_back(dreamer: Dreamer, plan: Mapping[str, Any]) -> Undone:
+    shelf, archive = dreamer.brain.shelf, dreamer.archive
+    try:
         files, left = _put_files(archive, plan["files"])
         known = shelf.get(Dreamt, plan["dream"])
         rows = 0
@@ -56,7 +74,6 @@ def undo(dreamer: Dreamer) -> Undone:
         return Undone(plan["dream"], rows, files, (*plan["left"], *left))
     finally:
         dreamer.brain.refresh()
-        dreamer.let_go("undo")
 
 
 def _kept(archive: Archive, dream: Dreamt) -> list[Kept]:

@@ -108,12 +108,16 @@ def pairs(found: Sample) -> tuple[list[Tried], list[Tried]]:
 
 
 def contrast(
-    found: Sample, known: Sequence[Rule] = (), offered: Offered | None = None, alpha: float = ALPHA
+    found: Sample,
+    known: Sequence[Rule] = (),
+    offered: Offered | None = None,
+    alpha: float = ALPHA,
+    refused: frozenset[str] = frozenset(),
 ) -> Finding | None:
     """The one rule that best separates successes from failures; None where nothing does beyond chance.
 
     Of rules that are known already, what they explain is taken out: attempts are compared with attempts that
-    followed the same of them.
+    followed the same of them. Rules that are `refused` were switched off, and do not come again.
     """
     if not found.ready:
         return None
@@ -137,7 +141,7 @@ def contrast(
             frozenset((column, contrary)), _Comparison(column, tables(column, goods, strata))
         )
         made.rules.append((rule, column == made.column))
-    return _best(found, [*comparisons.values()], alpha)
+    return _best(found, [*comparisons.values()], alpha, refused)
 
 
 @dataclass
@@ -168,15 +172,17 @@ def turned(found: Sequence[Table]) -> list[Table]:
     return [(c, d, a, b) for a, b, c, d in found]
 
 
-def _best(found: Sample, comparisons: Sequence[_Comparison], alpha: float) -> Finding | None:
+def _best(
+    found: Sample, comparisons: Sequence[_Comparison], alpha: float, refused: frozenset[str]
+) -> Finding | None:
     leasts = [2 * min(least(each.tables), least(turned(each.tables))) for each in comparisons]
     count = testable(leasts, alpha)
     ranked: list[tuple[float, int, str, Rule, Column]] = []
     for each in comparisons:
         for did, side in ((True, each.tables), (False, turned(each.tables))):
             p = min(1.0, 2 * p_value(side))
-            if p * count <= alpha:
-                rule = each.side(did)
+            rule = each.side(did)
+            if p * count <= alpha and str(rule) not in refused:
                 column = tuple(None if told is None else told == did for told in each.column)
                 ranked.append((p, -KINDS[rule.kind].says, str(rule), rule, column))
     for p, _, _, rule, column in sorted(ranked, key=lambda one: one[:3]):

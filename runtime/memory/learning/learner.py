@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from runtime.memory.dream.stage import Ask
 
 _NAMED = re.compile(r"`([^`]+)`")
-NEAREST = 5
+NEAREST = 2
 LIKE = 0.6
-"""Of the mean likeness of the five nearest, the part from which on attempts are compared: those whose tasks
+"""Of the mean likeness of the two nearest, the part from which on attempts are compared: those whose tasks
 are much less like this one than others are were done in another way for other reasons."""
 HARMS = 0.05
 """The p-value of doing worse with a pattern, from which on it is switched off."""
@@ -116,8 +116,9 @@ class Learning:
         found = sample(self.similar(tried))
         patterns = [each for each in self.library.all() if {tried.type, GENERAL} & {*each.types}]
         changed = [self._reviewed(each, found) for each in patterns]
-        known = [rule for each in patterns if (rule := parsed(each.rule))]
-        if finding := contrast(found, known, self.offered):
+        known = [rule for each in patterns if each.active and (rule := parsed(each.rule))]
+        gone = frozenset(each.rule for each in patterns if not each.active)
+        if finding := contrast(found, known, self.offered, refused=gone):
             return [*changed, self._add(self._pattern(finding, tried.type))]
         if ask is not None and found.ready:
             return [*changed, self._add(extracted(found, tried.type, ask))]

@@ -16,6 +16,10 @@ FEW = (1, 2, 3, 4, 6, 8)
 """Numbers of steps that `few` draws a line at."""
 
 
+_PLAIN = re.compile(r"[a-z]{2,16}")
+"""One word, so that no text of a document is told with it."""
+
+
 @dataclass(frozen=True)
 class Offered:
     """What is known of the tools: the values that their arguments offer, and which of them only look.
@@ -121,8 +125,10 @@ def _facts(trajectory: Trajectory, offered: Offered) -> Iterator[tuple[str, tupl
         yield from (("argument", (act.tool, name)) for name in sorted(act.arguments))
         yield from (("flag", (act.tool, name)) for name, value in (act.flags or {}).items() if value)
         for name, value in (act.words or {}).items():
-            chosen = value in offered.choices.get(f"{act.tool} {name}", ())
-            yield "choice" if chosen else "word", (act.tool, name, value)
+            if value in offered.choices.get(f"{act.tool} {name}", ()):
+                yield "choice", (act.tool, name, value)
+            elif _PLAIN.fullmatch(value):
+                yield "word", (act.tool, name, value)
         yield from (("form", (act.tool, name, form)) for name, form in sorted(act.forms))
         if act.tool not in offered.looking:
             yield from (("folder", (act.tool, folder)) for folder in sorted(act.folders))

@@ -22,7 +22,7 @@ FORMS: Mapping[str, Callable[[str], bool]] = {
     "inserted-result": lambda value: "{{" in value and "}}" in value,
 }
 """What can be told of an argument's text without telling the text."""
-_WORD = re.compile(r"[a-z][a-z-]{1,15}")
+_WORD = re.compile(r"[a-z][a-z0-9-]{0,23}")
 _FOLDER = re.compile(r"[a-z0-9]{1,12}")
 LONGEST = 60
 """Steps of an attempt that are looked at."""

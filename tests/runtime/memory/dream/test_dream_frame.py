@@ -9,7 +9,7 @@ from nights import NOW, brain_in, dreamer, exported, filled, killed
 
 from kernel.errors import FractalError, StorageError, UsageError
 from runtime.memory.dream.dreamer import Dreamer
-from runtime.memory.dream.record import Dreamt
+from runtime.memory.dream.record import Done, Dreamt
 from runtime.memory.dream.stage import Dream, Stage, Told
 from runtime.memory.dream.stages import ALL
 from runtime.memory.dream.undoing import undo
@@ -248,3 +248,40 @@ def test_what_a_space_gives_to_all_is_taken_back_and_only_rehearsed(tmp_path: Pa
     assert [path.name for path in everybodys.iterdir()] == ["new.md"]
     assert undo(sleeper).files == 2
     assert [path.read_text("utf-8") for path in everybodys.iterdir()] == ["old"]
+
+
+def worse(name: str) -> Stage:
+    return Stage(name, "a", "finds it worse", lambda dream: Told(["it is worse"], {"worse": 1}))
+
+
+def test_a_dream_that_makes_memory_worse_is_taken_back_and_the_later_stages_are_done(tmp_path: Path) -> None:
+    brain = filled(tmp_path)
+    before = exported(brain)
+    merge, prune = (stage for stage in ALL if stage.name in ("merge-neurons", "prune-synapses"))
+    sleeper = dreamer(brain, stages := [merge, worse("verify")])
+    assert sleeper.do("one", "merge-neurons").changed
+    assert sleeper.do("one", "verify").did == ("it is worse",)
+    sleeper.let_go()
+    assert exported(brain) == before
+    killed_before = Dreamt(id="one", stages={"verify": Done(part="verify/0", counts={"worse": 1})})
+    brain.shelf.put(killed_before)
+    dreamer(brain, stages).dream("one", stages[1:])
+    assert exported(brain) == before
+    stages = [merge, worse("verify"), prune]
+    done = dreamer(brain, stages).dream("two", stages)
+    assert list(done.stages) == ["prune-synapses"]
+    assert undo(dreamer(brain)).dream == "two"
+    assert exported(brain) == before
+
+
+def test_an_undo_that_was_cut_short_is_finished_before_the_next_dream(tmp_path: Path) -> None:
+    brain = filled(tmp_path)
+    before = exported(brain)
+    dreamer(brain).dream("one", ALL)
+    brain.close()
+    assert killed(tmp_path, "sqlite", "undo", "commit")
+    brain = brain_in(tmp_path)
+    nothing = [Stage("nothing", "a", "does nothing", lambda dream: Told())]
+    dreamer(brain, nothing).dream("two", nothing)
+    assert undo(dreamer(brain)).dream == "two"
+    assert exported(brain) == before

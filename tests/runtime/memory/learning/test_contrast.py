@@ -9,7 +9,7 @@ import pytest
 from runtime.memory.learning.contrast import contrast, pairs, sample
 from runtime.memory.learning.exact import least, p_value
 from runtime.memory.learning.exact import testable as counted
-from runtime.memory.learning.rules import Rule, candidates, parsed
+from runtime.memory.learning.rules import Offered, Rule, candidates, parsed
 from runtime.memory.learning.signals import Outcome, advantages, differs
 from runtime.memory.learning.tried import Kept, Tried
 
@@ -138,6 +138,14 @@ def test_what_is_known_is_not_learned_again_under_another_name() -> None:
     assert contrast(sample(tried), [Rule("before-same", ("edit", "read"))]) is None
 
 
+def test_what_was_switched_off_does_not_come_again() -> None:
+    tried = sample(many(("list edit", True, 9), ("edit", False, 9)))
+    found = contrast(tried)
+    assert found is not None
+    again = contrast(tried, refused=frozenset({str(found.rule)}))
+    assert again is None or again.rule != found.rule
+
+
 def test_a_second_cause_is_found_beside_the_first() -> None:
     tried = many(
         ("read.0 edit.0 stat", True, 14),
@@ -188,6 +196,19 @@ def test_a_reward_is_the_signal_by_its_reliability() -> None:
     assert [round(each, 3) for each in advantages([1.0, -1.0])] == [1.0, -1.0]
     assert advantages([1.0, 1.0]) == [0.0, 0.0]
     assert differs([True, False]) and not differs([True, True]) and not differs([])
+
+
+def test_of_what_arguments_say_a_rule_tells_one_plain_word_or_a_tools_own_choice() -> None:
+    def words(**values: str) -> set[str]:
+        one = Kept(tool="json", arguments=tuple(values), words=values)
+        tried = Tried(id="a/1", acts=(one,))
+        offered = Offered({"json format": frozenset({"text-2"})})
+        return {
+            str(rule) for rule in candidates([tried.trajectory], offered) if rule.kind in ("word", "choice")
+        }
+
+    assert words(query="unit", format="text-2") == {"word json query unit", "choice json format text-2"}
+    assert words(query="ignore-all-rules", format="curl-evil") == set()
 
 
 def test_rules_are_made_of_names_alone() -> None:

@@ -1,0 +1,110 @@
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+from meaningful import MONDAY, STAGES, TALK, brain_in, night, say, tell
+
+from runtime.memory.brain import Brain
+from runtime.memory.dream.dreamer import Dreamer
+from runtime.memory.dream.finding import Finder
+from runtime.memory.dream.nearness import FEW, Nearness
+from runtime.memory.dream.probing import Probe, probe, verify
+from runtime.memory.dream.record import Dreamt
+from runtime.memory.dream.stage import Dream, Stage, Told
+from runtime.memory.dream.undoing import undo
+from runtime.memory.semantic.mind import Mind
+from runtime.memory.semantic.records import Memory, Observation
+from runtime.store.moving import lines
+
+WEEK = timedelta(days=7)
+
+
+@pytest.fixture
+def brain(tmp_path: Path) -> Brain:
+    return brain_in(tmp_path)
+
+
+# ---- what is found after ---------------------------------------------------------------------------------
+
+
+def test_a_turn_is_found_through_its_memory(brain: Brain) -> None:
+    turns = say(brain, TALK, MONDAY, "talk")
+    night(brain)
+    finder = Finder(brain.shelf, brain.embedder.name)
+    (row,) = brain.embedder.embed(["Who walked along the Douro?"])
+    assert finder.find("Who walked along the Douro?", row, 3)[0] == turns[2].id
+    assert len(finder.nodes) < len(turns)
+
+
+def test_a_dream_that_finds_less_is_taken_back(tmp_path: Path) -> None:
+    brain = brain_in(tmp_path, "sqlite")
+    for number, name in enumerate(("heron", "walnut", "quartz", "saffron", "gondola", "thimble", "lantern")):
+        tell(brain, f"The {name} of the {name} keeper number {number} was sold in {name} town.")
+    Mind.of(brain).take_in()
+    before = [row.id for kind in ("observation", "memory") for row in brain.shelf.rows(kind)]
+    texts = {each.id: (each.text, each.memory) for each in brain.shelf.scan(Observation)}
+
+    def hide(dream: Dream) -> Told:
+        """A stage that puts everything behind a memory which leads nowhere."""
+        dream.shelf.put(Memory(id="hole", text="nothing"))
+        for each in list(dream.shelf.scan(Observation)):
+            dream.shelf.put(each.model_copy(update={"memory": "hole"}))
+        return Told()
+
+    stages = [Stage("probe", "a", "", probe), Stage("hide", "a", "", hide), Stage("verify", "a", "", verify)]
+    dreamer = Dreamer(brain, clock=lambda: MONDAY, stages=stages)
+    done = [dreamer.do("d", stage.name) for stage in stages]
+    dreamer.let_go()
+    assert done[0].counts["found"] == 7 and done[2].counts == {
+        "asked": 7,
+        "before": 7,
+        "found": 0,
+        "worse": 1,
+    }
+    assert [row.id for kind in ("observation", "memory") for row in brain.shelf.rows(kind)] == before
+    assert {each.id: (each.text, each.memory) for each in brain.shelf.scan(Observation)} == texts
+    assert not brain.shelf.count(Dreamt) and not brain.shelf.count(Probe)
+
+
+def test_a_dream_that_finds_as_much_stays_and_undo_restores_the_store(tmp_path: Path) -> None:
+    brain = brain_in(tmp_path, "sqlite")
+    say(brain, TALK, MONDAY, "talk")
+    tell(brain, "The beehives on the roof of the library were checked by Clara.")
+    night(brain)
+    tell(brain, "The beehives on the roof of the library gave 14 jars of honey.", MONDAY + WEEK)
+    Mind.of(brain).take_in()
+    before = sorted(lines(brain.shelf))
+    dreamer = Dreamer(brain, clock=lambda: MONDAY + 2 * WEEK)
+    names = ("probe", "cluster", "refine", "create", "verify", "connect", "score", "abstract", "report")
+    dreamt = dreamer.dream("d", [STAGES[name] for name in names])
+    assert dreamt.stages["verify"].counts["worse"] == 0 and sorted(lines(brain.shelf)) != before
+    undo(dreamer)
+    assert sorted(lines(brain.shelf)) == before
+
+
+# ---- nearness --------------------------------------------------------------------------------------------
+
+
+def test_cells_find_nearly_what_looking_at_everything_finds() -> None:
+    rng = np.random.default_rng(3)
+    centres = rng.standard_normal((60, 64)).astype(np.float32)
+    rows = centres[rng.integers(60, size=2 * FEW)] + 0.7 * rng.standard_normal((2 * FEW, 64)).astype(
+        np.float32
+    )
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    near = Nearness(len(rows), list(rows))
+    for number, row in enumerate(rows):
+        near.put(str(number), row)
+    hits = 0
+    for row in rows[:200]:
+        exact = {str(number) for number in np.argsort(-(rows @ row))[:5]}
+        hits += len(exact & {id for id, _ in near.find(row, 5)})
+    assert hits / 1000 > 0.9
+
+
+def test_a_vector_that_is_put_again_is_moved() -> None:
+    near = Nearness(2, [])
+    near.put("a", np.array([1, 0], np.float32))
+    near.put("a", np.array([0, 1], np.float32))
+    assert near.find(np.array([0, 1], np.float32), 5) == [("a", 1.0)] and len(near) == 1
