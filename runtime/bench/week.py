@@ -226,15 +226,19 @@ class Week:
         return round(steps.count(WANTED) / max(len(steps), 1), 4)
 
     def tear(self) -> dict[str, Any]:
-        """Cut the largest piece of what is known in two, and let a dream's report look at it."""
+        """Join all that is known into one piece, cut that in two, and let a dream's report look at both."""
         from runtime.memory.dream.report import Standing, trend
         from runtime.memory.semantic.records import Edge
 
         shelf = self.fractal.brain.shelf
         only = [stage for stage in stages() if stage.name == "report"]
         self._at(DAYS + 1, 23)
+        held = sorted(memory.id for memory in self.memories())
+        for at, id in enumerate(held):  # a ring with chords: what a week knows by itself is in many pieces
+            for step in (1, 3):
+                if (other := held[(at + step) % len(held)]) != id:
+                    mind_of(self.fractal).link(id, other, text="joined on purpose")
         self.dream("before", only)
-        held = {memory.id for memory in self.memories()}
         edges = [each for each in shelf.scan(Edge) if each.source in held and each.target in held]
         half = _half(edges)
         crossing = [each.id for each in edges if (each.source in half) != (each.target in half)]

@@ -35,7 +35,7 @@ def shown(figures: Mapping[str, Any]) -> str:
         f"(0 is first), without it at {goal['place']['without']:.2f}.",
         f"It draws walks: {goal['walks']['with']:.0%} of the steps, else {goal['walks']['without']:.0%}.",
         f"Saturation: {f'noticed on day {since}' if since else 'not noticed'}.",
-        f"Torn on purpose ({torn['cut']} edges): {torn['before']['components']} → "
+        f"Joined and torn on purpose ({torn['cut']} edges): {torn['before']['components']} → "
         f"{torn['after']['components']} pieces, largest {torn['before']['largest']} → "
         f"{torn['after']['largest']}, Fiedler value {torn['before']['fiedler']:.4f} → "
         f"{torn['after']['fiedler']:.4f}: {torn['trend']}.",
