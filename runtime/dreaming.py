@@ -64,9 +64,7 @@ async def dream(fractal: Fractal, order: Order) -> RunResult:
 
     chosen(order.phases, order.without)  # a wrong name is told before anything is written
     if KIND not in fractal.catalogue().tools:
-        raise UsageError(
-            f"there is no tool {KIND} in {fractal.systems[0]}; one made without --bare has it"
-        )
+        raise UsageError(f"there is no tool {KIND} in {fractal.systems[0]}; one made without --bare has it")
     dreamer = fractal.memory.dreamer
     dreamer.hold("a dream that begins")
     dreamer.let_go()
