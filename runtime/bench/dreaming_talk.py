@@ -3,8 +3,8 @@
 Retrieval is measured before and after with the search that is shipped, asked for turns; and once more asked
 for memories, too, where a memory that is found counts for the turns that it is made of. Nodes are what that
 search chooses among (`retrieval.nodes`): every turn before; after it memories, and turns that no memory leads
-to. All turns stay on the shelf, and each is still measured. The lower bound is that of the 95 % interval of the
-paired difference of recall@10, by bootstrap over questions. Seconds are those of all semantic stages over
+to. All turns stay on the shelf, and each is still measured. The lower bound is that of the 95 % interval of
+the paired difference of recall@10, by bootstrap over questions. Seconds are those of all semantic stages over
 made-up conversations, through the whole frame with its archive.
 """
 
