@@ -124,7 +124,8 @@ def columns_of(
     kinds: dict[str, int] = {}
     kind = np.array([kinds.setdefault(each.kind, len(kinds)) for each in entries], np.int32)
     seen = alive & (kind == kinds.get(Observation.KIND, -1))
-    counted = np.flatnonzero(seen if seen.any() else alive)
+    counted = seen if seen.any() else alive
+    counting = np.flatnonzero(counted)
     speakers = {"": 0}
     who = np.array([speakers.setdefault(each.who, len(speakers)) for each in entries], np.int32)
     threads: dict[str, int] = {}
@@ -151,7 +152,7 @@ def columns_of(
         length=np.array(lengths, np.float32),
         day=np.array([each.day for each in entries], np.int32),
         thread=thread,
-        heads=counted[np.unique(thread[counted], return_index=True)[1]],
+        heads=counting[np.unique(thread[counting], return_index=True)[1]],
         near=_near(entries, living, thread),
         who=who,
         speakers=speakers,

@@ -172,7 +172,7 @@ def _weight(index: Index, question: Question, word: str) -> float:
     if question.speakers and term not in question.terms:
         return 0.5
     rows, _ = index.counts(term)
-    count = len(index.columns.counted)
-    having = len(np.intersect1d(rows, index.columns.counted, assume_unique=True))
+    counted = index.columns.counted
+    count, having = int(counted.sum()), int(counted[rows].sum())
     idf = np.log(1 + (count - having + 0.5) / (having + 0.5))
     return float(2 * idf / np.log(1 + count)) if count else 0.0
