@@ -1,8 +1,10 @@
-"""How a dream asks whether what was known is still found: nodes first, then what they lead to.
+"""How a dream asks whether what was known is still found, which is all that this search is for.
 
 A node is a memory, or an observation that no memory leads to. The best nodes by words and nearness are
 opened; the observations within are ranked by themselves, with their neighbours and with the node that they
-came by. It is a plain search, for comparing a shelf with itself; people and runs ask `semantic.retrieval`.
+came by. It is plain and needs no vectors but those that are there, so that `probe` and `verify` can compare a
+shelf with itself in the middle of a dream. It is stricter than `semantic.retrieval`, which people, runs and
+benches ask: that one measures every observation, and finds one behind a memory that leads nowhere, too.
 """
 
 from __future__ import annotations

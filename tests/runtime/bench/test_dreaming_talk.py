@@ -36,6 +36,8 @@ def test_a_dream_leaves_fewer_nodes_and_finds_as_much(tmp_path: Path) -> None:
     figures = measure(path, choose("lexical"), sizes=(), without=False)
     assert figures["before"]["nodes"] == 24 and figures["nodes_left"] < 0.7
     assert figures["before"]["recall@10"] == figures["after"]["recall@10"] == 1.0
+    assert figures["before"]["with_memories"] == 1.0 and figures["after"]["with_memories"] > 0.8
+    assert figures["lower_bound"] == 0.0 >= figures["lower_bound_with_memories"]
     assert missed(figures) == [] and "| after |" in table(figures)
 
 

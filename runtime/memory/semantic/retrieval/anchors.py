@@ -92,7 +92,10 @@ def borda(rankings: Sequence[Sequence[Found]], limit: int) -> list[Found]:
 
 
 def with_event(index: Index, question: Question, parts: Parts) -> Question:
-    """Before or after what is no date: the days around the record that is found for it."""
+    """Before or after what is no date: the days around the record that is found for it.
+
+    A memory that leads to observations is none: they may be of several days.
+    """
     from runtime.memory.semantic.retrieval.scoring import features
 
     hit = re.search(
@@ -112,7 +115,7 @@ def with_event(index: Index, question: Question, parts: Parts) -> Question:
     total = sum(told[name] for name in ("word", "word_around") if name in told)
     if isinstance(total, int) or float(total.max(initial=0)) <= 0:
         return question
-    row = int((total * (columns.day > 0)).argmax())
+    row = int((total * (columns.day > 0) * index.apart).argmax())
     day = index.rows[row].day
     if not day or not _all_there(index, row, terms):
         return question

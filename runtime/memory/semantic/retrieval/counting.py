@@ -16,8 +16,10 @@ WIDE = ("word_before", "word_around")
 OWN = "own "
 
 
-def by_words(index: Index, columns: Columns, terms: tuple[str, ...], parts: Parts) -> dict[str, Any]:
-    """By name, as shares of the best; `coverage` is the share of what the question says that a row has."""
+def by_words(
+    index: Index, columns: Columns, terms: tuple[str, ...], parts: Parts, among: Any
+) -> dict[str, Any]:
+    """By name, as shares of the best among some rows; `coverage`: how much of what is asked a row says."""
     import numpy as np
 
     count = columns.count
@@ -46,10 +48,9 @@ def by_words(index: Index, columns: Columns, terms: tuple[str, ...], parts: Part
             if name in WIDE:
                 found[OWN + name] += idf * tf[:-1] / (tf[:-1] + norms[name])
     for name in wanted:
-        best = found[name][columns.alive].max(initial=0.0)
-        if best > 1e-6:
-            for each in {name, OWN + name} & found.keys():
-                found[each] /= best
+        best = columns.bests(found[name], among)
+        for each in {name, OWN + name} & found.keys():
+            found[each] /= best
     return {**found, "coverage": coverage / max(most, 1e-6)}
 
 
@@ -84,5 +85,5 @@ def _idf(tf: Any, columns: Columns, name: str) -> float:
 
 
 def _counted(columns: Columns, name: str) -> Any:
-    """Each thread once, or each row that is alive."""
-    return columns.heads if name == "word_thread" else columns.alive
+    """Each thread once, or each row; what a dream makes of rows does not count them twice."""
+    return columns.heads if name == "word_thread" else columns.counted

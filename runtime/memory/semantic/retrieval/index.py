@@ -53,7 +53,7 @@ class Index:
     _since: Since | None = None
     _columns: Columns | None = None
     _linked: dict[str, list[tuple[str, dict[str, Any]]]] | None = None
-    _inside: tuple[Columns, dict[int, list[int]]] | None = None
+    _nodes: tuple[Columns, Any] | None = None
 
     def __post_init__(self) -> None:
         self.times = Times(self.language)
@@ -215,16 +215,27 @@ class Index:
                 self.meant[row] = meant
 
     @property
-    def inside(self) -> dict[int, list[int]]:
-        """By the row of a memory, the rows of the observations that are found through it."""
-        if self._inside is None or self._inside[0] is not self.columns:
-            found: dict[int, list[int]] = {}
+    def nodes(self) -> Any:
+        """For each row the row of its node: that of the memory which leads to it, or its own."""
+        import numpy as np
+
+        if self._nodes is None or self._nodes[0] is not self.columns:
+            found = np.arange(self.columns.count)
             for (kind, _), row in self.at.items():
                 memory = self.rows[row].fields.get("memory") if kind == Observation.KIND else None
-                if memory and (at := self.at.get((Memory.KIND, str(memory)))) is not None:
-                    found.setdefault(at, []).append(row)
-            self._inside = (self.columns, found)
-        return self._inside[1]
+                found[row] = self.at.get((Memory.KIND, str(memory)), row) if memory else row
+            self._nodes = (self.columns, found)
+        return self._nodes[1]
+
+    @property
+    def apart(self) -> Any:
+        """For each row whether it leads to no other."""
+        import numpy as np
+
+        own = np.arange(len(self.nodes))
+        found = np.ones(len(own), bool)
+        found[self.nodes[self.nodes != own]] = False
+        return found
 
     def counts(self, term: str) -> tuple[Any, Any]:
         """The rows that have a term, dead ones too, and how often."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from runtime.memory.semantic.records import Observation
 from runtime.memory.semantic.retrieval.language import words
 from runtime.memory.semantic.retrieval.times import Span, Times, day_of
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 REACH = 2
 """Turns before and after one that count as its neighbours."""
+LEAST_BEST = 1e-6
+"""A smaller best is none."""
 _ENDS_ASKING = re.compile(r"\?\W*$")
 
 
@@ -70,10 +73,12 @@ class Columns:
 
     count: int
     alive: Any
+    kind: Any  # a number for each kind
+    counted: Any  # what words are counted over: living observations; all that lives where there are none
     length: Any  # words that tell something
     day: Any
     thread: Any  # a number for each; a row without one has one of its own
-    heads: Any  # a living row of each thread
+    heads: Any  # a row of each thread that is counted
     near: dict[int, Any]  # by how many turns away: the row there, `count` for none
     who: Any  # a number for each speaker, 0 for none
     speakers: dict[str, int]
@@ -83,6 +88,23 @@ class Columns:
     spans: Any  # first day, last day and row of each span
     named: Mapping[str, Sequence[tuple[tuple[str, ...], int]]]  # by a name's first word: all of them, the row
     vectors: Any  # of the embedder, rows of unit length; None without one
+
+    def shares(self, values: Any, among: Any) -> Any:
+        """Values as shares of the best of these rows; each kind has a best of its own.
+
+        What a cosine is worth differs between questions, embedders and kinds: a memory, which says more at
+        once, is no measure of a turn.
+        """
+        return values / self.bests(values, among)
+
+    def bests(self, values: Any, among: Any) -> Any:
+        """For each row the best value of its kind among these rows; infinite where that is nothing."""
+        import numpy as np
+
+        kinds = self.kind[among]
+        most = np.zeros(int(self.kind.max(initial=0)) + 1, np.float32)
+        np.maximum.at(most, kinds, values[among])
+        return np.where(most > LEAST_BEST, most, np.float32(np.inf))[self.kind]
 
 
 def columns_of(
@@ -99,6 +121,11 @@ def columns_of(
     living = sorted(at.values())
     alive = np.zeros(count, bool)
     alive[living] = True
+    kinds: dict[str, int] = {}
+    kind = np.array([kinds.setdefault(each.kind, len(kinds)) for each in entries], np.int32)
+    seen = alive & (kind == kinds.get(Observation.KIND, -1))
+    counted = seen if seen.any() else alive
+    counting = np.flatnonzero(counted)
     speakers = {"": 0}
     who = np.array([speakers.setdefault(each.who, len(speakers)) for each in entries], np.int32)
     threads: dict[str, int] = {}
@@ -120,10 +147,12 @@ def columns_of(
     return Columns(
         count=count,
         alive=alive,
+        kind=kind,
+        counted=counted,
         length=np.array(lengths, np.float32),
         day=np.array([each.day for each in entries], np.int32),
         thread=thread,
-        heads=np.array(living, np.int64)[np.unique(thread[living], return_index=True)[1]],
+        heads=counting[np.unique(thread[counting], return_index=True)[1]],
         near=_near(entries, living, thread),
         who=who,
         speakers=speakers,

@@ -80,17 +80,21 @@ def _named(text: str, columns: Columns, nobody: frozenset[str]) -> dict[int, flo
     return {number: SECOND if at == 0 else 0.0 for at, (_, number) in enumerate(found)}
 
 
-def features(index: Index, question: Question, parts: Parts) -> dict[str, Any]:
-    """By name, a value for each row; those of `late` come later. `RAW` ones are no shares of the best."""
+def features(index: Index, question: Question, parts: Parts, allowed: Any = None) -> dict[str, Any]:
+    """By name, a value for each row; those of `late` come later.
+
+    `RAW` ones are no shares of the best; the best is that of the rows which are `allowed`.
+    """
     import numpy as np
 
     columns = index.columns
     zero = np.zeros(columns.count, np.float32)
-    found = by_words(index, columns, question.terms, parts)
+    among = np.flatnonzero(columns.alive if allowed is None else columns.alive & allowed)
+    found = by_words(index, columns, question.terms, parts, among)
     if parts.meaning and question.meant is not None and columns.vectors is not None:
         with one_thread():
             found["cosine"] = columns.vectors @ question.meant.whole
-            found["meaning"] = _of_best(found["cosine"], columns.alive)
+            found["meaning"] = columns.shares(found["cosine"], among)
     if question.speakers:
         share = np.zeros(len(columns.speakers), np.float32)
         for number, value in question.speakers.items():
@@ -112,12 +116,6 @@ def features(index: Index, question: Question, parts: Parts) -> dict[str, Any]:
         found["first_person"] = columns.first_person.astype(np.float32)
         found["length"] = np.log1p(columns.length)
     return found
-
-
-def _of_best(values: Any, alive: Any) -> Any:
-    """As shares of the best: what a cosine is worth differs between embedders and questions."""
-    best = values[alive].max(initial=0.0)
-    return values / best if best > 1e-6 else values * 0
 
 
 def _by_time(columns: Columns, spans: Sequence[Span]) -> dict[str, Any]:
@@ -157,7 +155,10 @@ def late(index: Index, question: Question, rows: Sequence[int]) -> dict[str, Any
         scores = (values * weights).sum(axis=1) / total
         if name == "late":
             found["alike"][there] = scores
-        found[name][there] = _of_best(scores, np.ones(len(there), bool))
+        values = np.zeros(index.columns.count, np.float32)
+        here = np.array(rows)[there]
+        values[here] = scores
+        found[name][there] = index.columns.shares(values, here)[here]
     return found
 
 
@@ -171,6 +172,7 @@ def _weight(index: Index, question: Question, word: str) -> float:
     if question.speakers and term not in question.terms:
         return 0.5
     rows, _ = index.counts(term)
-    count = len(index.at)
-    idf = np.log(1 + (count - min(len(rows), count) + 0.5) / (len(rows) + 0.5))
+    counted = index.columns.counted
+    count, having = int(counted.sum()), int(counted[rows].sum())
+    idf = np.log(1 + (count - having + 0.5) / (having + 0.5))
     return float(2 * idf / np.log(1 + count)) if count else 0.0

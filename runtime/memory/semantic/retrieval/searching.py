@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from runtime.store import Shelf
 
 CANDIDATES = 200
-"""Rows whose words' states are looked at."""
+"""Rows of each kind whose words' states are looked at."""
 LEAST_COSINE = 0.15
 """A record with no word of the question has to be at least so near."""
 NAMES = 0.6
@@ -127,16 +127,17 @@ class Retrieval:
         import numpy as np
 
         columns, weights = self.index.columns, self._weights(parts)
-        told = features(self.index, question, parts)
+        told = features(self.index, question, parts, allowed)
         total = np.zeros(columns.count, np.float32)
         for name, values in told.items():
             total += np.float32(weights.get(name, 0.0)) * values
         open_to = columns.alive if allowed is None else columns.alive & allowed
-        if parts.nodes and (led := nodes.opened(self.index, told)) is not None:
-            open_to = open_to & np.isfinite(led)
         rows = np.flatnonzero(open_to & _related(question, told, columns))
-        if len(rows) > CANDIDATES:
-            rows = np.sort(rows[np.argsort(-total[rows], kind="stable")[:CANDIDATES]])
+        wide = CANDIDATES * len(np.unique(columns.kind[rows]))
+        if parts.nodes:
+            rows = nodes.opened(self.index, rows, total, wide)
+        elif len(rows) > wide:
+            rows = np.sort(rows[np.argsort(-total[rows], kind="stable")[:wide]])
         here = {name: values[rows] for name, values in told.items()}
         if parts.late:
             here |= late(self.index, question, rows.tolist())

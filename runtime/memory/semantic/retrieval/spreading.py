@@ -72,9 +72,7 @@ def aggregated(
     if vectors is None or question.meant is None or "meaning" not in ranked.by_part:
         return ranked
     order = np.argsort(-ranked.score, kind="stable")[:most]
-    best = float((vectors @ question.meant.whole)[index.columns.alive].max(initial=0.0))
-    if best <= 0:
-        return ranked
+    best = index.columns.bests(vectors @ question.meant.whole, np.flatnonzero(index.columns.alive))
     by_part = {name: values[order].copy() for name, values in ranked.by_part.items()}
     rows = ranked.rows[order]
     for at, row in enumerate(rows.tolist()):
@@ -82,7 +80,7 @@ def aggregated(
         if around:
             mixed = SELF * vectors[row] + AROUND * vectors[around].mean(axis=0)
             cosine = float(mixed @ question.meant.whole / max(float(np.linalg.norm(mixed)), 1e-9))
-            by_part["meaning"][at] = weights.get("meaning", 0.0) * cosine / best
+            by_part["meaning"][at] = weights.get("meaning", 0.0) * cosine / best[row]
     return Ranked(rows, sum(by_part.values()), by_part, ranked.likeness[order])
 
 
