@@ -1,4 +1,4 @@
-"""A page of what one stream of the bench teaches: ten patterns as their files have them, and from which runs."""
+"""A page of what streams of the bench teach: ten patterns as their files have them, and from which runs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 from runtime.bench.learning import Arm, stream_in
@@ -14,30 +15,39 @@ from runtime.memory.learning.patterns import Pattern
 
 PATTERNS = 10
 """On the page."""
+STREAMS = 4
+"""That are played at most."""
 CHARS = 110
 """Of a task."""
 ARM = "patterns alone"
 
 
 def write(path: Path, seed: int, rounds: int) -> int:
-    """Play the stream and write the page; 1 where fewer patterns than ten were learned."""
-    with tempfile.TemporaryDirectory(prefix="fractal-learned-") as folder:
-        asyncio.run(stream_in(Path(folder), ARM, seed, rounds, Arm()))
-        text, count = page(Path(folder), seed, rounds)
-    path.write_text(text, "utf-8")
-    print(f"{path}: {min(count, PATTERNS)} of {count} patterns", file=sys.stderr)
-    return int(count < PATTERNS)
+    """Play streams and write the page; 1 where they taught fewer than ten patterns."""
+    parts: dict[str, list[str]] = {}
+    streams = 0
+    while len(parts) < PATTERNS and streams < STREAMS:
+        with tempfile.TemporaryDirectory(prefix="fractal-learned-") as folder:
+            asyncio.run(stream_in(Path(folder), ARM, seed + streams, rounds, Arm()))
+            streams += 1
+            for name, lines in taught(Path(folder), streams).items():
+                if len(parts) < PATTERNS:
+                    parts.setdefault(name, lines)
+    head = _head(len(parts), streams, seed, rounds)
+    text = "\n".join(["# Learned patterns", "", *head, *chain.from_iterable(parts.values())])
+    path.write_text(text + "\n", "utf-8")
+    print(f"{path}: {len(parts)} patterns of {streams} streams", file=sys.stderr)
+    return int(len(parts) < PATTERNS)
 
 
-def page(folder: Path, seed: int, rounds: int) -> tuple[str, int]:
-    """The page on a workspace where a stream was played, and how many patterns are in use there."""
+def taught(folder: Path, stream: int) -> dict[str, list[str]]:
+    """What stands in a workspace where a stream was played: a section for each pattern that is in use."""
     fractal = Fractal(folder)
-    known = fractal.memory.library.patterns()
-    lines = ["# Learned patterns", "", *_head(known, seed, rounds)]
-    for each in chosen(known):
-        lines += ["", f"## {each.title}", "", "````markdown", _file(fractal, each), "````", ""]
-        lines += ["It came from:", "", *_runs(fractal, each)]
-    return "\n".join(lines) + "\n", len(known)
+    found: dict[str, list[str]] = {}
+    for each in chosen(fractal.memory.library.patterns()):
+        whole = ["", f"## {each.title}", "", "````markdown", _file(fractal, each), "````", ""]
+        found[each.name] = [*whole, f"From stream {stream}:", "", *_runs(fractal, each)]
+    return found
 
 
 def chosen(known: Sequence[Pattern]) -> list[Pattern]:
@@ -51,18 +61,18 @@ def chosen(known: Sequence[Pattern]) -> list[Pattern]:
     return [each for _, _, _, each in sorted(order, key=lambda one: one[:3])[:PATTERNS]]
 
 
-def _head(known: Sequence[Pattern], seed: int, rounds: int) -> Iterator[str]:
-    compared = sum(each.origin != "distilled" for each in known)
-    yield f"Ten of the {len(known)} patterns that stood in `state/memory/patterns/` after a stream of tasks:"
-    yield f"{compared} found by comparing attempts, {len(known) - compared} habits of attempts that went well."
-    yield "The surest of each type of task come first. Nothing here is written by hand; this makes the page:"
+def _head(count: int, streams: int, seed: int, rounds: int) -> Iterator[str]:
+    yield f"{count} patterns as their files stood in `state/memory/patterns/` after streams of tasks were"
+    yield f"done: those of the first stream, then what {streams - 1} more taught beside. Of each stream,"
+    yield "those found by comparing attempts come before mere habits, and the surest of each type of task"
+    yield "before the rest. Nothing here is written by hand; this makes the page:"
     yield ""
     yield "```text"
     yield f"fractal bench learning --first-seed {seed} --rounds {rounds} --report docs/learned-patterns.md"
     yield "```"
     yield ""
-    yield "The worker is code with known mistakes, so that it is known what there is to learn:"
-    yield "[Learning](learning.md#what-it-brings). Which attempts come together differs from run to run."
+    yield "The worker is code with known mistakes, so that it is known what there is to learn; of memory it"
+    yield "is shown patterns alone, no solved tasks: [Learning](learning.md). Runs are named anew each time."
 
 
 def _file(fractal: Fractal, pattern: Pattern) -> str:
