@@ -72,7 +72,8 @@ def _head(count: int, streams: int, seed: int, rounds: int) -> Iterator[str]:
     yield "```"
     yield ""
     yield "The worker is code with known mistakes, so that it is known what there is to learn; of memory it"
-    yield "is shown patterns alone, no solved tasks: [Learning](learning.md). Runs are named anew each time."
+    yield "is shown patterns alone, no solved tasks: [Learning](learning.md#what-it-brings). Runs are named"
+    yield "anew each time."
 
 
 def _file(fractal: Fractal, pattern: Pattern) -> str:
