@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +13,13 @@ from kernel.events import now
 from kernel.operations import OperationContext, Result
 from runtime.memory.learning.patterns import Pattern
 from runtime.memory.learning.practice import read_practice
-from runtime.memory.learning.report import Report, Side
+from runtime.memory.learning.report import Best, Report, Side
 from runtime.memory.learning.report import report as reported
 
 if TYPE_CHECKING:
     from kernel.world import World
     from runtime.fractal import Fractal
+    from runtime.memory.awareness import Profile
     from runtime.results import RunResult
 
 MOST = 12
@@ -76,7 +78,21 @@ def report(fractal: Fractal) -> Report:
     tried = memory.brain.shelf.scan(Tried) if memory.there else ()
     library = memory.library
     patterns = {each.name: each for each in (*library.patterns(), *library.all())}
-    return reported(tried, [*patterns.values()])
+    return replace(reported(tried, [*patterns.values()]), best=best_agents(memory.profiles()))
+
+
+def best_agents(profiles: Sequence[Profile]) -> list[Best]:
+    """Who does what best, by type; of types that nobody has tried often enough, nobody."""
+    from runtime.memory.awareness import FEW, best
+
+    found: list[Best] = []
+    for name in sorted({name for each in profiles for name in each.by_type}):
+        if told := best(profiles, name):
+            agent, score = told
+            mine = [each.by_type[name] for each in profiles if each.agent == agent and name in each.by_type]
+            if (samples := sum(each.samples for each in mine)) >= FEW:
+                found.append(Best(name, agent, round(score, 4), samples))
+    return found
 
 
 def imported(fractal: Fractal, path: Path) -> tuple[list[Pattern], list[Pattern]]:
@@ -130,6 +146,10 @@ def in_words(found: Report) -> list[str]:
     )
     told += [f"{'all':<12} {_compared(found.before, found.after)}"]
     told += [f"{each.type:<12} {_compared(each.before, each.after)}" for each in found.types]
+    told += [
+        f"best agent for {each.type}: {each.agent} (score {each.score:.2f}, {each.samples} attempts)"
+        for each in found.best
+    ]
     repeated = [each for each in found.mistakes if each.repeated or each.unseen]
     told += [
         f"repeated: {each.pattern}: {each.repeated} times though it was shown, {each.unseen} times where it "

@@ -95,14 +95,12 @@ class Remembering:
         from runtime.memory.awareness import profiles
 
         past = self.brain.episodes.all() if self.there else ()
-        return profiles(past, lambda each: self.kinds.of(each.text)[0])
+        return profiles(past)
 
-    @cached_property
+    @property
     def kinds(self) -> Kinds:
         """The types of tasks."""
-        from runtime.memory.learning.kinds import Kinds
-
-        return Kinds(self._systems, self.brain.embedder)
+        return self.brain.kinds
 
     @property
     def methods(self) -> Path:

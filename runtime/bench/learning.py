@@ -28,6 +28,8 @@ from runtime.bench.apprentice.worker import Worker
 from runtime.fractal import Fractal
 
 SEEDS = 5
+FIRST = 2
+"""The first seed: learning was tuned on the streams before it."""
 ROUNDS = 8
 """Tasks of each type in a stream."""
 PROCESSES = 2
@@ -84,11 +86,15 @@ class Arm:
 
 
 def measure(
-    seeds: int = SEEDS, rounds: int = ROUNDS, arms: Sequence[str] = ARMS, processes: int = PROCESSES
+    seeds: int = SEEDS,
+    rounds: int = ROUNDS,
+    arms: Sequence[str] = ARMS,
+    processes: int = PROCESSES,
+    first: int = FIRST,
 ) -> dict[str, Any]:
-    """The figures of each arm."""
+    """The figures of each arm, over streams from the seed `first` on."""
     made = {arm: Arm() for arm in arms}
-    jobs = [(arm, seed, rounds) for seed in range(seeds) for arm in arms]
+    jobs = [(arm, seed, rounds) for seed in range(first, first + seeds) for arm in arms]
     if processes > 1:
         with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
             found = list(pool.map(_played, jobs))
@@ -107,12 +113,13 @@ def _played(job: tuple[str, int, int]) -> Arm:
     found = Arm()
     began = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="fractal-learning-") as folder:
-        asyncio.run(_stream(Path(folder), arm, seed, rounds, found))
+        asyncio.run(stream_in(Path(folder), arm, seed, rounds, found))
     found.seconds = time.perf_counter() - began
     return found
 
 
-async def _stream(folder: Path, arm: str, seed: int, rounds: int, into: Arm) -> None:
+async def stream_in(folder: Path, arm: str, seed: int, rounds: int, into: Arm) -> None:
+    """Play one stream in one arm, in an empty folder."""
     from kernel.responder import Ladder
     from runtime.responders.scripted import Scripted
 
@@ -287,9 +294,20 @@ def table(told: Mapping[str, Any]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def main(as_json: bool, seeds: int = SEEDS, rounds: int = ROUNDS, parts: bool = False) -> int:
-    """Measure, print, and say which goals were missed."""
-    told = measure(seeds, rounds, (*ARMS, *PARTS) if parts else ARMS)
+def main(
+    as_json: bool,
+    seeds: int = SEEDS,
+    rounds: int = ROUNDS,
+    parts: bool = False,
+    first: int = FIRST,
+    report: str | None = None,
+) -> int:
+    """Measure, print, and say which goals were missed; or write a page of what one stream teaches."""
+    if report is not None:
+        from runtime.bench.learned import write
+
+        return write(Path(report), first, rounds)
+    told = measure(seeds, rounds, (*ARMS, *PARTS) if parts else ARMS, first=first)
     if as_json:
         print(json.dumps(told, indent=2))
     else:

@@ -228,9 +228,24 @@ def gate(as_json: bool, quick: bool) -> int:
     help="Tasks of a type.",
 )
 @click.option("--parts", is_flag=True, help="Also with patterns alone and with solved tasks alone.")
-def learning(as_json: bool, seeds: int, rounds: int, parts: bool) -> int:
+@click.option(
+    "--first-seed",
+    "first",
+    type=click.IntRange(0),
+    default=2,
+    show_default=True,
+    metavar="N",
+    help="Of the streams; learning was tuned on those before 2.",
+)
+@click.option(
+    "--report",
+    type=click.Path(dir_okay=False, writable=True),
+    metavar="FILE.md",
+    help="Measure nothing: write ten patterns that the first stream teaches.",
+)
+def learning(as_json: bool, seeds: int, rounds: int, parts: bool, first: int, report: str | None) -> int:
     """Give streams of tasks to a worker with known mistakes: with memory, without, with wrong feedback."""
-    return int(measured("learning").main(as_json, seeds, rounds, parts))
+    return int(measured("learning").main(as_json, seeds, rounds, parts, first, report))
 
 
 def measured(name: str) -> Any:

@@ -32,6 +32,7 @@ from runtime.store import Record, Shelf, open_shelf, pack
 if TYPE_CHECKING:
     from runtime.embedding import Embedder
     from runtime.memory.episodes import Episodes
+    from runtime.memory.learning.kinds import Kinds
     from runtime.memory.procedural.methods import Files, Methods
     from runtime.memory.procedural.recall import ProceduralMemory, Recall
 
@@ -224,6 +225,13 @@ class Brain:
     def types(self) -> Types:
         """The problem types."""
         return Types(self.shelf, self.embedder, self.settings.parts)
+
+    @cached_property
+    def kinds(self) -> Kinds:
+        """The types of tasks: of experiences, of what is learned, and of what is shown for a task."""
+        from runtime.memory.learning.kinds import Kinds
+
+        return Kinds(self.settings.systems, self.embedder)
 
     @cached_property
     def episodes(self) -> Episodes:

@@ -122,7 +122,8 @@ class Episodes:
         documents, feedback = list(self._documents(folder)), list(self._feedback(folder))
         if any(each.meta.type == DREAM and not each.meta.parent for each in documents):
             return
-        found = experiences_of(documents, {run: bool(feedback[-1].get("good"))} if feedback else {})
+        said = {run: bool(feedback[-1].get("good"))} if feedback else {}
+        found = experiences_of(documents, said, self._type)
         told = self._heard(documents, feedback)
         names = [f"experience {each.id}" for each in found] + [f"said {run}#{each.turn}" for each in told]
         gone = {each.id for each in shelf.pick(Forgotten, [f"run {run}", *names])}
@@ -135,6 +136,9 @@ class Episodes:
         with shelf.transaction():
             shelf.put(*new, *(Unembedded(id=each.id) for each in new if not each.vectors))
             self._tell(run, [each for each in told if f"said {run}#{each.turn}" not in gone])
+
+    def _type(self, task: str) -> str:
+        return self.brain.kinds.of(task)[0]
 
     def _heard(self, documents: Sequence[Document], feedback: Sequence[Mapping[str, Any]]) -> list[Heard]:
         root = next((each for each in documents if not each.meta.parent), None)

@@ -7,13 +7,14 @@ read, wrote and answered is read from the document when somebody wants it (`move
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar, Literal
 
 from kernel.document import ENDED, Document, Step
 from kernel.screening import redactor
+from runtime.memory.learning.patterns import GENERAL
 from runtime.store import Record
 
 DEFAULT = "default"
@@ -63,7 +64,7 @@ class Experience(Record):
     run: str = ""
     document: str = ""  # relative to state/
     level: str = "system"
-    type: str = "task"  # the task type: the tool that guided it, else what it used; see `task_type`
+    type: str = GENERAL  # the task type by its words; see `runtime/memory/learning/kinds.py`
     agent: str = DEFAULT
     space: str = DEFAULT
     status: str = ""
@@ -84,21 +85,25 @@ class Experience(Record):
 
 
 def experiences_of(
-    documents: Iterable[Document], feedback: Mapping[str, bool] | None = None
+    documents: Iterable[Document],
+    feedback: Mapping[str, bool] | None = None,
+    type_of: Callable[[str], str] = lambda task: GENERAL,
 ) -> list[Experience]:
     """The experiences of ended loops; those of operations are steps of the loop above, and are none.
 
-    `feedback` holds what a person has said of a run, by its id.
+    `feedback` holds what a person has said of a run, by its id; `type_of` tells a task's type.
     """
     said, redact = feedback or {}, redactor(os.environ)
     return [
-        _experience(document, said.get(document.meta.run), redact)
+        _experience(document, said.get(document.meta.run), redact, type_of)
         for document in documents
         if document.meta.status in ENDED and document.meta.level != "operation"
     ]
 
 
-def _experience(document: Document, approved: bool | None, redact: Any) -> Experience:
+def _experience(
+    document: Document, approved: bool | None, redact: Any, type_of: Callable[[str], str]
+) -> Experience:
     meta = document.meta
     steps = [document.steps[n] for n in sorted(document.steps)]
     spent = meta.spent
@@ -112,7 +117,7 @@ def _experience(document: Document, approved: bool | None, redact: Any) -> Exper
         run=meta.run,
         document=f"runs/{meta.run}/{meta.id}.md",
         level=meta.level,
-        type=task_type(meta.type, tools),
+        type=type_of(document.text(1, "task")),
         agent=str(meta.extra.get("agent") or DEFAULT),
         space=str(meta.extra.get("space") or DEFAULT),
         status=meta.status,
@@ -131,17 +136,6 @@ def _experience(document: Document, approved: bool | None, redact: Any) -> Exper
         at=meta.updated,
         rev=meta.rev,
     )
-
-
-def task_type(type: str, tools: Iterable[str]) -> str:
-    """What kind of task a loop had: the tool that guided it; else the first tools that it used, in order.
-
-    A task that used nothing is a `task`. Two tasks that were done with the same tools are of one type.
-    """
-    if type != "task":
-        return type
-    used = [name for name in tools if name != "task"]
-    return "+".join(sorted(used[:3])) or "task"
 
 
 def signal_of(document: Document, approved: bool | None = None) -> Signal:

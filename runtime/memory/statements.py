@@ -41,6 +41,7 @@ class Rules:
     asks: re.Pattern[str]
     then: re.Pattern[str]
     joined: re.Pattern[str]
+    limited: re.Pattern[str]
 
 
 def statements(text: str, systems: Sequence[Path]) -> list[str]:
@@ -59,8 +60,9 @@ def statements(text: str, systems: Sequence[Path]) -> list[str]:
 
 
 def ordered(fact: str, systems: Sequence[Path]) -> bool:
-    """Whether an order may be joined to a fact: it is to be read by somebody who can tell."""
-    return bool(rules_of(tuple(systems)).joined.search(fact))
+    """Whether an order may be joined to a fact, or a limit of it: somebody is to read it who can tell."""
+    rules = rules_of(tuple(systems))
+    return bool(rules.joined.search(fact) or rules.limited.search(fact))
 
 
 def answered(question: str, answer: str, systems: Sequence[Path]) -> list[str]:
@@ -148,6 +150,7 @@ def rules_of(systems: tuple[Path, ...]) -> Rules:
         re.compile(
             rf"(?i)(?:\b(?:and|then|but|so|or)|[,:;])\s+(?:(?:and|so|then|now|please|also)\s+)*(?:{orders})\b"
         ),
+        re.compile(rf"(?i)\b(?:{words('Words that may limit an order to keep a fact')})\b"),
     )
 
 

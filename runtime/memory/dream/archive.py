@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -160,19 +160,6 @@ class Archive:
     def dreams(self) -> list[str]:
         """The dreams that have an archive."""
         return sorted(path.stem for path in self.folder.glob("*.jsonl")) if self.folder.is_dir() else []
-
-    def forget(self, gone: Callable[[Kept], bool]) -> int:
-        """Take out of every archive what is to be forgotten; returns how many lines that were."""
-        count = 0
-        for dream in self.dreams():
-            whole = list(self.lines(dream))
-            left = [line for line in whole if "after" not in line or not gone(from_line(line))]
-            if len(left) < len(whole):
-                count += len(whole) - len(left)
-                raw = "".join(json.dumps(line) + "\n" for line in left).encode()
-                with disk.of_the_state(self.path(dream)):
-                    disk.put(self.path(dream), raw, mode=0o600, fsync=self._fsync)
-        return count
 
     # ---- files -------------------------------------------------------------------------------------------
 

@@ -141,7 +141,8 @@ def contrast(
             frozenset((column, contrary)), _Comparison(column, tables(column, goods, strata))
         )
         made.rules.append((rule, column == made.column))
-    return _best(found, [*comparisons.values()], alpha, refused)
+    looking = offered.looking if offered else frozenset[str]()
+    return _best(found, [*comparisons.values()], alpha, refused, looking)
 
 
 @dataclass
@@ -152,9 +153,15 @@ class _Comparison:
     tables: list[Table]
     rules: list[tuple[Rule, bool]] = field(default_factory=list[tuple[Rule, bool]])
 
-    def side(self, did: bool) -> Rule:
-        """The rule that best says what one side did: what to do rather than what not to."""
-        said = [Rule(rule.kind, rule.names, same != did) for rule, same in self.rules]
+    def side(self, did: bool, looking: frozenset[str]) -> Rule | None:
+        """The rule that best says what one side did: what to do rather than what not to.
+
+        None where all would refuse a mere look: that changes nothing, so it cannot be what went wrong.
+        """
+        rules = [Rule(rule.kind, rule.names, same != did) for rule, same in self.rules]
+        said = [rule for rule in rules if not rule.refuses_a_look(looking)]
+        if not said:
+            return None
         return min(said, key=lambda rule: (rule.refuses - 2 * KINDS[rule.kind].says, str(rule)))
 
 
@@ -173,7 +180,11 @@ def turned(found: Sequence[Table]) -> list[Table]:
 
 
 def _best(
-    found: Sample, comparisons: Sequence[_Comparison], alpha: float, refused: frozenset[str]
+    found: Sample,
+    comparisons: Sequence[_Comparison],
+    alpha: float,
+    refused: frozenset[str],
+    looking: frozenset[str],
 ) -> Finding | None:
     leasts = [2 * min(least(each.tables), least(turned(each.tables))) for each in comparisons]
     count = testable(leasts, alpha)
@@ -181,8 +192,8 @@ def _best(
     for each in comparisons:
         for did, side in ((True, each.tables), (False, turned(each.tables))):
             p = min(1.0, 2 * p_value(side))
-            rule = each.side(did)
-            if p * count <= alpha and str(rule) not in refused:
+            rule = each.side(did, looking)
+            if rule is not None and p * count <= alpha and str(rule) not in refused:
                 column = tuple(None if told is None else told == did for told in each.column)
                 ranked.append((p, -KINDS[rule.kind].says, str(rule), rule, column))
     for p, _, _, rule, column in sorted(ranked, key=lambda one: one[:3]):

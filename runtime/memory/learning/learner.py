@@ -16,7 +16,6 @@ from runtime.memory.episodic import Experience
 from runtime.memory.learning.contrast import SAMPLE, Finding, Sample, contrast, sample, standing
 from runtime.memory.learning.distiller import Distiller
 from runtime.memory.learning.extraction import extracted
-from runtime.memory.learning.kinds import Kinds
 from runtime.memory.learning.library import Library
 from runtime.memory.learning.merging import Merging
 from runtime.memory.learning.patterns import DEFAULT, GENERAL, MOST_SOURCES, Pattern, Scope, named
@@ -59,7 +58,7 @@ class Learning:
     ) -> None:
         systems = brain.settings.systems
         self.brain, self.library, self.space = brain, library, space
-        self.kinds = Kinds(systems)
+        self.kinds = brain.kinds
         self.wording = Wording(systems)
         self.merging = Merging(library, brain.embedder)
         self.distiller = Distiller(brain.shelf, self.wording)

@@ -46,6 +46,16 @@ class Mistake:
 
 
 @dataclass(frozen=True)
+class Best:
+    """The agent that does tasks of a type best, of those that are known well enough."""
+
+    type: str
+    agent: str
+    score: float
+    samples: int
+
+
+@dataclass(frozen=True)
 class Report:
     """All of it."""
 
@@ -58,6 +68,7 @@ class Report:
     coverage: float = 0.0  # of task types with three attempts, those with a pattern
     covered: int = 0
     of: int = field(default=0)
+    best: Sequence[Best] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """As `--json` shows it."""

@@ -78,6 +78,14 @@ class Rule:
         """The tools that it speaks of first: where none is used, it has nothing to say."""
         return tuple(self.names[0].split(",")) if self.kind not in ("checks", "few") else ()
 
+    def refuses_a_look(self, looking: frozenset[str]) -> bool:
+        """Whether it says not to use, or not to use there, a tool that only looks."""
+        if not self.refuses:
+            return False
+        if self.kind in ("uses", "first", "last"):
+            return {*self.tools} <= looking
+        return self.kind in ("before", "after", "before-same", "after-same") and self.names[1] in looking
+
     def holds(self, trajectory: Trajectory) -> bool | None:
         """Whether an attempt did as it says; None where the rule has nothing to say of it."""
         found = [_holds(self.kind, names, trajectory) for names in self._each()]

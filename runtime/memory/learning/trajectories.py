@@ -18,7 +18,6 @@ SUBTASK = "task"
 FORMS: Mapping[str, Callable[[str], bool]] = {
     "ignores-case": lambda value: value.startswith("(?i)"),
     "absolute": lambda value: value.startswith(("/", "~/")),
-    "several-lines": lambda value: "\n" in value.strip(),
     "inserted-result": lambda value: "{{" in value and "}}" in value,
 }
 """What can be told of an argument's text without telling the text."""

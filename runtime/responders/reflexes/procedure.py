@@ -252,6 +252,7 @@ def _shelf(words: Mapping[str, Any], systems: tuple[Path, ...] = ()) -> Shelf:
         refused=frozenset(str(words.get("refused") or "").lower().split()),
         names=frozenset(str(words.get("files") or "").lower().split()),
         systems=systems,
+        courtesies=tuple(phrase_words(str(words.get("after") or ""))),
         same=_groups(str(words.get("same") or "").splitlines()),
         aside=frozenset(str(words.get("aside") or "").lower().split()),
         articles=frozenset(str(words.get("articles") or "").lower().split()),

@@ -56,6 +56,7 @@ class Language:
     file_pronouns: frozenset[Words] = frozenset()
     refused: frozenset[str] = frozenset()  # words that no unquoted text may hold
     names: frozenset[str] = frozenset()  # files without an extension
+    courtesies: tuple[Words, ...] = ()  # after a task
     systems: tuple[Path, ...] = ()  # the folders whose `memory/words.md` count
     # for reading by meaning
     same: Mapping[Words, frozenset[int]] = field(default_factory=dict)  # groups that mean the same

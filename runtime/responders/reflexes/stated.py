@@ -20,6 +20,9 @@ def read_statement(scan: Scan, at: int) -> Iterator[Read]:
     end = len(scan.tokens)
     if at >= end or any(token.word in ("\n", ";") for token in scan.tokens[at:]):
         return
+    courtesies = scan.language.courtesies
+    if any(end - len(words) > at and scan.follows(end - len(words), words) for words in courtesies):
+        return  # what is said without them is the fact
     from runtime.memory.statements import ordered, statements
 
     said = scan.raw(at, end)

@@ -85,3 +85,18 @@ def test_the_best_agent_is_by_type_of_task_and_over_all_spaces() -> None:
     assert bo.by_type["data"].samples == 4
     assert len(bo.recent) == 10
     assert bo.tools == {"read": 12}
+
+
+def test_the_report_names_the_best_agent_of_each_type_that_was_tried_often_enough():
+    from runtime.learning import best_agents, in_words
+    from runtime.memory.awareness import Profile, Record
+    from runtime.memory.learning.report import Report, Side
+
+    known = [
+        Profile("ada", "default", by_type={"edit": Record(18, 2), "git": Record(1, 0)}),
+        Profile("bo", "default", by_type={"edit": Record(9, 11)}),
+    ]
+    found = best_agents(known)
+    assert [(each.type, each.agent, each.score, each.samples) for each in found] == [("edit", "ada", 0.9, 20)]
+    told = in_words(Report(Side(), Side(), best=found))
+    assert "best agent for edit: ada (score 0.90, 20 attempts)" in told

@@ -7,7 +7,7 @@ from pathlib import Path
 from playing import ACCEPT, plan
 
 from kernel.markdown import parse
-from runtime.memory.episodic import Experience, experiences_of, moves, task_type
+from runtime.memory.episodic import Experience, experiences_of, moves
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "cheapest-laptop"
 RUN = [parse(path.read_bytes(), path.name) for path in sorted(GOLDEN.glob("*.md"))]
@@ -24,7 +24,7 @@ def test_each_ended_loop_is_an_experience_and_an_operation_is_none():
 def test_an_experience_names_its_document_and_what_finding_and_counting_need():
     found = experience("tool-research-7f3kq2-1")
     assert found.document == "runs/7f3kq2/tool-research-7f3kq2-1.md"
-    assert (found.type, found.level, found.agent, found.space) == ("research", "tool", "default", "default")
+    assert (found.type, found.level, found.agent, found.space) == ("general", "tool", "default", "default")
     assert found.text == "Search for nvidia laptop reviews and prices"
     assert found.moves == ("fetch done", "fetch done", "fetch done", "fetch failed")
     assert (found.tools, found.rungs, found.calls) == (("fetch",), ("scripted",), 3)
@@ -82,9 +82,7 @@ def test_a_secret_in_a_task_is_not_indexed(play):
     assert secret not in found.model_dump_json() and "[redacted" in found.text
 
 
-def test_the_task_type_is_the_tool_that_guided_or_what_was_used():
-    assert task_type("research", ("fetch",)) == "research"
-    assert (
-        task_type("task", ("grep", "task", "count")) == task_type("task", ("count", "grep")) == "count+grep"
-    )
-    assert task_type("task", ()) == "task"
+def test_the_task_type_is_told_by_words_as_that_of_patterns_is():
+    told = {each.id: each.type for each in experiences_of(RUN, type_of=lambda task: task.split()[0])}
+    assert told == {each.id: each.text.split()[0] for each in experiences_of(RUN)}
+    assert {each.type for each in experiences_of(RUN)} == {"general"}

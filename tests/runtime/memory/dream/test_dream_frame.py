@@ -203,18 +203,6 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     assert exported(brain) == before
 
 
-def test_what_is_to_be_forgotten_leaves_the_archive(tmp_path: Path) -> None:
-    brain = filled(tmp_path)
-    sleeper = dreamer(brain)
-    sleeper.dream("one", ALL)
-    archive = sleeper.archive
-    assert "flour" in archive.path("one").read_text("utf-8")
-    gone = archive.forget(lambda kept: "flour" in getattr(kept.before, "body", ""))
-    assert gone > 0
-    assert "flour" not in archive.path("one").read_text("utf-8")
-    assert undo(sleeper).dream == "one"
-
-
 def test_a_torn_line_of_the_archive_is_passed_over(tmp_path: Path) -> None:
     brain = filled(tmp_path)
     before = exported(brain)

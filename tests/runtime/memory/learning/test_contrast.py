@@ -69,6 +69,15 @@ def test_chance_alone_hardly_makes_a_pattern() -> None:
     assert found <= 6  # one in twenty, and some
 
 
+def test_that_nobody_should_look_is_never_learned() -> None:
+    """Who looked first failed each time; but a look changes nothing, so something else went wrong."""
+    tried = many(("edit.0", True, 12), ("read.0 edit.0", False, 12))
+    unheeded = contrast(sample(tried), offered=Offered())
+    assert unheeded is not None and str(unheeded.rule) == "not before-same edit read"
+    found = contrast(sample(tried), offered=Offered(looking=frozenset({"read"})))
+    assert found is None or "read" not in str(found.rule)
+
+
 # ---- rules -----------------------------------------------------------------------------------------------
 
 
