@@ -7,10 +7,12 @@ and after each of them. A process that dies leaves at most temporary files; `swe
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import re
 import secrets
 import stat
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -251,3 +253,31 @@ def _write_all(handle: int, raw: bytes) -> None:
     view = memoryview(raw)
     while view:
         view = view[os.write(handle, view) :]
+
+
+@contextmanager
+def alone(path: Path, patience: float, busy: Callable[[], Exception]) -> Generator[None]:
+    """Nobody else holds this lock file meanwhile; it is made where it is missing, let go with its process.
+
+    After `patience` seconds of waiting for another process, what `busy` makes is raised.
+    """
+    with of_the_state(path):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        end = time.monotonic() + patience
+        while not _taken(handle):
+            if time.monotonic() > end:
+                raise busy()
+            time.sleep(0.01)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _taken(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

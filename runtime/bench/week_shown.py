@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from kernel.errors import ConfigurationError, StorageError
+from runtime import plotting
 
 WIDE, HIGH = 64, 12
 LOWEST = 0.7
@@ -94,14 +93,7 @@ def plot(curves: Curves, wide: int = WIDE) -> list[str]:
 
 def draw(figures: Mapping[str, Any], path: Path) -> None:
     """The curves and the reviews as a picture. Raises `FractalError`."""
-    try:
-        canvas: Any = import_module("matplotlib.backends.backend_agg")
-        made: Any = import_module("matplotlib.figure")
-    except ImportError as error:
-        raise ConfigurationError(
-            "--plot needs matplotlib, which is not installed: pip install 'fractal-runtime[plot]'"
-        ) from error
-    figure = made.Figure(figsize=(9, 6), layout="constrained")
+    figure = plotting.figure(9, 6, "--plot")
     above, below = figure.subplots(2, 1, height_ratios=(2, 1))
     for use, points in figures["curves"].items():
         above.plot(*zip(*points, strict=True), marker=".", label=use)
@@ -115,9 +107,4 @@ def draw(figures: Mapping[str, Any], path: Path) -> None:
     below.bar(days, [each["due"] for each in figures["days"]], label="due", width=0.5)
     below.set(xlabel="day", ylabel="memories")
     below.legend(loc="upper left")
-    try:
-        canvas.FigureCanvasAgg(figure).print_figure(path, format="png")
-    except OSError as error:
-        raise StorageError(
-            f"{path}: cannot be written: {error.strerror}; mend that, then try again"
-        ) from error
+    plotting.save(figure, path)

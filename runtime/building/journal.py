@@ -7,10 +7,8 @@ files; whoever opens the journal next finishes what a dead process has begun. On
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -158,25 +156,12 @@ class Journal:
     def held(self) -> Generator[None]:
         """Nobody else reads or changes the history meanwhile; the lock dies with its process."""
         self._workspace.make()
-        with disk.of_the_state(self.folder):
-            self.folder.mkdir(mode=0o700, exist_ok=True)
-            handle = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-        end = time.monotonic() + PATIENCE
-        try:
-            while True:
-                try:
-                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > end:
-                        raise RunLocked(
-                            f"{self.folder}: another process has held the history of the system for "
-                            f"{PATIENCE:g} s; try again when it has ended"
-                        ) from None
-                    time.sleep(0.01)
+        busy = RunLocked(
+            f"{self.folder}: another process has held the history of the system for {PATIENCE:g} s; "
+            "try again when it has ended"
+        )
+        with disk.alone(self.folder / "lock", PATIENCE, lambda: busy):
             yield
-        finally:
-            os.close(handle)
 
     def _append(self, known: _Known, entry: Entry) -> Entry:
         entry = replace(entry, id=known.upto + 1)

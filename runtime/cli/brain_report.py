@@ -9,7 +9,6 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -245,16 +244,9 @@ def plot(points: Sequence[Point], room: int = COLUMNS) -> list[str]:
 
 
 def _draw(points: Sequence[Point], path: Path) -> None:
-    from kernel.errors import ConfigurationError, StorageError
+    from runtime import plotting
 
-    try:
-        canvas: Any = import_module("matplotlib.backends.backend_agg")
-        figures: Any = import_module("matplotlib.figure")
-    except ImportError as error:
-        raise ConfigurationError(
-            "--png needs matplotlib, which is not installed: pip install 'fractal-runtime[plot]'"
-        ) from error
-    figure = figures.Figure(figsize=(8, 4), layout="constrained")
+    figure = plotting.figure(8, 4, "--png")
     axes = figure.add_subplot()
     numbers = [each.n for each in points]
     axes.plot(numbers, [each.answered for each in points], label="answered without a model")
@@ -262,12 +254,7 @@ def _draw(points: Sequence[Point], path: Path) -> None:
     axes.plot(numbers, right, label="right, of memory's answers")
     axes.set(xlabel="decision", ylabel="share", ylim=(-0.02, 1.02))
     axes.legend(loc="lower right")
-    try:
-        canvas.FigureCanvasAgg(figure).print_figure(path, format="png")
-    except OSError as error:
-        raise StorageError(
-            f"{path}: cannot be written: {error.strerror}; mend that, then try again"
-        ) from error
+    plotting.save(figure, path)
 
 
 # ---- compare ---------------------------------------------------------------------------------------------

@@ -132,9 +132,7 @@ def _show(preview: Preview, documents: bool) -> None:
     for path in (*preview.files, *preview.strays):
         click.echo(f"- file {safe(path.name)}")
     if preview.archived:
-        click.echo(
-            f"- {preview.archived} lines of archives of dreams, which can then not be taken back to them"
-        )
+        click.echo(f"- {preview.archived} of the lines that dreams archived; no dream brings it back")
     if preview.nothing:
         tell("memory holds nothing of it")
     _documents(preview.runs, goes=documents)

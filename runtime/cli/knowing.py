@@ -49,12 +49,12 @@ def recall(query: tuple[str, ...], explain: bool, mode: str, limit: int, as_json
 
 
 def _lines(each: Recalled, explain: bool) -> list[str]:
-    lines = [f"{each.score:.2f}  {safe(' '.join(each.text.split()))}", f"      {safe(each.whence)}"]
+    lines = [safe(" ".join(each.text.split())), f"  {safe(each.whence)}"]
     if explain:
         told = sorted(each.parts.items(), key=lambda part: (-abs(part[1]), part[0]))
         parts = " ".join(f"{name} {value:+.2f}" for name, value in told)
-        lines.append(f"      {each.kind} {each.id[:12]}, {each.rank:.3f} of what may answer = {parts}")
-        lines += [f"      {safe(each.why)}"] if each.why else []
+        lines.append(f"  {each.kind} {each.id[:12]}, {each.rank:.3f} of what may answer = {parts}")
+        lines.append(f"  like the question: {each.score:.2f}" + (f"; {safe(each.why)}" if each.why else ""))
     return lines
 
 

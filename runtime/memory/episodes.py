@@ -5,7 +5,6 @@ What a person has forgotten is not taken in again.
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from kernel import disk
 from kernel.document import Document
-from kernel.errors import FractalError
+from kernel.errors import FractalError, StorageError
 from kernel.screening import redactor
 from kernel.store import FileStore
 from kernel.workspace import messages
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
 SIMILAR = 20
 """Experiences that are looked at when something is to be learned. Source: learning.md."""
 BATCH = 64
+PATIENCE = 60.0
+"""Seconds that one waits for another process that is taking runs in."""
 
 
 class Unembedded(Record):
@@ -91,13 +92,11 @@ class Episodes:
     @contextmanager
     def _alone(self) -> Generator[None]:
         folder = self.memory / noted.FOLDER
-        with disk.of_the_state(folder):
-            handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+        busy = StorageError(
+            f"{folder}: another process has been taking runs in for {PATIENCE:.0f} seconds; try again"
+        )
+        with disk.alone(folder / ".lock", PATIENCE, lambda: busy):
             yield
-        finally:
-            os.close(handle)
 
     def rebuild(self) -> int:
         """Make every experience anew from the documents; returns how many runs there are."""

@@ -95,9 +95,13 @@ def narrative(
         f"{now.observations:,} observations are found through {now.nodes:,} nodes, "
         f"{now.memories:,} of them memories with {now.edges:,} edges."
     )
-    part = f"{graph.largest:,} of {graph.nodes:,} memories hang together"
-    pieces = "in one piece" if graph.components <= 1 else f"in the largest of {graph.components:,} pieces"
-    lines.append(f"{part}, {pieces}; Fiedler value {now.fiedler:.4f}, {trend(now, before)}.")
+    if graph.largest > 1:
+        part = f"{graph.largest:,} of {graph.nodes:,} memories hang together"
+        pieces = "in one piece" if graph.components <= 1 else f"in the largest of {graph.components:,} pieces"
+        moved = "" if before is None or not before.memories else f", {trend(now, before)}"
+        lines.append(f"{part}, {pieces}; Fiedler value {now.fiedler:.4f}{moved}.")
+    elif graph.nodes:
+        lines.append("No memory hangs together with another yet.")
     if trend(now, before) == "falling":
         lines.append("What is known falls apart: connect what belongs together, or look at what was dropped.")
     for agent in now.saturated:

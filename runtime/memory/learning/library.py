@@ -5,9 +5,7 @@ Every change is small: a file that is added, some of its lines, or a file that i
 
 from __future__ import annotations
 
-import fcntl
 import os
-import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -226,26 +224,12 @@ class Library:
     @contextmanager
     def _held(self) -> Generator[None]:
         """No other process changes the library meanwhile; the lock dies with its process."""
-        path = self.folder / ".lock"
-        with disk.of_the_state(path):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            end = time.monotonic() + PATIENCE
-            while True:
-                try:
-                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > end:
-                        raise StorageError(
-                            f"{self.folder}: another process has been changing the patterns for "
-                            f"{PATIENCE:.0f} seconds; try again"
-                        ) from None
-                    time.sleep(0.01)
+        busy = StorageError(
+            f"{self.folder}: another process has been changing the patterns for {PATIENCE:.0f} seconds; "
+            "try again"
+        )
+        with disk.alone(self.folder / ".lock", PATIENCE, lambda: busy):
             yield
-        finally:
-            os.close(handle)
 
     def _written(self) -> dict[str, str]:
         """The names that were written here, each with the mark of what it said."""
