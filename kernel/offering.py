@@ -17,7 +17,9 @@ from kernel.world import Held
 OFFERED = ("folder", "AGENTS.md")
 MEMORY = "memory"
 """The sources of context that a run finds by itself and was not given; memory names its part behind it."""
-FOR_PLAN = (f"{MEMORY}: patterns", f"{MEMORY}: similar tasks")
+WAY = f"{MEMORY}: way"
+"""The source of how to go about it: in which way a model is asked."""
+FOR_PLAN = (f"{MEMORY}: patterns", f"{MEMORY}: similar tasks", WAY)
 """What says how, not what: UNDERSTAND leaves it to PLAN."""
 LISTED = 60
 """Names of files that the listing of the folder shows."""
@@ -44,7 +46,7 @@ def offer_context(held: Held) -> None:
         else:
             if text is not None:
                 held.note(1, "context", text, "tool:AGENTS.md", "AGENTS.md")
-    if not any(map(of_memory, offered)):
+    if "folder" not in offered and not any(map(of_memory, offered)):  # what came later is of no prompt
         for part, known in held.world.known(held.doc):
             held.note(1, "context", held.world.redact(known), "tool:memory", f"{MEMORY}: {part}")
 

@@ -148,10 +148,11 @@ class Config(BaseModel):
         description="what memory notes of every run by itself: what its person stated (`facts`), what it "
         "came to (`results`), why it failed (`failures`); nothing without `remember`",
     )
-    shown: tuple[Literal["files", "patterns", "similar tasks", "others"], ...] = Field(
-        ("files", "patterns", "similar tasks", "others"),
+    shown: tuple[Literal["files", "patterns", "similar tasks", "others", "way"], ...] = Field(
+        ("files", "patterns", "similar tasks", "others", "way"),
         description="what of memory a prompt shows: files and facts that the task needs, learned patterns, "
-        "how tasks like it were done, what others do now; nothing without `recall`",
+        "how tasks like it were done, what others do now, the way of asking that suits its type; nothing "
+        "without `recall`",
     )
     learn: Literal["auto", "model", "off"] = Field(
         "auto",

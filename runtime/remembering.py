@@ -154,9 +154,24 @@ class Remembering:
         task = document.text(1, "task")
         try:
             self.brain.recognise(task)
-            return self.context(task, room, Path(meta.folder), meta.run).notes()
+            return self._shown(task, room, Path(meta.folder), meta.run)
         except FractalError:
             return ()  # the end of the run says what is wrong with the store
+
+    def _shown(self, task: str, room: int, folder: Path, run: str) -> Sequence[tuple[str, str]]:
+        """The parts of memory for a task, and the way it is asked in where that is not one shot."""
+        from runtime.memory.context import FRAME, TASKS
+        from runtime.memory.procedural.asked import EXAMPLE, ONE_SHOT, read_ways
+
+        ways = read_ways(self._systems) if "way" in self.config.shown else {}
+        told = {name: f"{name}: {text}" for name, text in ways.items() if text and name != ONE_SHOT}
+        weight = max((estimate_tokens(text) + FRAME for text in told.values()), default=0)
+        if weight > room or self.brain.way(task, [*told]) == ONE_SHOT:
+            return self.context(task, room, folder, run).notes()
+        notes = self.context(task, room - weight, folder, run).notes()
+        shown = any(part == TASKS for part, _ in notes)
+        way = self.brain.way(task, [name for name in told if shown or name != EXAMPLE])
+        return notes if way == ONE_SHOT else [*notes, ("way", told[way])]
 
     def context(self, task: str, room: int, folder: Path, run: str = "") -> Context:
         """What memory has for a task, inside so many tokens, and why. Raises `FractalError`."""

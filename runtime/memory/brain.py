@@ -17,6 +17,7 @@ from kernel.document import Document
 from runtime.embedding.choosing import Deferred, told
 from runtime.memory import DIRECT, methods_of
 from runtime.memory.lessons import Attempt, attempts, decision_of, lesson_of
+from runtime.memory.procedural.asked import Asking
 from runtime.memory.procedural.decisions import Decision, of_recall
 from runtime.memory.procedural.exemplar import LONGEST_TASK
 from runtime.memory.procedural.parts import ALL, Parts
@@ -141,9 +142,16 @@ class Brain:
 
     def recognise(self, task: str) -> None:
         """Take a task that a model is about to be asked for one of a type: its decision will say so."""
-        if self.settings.recall and len(task) <= LONGEST_TASK and not self.empty:
+        if not self.settings.recall or len(task) > LONGEST_TASK or not self.there:
+            return
+        if not (self.empty and self.asking.empty):
             memory = self.memory  # with what the last runs taught
             self._recognised[task] = self.types.recognise(task, memory.embedder.embed([task])[0])
+
+    def way(self, task: str, possible: Sequence[str]) -> str:
+        """The way to ask a model in, of those that are possible, for a task that was recognised."""
+        known = self._recognised.get(task)
+        return self.asking.choose(known.type if known else "", possible)
 
     def similar(self, task: str, most: int = EXAMPLES) -> list[tuple[NeuronTree, float]]:
         """The solved tasks most like this one, and how like it they are; those in quarantine are left out."""
@@ -191,6 +199,7 @@ class Brain:
                     self.shelf.put(tree.model_copy(update={"type": type}))
                 self.shelf.delete(Untaken, tree.id)
             self.methods.consider(tree, type)
+        self.asking.take_in(self.types)
         if waiting:
             self._recalled.clear()
 
@@ -225,6 +234,11 @@ class Brain:
     def types(self) -> Types:
         """The problem types."""
         return Types(self.shelf, self.embedder, self.settings.parts)
+
+    @property
+    def asking(self) -> Asking:
+        """What came of the ways in which models were asked."""
+        return Asking(self.shelf)
 
     @cached_property
     def kinds(self) -> Kinds:
@@ -329,7 +343,7 @@ class Brain:
         """A person's word on a run moves the ledgers of what it used or taught; returns how many."""
         if not self.there:
             return 0
-        decisions = [each for each in self.shelf.scan(Decision, {"run": run}) if each.tree or each.method]
+        decisions = [each for each in self.shelf.scan(Decision, {"run": run}) if _used(each)]
         for each in decisions:
             self._settle(each.id, good, "person")
         return len(decisions)
@@ -338,6 +352,8 @@ class Brain:
         """What came of a decision moves the ledgers of what it used, and the type that it surprised."""
         before = self.shelf.get(Decision, decision)
         after = settle(self.shelf, decision, good, judge, parts=self.settings.parts, moved=self.types.moved)
+        if after is not None:
+            self.asking.settle(after)
         if before is None or after is None or after.outcome is None or not after.method:
             return
         for name in after.method.split("+"):
@@ -369,6 +385,11 @@ class Brain:
         calls, sure = zip(*(self.methods.expected(name) for name in names), strict=True)
         told = {"path": "method", "calls_before": sum(calls), "predicted": min(sure)}
         return decision.model_copy(update={"method": "+".join(names), **told})
+
+
+def _used(decision: Decision) -> bool:
+    """Whether a person's word on the run is one on this decision: not on an attempt that failed before."""
+    return bool(decision.tree or decision.method or (decision.way and decision.outcome))
 
 
 def example(tree: NeuronTree) -> str:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from kernel.document import Document
 from runtime.memory import DIRECT, RUNG
-from runtime.memory.procedural.decisions import Decision
+from runtime.memory.procedural.asked import way_of
+from runtime.memory.procedural.decisions import PERSON, Decision
 from runtime.memory.procedural.exemplar import Refusal, exemplar
 from runtime.memory.procedural.grounding import reporting
 from runtime.memory.procedural.trees import NeuronTree, identity
@@ -64,9 +65,9 @@ def decision_of(document: Document, attempt: Attempt, known: Decision | None, at
     found = known or Decision(id=attempt.id)
     path = {DIRECT: "direct", RUNG: found.path}.get(attempt.planner, "novel")
     calls = int(meta.spent.get("calls", 0)) if attempt.last else 0
-    return found.model_copy(
-        update={"text": document.text(1, "task"), "run": meta.run, "at": at, "calls": calls, "path": path}
-    )
+    way = "" if attempt.planner in (DIRECT, RUNG, PERSON) else way_of(document)
+    told = {"text": document.text(1, "task"), "run": meta.run, "at": at}
+    return found.model_copy(update={**told, "calls": calls, "path": path, "way": way})
 
 
 def lesson_of(

@@ -81,3 +81,23 @@ def test_a_child_is_not_handed_what_memory_gave_its_parent(play: Callable[..., P
     played = play(answer, "list the folder by a subtask")
     child = next(each for each in played.documents.values() if each.meta.parent and each.meta.type == "task")
     assert not [note for note in child.section(1).notes if "memory" in note.source]
+
+
+async def test_what_memory_learns_while_a_loop_runs_changes_none_of_its_prompts(tmp_path: Any) -> None:
+    prompts: list[str] = []
+
+    class Later(Told):
+        def known(self, document: Document) -> Sequence[tuple[str, str]]:
+            self.times += 1
+            return [("way", "solve first: think")] if self.times > 1 else []
+
+    def answer(ask: Ask) -> Any:
+        prompts.append(ask.user)
+        if ask.phase == "check" and ask.attempt == 1:
+            return {**ACCEPT, "decision": "RETRY", "validation": "fail", "learned": "look again"}
+        return ACCEPT if ask.phase == "check" else plan({"tool": "list", "args": {}})
+
+    fractal = Fractal(tmp_path, settings={"sandbox": "off"}, ladder=Ladder((Scripted(answer),)))
+    fractal.__dict__["memory"] = Later(fractal.workspace, fractal.config, fractal.systems)
+    await fractal.run("look")
+    assert len(prompts) > 2 and "solve first" not in "".join(prompts)

@@ -43,6 +43,7 @@ class Decision(Record):
     path: Path = "novel"
     tree: str = ""  # what was replayed; where nothing was, what was learned
     method: str = ""
+    way: str = ""  # in which way a model was asked, where one planned it
     candidates: int = 0
     near: tuple[tuple[str, str], ...] = ()  # trees that came near, and why each was refused
     rivals: dict[str, str] = Field(default_factory=dict[str, str])
@@ -112,6 +113,7 @@ def explain(decision: Decision, tree: NeuronTree | None = None) -> str:
         lines.append(("expected", f"{decision.predicted:.0%} sure that it goes well"))
     if not decision.replayed:
         lines += _refused(decision)
+        lines += [("asked in", decision.way)] if decision.way else []
         if decision.tree:
             lines.append(("learned", f"what solved it is kept as memory {decision.tree[:8]}"))
     lines.append(("came of it", _outcome(decision)))
