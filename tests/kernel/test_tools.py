@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from kernel.catalogue import Catalogue
 from kernel.errors import ConfigurationError, OperationFailed
+from kernel.tools import Tool
 from runtime.fractal import shipped_system
+from runtime.memory_tools import ACTS
 
 
 def write(folder: Path, name: str, text: str) -> Path:
@@ -141,9 +144,16 @@ def test_sections_of_a_pattern_are_read_by_phase_and_the_rest_is_work(tmp_path: 
     assert "`search`" not in tool.preface
 
 
+def _there(tool: Tool) -> bool:
+    if tool.run.startswith("memory:"):
+        module, _, name = ACTS[tool.run.partition(":")[2].strip()].partition(":")
+        return callable(getattr(import_module(module), name))
+    return callable(tool.function)
+
+
 def test_everything_that_ships_is_well_formed() -> None:
     catalogue = Catalogue([shipped_system()])
     assert not catalogue.faults
     for tool in catalogue.tools.values():
-        assert tool.guided or callable(tool.function), tool.name
+        assert tool.guided or _there(tool), tool.name
         assert len(tool.description.split()) <= 16, tool.name
