@@ -135,6 +135,8 @@ def _number(pieces: list[_Piece], at: int, first: bool) -> tuple[Token, int] | N
         if behind in _UNITS:
             unit = _UNITS[behind]
             at += 1
+            if rest := _cut_off(pieces, at, value, scale):
+                value, at = Fraction(f"{value}{rest}"), at + 1
         elif behind == "per" and at + 1 < len(pieces) and pieces[at + 1][1].lower() == "cent":
             unit = "%"
             at += 2
@@ -142,6 +144,15 @@ def _number(pieces: list[_Piece], at: int, first: bool) -> tuple[Token, int] | N
     text = " ".join(piece[1] for piece in pieces[begin:at])
     scale = 100 if unit in _HUNDREDTHS else scale
     return Token("number", text, text.lower(), start, end, first, value, unit, scale, parts), at - begin
+
+
+def _cut_off(pieces: list[_Piece], at: int, value: Fraction, scale: int) -> str:
+    """The digits that stand right behind a unit: `two dollars6,060` is what replacing left of $26,060."""
+    if not 0 < at < len(pieces) or pieces[at][0] != "number" or value.denominator != 1 or scale != 1:
+        return ""
+    _, unit, start = pieces[at - 1]
+    digits = pieces[at][1].replace(",", "")
+    return digits if start + len(unit) == pieces[at][2] and digits.isdigit() and len(digits) <= 12 else ""
 
 
 def _value(pieces: list[_Piece], at: int) -> tuple[Fraction, int, int, tuple[int, int] | None] | None:
