@@ -63,7 +63,7 @@ def test_a_variation_is_bound(task: str, expression: str) -> None:
         ("Tom buys 5 boxes of apples for $12 each. How much does Tom pay on average?", "no counterpart"),
         ("Tom buys 5 boxes of apples for 12 cents each. How much does Tom pay in total?", "no counterpart"),
         ("Tom buys 5 boxes of apples for $12 each, and a pear. How much does Tom pay in total?", "no count"),
-        ("Tom buys 5 boxes of apples for 2 dollars 60 each. How much does Tom pay in total?", "no counterpart"),
+        ("Tom buys 5 boxes of apples for 2 dollars 60 each. How much does Tom pay in total?", "no count"),
         ("How much does Tom pay in total?", "no counterpart"),
         ("Tom buys 5 boxes of apples for $12 each. How much does Anna pay in total?", "one place and kept"),
         ("Tom buys 5 boxes of Tom for $12 each. How much does Tom pay in total?", "had another part"),
