@@ -199,8 +199,8 @@ class Remembering:
             others = not all(map(_by_reflex, documents))
             if self.there or others:
                 self.brain.end(documents, now())
-            if others:
-                self.brain.episodes.catch_up()
+            if others and all(each.ended for each in documents if not each.meta.parent):
+                self.brain.episodes.catch_up()  # a run that goes on later is taken in then
                 self._learn(documents, folder)
         except (FractalError, OSError) as error:
             warn(f"what this run taught is not remembered: {error}")

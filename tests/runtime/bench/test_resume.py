@@ -21,7 +21,7 @@ from runtime.bench.crash.trial import FAULTS, Death, Point
 RUN = ".fractal/state/runs/*"
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(900),
     pytest.mark.skipif(importlib.util.find_spec("litellm") is None, reason="litellm is not installed"),
 ]
 
