@@ -308,7 +308,7 @@ from pathlib import Path
 from test_two_at_once import _reading, scripted
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
 async def main():
-    here = scripted(Path(sys.argv[1]), _reading, fsync=False)
+    here = scripted(Path(sys.argv[1]), _reading, fsync=False, remember=False, recall=False)
     return await asyncio.gather(*(here.run("read") for _ in range(1000)))
 results = asyncio.run(main())
 print(len({{each.run for each in results}}), {{each.status for each in results}})
@@ -323,7 +323,7 @@ print(len({{each.run for each in results}}), {{each.status for each in results}}
 
 def _many(folder: Path, count: int) -> None:
     async def all_() -> None:
-        here = scripted(folder, _reading, fsync=False)
+        here = scripted(folder, _reading, fsync=False, remember=False, recall=False)
         results = await asyncio.gather(*(here.run("read") for _ in range(count)))
         assert {each.status for each in results} == {"complete"}
 
