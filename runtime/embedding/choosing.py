@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from kernel.errors import ConfigurationError
 from runtime.embedding.weights import find
@@ -35,11 +37,18 @@ def choose(setting: str = "auto", folder: str | None = None) -> Embedder:
     return Sentence(chosen.partition(":")[2])
 
 
+KEPT = 256
+"""Texts whose vectors are kept in mind: a task is looked up in several places, one after the other."""
+Made = TypeVar("Made")
+
+
 class Deferred:
     """An embedder that is loaded when it is first asked: what recalls by shape alone needs none."""
 
     def __init__(self, setting: str = "auto", folder: str | None = None) -> None:
         self._settings = setting, folder
+        self._rows: OrderedDict[str, Array] = OrderedDict()
+        self._tokens: OrderedDict[str, Tokens] = OrderedDict()
 
     @cached_property
     def _loaded(self) -> Embedder:
@@ -56,12 +65,24 @@ class Deferred:
         return self._loaded.size
 
     def embed(self, texts: Sequence[str]) -> Array:
-        """Vectors of unit length, shape (texts, size)."""
-        return self._loaded.embed(texts)
+        """Vectors of unit length, shape (texts, size); those of the last single texts are not made again."""
+        if len(texts) != 1:
+            return self._loaded.embed(texts)
+        return _kept(self._rows, texts[0], lambda: self._loaded.embed(texts)).copy()
 
     def embed_tokens(self, text: str) -> Tokens:
-        """The tokens of a text with their spans and states."""
-        return self._loaded.embed_tokens(text)
+        """The tokens of a text with their spans and states; those of the last texts are not made again."""
+        tokens = _kept(self._tokens, text, lambda: self._loaded.embed_tokens(text))
+        return replace(tokens, states=tokens.states.copy())
+
+
+def _kept(among: OrderedDict[str, Made], text: str, make: Callable[[], Made]) -> Made:
+    """What was made of the text; that of the text asked for longest ago goes when there are too many."""
+    made = among.pop(text, None)
+    among[text] = made = make() if made is None else made
+    if len(among) > KEPT:
+        among.popitem(last=False)
+    return made
 
 
 def told(setting: str = "auto", folder: str | None = None) -> tuple[str, str]:

@@ -107,7 +107,7 @@ def active(runs: Path, *, but: str = "", now: datetime | None = None) -> list[Ac
     """The runs at work in a folder of runs, the one that wrote last first; `but` is left out."""
     at = now or datetime.now(UTC)
     found: list[Active] = []
-    for _, run in sorted(_touched(runs, at.timestamp()), reverse=True)[:LOOKED_AT]:
+    for wrote, run in sorted(_touched(runs, at.timestamp()), reverse=True)[:LOOKED_AT]:
         if run == but or len(found) >= SHOWN or not is_locked(runs / run):
             continue
         with suppress(FractalError, OSError):
@@ -115,27 +115,19 @@ def active(runs: Path, *, but: str = "", now: datetime | None = None) -> list[Ac
             if root.meta.status in ENDED:
                 continue
             agent, space = agent_of(root)
-            wrote = int(max(at.timestamp() - _wrote(runs / run), 0))
-            meta = root.meta
-            found.append(Active(run, agent, space, root.task, meta.phase, meta.created, wrote))
+            meta, ago = root.meta, int(max(at.timestamp() - wrote, 0))
+            found.append(Active(run, agent, space, root.task, meta.phase, meta.created, ago))
     return found
 
 
 def _touched(runs: Path, at: float) -> Iterator[tuple[float, str]]:
-    """Runs whose folder or root changed lately."""
+    """Runs that wrote lately, with when: a document is put in its place anew, which its folder tells."""
     with suppress(OSError), os.scandir(runs) as entries:
         for entry in entries:
             with suppress(OSError):
-                wrote = _wrote(Path(entry.path))
-                if entry.is_dir(follow_symlinks=False) and at - wrote <= ACTIVE_SECONDS:
+                wrote = entry.stat(follow_symlinks=False).st_mtime
+                if at - wrote <= ACTIVE_SECONDS and entry.is_dir(follow_symlinks=False):
                     yield wrote, entry.name
-
-
-def _wrote(folder: Path) -> float:
-    times = [folder.stat().st_mtime]
-    with suppress(OSError):
-        times.append((folder / f"{root_id(folder.name)}.md").stat().st_mtime)
-    return max(times)
 
 
 def profiles(

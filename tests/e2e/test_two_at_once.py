@@ -38,6 +38,7 @@ from kernel.errors import Exit, ForeignEdit, FractalError, RunLocked, UsageError
 from kernel.responder import Ask, Ladder
 from kernel.workspace import drop, is_locked, messages, run_lock
 from runtime.fractal import Fractal
+from runtime.memory.knowing import READ
 from runtime.responders.scripted import Scripted
 
 
@@ -308,7 +309,7 @@ from pathlib import Path
 from test_two_at_once import _reading, scripted
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
 async def main():
-    here = scripted(Path(sys.argv[1]), _reading, fsync=False, remember=False, recall=False)
+    here = scripted(Path(sys.argv[1]), _reading, fsync=False)
     return await asyncio.gather(*(here.run("read") for _ in range(1000)))
 results = asyncio.run(main())
 print(len({{each.run for each in results}}), {{each.status for each in results}})
@@ -323,31 +324,40 @@ print(len({{each.run for each in results}}), {{each.status for each in results}}
 
 def _many(folder: Path, count: int) -> None:
     async def all_() -> None:
-        here = scripted(folder, _reading, fsync=False, remember=False, recall=False)
+        here = scripted(folder, _reading, fsync=False)
         results = await asyncio.gather(*(here.run("read") for _ in range(count)))
         assert {each.status for each in results} == {"complete"}
 
     asyncio.run(all_())
 
 
-def test_a_run_reads_no_document_of_another(tmp_path: Path) -> None:
-    """However many there are, it is no slower for them."""
+@pytest.mark.parametrize(
+    ("memory", "before", "most"), [("remember=False, recall=False", 3, 0), ("", 2 * READ, READ)]
+)
+def test_however_many_runs_there_are_it_is_no_slower_for_them(
+    tmp_path: Path, memory: str, before: int, most: int
+) -> None:
+    """A run reads no document of another; its memory, those of the tasks most like its own and no more."""
     code = f"""
 import asyncio, sys
 sys.path[:0] = {[str(Path(__file__).parent), str(Path(__file__).parents[1])]!r}
 from pathlib import Path
 from test_two_at_once import _reading, scripted
-here = scripted(Path(sys.argv[1]), _reading)
-first = asyncio.run(here.run("read"))
+here = scripted(Path(sys.argv[1]), _reading, {memory})
+others = {{asyncio.run(here.run(f"read {{n}}")).run for n in range({before})}}
 opened = []
 sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == "open" else None)
 second = asyncio.run(here.run("read"))
 asyncio.run(here.resume(second.run))
-print(any(second.run in each for each in opened), [each for each in opened if first.run in each])
+documents = [Path(each).stem.removeprefix("system-") for each in opened if each.endswith(".md")]
+print(second.run in documents, len(others & {{*documents}}))
 """
     (tmp_path / "a.txt").write_text("a")
     ran = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)
-    assert ran.stdout == "True []\n", ran.stderr + ran.stdout
+    own, count = ran.stdout.split()
+    assert own == "True", ran.stderr
+    assert int(count) <= most
+    assert bool(int(count)) is bool(most), "the memory that is measured is one that reads"
 
 
 def test_eight_processes_start_runs_in_a_workspace_that_none_of_them_made(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import json
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from secrets import randbits
 from typing import Any
 
 from kernel.errors import UsageError
@@ -144,7 +143,7 @@ def _put_rows(shelf: Shelf, archive: Archive, dream: Dreamt) -> tuple[int, list[
         shelf.delete(Dreamt, dream.id)
         if f"{Stamp.KIND} types" in left:  # who has read them since is to read them again
             left.remove(f"{Stamp.KIND} types")
-            shelf.put(Stamp(id="types", number=randbits(53)))
+            shelf.put(Stamp.another())
     return len(done), list(dict.fromkeys(left))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from secrets import randbits
 from typing import TYPE_CHECKING, Any
 
 from runtime.memory.procedural.recognition import Member, ProblemType, Stamp
@@ -77,7 +76,7 @@ def split(shelf: Shelf, embedder: str, neurons: Mapping[str, int], at: str) -> l
         if of.origin != "archived" and (made := _split(shelf, embedder, of, members[of.id], at)):
             found.append(made)
     if found:
-        shelf.put(Stamp(id="types", number=randbits(53)))
+        shelf.put(Stamp.another())
     return found
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from secrets import randbits
+from typing import ClassVar, Literal, Self
 
 from runtime.memory.procedural.decisions import Recognition as Kind
 from runtime.store import Record
@@ -70,6 +71,11 @@ class Stamp(Record):
     KIND: ClassVar[str] = "type-stamp"
 
     number: int = 0
+
+    @classmethod
+    def another(cls) -> Self:
+        """A stamp that was never there, even when what is around it is rolled back; as long as all others."""
+        return cls(id="types", number=2**52 + randbits(52))
 
 
 @dataclass(frozen=True)

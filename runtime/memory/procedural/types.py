@@ -10,7 +10,6 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from secrets import randbits
 from typing import TYPE_CHECKING, Any
 
 from runtime.embedding import Embedder
@@ -349,8 +348,9 @@ class _Changing:
         types = self.types
         if error[0] is None:
             types._keep_gate()
-            types._stamp = randbits(53)  # no number twice, even when what is around this is rolled back
-            types.shelf.put(Stamp(id="types", number=types._stamp))
+            stamp = Stamp.another()
+            types._stamp = stamp.number
+            types.shelf.put(stamp)
         if error[0] is not None or types._gate_is_old:
             types._gate, types._gate_is_old = None, False
         self._transaction.__exit__(*error)

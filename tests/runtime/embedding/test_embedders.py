@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 
 from kernel.errors import ConfigurationError
 from runtime.embedding import Embedder, choose
-from runtime.embedding.choosing import told
+from runtime.embedding.choosing import KEPT, Deferred, told
 from runtime.embedding.lexical import Lexical
 from runtime.embedding.weights import MODEL, NEEDED, find
 
@@ -53,6 +54,32 @@ def embedder(request: pytest.FixtureRequest) -> Embedder:
     if not (found := find()):
         pytest.skip(WITHOUT)
     return choose(f"sentence:{found.folder}")
+
+
+def test_what_is_kept_of_the_last_texts_is_what_would_be_made_again() -> None:
+    kept, fresh = Deferred("lexical"), choose("lexical")
+    texts = [f"count the lines in file {n}" for n in range(KEPT + 10)]
+    for text in [*texts, *texts[::-1], texts[0]]:
+        rows, tokens = kept.embed([text]), kept.embed_tokens(text)
+        assert np.array_equal(rows, fresh.embed([text]))
+        assert tokens.spans == fresh.embed_tokens(text).spans
+        assert np.array_equal(tokens.states, fresh.embed_tokens(text).states)
+        rows[:], tokens.states[:] = 0, 0  # whoever changes what he was given changes it for himself
+    assert np.array_equal(kept.embed(texts), fresh.embed(texts))
+
+
+def test_a_text_that_was_just_asked_for_costs_nothing_again() -> None:
+    minilm()
+    kept, text = Deferred("minilm"), "word " * 200
+    kept.embed(["load the weights"])
+    for ask in (lambda: kept.embed([text]), lambda: kept.embed_tokens(text)):
+        began = time.perf_counter()
+        ask()
+        once = time.perf_counter() - began
+        began = time.perf_counter()
+        for _ in range(10):
+            ask()
+        assert time.perf_counter() - began < once
 
 
 def test_rows_are_of_unit_length_whatever_the_text(embedder: Embedder) -> None:
