@@ -27,17 +27,17 @@ from kernel.store import FileStore, Save
 from kernel.workspace import Workspace, drop, is_locked, root_id, run_lock
 from kernel.world import Held, Policy, World
 from runtime import config as settings_of
-from runtime import dreaming
 from runtime.archive import put_away, take_back, undo
 from runtime.building.workshop import Workshop
 from runtime.crowd import one_of_many
 from runtime.growing import growing
 from runtime.ladder import build, refuse_unknown_price
 from runtime.mcp.servers import Servers
-from runtime.memory_tools import runner
 from runtime.nervous.guard import Guard
 from runtime.reading import Reader
-from runtime.remembering import Remembering
+from runtime.remembering import dreaming
+from runtime.remembering.runs import Remembering
+from runtime.remembering.tools import runner
 from runtime.responders.dreaming import KIND as DREAM
 from runtime.results import RunResult, result_of, told
 from runtime.resuming import active_before, assumed, begin_session, go_back, raised

@@ -12,7 +12,7 @@ from kernel.responder import Ladder, Responder, Tier
 from runtime.config import Config, Rung
 
 if TYPE_CHECKING:
-    from runtime.remembering import Remembering
+    from runtime.remembering.runs import Remembering
 
 KEYS: Mapping[str, str] = {
     "ANTHROPIC_API_KEY": "anthropic/claude-sonnet-4-5",

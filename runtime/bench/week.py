@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from runtime.minding import mind_of, recall
+from runtime.remembering.knowledge import mind_of, recall
 
 if TYPE_CHECKING:
     from runtime.fractal import Fractal

@@ -46,7 +46,7 @@ def dream(
 
     `fractal dream undo` takes the last dream back, but for what was changed by others since.
     """
-    from runtime.dreaming import moment, rehearse
+    from runtime.remembering.dreaming import moment, rehearse
     from runtime.responders.dreaming import Order
 
     if action:
@@ -65,8 +65,8 @@ def dream(
 
 
 def _once(order: Order, as_json: bool, quiet: bool) -> int:
-    from runtime.dreaming import done
-    from runtime.dreaming import dream as dreamt
+    from runtime.remembering.dreaming import done
+    from runtime.remembering.dreaming import dream as dreamt
 
     session = Session(view(quiet=quiet or as_json), as_json)
     fractal = session.open()
@@ -79,7 +79,7 @@ def _once(order: Order, as_json: bool, quiet: bool) -> int:
 
 
 def _tell_rehearsal(found: dict[str, Done], as_json: bool) -> int:
-    from runtime.dreaming import shown
+    from runtime.remembering.dreaming import shown
 
     if as_json:
         stages = {name: _plain(each) for name, each in found.items()}
@@ -96,7 +96,7 @@ def _plain(done: Done) -> dict[str, Any]:
 
 
 def _undo(as_json: bool) -> int:
-    from runtime.dreaming import undo
+    from runtime.remembering.dreaming import undo
 
     found = undo(opened())
     if as_json:
@@ -111,8 +111,8 @@ def _undo(as_json: bool) -> int:
 
 def _stay(order: Order, every: str, quiet: bool) -> int:
     """Dream again and again; a signal ends it, and a dream that is at work is gone on with the next time."""
-    from runtime.dreaming import seconds
-    from runtime.scheduling import Scheduler
+    from runtime.remembering.dreaming import seconds
+    from runtime.remembering.scheduling import Scheduler
 
     session = Session(view(quiet=True))
     fractal = session.open()

@@ -49,7 +49,7 @@ def forget(
     unless --documents is given.
     """
     from runtime.memory.forgetting.forgetting import Forgetting
-    from runtime.minding import waiting
+    from runtime.remembering.knowledge import waiting
 
     fractal = opened()
     wanted = _wanted(fractal, " ".join(words), run, before)
@@ -78,8 +78,8 @@ def forget(
 
 
 def _wanted(fractal: Fractal, words: str, run: str | None, before: str | None) -> Wanted:
-    from runtime.dreaming import moment
     from runtime.memory.forgetting.wanted import Wanted
+    from runtime.remembering.dreaming import moment
 
     named = run or ""
     if run:

@@ -16,7 +16,7 @@ from runtime.cli.session import command, json_option, opened, put, tell
 from runtime.cli.words import safe
 
 if TYPE_CHECKING:
-    from runtime.minding import Recalled
+    from runtime.remembering.knowledge import Recalled
 
 LARGEST = 20_000_000
 """Bytes of a text that is read to be remembered."""
@@ -35,7 +35,7 @@ LARGEST = 20_000_000
 @json_option("Print a list of objects.")
 def recall(query: tuple[str, ...], explain: bool, mode: str, limit: int, as_json: bool) -> None:
     """Ask memory what it knows of QUERY: facts that were told, results and failures of runs."""
-    from runtime.minding import NOTHING, recall
+    from runtime.remembering.knowledge import NOTHING, recall
 
     found = recall(opened(), " ".join(query), limit=limit, mode=mode)
     if as_json:
@@ -79,7 +79,7 @@ def remember(
 
     A secret of a known form is left out of what is kept.
     """
-    from runtime.minding import remember, remember_all
+    from runtime.remembering.knowledge import remember, remember_all
 
     told: dict[str, Any] = {"who": who, "at": at, "names": names}
     if path and text:
@@ -123,7 +123,7 @@ def _read(path: Path | None) -> str:
 @json_option("Print a list of objects.")
 def goal(words: tuple[str, ...], priority: float, past: bool, as_json: bool) -> None:
     """Set a goal, a state that is wished for; say that one is reached; list them."""
-    from runtime.minding import goal_by, goals, mind_of
+    from runtime.remembering.knowledge import goal_by, goals, mind_of
 
     fractal = opened()
     if words and words != ("list",):
@@ -165,7 +165,7 @@ def _goal(each: Any) -> dict[str, Any]:
 @json_option("Print an object: the seed and the steps.")
 def wander(about: tuple[str, ...], steps: int, seed: int | None, as_json: bool) -> None:
     """Walk through what is known, to where there is something to gain; from near ABOUT or from anywhere."""
-    from runtime.minding import walked, wander
+    from runtime.remembering.knowledge import walked, wander
 
     chosen = secrets.randbelow(10_000) if seed is None else seed
     way = wander(opened(), " ".join(about), steps=steps, seed=chosen)

@@ -60,7 +60,7 @@ def learn(context: click.Context, group: int | None) -> None:
 @click.pass_context
 def _attempts(context: click.Context, words: tuple[str, ...], model: str | None, yes: bool) -> int:
     """Try a task several times."""
-    from runtime.learning import attempts
+    from runtime.remembering.learning import attempts
 
     parent = context.parent
     assert parent is not None
@@ -86,7 +86,7 @@ def _attempts(context: click.Context, words: tuple[str, ...], model: str | None,
 @json_option("Print the patterns that came or changed, as a list of objects.")
 def from_(run: str, as_json: bool) -> None:
     """Learn from a run that has ended, also where learning was off then."""
-    from runtime.learning import from_run
+    from runtime.remembering.learning import from_run
 
     found = from_run(opened(), run)
     if as_json:
@@ -99,8 +99,8 @@ def from_(run: str, as_json: bool) -> None:
 @json_option("Print an object: before, after, types, mistakes, coverage.")
 def report(as_json: bool) -> None:
     """Say what learning brought: success, time and tokens before and after, coverage, repeated mistakes."""
-    from runtime.learning import in_words
-    from runtime.learning import report as reported
+    from runtime.remembering.learning import in_words
+    from runtime.remembering.learning import report as reported
 
     found = reported(opened())
     put(json.dumps(found.as_dict(), indent=2) if as_json else "\n".join(in_words(found)))
@@ -149,7 +149,7 @@ def import_(path: Path) -> None:
     Lines `Applies to: code, edit` and `Avoid: …` under a heading say for which task types it is, and what not
     to do.
     """
-    from runtime.learning import imported
+    from runtime.remembering.learning import imported
 
     came, known = imported(opened(), path)
     for each in came:

@@ -128,7 +128,7 @@ def _budget(fractal: Fractal) -> str:
 async def _test(fractal: Fractal, tools: list[Tool], *, quiet: bool = False) -> list[Tested]:
     from runtime.building.samples import test as test_one
     from runtime.growing import modelled, player
-    from runtime.memory_tools import on_trial
+    from runtime.remembering.tools import on_trial
 
     workshop, runners = fractal.workshop, {"memory": on_trial()}
     found: list[Tested] = []

@@ -12,7 +12,7 @@ from kernel.document import Document
 from kernel.offering import found_by_itself
 from kernel.responder import Ask, Ladder
 from runtime.fractal import Fractal
-from runtime.remembering import Remembering
+from runtime.remembering.runs import Remembering
 from runtime.responders.scripted import Scripted
 
 

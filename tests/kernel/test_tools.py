@@ -11,7 +11,7 @@ from kernel.catalogue import Catalogue
 from kernel.errors import ConfigurationError, OperationFailed
 from kernel.tools import Tool
 from runtime.fractal import shipped_system
-from runtime.memory_tools import ACTS
+from runtime.remembering.tools import ACTS
 
 
 def write(folder: Path, name: str, text: str) -> Path:

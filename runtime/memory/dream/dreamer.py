@@ -30,8 +30,8 @@ from runtime.places import DEFAULT, space_of, state_of
 from runtime.store.shelf import Keeper
 
 if TYPE_CHECKING:
-    from runtime.asking import Asking
     from runtime.memory.brain import Brain
+    from runtime.memory.prompting import Asking
 
 LOCK = "dream.lock"
 BEGUN = "begun.json"

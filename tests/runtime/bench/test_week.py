@@ -9,7 +9,7 @@ import pytest
 from runtime.bench.week import AFTER, DAYS, GOAL, MONDAY, WANTED, Week, _mean, read
 from runtime.bench.week_shown import draw, plot, shown
 from runtime.memory.episodic import Experience
-from runtime.minding import recall
+from runtime.remembering.knowledge import recall
 
 SAID = read()
 

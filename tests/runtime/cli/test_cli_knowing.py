@@ -131,7 +131,8 @@ def test_a_broken_store_and_one_that_cannot_be_written_are_told(knowing: Command
 
 def test_two_processes_that_remember_at_once_lose_nothing(knowing: Command):
     code = (
-        "import sys; from runtime.fractal import Fractal; from runtime.minding import remember\n"
+        "import sys; from runtime.fractal import Fractal\n"
+        "from runtime.remembering.knowledge import remember\n"
         "[remember(Fractal('.'), f'shelf {sys.argv[1]}{n} holds {n} jars') for n in range(5)]"
     )
     both = [

@@ -85,9 +85,9 @@ def test_the_best_agent_is_by_type_of_task_and_over_all_spaces() -> None:
 
 
 def test_the_report_names_the_best_agent_of_each_type_that_was_tried_often_enough():
-    from runtime.learning import best_agents, in_words
     from runtime.memory.awareness import Profile, Record
     from runtime.memory.learning.report import Report, Side
+    from runtime.remembering.learning import best_agents, in_words
 
     known = [
         Profile("ada", "default", by_type={"edit": Record(18, 2), "git": Record(1, 0)}),

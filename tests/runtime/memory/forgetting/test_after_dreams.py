@@ -18,7 +18,7 @@ from runtime.memory.forgetting.forgetting import Forgetting
 from runtime.memory.forgetting.wanted import Wanted
 from runtime.memory.semantic.records import Memory, Observation
 from runtime.memory.semantic.retrieval import Passage
-from runtime.minding import mind_of, recall
+from runtime.remembering.knowledge import mind_of, recall
 from runtime.store.sqlite import SqliteKeeper
 
 PLACES = ("the shed", "the cellar", "the attic", "the garage", "the office", "the kitchen", "the hall")
@@ -62,7 +62,7 @@ def test_what_was_dreamt_of_is_gone_with_what_the_dreams_made_and_archived(dream
 
 
 def test_the_last_dream_can_still_be_taken_back_without_bringing_it_back(dreamt: Fractal):
-    from runtime.dreaming import undo
+    from runtime.remembering.dreaming import undo
 
     Forgetting(dreamt.brain, dreamt.workspace.state).do(Wanted("zebedee"))
     undo(dreamt)

@@ -17,10 +17,10 @@ from kernel.errors import ConfigurationError, UsageError
 from kernel.responder import Ask, Ladder
 from runtime import config
 from runtime.fractal import Fractal
-from runtime.learning import attempts, from_run
 from runtime.memory.learning.patterns import Pattern, PatternError
 from runtime.memory.learning.practice import read_practice, write_practice
 from runtime.memory.learning.tried import Tried
+from runtime.remembering.learning import attempts, from_run
 from runtime.responders.scripted import Scripted
 
 # ---- agents and spaces -----------------------------------------------------------------------------------

@@ -13,9 +13,9 @@ from streaming import SETTINGS, Play, Worker, library_of, step, stream
 
 from kernel.responder import Ask
 from runtime.fractal import Fractal
-from runtime.learning import in_words, report
 from runtime.memory.learning.patterns import Pattern
 from runtime.memory.learning.tried import Tried
+from runtime.remembering.learning import in_words, report
 
 
 @pytest.fixture(scope="module")
@@ -246,7 +246,7 @@ def test_a_model_is_asked_after_a_run_where_the_settings_say_so(play: Play, tmp_
 
 
 async def test_the_tool_tells_what_was_learned(streamed: Streamed, tmp_path: Path) -> None:
-    from runtime.learning import act
+    from runtime.remembering.learning import act
 
     fractal = copy(streamed, tmp_path)
     context: Any = None

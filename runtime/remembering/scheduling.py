@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kernel.document import ENDED
 from kernel.errors import FractalError
-from runtime.dreaming import at_work, dream, resume, unfinished
+from runtime.remembering.dreaming import at_work, dream, resume, unfinished
 from runtime.responders.dreaming import Order
 from runtime.results import RunResult
 

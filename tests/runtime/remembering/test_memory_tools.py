@@ -6,7 +6,7 @@ from playing import ACCEPT, Played, plan
 
 from runtime.bench.week import MONDAY
 from runtime.memory.semantic.records import Goal, Memory, Observation
-from runtime.minding import mind_of, recall, remember
+from runtime.remembering.knowledge import mind_of, recall, remember
 
 LEXICAL = {"embedder": "lexical"}
 

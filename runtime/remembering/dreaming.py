@@ -13,7 +13,7 @@ from kernel.errors import FractalError, UsageError
 from kernel.operations import OperationContext, Result
 from kernel.responder import Ladder
 from kernel.workspace import is_locked
-from runtime.asking import Asking
+from runtime.memory.prompting import Asking
 from runtime.responders.dreaming import KIND, Order
 from runtime.results import RunResult
 

@@ -11,7 +11,7 @@ from kernel.budget import Bounds
 from kernel.errors import ConfigurationError, ProviderError
 from kernel.replies import ReplyLog
 from kernel.responder import Ask
-from runtime.asking import Asking, fenced, models
+from runtime.memory.prompting import Asking, fenced, models
 from runtime.responders.human import Human
 from runtime.responders.prices import Price
 from runtime.responders.reflex import Reflex

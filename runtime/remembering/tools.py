@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 Act = Callable[["Fractal", "World | None", OperationContext, Mapping[str, Any]], Awaitable[Result]]
 ACTS: Mapping[str, str] = {
-    "dream": "runtime.dreaming:act",
-    "goal": "runtime.minding:act_goal",
-    "learn": "runtime.learning:act",
-    "recall": "runtime.minding:act_recall",
-    "remember": "runtime.minding:act_remember",
-    "wander": "runtime.minding:act_wander",
+    "dream": "runtime.remembering.dreaming:act",
+    "goal": "runtime.remembering.knowledge:act_goal",
+    "learn": "runtime.remembering.learning:act",
+    "recall": "runtime.remembering.knowledge:act_recall",
+    "remember": "runtime.remembering.knowledge:act_remember",
+    "wander": "runtime.remembering.knowledge:act_wander",
 }
 """By the name behind `memory:`, where its function is."""
 

@@ -14,21 +14,21 @@ from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent / "memory" / "dream"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "memory" / "dream"))
 import nights
 from playing import ACCEPT, plan
 
 from kernel.errors import UsageError
 from kernel.responder import Ask, Ladder
 from kernel.workspace import run_lock
-from runtime.dreaming import dream, moment, seconds, undo
 from runtime.fractal import Fractal
 from runtime.memory.dream.stage import Dream, Stage, Told
 from runtime.memory.dream.stages import ALL
 from runtime.memory.procedural.decisions import Decision
+from runtime.remembering.dreaming import dream, moment, seconds, undo
+from runtime.remembering.scheduling import Scheduler
 from runtime.responders.dreaming import Order, order_of
 from runtime.responders.scripted import Scripted
-from runtime.scheduling import Scheduler
 
 NAMES = [stage.name for stage in ALL]
 

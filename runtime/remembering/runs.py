@@ -262,7 +262,7 @@ def asking(
 
         from kernel.replies import ReplyLog
         from kernel.screening import redactor
-        from runtime.asking import Asking
+        from runtime.memory.prompting import Asking
 
         log = ReplyLog(run / "learning.jsonl")
         whole = Asking(ladder(), systems, log, bounds, f"learning-{run.name}", redact=redactor(os.environ))

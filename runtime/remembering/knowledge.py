@@ -183,7 +183,7 @@ def remember(
     source: str = "person",
 ) -> Memory:
     """Keep what a person said, in their words, without the secrets in it."""
-    from runtime.dreaming import moment
+    from runtime.remembering.dreaming import moment
 
     when = moment(at, fractal.memory.clock()) if at else ""
     fields: dict[str, Any] = {"names": tuple(names)} if names else {"names": None}

@@ -1,0 +1,1 @@
+"""A workspace's memory in use: by its runs (`runs`), by people and tools (the other modules)."""
