@@ -76,4 +76,15 @@ def plan(*steps: Mapping[str, Any], success: list[Any] | None = None, **more: An
     }
 
 
+REVERSE = plan(
+    {"tool": "read", "args": {"path": "notes.md"}},
+    {"tool": "write", "args": {"path": "back.md", "content": "{{ steps[1].result }}"}},
+    success=[{"file": "back.md", "has": "two"}],
+    task="Reverse the lines of notes.md into back.md",
+    context=[],
+    open=[],
+    approach="take the text over",
+)
+"""A plan that memory may learn: its words are all in the task, and code decides whether it is done."""
+
 ACCEPT = {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": "done"}

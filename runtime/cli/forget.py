@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kernel.text import amount
 from runtime.cli.session import command, json_option, opened, put, tell
 from runtime.cli.words import safe
 
@@ -21,14 +22,14 @@ SHOWN = 20
 """Things that a preview names."""
 _ID = re.compile(r"[0-9a-f]{6,64}|(?:system|tool)-[a-z0-9-]+(?:\.\d+)*")
 _KINDS = {
-    "observation": "observations",
-    "memory": "memories",
-    "goal": "goals",
-    "experience": "experiences",
-    "decision": "decisions",
-    "neuron-tree": "solved tasks",
-    "edge": "edges",
-    "method": "methods",
+    "observation": ("observation", "observations"),
+    "memory": ("memory", "memories"),
+    "goal": ("goal", "goals"),
+    "experience": ("experience", "experiences"),
+    "decision": ("decision", "decisions"),
+    "neuron-tree": ("solved task", "solved tasks"),
+    "edge": ("edge", "edges"),
+    "method": ("method", "methods"),
 }
 
 
@@ -157,11 +158,12 @@ def _elsewhere(preview: Preview) -> None:
 
 
 def _report(done: Forgot) -> None:
-    counted = [f"{n} {_KINDS[kind]}" for kind, n in done.preview.counts.items() if kind in _KINDS]
-    counted += [f"{len(done.preview.reworded)} memories worded anew"] if done.preview.reworded else []
-    counted += [f"{len(done.preview.files)} files"] if done.preview.files else []
-    counted += [f"{done.preview.archived} archived lines"] if done.preview.archived else []
-    counted += [f"the documents of {len(done.removed)} runs"] if done.removed else []
+    gone = done.preview
+    counted = [amount(n, *_KINDS[kind]) for kind, n in gone.counts.items() if kind in _KINDS]
+    counted += [f"{amount(len(gone.reworded), 'memory', 'memories')} worded anew"] if gone.reworded else []
+    counted += [amount(len(gone.files), "file")] if gone.files else []
+    counted += [amount(gone.archived, "archived line")] if gone.archived else []
+    counted += [f"the documents of {amount(len(done.removed), 'run')}"] if done.removed else []
     click.echo("forgotten: " + (", ".join(counted) or "nothing; memory held nothing of it"))
     _documents(done.left, goes=False)
     _elsewhere(done.preview)

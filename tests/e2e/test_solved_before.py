@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playing import REVERSE as PLAN
 
 from kernel.errors import ProviderError
 from kernel.events import Event
@@ -21,20 +22,8 @@ from runtime.memory.procedural.decisions import Decision
 from runtime.memory.procedural.ledger import Ledger
 from runtime.memory.procedural.trees import NeuronTree
 
+TASK = PLAN["task"]
 SIMILAR = f"{MEMORY}: similar tasks"
-TASK = "Reverse the lines of notes.md into back.md"
-PLAN: Mapping[str, Any] = {
-    "task": TASK,
-    "context": [],
-    "open": [],
-    "approach": "take the text over",
-    "confidence": "high",
-    "steps": [
-        {"tool": "read", "args": {"path": "notes.md"}},
-        {"tool": "write", "args": {"path": "back.md", "content": "{{ steps[1].result }}"}},
-    ],
-    "success": [{"file": "back.md", "has": "two"}],
-}
 ACCEPT = {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": "written"}
 SPAWN = multiprocessing.get_context("spawn")
 Do = Callable[..., RunResult]

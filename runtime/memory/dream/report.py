@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+from kernel.text import amount
 from runtime.memory.dream.record import Done, Dreamt
 from runtime.memory.dream.stage import Dream, Told
 from runtime.memory.semantic.dates import stamp
@@ -92,8 +93,8 @@ def narrative(
     """The dream in a few lines."""
     lines = [_done(stages)] if stages else []
     lines.append(
-        f"{now.observations:,} observations are found through {now.nodes:,} nodes, "
-        f"{now.memories:,} of them memories with {now.edges:,} edges."
+        f"{amount(now.observations, 'observation')} found through {amount(now.nodes, 'node')}; "
+        f"{amount(now.memories, 'memory', 'memories')} with {amount(now.edges, 'edge')}."
     )
     if graph.largest > 1:
         part = f"{graph.largest:,} of {graph.nodes:,} memories hang together"
@@ -112,20 +113,20 @@ def narrative(
 
 
 _TOLD = {
-    "cluster": ("clustered", "went to memories that were there"),
-    "refine": ("refined", "were worded anew"),
-    "create": ("made", "were made"),
-    "connect": ("connected", "edges were found"),
-    "score": ("due", "were reviewed"),
-    "abstract": ("made", "tell what others have in common"),
-    "decay": ("dropped", "edges were dropped"),
+    "cluster": ("clustered", "observation", "observations", "added to memories that were there"),
+    "refine": ("refined", "memory", "memories", "worded anew"),
+    "create": ("made", "memory", "memories", "made"),
+    "connect": ("connected", "edge", "edges", "found"),
+    "score": ("due", "memory", "memories", "reviewed"),
+    "abstract": ("made", "memory", "memories", "made of what others have in common"),
+    "decay": ("dropped", "edge", "edges", "dropped"),
 }
 
 
 def _done(stages: Mapping[str, Done]) -> str:
     told = [
-        f"{int(stages[name].counts.get(key, 0)):,} {words}"
-        for name, (key, words) in _TOLD.items()
+        f"{amount(int(stages[name].counts[key]), one, many)} {came}"
+        for name, (key, one, many, came) in _TOLD.items()
         if name in stages and stages[name].counts.get(key, 0)
     ]
     return f"{'; '.join(told)}." if told else "There was nothing to do."

@@ -62,7 +62,7 @@ def test_forgetting_shows_first_and_does_it_with_a_yes(knowing: Command):
     assert shown.exit == 0 and "- memory" in shown.out and "add --yes" in shown.err
     assert "birthday" in knowing("recall", "sister").out
     done = knowing("forget", "sister", "--yes")
-    assert done.exit == 0 and done.out.startswith("forgotten: 1 observations, 1 memories")
+    assert done.exit == 0 and done.out.startswith("forgotten: 1 observation, 1 memory")
     assert knowing("recall", "sister birthday").out == ""
     state = knowing.folder / "state"
     assert state.is_dir()

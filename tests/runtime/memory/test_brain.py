@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playing import REVERSE as PLAN
 
 from kernel.store import FileStore
 from runtime.fractal import Fractal, RunResult
@@ -15,20 +16,8 @@ from runtime.memory.procedural.decisions import Decision
 from runtime.memory.procedural.recognition import ProblemType
 from runtime.memory.procedural.trees import NeuronTree
 
-TASK = "Reverse the lines of notes.md into back.md"
+TASK = PLAN["task"]
 OTHER = "Reverse the lines of notes.md into back.md unless it exists"
-PLAN: Mapping[str, Any] = {
-    "task": TASK,
-    "context": [],
-    "open": [],
-    "approach": "take the text over",
-    "confidence": "high",
-    "steps": [
-        {"tool": "read", "args": {"path": "notes.md"}},
-        {"tool": "write", "args": {"path": "back.md", "content": "{{ steps[1].result }}"}},
-    ],
-    "success": [{"file": "back.md", "has": "two"}],
-}
 ACCEPT = {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": "written"}
 AT = "2025-03-01T00:00:00Z"
 

@@ -327,7 +327,8 @@ def test_the_report_tells_what_the_stages_before_it_did(brain: Brain) -> None:
     say(brain, TALK, MONDAY, "talk")
     chosen = [STAGES[name] for name in ("cluster", "refine", "create", "connect", "report")]
     dreamt = Dreamer(brain, clock=lambda: MONDAY, stages=chosen).dream("d", chosen)
-    assert "were made" in dreamt.stages["report"].did[0]
+    made = dreamt.stages["create"].counts["made"]
+    assert f"{made} {'memory' if made == 1 else 'memories'} made" in dreamt.stages["report"].did[0]
 
 
 def test_a_memory_gets_no_more_evidence_than_it_can_hold(brain: Brain) -> None:
