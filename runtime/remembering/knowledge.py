@@ -17,6 +17,7 @@ from kernel.errors import DocumentError, FractalError, UsageError
 from kernel.operations import OperationContext, Result
 from kernel.screening import redact
 from kernel.workspace import root_id
+from runtime.remembering.excerpt import excerpt
 
 if TYPE_CHECKING:
     from kernel.world import World
@@ -124,21 +125,16 @@ def _found(mind: Mind, query: str, limit: int, mode: str) -> list[Recalled]:
     """What answers a question, each thing once; what no longer holds says so and stands behind the rest."""
     from runtime.memory.semantic.dates import moment, normal
     from runtime.memory.semantic.records import Memory, Observation
-    from runtime.memory.semantic.retrieval import search
+    from runtime.memory.semantic.retrieval import once, search
 
     told = {"systems": mind.settings.systems, "who": PERSON, "now": moment(normal(mind.clock()))}
     hits = search(mind.shelf, mind.embedder, query, 3 * limit, mode=MODES[mode], **told)
     memories = {each.id: each for each in mind.shelf.pick(Memory, [hit.id for hit in hits])}
     said = {each.id: each for each in mind.shelf.pick(Observation, [hit.id for hit in hits])}
-    kept: dict[str, Recalled] = {}
-    for hit in hits:
-        each = (memories if hit.kind == Memory.KIND else said).get(hit.id)
-        if each is not None and (hit.likeness >= LIKE or "spread" in hit.parts):
-            found = _recalled(each, hit)
-            key = " ".join(found.text.split()).casefold()
-            if key not in kept or (found.kind == Memory.KIND != kept[key].kind):
-                kept[key] = found  # a memory in the place of what it was made of
-    return sorted(kept.values(), key=lambda found: bool(found.until))[:limit]
+    records = {**said, **memories}
+    fitting = [hit for hit in hits if hit.likeness >= LIKE or "spread" in hit.parts]
+    found = [_recalled(records[hit.id], hit) for hit in once(mind.shelf, fitting) if hit.id in records]
+    return sorted(found, key=lambda found: bool(found.until))[:limit]
 
 
 def _recalled(each: Memory | Observation, hit: Found) -> Recalled:
@@ -158,11 +154,11 @@ def _recalled(each: Memory | Observation, hit: Found) -> Recalled:
     return Recalled(**told, at=each.at, said=each.said, memory=each.memory)
 
 
-def told(found: Sequence[Recalled]) -> str:
+def told(found: Sequence[Recalled], query: str) -> str:
     """What was recalled, as a loop reads it: a line each, with where it came from."""
     if not found:
         return NOTHING
-    return "\n".join(f"- {_short(each.text)} ({each.whence})" for each in found)
+    return "\n".join(f"- {excerpt(each.text, query, SHOWN_CHARS)} ({each.whence})" for each in found)
 
 
 def _short(text: str) -> str:
@@ -258,8 +254,9 @@ async def act_recall(
 ) -> Result:
     """A call of the tool `recall`."""
     limit, mode = int(args.get("limit") or LIMIT), str(args.get("mode") or "standard")
-    found = await asyncio.to_thread(recall, fractal, str(args["query"]), limit=limit, mode=mode)
-    return Result(told(found), evidence={"found": len(found), "ids": [each.id for each in found]})
+    query = str(args["query"])
+    found = await asyncio.to_thread(recall, fractal, query, limit=limit, mode=mode)
+    return Result(told(found, query), evidence={"found": len(found), "ids": [each.id for each in found]})
 
 
 async def act_remember(

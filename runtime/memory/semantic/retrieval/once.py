@@ -1,0 +1,52 @@
+"""Each thing once: of a memory and what it was made of, the one that ranks first is shown, and what it lacks.
+
+Where all that a memory was made of ranks above it, the memory adds nothing; where the memory ranks first, a
+turn whose sentences stand in it adds nothing. What a memory words otherwise is shown still.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from runtime.memory.semantic.records import Memory
+from runtime.memory.semantic.retrieval.parts import Found
+from runtime.store import Shelf
+
+HOLDS = 0.8
+"""The share of a turn, by words, whose sentences stand in a memory that tells it: hollow ones may be missing.
+In `fractal bench dream`, with memories, 0.5 and 0.6 find 0.1 points of recall@10 more, 1.0 finds 0.4 less."""
+_SENTENCE = re.compile(r"[^.!?\n]+")
+_WORD = re.compile(r"\w+")
+
+
+def once(shelf: Shelf, hits: Sequence[Found]) -> list[Found]:
+    """The hits, the best first, without those that tell nothing that was not told above them."""
+    made_of = {each.id: each.evidence for each in shelf.pick(Memory, [hit.id for hit in hits])}
+    texts = {hit.id: hit.text for hit in hits}
+    kept: dict[str, Found] = {}  # by text
+    told: set[str] = set()  # the observations that were
+    for hit in hits:
+        key, evidence = " ".join(hit.text.split()).casefold(), made_of.get(hit.id)
+        if key in kept:
+            if evidence is not None and kept[key].id not in made_of:
+                kept[key] = hit  # it knows of more than when it was said: whether that still holds
+                told.update(evidence)
+        elif hit.id not in told and not (evidence and told.issuperset(evidence)):
+            kept[key] = hit
+            told.update([hit.id] if evidence is None else _held(hit.text, evidence, texts))
+    return list(kept.values())
+
+
+def _held(text: str, evidence: Sequence[str], texts: dict[str, str]) -> Iterator[str]:
+    """Those of the evidence whose sentences stand in the text."""
+    told = f" {_plain(text)} "
+    for id in evidence:
+        sentences = [_plain(each) for each in _SENTENCE.findall(texts.get(id, ""))]
+        standing = sum(len(each.split()) for each in sentences if f" {each} " in told)
+        if standing and standing >= HOLDS * sum(len(each.split()) for each in sentences):
+            yield id
+
+
+def _plain(text: str) -> str:
+    return " ".join(_WORD.findall(text.casefold()))

@@ -1,0 +1,44 @@
+"""The part of a long text that a question is about."""
+
+from __future__ import annotations
+
+import re
+
+_PIECE = re.compile(r"[^\n]*?(?:[.!?…]+[\"')\]]*(?=\s)|\n|$)", re.DOTALL)
+_WORD = re.compile(r"\w{3,}")
+
+
+def excerpt(text: str, query: str, chars: int) -> str:
+    """One line of at most `chars`: the sentences that share most words with the query, in their order.
+
+    `…` stands where something is left out; a text that is short enough is whole.
+    """
+    line = " ".join(text.split())
+    if len(line) <= chars:
+        return line
+    wanted = {*_WORD.findall(query.casefold())}
+    pieces = [" ".join(each.split()) for each in _PIECE.findall(text)]
+    pieces = [each for each in pieces if each]
+    best = sorted(range(len(pieces)), key=lambda n: (-_shared(pieces[n], wanted), n))
+    chosen: list[int] = []
+    for n in best:
+        if len(_joined(pieces, sorted([*chosen, n]))) > chars and chosen:
+            break
+        chosen.append(n)
+    told = _joined(pieces, sorted(chosen))
+    return told if len(told) <= chars else f"{told[: chars - 1]}…"
+
+
+def _shared(piece: str, wanted: set[str]) -> int:
+    return len(wanted & {*_WORD.findall(piece.casefold())})
+
+
+def _joined(pieces: list[str], chosen: list[int]) -> str:
+    """The chosen pieces, with a sign at each gap."""
+    told: list[str] = []
+    last = -1
+    for n in chosen:
+        told += ["…"] if n != last + 1 else []
+        told.append(pieces[n])
+        last = n
+    return " ".join([*told, "…"] if last != len(pieces) - 1 else told)
