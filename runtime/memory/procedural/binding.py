@@ -176,11 +176,20 @@ class _Binder:
                 continue
             if not calculates:
                 return f"{was!r} became {becomes!r}, and no step uses it"
-            if was in self._alignment.asked:
+            if was in self._alignment.asked and not self._redressed:
                 return f"{was!r} became {becomes!r}, and only the question has it"
             if was in self._alignment.counted and self._own:
                 return f"{was!r} became {becomes!r}, and {written(min(self._own))} may be due to it"
         return ""
+
+    @property
+    def _redressed(self) -> bool:
+        """Whether what the question asks for may be another thing only by name.
+
+        The rest of the task names other things, too, and all numbers of the steps are the task's.
+        """
+        alignment = self._alignment
+        return bool(alignment.nouns - alignment.asked) and not self._own
 
     # ---- values ------------------------------------------------------------------------------------------
 

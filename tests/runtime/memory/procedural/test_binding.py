@@ -180,11 +180,32 @@ def test_a_title_ends_no_sentence() -> None:
     ]
 
 
-# ---- what is refused -------------------------------------------------------------------------------------
-
-
 def calc(text: str) -> list[dict[str, Any]]:
     return [{"tool": "calc", "args": {"expression": text}}]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expression", "becomes"),
+    [
+        (  # the whole task speaks of other things, and all numbers are its own
+            "Mark has 3 apples and 4 bananas. How many oranges does Mark need to have 12 fruits?",
+            "Mark has 4 apples and 9 mangos. How many peaches does Mark need to have 19 fruits?",
+            "12-(3+4)",
+            "19-(4+9)",
+        ),
+        (  # 100 is due to the cents
+            "Ann bought 30 eggs for $5 and sells each egg for 20 cents. How many eggs are left then?",
+            "Ann bought 45 buns for $10 and sells each bun for 40 cents. How many buns are left then?",
+            "30-5*100/20",
+            "45-10*100/40",
+        ),
+    ],
+)
+def test_other_things_are_reckoned_the_same_way(old: str, new: str, expression: str, becomes: str) -> None:
+    assert bound(old, new, calc(expression)) == calc(becomes)
+
+
+# ---- what is refused -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -201,6 +222,18 @@ def calc(text: str) -> list[dict[str, Any]]:
             "Tom has 5 cats and 6 dogs. How many collars has Tom?",
             "3+4",
             "only the question has it",
+        ),
+        (  # other things, but each of them has legs by itself
+            "Tom has 3 cats in a shed. How many paws has Tom there?",
+            "Tom has 5 cats in a barn. How many claws has Tom there?",
+            "3*4",
+            "only the question has it",
+        ),
+        (
+            "Ann reads 3 books of 40 pages at 60 pages an hour. How many minutes does she need?",
+            "Ann reads 4 magazines of 30 pages at 20 pages an hour. How many days does she need?",
+            "3*40/60*60",
+            "no counterpart",
         ),
         (
             "The price is $9. The cost is $4. What is the profit?",
