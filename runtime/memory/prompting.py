@@ -208,6 +208,37 @@ class Asking:
             raise _Spent("the budget (calls, tokens, usd) is used up: no model is asked any more")
 
 
+class Ahead:
+    """Asks between the tries of a piece of work, so that nothing is locked while a model thinks.
+
+    While the piece works, what is not known yet is noted and answered with ""; `catch_up` asks it, and the
+    piece is tried again, with what it had done undone.
+    """
+
+    def __init__(self, asking: Asking) -> None:
+        self._asking = asking
+        self._known: dict[tuple[str, str], str] = {}
+        self._wanted: dict[tuple[str, str], Mapping[str, str]] = {}
+
+    def __call__(self, name: str, slots: Mapping[str, str]) -> str:
+        """The reply where it is known; else "", and it is asked later."""
+        key = (name, json.dumps(slots, sort_keys=True))
+        if key not in self._known:
+            self._wanted[key] = dict(slots)
+        return self._known.get(key, "")
+
+    @property
+    def wants(self) -> bool:
+        """Whether there is something to ask before another try."""
+        return bool(self._wanted)
+
+    def catch_up(self) -> None:
+        """Ask what was wanted."""
+        wanted, self._wanted = self._wanted, {}
+        for key, slots in wanted.items():
+            self._known[key] = self._asking(key[0], slots)
+
+
 class _Spent(Exception):
     """There is nothing left to ask with."""
 

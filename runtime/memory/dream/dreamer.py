@@ -1,7 +1,9 @@
 """Does the stages of a dream, one by one: each in one transaction, archived first, told in the same one.
 
-A stage that was done is never done again, so a dream that was killed goes on where it was. A rehearsal does
-the same in a transaction that is rolled back, on copies of the files.
+A stage that was done is never done again, so a dream that was killed goes on where it was. A stage that wants
+to ask a model is rolled back, the model is asked, and the stage is tried again with the reply: nobody who
+wants to write waits for a model. A rehearsal does the same in a transaction that is rolled back, on copies of
+the files.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
@@ -26,10 +28,12 @@ from runtime.memory.dream.archive import FILES, FOLDER, Archive, Kept, Noting, m
 from runtime.memory.dream.record import Done, Dreamt
 from runtime.memory.dream.stage import Dream, Stage, Told
 from runtime.memory.dream.stages import ALL
+from runtime.memory.prompting import Ahead
 from runtime.places import DEFAULT, space_of, state_of
 from runtime.store.shelf import Keeper
 
 if TYPE_CHECKING:
+    from kernel.spending import Totals
     from runtime.memory.brain import Brain
     from runtime.memory.prompting import Asking
 
@@ -38,6 +42,8 @@ BEGUN = "begun.json"
 """Which stage is at work, and what the files were when it began."""
 WORSE = "worse"
 """What a stage counts that finds the memory worse than it was before the dream."""
+TRIES = 4
+"""Of a stage that asks a model, as a question may hang on earlier replies; the last takes what is known."""
 Clock = Callable[[], datetime]
 
 
@@ -54,8 +60,31 @@ class Rehearsed:
     done: Done
 
 
+@dataclass
+class _Work:
+    """A stage at work."""
+
+    stage: Stage
+    part: str
+    put_back: Sequence[str]
+    files: Mapping[str, bytes]  # as they were
+    began: float = field(default_factory=time.monotonic)
+    before: Totals | None = None  # what was spent
+    ahead: Ahead | None = None
+
+    @property
+    def wants(self) -> bool:
+        """Whether a model is to be asked before this can be done."""
+        return self.ahead is not None and self.ahead.wants
+
+    def catch_up(self) -> None:
+        """Ask it."""
+        if self.ahead:
+            self.ahead.catch_up()
+
+
 class _Enough(Exception):
-    """The rehearsal is over; everything is rolled back."""
+    """The rehearsal is over, or a model is to be asked first; everything is rolled back."""
 
 
 def _folders(state: Path) -> list[Path]:
@@ -134,15 +163,15 @@ class Dreamer:
             if known.stages[name].counts.get(WORSE):  # killed before it was taken back
                 self._take_back(id)
             return known.stages[name]
-        part = f"{name}/{token_hex(6)}"
-        put_back = self.mend()
-        files = self.archive.seen()
-        self._begin(id, part, files)
+        work = _Work(stage, f"{name}/{token_hex(6)}", self.mend(), self.archive.seen())
+        if self.asking:
+            work.before, work.ahead = self.asking.spent(), Ahead(self.asking)
+        known = known or Dreamt(id=id, at=self.clock().isoformat(timespec="seconds"), since=since)
+        self._begin(id, work)
         try:
-            with shelf.transaction():
-                done = self._done(id, stage, part, known, since, files, put_back)
+            done = self._tried(known, work)
         except BaseException:
-            self._restore(id, files)
+            self._restore(id, work.files)
             self.archive.remove(BEGUN)
             raise
         finally:
@@ -151,6 +180,17 @@ class Dreamer:
         if done.counts.get(WORSE):
             self._take_back(id)
         return done
+
+    def _tried(self, known: Dreamt, work: _Work) -> Done:
+        """The stage, once more for as long as it wants to ask a model what it has not asked yet."""
+        for _ in range(TRIES - 1):
+            with suppress(_Enough), self.brain.shelf.transaction():
+                return self._done(known, work, last=False)
+            self._restore(known.id, work.files)
+            self.brain.refresh()
+            work.catch_up()
+        with self.brain.shelf.transaction():
+            return self._done(known, work, last=True)
 
     def _take_back(self, id: str) -> None:
         """Less is found than before: all that this dream has done so far is undone; later stages go on."""
@@ -166,38 +206,25 @@ class Dreamer:
 
         finish(self)
 
-    def _done(
-        self,
-        id: str,
-        stage: Stage,
-        part: str,
-        known: Dreamt | None,
-        since: str,
-        files: Mapping[str, bytes],
-        put_back: Sequence[str],
-    ) -> Done:
+    def _done(self, known: Dreamt, work: _Work, *, last: bool) -> Done:
         """The stage in an open transaction; its lines are on the disk before it is committed."""
-        shelf, now = self.brain.shelf, self.clock()
-        known = known or Dreamt(id=id, at=now.isoformat(timespec="seconds"), since=since)
+        shelf = self.brain.shelf
         noting = Noting(shelf.keeper)
-        began = time.monotonic()
-        before = self.asking.spent() if self.asking else None
         shelf.keeper = cast(Keeper, noting)
         try:
-            told = stage.run(self._given(self.brain, known))
-            changed = [*noting.changed(part), *self._changed_files(part, files)]
+            at = datetime.fromisoformat(known.at)
+            told = work.stage.run(Dream(known.id, self.brain, shelf, at, known.since, work.ahead))
+            if work.wants and not last:
+                raise _Enough
+            changed = [*noting.changed(work.part), *self._changed_files(work.part, work.files)]
         finally:
             shelf.keeper = noting.inner
-        self.archive.add(id, [to_line(each) for each in changed])
-        spent = self.asking.told(before) if self.asking and before is not None else {}
-        trouble = self._troubles()
-        done = _done(told, part, now, len(changed), time.monotonic() - began, spent, trouble, put_back)
-        shelf.put(known.model_copy(update={"stages": {**known.stages, stage.name: done}}))
+        self.archive.add(known.id, [to_line(each) for each in changed])
+        spent = self.asking.told(work.before) if self.asking and work.before is not None else {}
+        took, trouble = time.monotonic() - work.began, self._troubles()
+        done = _done(told, work.part, self.clock(), len(changed), took, spent, trouble, work.put_back)
+        shelf.put(known.model_copy(update={"stages": {**known.stages, work.stage.name: done}}))
         return done
-
-    def _given(self, brain: Brain, dream: Dreamt) -> Dream:
-        ask = self.asking if self.asking else None
-        return Dream(dream.id, brain, brain.shelf, datetime.fromisoformat(dream.at), dream.since, ask)
 
     def _troubles(self) -> tuple[str, ...]:
         if not self.asking:
@@ -208,12 +235,13 @@ class Dreamer:
 
     # ---- files -------------------------------------------------------------------------------------------
 
-    def _begin(self, id: str, part: str, files: Mapping[str, bytes]) -> None:
+    def _begin(self, id: str, work: _Work) -> None:
         """Before a stage begins, what it might write over is on the disk: each content once a dream."""
+        files = work.files
         held = {line.get("held") for line in self.archive.lines(id) if "held" in line} if files else set()
         new = {mark(raw): raw for raw in files.values()}
         self.archive.add(id, [_held(raw) for sha, raw in new.items() if sha not in held])
-        told = {"dream": id, "part": part, "files": {name: mark(raw) for name, raw in files.items()}}
+        told = {"dream": id, "part": work.part, "files": {name: mark(raw) for name, raw in files.items()}}
         self.archive.write(BEGUN, json.dumps(told).encode())
 
     def mend(self) -> list[str]:

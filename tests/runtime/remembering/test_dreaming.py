@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -151,6 +152,74 @@ def test_a_model_is_asked_at_the_cost_of_the_dream(fractal: Fractal) -> None:
     )
     assert result.spent["calls"] == 1
     assert result.spent["prompt_tokens"] > 0
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from runtime.fractal import Fractal
+from runtime.remembering.knowledge import remember
+print(remember(Fractal(sys.argv[1], settings={"embedder": "lexical"}), "the shed is green").text)
+"""
+
+
+def test_others_write_to_memory_while_a_model_thinks(fractal: Fractal) -> None:
+    """A stage asks in two turns: what it asks second hangs on the first reply. Nothing is done twice."""
+    system = fractal.workspace.root / "system" / "memory"
+    system.mkdir(parents=True, exist_ok=True)
+    (system / "greet.md").write_text("Greet {{ who }}.", "utf-8")
+    wrote: list[str] = []
+
+    def thinks(ask: Ask) -> Any:
+        order = [sys.executable, "-c", WRITER, str(fractal.workspace.folder)]
+        ran = subprocess.run(order, capture_output=True, text=True, timeout=15)  # a lock is awaited for 20
+        wrote.append(ran.stdout.strip() or ran.stderr)
+        return {"text": f"{len(wrote)}"}
+
+    def greets(given: Dream) -> Told:
+        assert given.ask
+        first = given.ask("greet", {"who": "the sleeper"})
+        second = given.ask("greet", {"who": first}) if first else ""
+        given.shelf.put(Decision(id=f"dreamt of {second}", path="novel"))
+        return Told([first, second], {"greeted": 2}, "model")
+
+    with_model = fractal_in(fractal.workspace.folder, Scripted(thinks))
+    stage = Stage("cluster", "a", "greets", greets)
+    with_model.memory.dreamer.stages = {**with_model.memory.dreamer.stages, "cluster": stage}
+    chosen = Order(phases=("a",), without=("probe", "refine", "create", "verify"))
+    result = asyncio.run(dream(with_model, chosen))
+    assert result.status == "complete"
+    assert wrote == ["the shed is green"] * 2
+    assert result.spent["calls"] == 2
+    dreamt = [each.id for each in with_model.brain.shelf.scan(Decision) if each.id.startswith("dreamt")]
+    assert dreamt == ["dreamt of 2"]
+
+
+def test_a_stage_that_never_has_enough_is_done_with_what_it_knows(fractal: Fractal) -> None:
+    system = fractal.workspace.root / "system" / "memory"
+    system.mkdir(parents=True, exist_ok=True)
+    (system / "greet.md").write_text("Greet {{ who }}.", "utf-8")
+    tries: list[int] = []
+
+    def greets(given: Dream) -> Told:
+        assert given.ask
+        tries.append(len(tries))
+        told = [given.ask("greet", {"who": f"sleeper {n}"}) for n in range(len(tries))]
+        return Told(told, {"greeted": len(told)}, "model")
+
+    with_model = fractal_in(fractal.workspace.folder, Scripted(lambda ask: {"text": "good night"}))
+    stage = Stage("cluster", "a", "greets", greets)
+    with_model.memory.dreamer.stages = {**with_model.memory.dreamer.stages, "cluster": stage}
+    chosen = Order(phases=("a",), without=("probe", "refine", "create", "verify"))
+    result = asyncio.run(dream(with_model, chosen))
+    assert result.status == "complete"
+    told = next(
+        each
+        for each in with_model.root_document(result.run).steps.values()
+        if (each.args or {})["stage"] == "cluster"
+    )
+    assert (told.result or "").count("- good night") == 3
+    assert result.spent["calls"] == len(tries) - 1 == 3
 
 
 def test_a_loop_calls_it_as_a_tool(fractal: Fractal, tmp_path: Path) -> None:
