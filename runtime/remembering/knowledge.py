@@ -33,6 +33,8 @@ MODES: Mapping[str, Mode] = {"standard": "standard", "aggregated": "aggregated",
 PERSON = "person"
 LIKE = 0.3
 """How much of a question has to stand in what is shown, by words or meaning (0 to 1)."""
+BESIDE = 0.01
+"""Of the best's share in all that may answer, what another has at least that came along an edge alone."""
 ANSWERS = 0.5
 """From here on the best of what is found is taken for an answer."""
 QUERY_CHARS = 4_000
@@ -132,7 +134,8 @@ def _found(mind: Mind, query: str, limit: int, mode: str) -> list[Recalled]:
     memories = {each.id: each for each in mind.shelf.pick(Memory, [hit.id for hit in hits])}
     said = {each.id: each for each in mind.shelf.pick(Observation, [hit.id for hit in hits])}
     records = {**said, **memories}
-    fitting = [hit for hit in hits if hit.likeness >= LIKE or "spread" in hit.parts]
+    least = BESIDE * max((hit.score for hit in hits), default=0.0)
+    fitting = [hit for hit in hits if hit.likeness >= LIKE or ("spread" in hit.parts and hit.score >= least)]
     found = [_recalled(records[hit.id], hit) for hit in once(mind.shelf, fitting) if hit.id in records]
     return sorted(found, key=lambda found: bool(found.until))[:limit]
 

@@ -10,6 +10,18 @@ import sys
 import pytest
 from command_line import COMMAND, Command, environment
 
+FACTS = [
+    "My sister Ann lives in Bern.",
+    "Ann's birthday is on 4 May.",
+    "The shed key hangs behind the oven.",
+    "The backup runs every night at two.",
+    "Ann likes rye bread.",
+    "The staging server is called heron.",
+    "Deploys go out on Tuesdays.",
+    "Bob reviews every deploy before it goes out.",
+    "The rye bread recipe needs 400 g of flour.",
+]
+
 
 @pytest.fixture
 def knowing(fractal: Command) -> Command:
@@ -26,6 +38,18 @@ def test_what_was_remembered_is_recalled_with_who_said_it(knowing: Command):
     assert "said by you" in ran.out and "report" not in ran.out
     (first, *_) = json.loads(knowing("recall", "birthday of my sister", "--json").out)
     assert first["text"] == "my sister's birthday is 4 May" and 0 < first["score"] <= 1 and first["parts"]
+
+
+def test_what_only_hangs_together_with_the_answer_is_shown_where_it_counts(fractal: Command):
+    """The dream joins some of these; nothing stays that has no share in the answer."""
+    for fact in FACTS:
+        assert fractal("remember", fact).exit == 0
+    assert fractal("dream").exit == 0
+    found = json.loads(fractal("recall", "when is my sister's birthday", "--json").out)
+    assert found[0]["text"] == "Ann's birthday is on 4 May."
+    least = 0.01 * found[0]["rank"]
+    assert all(each["score"] >= 0.3 or each["rank"] >= least for each in found)
+    assert "The backup runs every night at two." not in [each["text"] for each in found]
 
 
 def test_explain_tells_how_each_score_came_about(knowing: Command):
