@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from kernel import disk
 from kernel.document import Document
 from kernel.errors import FractalError, StorageError
+from kernel.events import now
 from kernel.screening import redactor
 from kernel.store import FileStore
 from kernel.workspace import messages
@@ -74,9 +75,12 @@ class Episodes:
         return noted.waiting(self.memory)
 
     def catch_up(self) -> int:
-        """Take in the runs that were noted; returns how many. Two processes at once take turns."""
+        """Take in the runs that were noted; returns how many. Two processes at once take turns.
+
+        What such a run solved is kept as well, where that could not be done when it ended.
+        """
         waiting = self.waiting
-        if not waiting:
+        if not waiting and not noted.untaught(self.memory):
             return 0
         with self._alone():
             for run in self.waiting:
@@ -87,6 +91,10 @@ class Episodes:
                         path.replace(taking)  # what is noted from now on is taken in again
                     self._take_in(run)
                     taking.unlink(missing_ok=True)
+            for run in noted.untaught(self.memory):
+                folder = self.runs / run
+                self.brain.end(list(self._documents(folder)) if folder.is_dir() else (), now())
+                noted.taught(self.memory, run)
         return len(waiting)
 
     @contextmanager

@@ -236,7 +236,33 @@ def test_a_broken_store_is_said_and_hinders_no_run(work: Path, do: Do) -> None:
     (work / "back.md").unlink()
     result = do()
     assert (result.status, calls(result)) == ("complete", 2)
-    assert "is not remembered" in told(work) and "brain.sqlite3" in told(work)
+    assert "is not remembered yet" in told(work) and "brain.sqlite3" in told(work)
+
+
+def test_what_could_not_be_kept_when_a_run_ended_is_kept_with_the_next(work: Path, do: Do) -> None:
+    (work / "other.md").write_text("two\n")
+    other = {
+        **PLAN,
+        "task": "other",
+        "steps": [{"tool": "read", "args": {"path": "other.md"}}],
+        "success": [{"step": 1, "has": "two"}],
+    }
+    do("Read other.md, then tell how long it is", plan=other)
+    memory = work / ".fractal" / "state" / "memory"
+    kept = {path: path.read_bytes() for path in memory.glob("brain.sqlite3*")}
+    for path in kept:
+        path.unlink()
+    (memory / "brain.sqlite3").write_bytes(b"no database at all" * 1000)
+    lost = do()
+    assert "is not remembered yet" in told(work)
+    for path in memory.glob("brain.sqlite3*"):
+        path.unlink()
+    for path, raw in kept.items():
+        path.write_bytes(raw)
+    (work / "back.md").unlink()
+    do("Read other.md and tell how wide it is", plan={**other, "task": "wide"})
+    assert lost.run in {tree.run for tree in records(work, NeuronTree)}
+    assert calls(do()) == 0
 
 
 def test_memory_can_be_switched_off(work: Path, do: Do) -> None:

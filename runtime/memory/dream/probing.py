@@ -1,21 +1,23 @@
 """Probe and verify: whether what could be found before a dream still is, or the dream is taken back.
 
 Some observations are drawn; a question made of their rarest words has to find each of them among the first as
-before. It is cheap, needs no labels, and asks the shelf as it is about itself.
+before. They are asked for as a person would ask, by the search that is shipped, in its form without an
+embedder: that reads what is there and leaves nothing behind. It needs no labels.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
-from runtime.memory.dream.finding import COMMON, Finder, rarest
 from runtime.memory.dream.gist import counted
 from runtime.memory.dream.stage import Dream, Told
 from runtime.memory.semantic.records import DEFAULT, Observation
-from runtime.store import Record, Shelf, pack
+from runtime.memory.semantic.retrieval import Retrieval, Scope
+from runtime.store import Record
+from runtime.store.words import COMMON
 
 DRAWN = 48
 """Observations that are asked for."""
@@ -40,7 +42,7 @@ class Probe(Record):
 
 def probe(dream: Dream) -> Told:
     """Draw observations, ask for them, and keep which are found."""
-    shelf, embedder = dream.shelf, dream.brain.embedder
+    shelf = dream.shelf
     stale = [each.id for each in shelf.scan(Probe)]
     shelf.delete(Probe, *stale)
     often: Counter[str] = Counter()
@@ -48,26 +50,23 @@ def probe(dream: Dream) -> Told:
     for each in shelf.scan(Observation):
         words = counted(each.text, COMMON)
         often.update(words.keys())
-        if len(words) >= LEAST and each.vector(embedder.name) is not None:
+        if len(words) >= LEAST:
             lot = hashlib.sha256(f"{dream.id}\0{each.id}".encode("utf-8", "surrogatepass")).hexdigest()
             drawn.append((lot, each))
             if len(drawn) > 8 * DRAWN:
                 drawn = sorted(drawn, key=lambda one: one[0])[:DRAWN]
     chosen = [each for _, each in sorted(drawn, key=lambda one: one[0])[:DRAWN]]
-    questions = [" ".join(rarest(each.text, often, WORDS)) for each in chosen]
-    rows = embedder.embed(questions) if questions else []
     probes = [
         Probe(
             id=f"{dream.id}/{place}",
-            text=question,
-            vectors={embedder.name: pack(row)},
+            text=" ".join(_rarest(each.text, often)),
             dream=dream.id,
             target=each.id,
             agent=each.agent,
         )
-        for place, (each, question, row) in enumerate(zip(chosen, questions, rows, strict=True))
+        for place, each in enumerate(chosen)
     ]
-    there = found(shelf, embedder.name, probes)
+    there = found(dream, probes)
     shelf.put(*(each.model_copy(update={"found": there[each.id]}) for each in probes))
     return Told(counts={"asked": len(probes), "found": sum(there.values())})
 
@@ -77,7 +76,7 @@ def verify(dream: Dream) -> Told:
     probes = list(dream.shelf.scan(Probe, {"dream": dream.id}))
     if not probes:
         return Told(counts={"asked": 0, "worse": 0})
-    now = found(dream.shelf, dream.brain.embedder.name, probes)
+    now = found(dream, probes)
     before, after = sum(each.found for each in probes), sum(now.values())
     worse = after < before - WORSE * len(probes)
     dream.shelf.delete(Probe, *(each.id for each in probes))
@@ -87,16 +86,18 @@ def verify(dream: Dream) -> Told:
     return Told(did, {"asked": len(probes), "before": before, "found": after, "worse": int(worse)})
 
 
-def found(shelf: Shelf, embedder: str, probes: Sequence[Probe]) -> Mapping[str, bool]:
-    """Which probes find what they are made of."""
+def found(dream: Dream, probes: Sequence[Probe]) -> Mapping[str, bool]:
+    """Which probes find what they are made of, on the shelf as it is now."""
+    retrieval = Retrieval(dream.shelf, None, dream.brain.settings.systems)
     there: dict[str, bool] = {}
-    for agent in sorted({each.agent for each in probes}):
-        finder = Finder(shelf, embedder, agent)
-        there |= dict(_asked(finder, embedder, (each for each in probes if each.agent == agent)))
+    for each in probes:
+        scope = Scope(kinds=(Observation.KIND,), agent=each.agent)
+        hits = retrieval.search(each.text, FIRST, scope=scope, now=dream.now)
+        there[each.id] = each.target in {hit.id for hit in hits}
     return there
 
 
-def _asked(finder: Finder, embedder: str, probes: Iterable[Probe]) -> Iterable[tuple[str, bool]]:
-    for each in probes:
-        vector: Any = each.vector(embedder)
-        yield each.id, vector is not None and each.target in finder.find(each.text, vector, FIRST)
+def _rarest(text: str, often: Counter[str]) -> list[str]:
+    """The words of a text that fewest texts have."""
+    known = [word for word in counted(text, COMMON) if len(word) > 2]
+    return sorted(known, key=lambda word: (often[word], -len(word), word))[:WORDS]

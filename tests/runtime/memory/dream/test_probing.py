@@ -7,14 +7,13 @@ from meaningful import MONDAY, STAGES, TALK, brain_in, night, say, tell
 
 from runtime.memory.brain import Brain
 from runtime.memory.dream.dreamer import Dreamer
-from runtime.memory.dream.finding import Finder
 from runtime.memory.dream.nearness import FEW, Nearness
 from runtime.memory.dream.probing import Probe, probe, verify
 from runtime.memory.dream.record import Dreamt
 from runtime.memory.dream.stage import Dream, Stage, Told
 from runtime.memory.dream.undoing import undo
 from runtime.memory.semantic.mind import Mind
-from runtime.memory.semantic.records import Memory, Observation
+from runtime.memory.semantic.records import Observation
 from runtime.store.moving import lines
 
 WEEK = timedelta(days=7)
@@ -28,15 +27,6 @@ def brain(tmp_path: Path) -> Brain:
 # ---- what is found after ---------------------------------------------------------------------------------
 
 
-def test_a_turn_is_found_through_its_memory(brain: Brain) -> None:
-    turns = say(brain, TALK, MONDAY, "talk")
-    night(brain)
-    finder = Finder(brain.shelf, brain.embedder.name)
-    (row,) = brain.embedder.embed(["Who walked along the Douro?"])
-    assert finder.find("Who walked along the Douro?", row, 3)[0] == turns[2].id
-    assert len(finder.nodes) < len(turns)
-
-
 def test_a_dream_that_finds_less_is_taken_back(tmp_path: Path) -> None:
     brain = brain_in(tmp_path, "sqlite")
     for number, name in enumerate(("heron", "walnut", "quartz", "saffron", "gondola", "thimble", "lantern")):
@@ -45,14 +35,17 @@ def test_a_dream_that_finds_less_is_taken_back(tmp_path: Path) -> None:
     before = [row.id for kind in ("observation", "memory") for row in brain.shelf.rows(kind)]
     texts = {each.id: (each.text, each.memory) for each in brain.shelf.scan(Observation)}
 
-    def hide(dream: Dream) -> Told:
-        """A stage that puts everything behind a memory which leads nowhere."""
-        dream.shelf.put(Memory(id="hole", text="nothing"))
+    def reword(dream: Dream) -> Told:
+        """A stage that words everything so that nobody finds it."""
         for each in list(dream.shelf.scan(Observation)):
-            dream.shelf.put(each.model_copy(update={"memory": "hole"}))
+            dream.shelf.put(each.model_copy(update={"text": "Nobody knows."}))
         return Told()
 
-    stages = [Stage("probe", "a", "", probe), Stage("hide", "a", "", hide), Stage("verify", "a", "", verify)]
+    stages = [
+        Stage("probe", "a", "", probe),
+        Stage("reword", "a", "", reword),
+        Stage("verify", "a", "", verify),
+    ]
     dreamer = Dreamer(brain, clock=lambda: MONDAY, stages=stages)
     done = [dreamer.do("d", stage.name) for stage in stages]
     dreamer.let_go()
@@ -65,6 +58,25 @@ def test_a_dream_that_finds_less_is_taken_back(tmp_path: Path) -> None:
     assert [row.id for kind in ("observation", "memory") for row in brain.shelf.rows(kind)] == before
     assert {each.id: (each.text, each.memory) for each in brain.shelf.scan(Observation)} == texts
     assert not brain.shelf.count(Dreamt) and not brain.shelf.count(Probe)
+
+
+def test_what_memories_are_made_of_is_as_well_found_and_the_dream_stays(tmp_path: Path) -> None:
+    """Of what is said alike, a memory words little: the turns behind it are found by their own words."""
+    brain = brain_in(tmp_path, "sqlite")
+    rng = np.random.default_rng(1)
+    words = ["".join(letters) for letters in rng.choice(list("bdfgklmnoprstuva"), (900, 6))]
+    for thread in range(40):
+        usual = [[words[k] for k in rng.integers(60, size=6)] for _ in range(10)]
+        own = [words[60 + 2 * (thread * 10 + turn) :][:2] for turn in range(10)]
+        turns = [("Ann", f"{' '.join([*usual[turn], *own[turn]])}.") for turn in range(10)]
+        say(brain, turns, MONDAY + timedelta(hours=thread), f"talk {thread}")
+    names = ("probe", "cluster", "create", "verify")
+    dreamer = Dreamer(brain, clock=lambda: MONDAY + WEEK)
+    dreamt = dreamer.dream("d", [STAGES[name] for name in names])
+    assert dreamt.stages["create"].counts["made"] > 20
+    counts = dreamt.stages["verify"].counts
+    assert counts["asked"] == 48 and counts["worse"] == 0
+    assert counts["found"] >= counts["before"] - 1
 
 
 def test_a_dream_that_finds_as_much_stays_and_undo_restores_the_store(tmp_path: Path) -> None:
