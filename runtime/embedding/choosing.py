@@ -37,8 +37,9 @@ def choose(setting: str = "auto", folder: str | None = None) -> Embedder:
     return Sentence(chosen.partition(":")[2])
 
 
-KEPT = 256
-"""Texts whose vectors are kept in mind: a task is looked up in several places, one after the other."""
+ROWS, TOKENS = 256, 8
+"""Texts whose vectors, and whose tokens' states, are kept in mind: a task is looked up in several places, one
+after the other. The states of a long text take a megabyte."""
 Made = TypeVar("Made")
 
 
@@ -68,19 +69,21 @@ class Deferred:
         """Vectors of unit length, shape (texts, size); those of the last single texts are not made again."""
         if len(texts) != 1:
             return self._loaded.embed(texts)
-        return _kept(self._rows, texts[0], lambda: self._loaded.embed(texts)).copy()
+        return _kept(self._rows, ROWS, texts[0], lambda: self._loaded.embed(texts)).copy()
 
     def embed_tokens(self, text: str) -> Tokens:
         """The tokens of a text with their spans and states; those of the last texts are not made again."""
-        tokens = _kept(self._tokens, text, lambda: self._loaded.embed_tokens(text))
+        tokens = _kept(self._tokens, TOKENS, text, lambda: self._loaded.embed_tokens(text))
         return replace(tokens, states=tokens.states.copy())
 
 
-def _kept(among: OrderedDict[str, Made], text: str, make: Callable[[], Made]) -> Made:
+def _kept(among: OrderedDict[str, Made], most: int, text: str, make: Callable[[], Made]) -> Made:
     """What was made of the text; that of the text asked for longest ago goes when there are too many."""
     made = among.pop(text, None)
-    among[text] = made = make() if made is None else made
-    if len(among) > KEPT:
+    if made is None:
+        made = make()
+    among[text] = made
+    if len(among) > most:
         among.popitem(last=False)
     return made
 

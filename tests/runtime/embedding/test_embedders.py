@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from kernel.errors import ConfigurationError
 from runtime.embedding import Embedder, choose
-from runtime.embedding.choosing import KEPT, Deferred, told
+from runtime.embedding.choosing import ROWS, Deferred, told
 from runtime.embedding.lexical import Lexical
 from runtime.embedding.weights import MODEL, NEEDED, find
 
@@ -58,7 +58,7 @@ def embedder(request: pytest.FixtureRequest) -> Embedder:
 
 def test_what_is_kept_of_the_last_texts_is_what_would_be_made_again() -> None:
     kept, fresh = Deferred("lexical"), choose("lexical")
-    texts = [f"count the lines in file {n}" for n in range(KEPT + 10)]
+    texts = [f"count the lines in file {n}" for n in range(ROWS + 10)]
     for text in [*texts, *texts[::-1], texts[0]]:
         rows, tokens = kept.embed([text]), kept.embed_tokens(text)
         assert np.array_equal(rows, fresh.embed([text]))
