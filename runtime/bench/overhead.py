@@ -27,6 +27,8 @@ from runtime.fractal import Fractal, RunResult, shipped_system
 from runtime.responders.scripted import Scripted
 
 SIZES = (10, 50, 500)
+SHORT = 50
+"""Steps of a job up to which it is played oftener: it is over in milliseconds, and others are at work, too."""
 HELLO_RUNS = 5
 PHASES = ("understand", "plan", "fused", "do", "check", "atomic")
 
@@ -106,8 +108,10 @@ def _play(
     *,
     fsync: bool = True,
     remember: bool = False,
+    recall: bool = True,
 ) -> RunResult:
-    settings = {"fsync": fsync, "sandbox": "off", "tokens": 10**9, "calls": 10**6, "remember": remember}
+    settings = {"fsync": fsync, "sandbox": "off", "tokens": 10**9, "calls": 10**6}
+    settings |= {"remember": remember, "recall": recall}
     fractal = Fractal(folder, settings=settings, ladder=Ladder((model,)), on_event=listener)
     result = asyncio.run(fractal.run(TASK))
     fractal.brain.close()
@@ -128,12 +132,12 @@ def _job(n: int, shape: str, count: Callable[[str], int]) -> dict[str, int]:
 
 
 def _cost(n: int, *, fsync: bool, remember: bool = False) -> dict[str, float]:
-    """CPU, wall and bytes a step of a job planned at once, the whole run counted, median of three.
+    """CPU, wall and bytes a step of a job planned at once, the whole run counted, median of some.
 
     What is remembered goes into a store that is there already, as it is from the second run on.
     """
     runs: list[tuple[float, float, float]] = []
-    for _ in range(3):
+    for _ in range(3 if n > SHORT else 11):
         with tempfile.TemporaryDirectory() as folder:
             files(Path(folder), max(n, 2))
             if remember:
@@ -150,14 +154,17 @@ def _cost(n: int, *, fsync: bool, remember: bool = False) -> dict[str, float]:
 
 
 def _remembering() -> dict[str, float]:
-    """What keeping a run's lesson and decision costs once the store is there: CPU and bytes a run, median."""
+    """What keeping a run's lesson and decision costs once the store is there: CPU and bytes a run, median.
+
+    Nothing is recalled: a task that is known would be answered without the model that plays here.
+    """
     costs: dict[bool, list[tuple[float, int]]] = {True: [], False: []}
     with tempfile.TemporaryDirectory() as folder:
         files(Path(folder), 10)
         _play(Scripted(answers(10)), Path(folder), remember=True)
         for number in range(10):
             before, cpu = written(), time.process_time()
-            _play(Scripted(answers(10)), Path(folder), remember=number % 2 == 0)
+            _play(Scripted(answers(10)), Path(folder), remember=number % 2 == 0, recall=False)
             costs[number % 2 == 0].append((time.process_time() - cpu, written() - before))
     with_, without = (
         [statistics.median(each) for each in zip(*costs[on], strict=True)] for on in (True, False)
