@@ -28,7 +28,7 @@ from runtime.responders.scripted import Scripted
 
 SIZES = (10, 50, 500)
 SHORT = 50
-"""Steps of a job up to which it is played oftener: it is over in milliseconds, and others are at work, too."""
+"""Steps of a job up to which it is played oftener: it is over in milliseconds, and others are at work."""
 HELLO_RUNS = 5
 PHASES = ("understand", "plan", "fused", "do", "check", "atomic")
 
