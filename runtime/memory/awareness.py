@@ -121,7 +121,7 @@ def active(runs: Path, *, but: str = "", now: datetime | None = None) -> list[Ac
 
 
 def _touched(runs: Path, at: float) -> Iterator[tuple[float, str]]:
-    """Runs that wrote lately, with when: a document is put in its place anew, which its folder tells."""
+    """Runs that wrote lately, with when: each step's own document is put into the folder, which tells it."""
     with suppress(OSError), os.scandir(runs) as entries:
         for entry in entries:
             with suppress(OSError):

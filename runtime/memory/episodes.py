@@ -74,13 +74,18 @@ class Episodes:
         """The runs that were noted and not taken in."""
         return noted.waiting(self.memory)
 
+    @property
+    def untaught(self) -> list[str]:
+        """The runs that were put off, where what is solved is remembered."""
+        return noted.untaught(self.memory) if self.brain.settings.remember else []
+
     def catch_up(self) -> int:
         """Take in the runs that were noted; returns how many. Two processes at once take turns.
 
         What such a run solved is kept as well, where that could not be done when it ended.
         """
         waiting = self.waiting
-        if not waiting and not noted.untaught(self.memory):
+        if not waiting and not self.untaught:
             return 0
         with self._alone():
             for run in self.waiting:
@@ -91,11 +96,20 @@ class Episodes:
                         path.replace(taking)  # what is noted from now on is taken in again
                     self._take_in(run)
                     taking.unlink(missing_ok=True)
-            for run in noted.untaught(self.memory):
-                folder = self.runs / run
-                self.brain.end(list(self._documents(folder)) if folder.is_dir() else (), now())
-                noted.taught(self.memory, run)
+            for run in self.untaught:
+                self._teach(run)
         return len(waiting)
+
+    def _teach(self, run: str) -> None:
+        """Keep what a run solved that was put off; where that fails, it is put off again."""
+        folder = self.runs / run
+        documents = list(self._documents(folder)) if folder.is_dir() else []
+        noted.taught(self.memory, run)  # whoever puts it off from now on is heard again
+        try:
+            self.brain.end(documents, now())
+        except FractalError:
+            noted.put_off(self.memory, run)
+            raise
 
     @contextmanager
     def _alone(self) -> Generator[None]:

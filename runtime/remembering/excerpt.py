@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_PIECE = re.compile(r"[^\n]*?(?:[.!?…]+[\"')\]]*(?=\s)|\n|$)", re.DOTALL)
+_BETWEEN = re.compile(r"(?<=[.!?…])\s+|(?<=[.!?…][\"')\]])\s+|\n")
 _WORD = re.compile(r"\w{3,}")
 
 
@@ -17,8 +17,7 @@ def excerpt(text: str, query: str, chars: int) -> str:
     if len(line) <= chars:
         return line
     wanted = {*_WORD.findall(query.casefold())}
-    pieces = [" ".join(each.split()) for each in _PIECE.findall(text)]
-    pieces = [each for each in pieces if each]
+    pieces = [each for piece in _BETWEEN.split(text) if (each := " ".join(piece.split()))]
     best = sorted(range(len(pieces)), key=lambda n: (-_shared(pieces[n], wanted), n))
     chosen: list[int] = []
     for n in best:

@@ -18,7 +18,7 @@ from kernel.store import FileStore
 from kernel.workspace import Workspace, messages, root_id
 from runtime.config import Config
 from runtime.memory import DIRECT, DREAM, RUNG, methods_of
-from runtime.memory.noted import note, put_off, waiting
+from runtime.memory.noted import note, put_off, untaught, waiting
 from runtime.places import DEFAULT, brain_place, space_of
 
 if TYPE_CHECKING:
@@ -209,8 +209,9 @@ class Remembering:
         """Keep what a run solved; where that cannot be done now, it is put off."""
         try:
             self.brain.end(documents, now())
-        except FractalError:
-            put_off(self.folder, run)
+        except (FractalError, OSError):
+            with suppress(FractalError):
+                put_off(self.folder, run)
             raise
 
     def _learn(self, documents: Sequence[Document], folder: Path) -> None:
@@ -233,7 +234,7 @@ class Remembering:
 
     def catch_up(self) -> None:
         """Take in the runs that were noted, where there are any; what hinders that is not the caller's."""
-        if waiting(self.folder):
+        if waiting(self.folder) or untaught(self.folder):
             with suppress(FractalError):
                 self.brain.episodes.catch_up()
 

@@ -260,6 +260,8 @@ def test_what_could_not_be_kept_when_a_run_ended_is_kept_with_the_next(work: Pat
     for path, raw in kept.items():
         path.write_bytes(raw)
     (work / "back.md").unlink()
+    do("Read other.md and tell how high it is", plan={**other, "task": "high"}, remember=False)
+    assert lost.run not in {tree.run for tree in records(work, NeuronTree)}
     do("Read other.md and tell how wide it is", plan={**other, "task": "wide"})
     assert lost.run in {tree.run for tree in records(work, NeuronTree)}
     assert calls(do()) == 0

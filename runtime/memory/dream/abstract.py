@@ -62,6 +62,8 @@ def _abstract(
             continue
         counts["attempts"] += 1
         text = _told(work, word, sources)
+        if work.dream.waits():
+            return
         (row,) = work.embedder.embed([text])
         if all(float(row @ other) < NOVEL for other in rows):
             memory = Memory(

@@ -67,7 +67,7 @@ class _Work:
     stage: Stage
     part: str
     put_back: Sequence[str]
-    files: Mapping[str, bytes]  # as they were
+    files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])  # as they were
     began: float = field(default_factory=time.monotonic)
     before: Totals | None = None  # what was spent
     ahead: Ahead | None = None
@@ -163,34 +163,38 @@ class Dreamer:
             if known.stages[name].counts.get(WORSE):  # killed before it was taken back
                 self._take_back(id)
             return known.stages[name]
-        work = _Work(stage, f"{name}/{token_hex(6)}", self.mend(), self.archive.seen())
+        work = _Work(stage, f"{name}/{token_hex(6)}", self.mend())
         if self.asking:
             work.before, work.ahead = self.asking.spent(), Ahead(self.asking)
         known = known or Dreamt(id=id, at=self.clock().isoformat(timespec="seconds"), since=since)
-        self._begin(id, work)
-        try:
-            done = self._tried(known, work)
-        except BaseException:
-            self._restore(id, work.files)
-            self.archive.remove(BEGUN)
-            raise
-        finally:
-            self.brain.refresh()
-        self.archive.remove(BEGUN)
+        done = None
+        for _ in range(TRIES - 1):
+            if done := self._tried(known, work):
+                break
+            work.catch_up()
+        done = done or self._tried(known, work, last=True)
+        assert done
         if done.counts.get(WORSE):
             self._take_back(id)
         return done
 
-    def _tried(self, known: Dreamt, work: _Work) -> Done:
-        """The stage, once more for as long as it wants to ask a model what it has not asked yet."""
-        for _ in range(TRIES - 1):
+    def _tried(self, known: Dreamt, work: _Work, *, last: bool = False) -> Done | None:
+        """One try; nothing of it is left, and None is the answer, where a model is to be asked first.
+
+        What asks works on rows alone: the files that others have written meanwhile stay as they are.
+        """
+        work.files = self.archive.seen()
+        self._begin(known.id, work)
+        try:
             with suppress(_Enough), self.brain.shelf.transaction():
-                return self._done(known, work, last=False)
+                return self._done(known, work, last=last)
+        except BaseException:
             self._restore(known.id, work.files)
+            raise
+        finally:
+            self.archive.remove(BEGUN)
             self.brain.refresh()
-            work.catch_up()
-        with self.brain.shelf.transaction():
-            return self._done(known, work, last=True)
+        return None
 
     def _take_back(self, id: str) -> None:
         """Less is found than before: all that this dream has done so far is undone; later stages go on."""
@@ -213,8 +217,9 @@ class Dreamer:
         shelf.keeper = cast(Keeper, noting)
         try:
             at = datetime.fromisoformat(known.at)
-            told = work.stage.run(Dream(known.id, self.brain, shelf, at, known.since, work.ahead))
-            if work.wants and not last:
+            waits = (lambda: False) if last else (lambda: work.wants)
+            told = work.stage.run(Dream(known.id, self.brain, shelf, at, known.since, work.ahead, waits))
+            if waits():
                 raise _Enough
             changed = [*noting.changed(work.part), *self._changed_files(work.part, work.files)]
         finally:

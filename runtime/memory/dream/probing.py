@@ -1,8 +1,8 @@
 """Probe and verify: whether what could be found before a dream still is, or the dream is taken back.
 
 Some observations are drawn; a question made of their rarest words has to find each of them among the first as
-before. They are asked for as a person would ask, by the search that is shipped, in its form without an
-embedder: that reads what is there and leaves nothing behind. It needs no labels.
+before, or a memory that is made of it. They are asked for as a person would ask, among turns and memories, by
+the search that is shipped, in its form without an embedder: that leaves nothing behind. It needs no labels.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import ClassVar
 
 from runtime.memory.dream.gist import counted
 from runtime.memory.dream.stage import Dream, Told
-from runtime.memory.semantic.records import DEFAULT, Observation
-from runtime.memory.semantic.retrieval import Retrieval, Scope
+from runtime.memory.semantic.records import DEFAULT, Memory, Observation
+from runtime.memory.semantic.retrieval import Retrieval, Scope, once
 from runtime.store import Record
 from runtime.store.words import COMMON
 
@@ -91,9 +92,10 @@ def found(dream: Dream, probes: Sequence[Probe]) -> Mapping[str, bool]:
     retrieval = Retrieval(dream.shelf, None, dream.brain.settings.systems)
     there: dict[str, bool] = {}
     for each in probes:
-        scope = Scope(kinds=(Observation.KIND,), agent=each.agent)
-        hits = retrieval.search(each.text, FIRST, scope=scope, now=dream.now)
-        there[each.id] = each.target in {hit.id for hit in hits}
+        hits = retrieval.search(each.text, 3 * FIRST, scope=Scope(agent=each.agent), now=dream.now)
+        first = [hit.id for hit in once(dream.shelf, hits)[:FIRST]]
+        leads = (memory.evidence for memory in dream.shelf.pick(Memory, first))
+        there[each.id] = each.target in {*first, *chain.from_iterable(leads)}
     return there
 
 

@@ -32,7 +32,7 @@ def refine(dream: Dream) -> Told:
         if evidence:
             new = work.placed(new, evidence)
         work.shelf.put(new)
-        if text != memory.text:
+        if text != memory.text and not dream.waits():
             did.append(f"“{short(memory.text)}” is now “{short(text)}”")
             looked, lost = _look_again(work, new, did)
             counts["edges looked at"] += looked

@@ -25,6 +25,7 @@ class Dream:
     now: datetime
     since: str = ""  # only what came after; "" for all
     ask: Ask | None = None  # None: the extractive forms
+    waits: Callable[[], bool] = lambda: False  # whether a reply is to come, so that this try is undone
 
 
 @dataclass(frozen=True)

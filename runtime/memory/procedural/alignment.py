@@ -35,6 +35,7 @@ class Alignment:
     nouns: set[str] = field(default_factory=set[str])  # of the exchanged, those that are no names
     counted: set[str] = field(default_factory=set[str])  # of these, what stands behind a number or `each`
     asked: set[str] = field(default_factory=set[str])  # nouns that only the question has
+    widened: set[str] = field(default_factory=set[str])  # of these, what became all of a kind
     told: set[Fraction] = field(default_factory=set[Fraction])  # numbers that words of it tell
     meant: set[Fraction] = field(default_factory=set[Fraction])  # of these, what a word all but is
     constants: set[Fraction] = field(default_factory=set[Fraction])  # numbers that any word tells
@@ -273,7 +274,9 @@ class _Consistency:
                 return f"{becomes!r} had another part in the stored task"
             if not self.nouns[was]:
                 return f"{was!r} and {becomes!r} are not known to mean the same"
-        self.found.asked = {low for low in self.found.nouns if stem(low) not in self.stated}
+        found = self.found
+        found.asked = {low for low in found.nouns if stem(low) not in self.stated}
+        found.widened = {low for low in found.asked if found.exchanged[low] in self.words.general}
         if self.gender is None:
             return ""
         side, other = self.gender

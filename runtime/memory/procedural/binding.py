@@ -186,10 +186,12 @@ class _Binder:
     def _redressed(self) -> bool:
         """Whether what the question asks for may be another thing only by name.
 
-        The rest of the task names other things, too, and all numbers of the steps are the task's.
+        Of what the rest of the task counts, something is another thing, too; all numbers of the steps are the
+        task's; and the question is not for all of a kind, which may be more than what it was.
         """
         alignment = self._alignment
-        return bool(alignment.nouns - alignment.asked) and not self._own
+        counted = alignment.counted - alignment.asked
+        return bool(counted) and not alignment.widened and not self._own
 
     # ---- values ------------------------------------------------------------------------------------------
 

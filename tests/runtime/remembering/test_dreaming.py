@@ -159,7 +159,11 @@ import sys
 from pathlib import Path
 from runtime.fractal import Fractal
 from runtime.remembering.knowledge import remember
-print(remember(Fractal(sys.argv[1], settings={"embedder": "lexical"}), "the shed is green").text)
+fractal = Fractal(sys.argv[1], settings={"embedder": "lexical"})
+folder = fractal.memory.folder / "patterns"
+folder.mkdir(exist_ok=True)
+(folder / f"learned-{len(list(folder.iterdir()))}.md").write_text("what another run learned")
+print(remember(fractal, "the shed is green").text)
 """
 
 
@@ -193,6 +197,10 @@ def test_others_write_to_memory_while_a_model_thinks(fractal: Fractal) -> None:
     assert result.spent["calls"] == 2
     dreamt = [each.id for each in with_model.brain.shelf.scan(Decision) if each.id.startswith("dreamt")]
     assert dreamt == ["dreamt of 2"]
+    patterns = with_model.memory.folder / "patterns"
+    assert sorted(path.name for path in patterns.glob("*.md")) == ["learned-0.md", "learned-1.md"]
+    assert undo(with_model).dream == result.id
+    assert sorted(path.name for path in patterns.glob("*.md")) == ["learned-0.md", "learned-1.md"]
 
 
 def test_a_stage_that_never_has_enough_is_done_with_what_it_knows(fractal: Fractal) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,6 +35,13 @@ def test_a_text_that_is_short_enough_is_whole() -> None:
 
 def test_a_single_sentence_that_is_too_long_is_cut() -> None:
     assert excerpt("key " * 100, "key", 20) == "key key key key key…"
+
+
+@pytest.mark.parametrize("sign", [".", " ", "\n", ". ", '."', "…)"])
+def test_long_runs_of_signs_take_no_time(sign: str) -> None:
+    began = time.perf_counter()
+    excerpt(f"{sign * 50_000}key", "key", 400)
+    assert time.perf_counter() - began < 1
 
 
 @given(st.text(max_size=300), st.text(max_size=40), st.integers(2, 120))

@@ -31,7 +31,7 @@ def once(shelf: Shelf, hits: Sequence[Found]) -> list[Found]:
         if key in kept:
             if evidence is not None and kept[key].id not in made_of:
                 kept[key] = hit  # it knows of more than when it was said: whether that still holds
-                told.update(evidence)
+                told.update(_held(hit.text, evidence, texts))
         elif hit.id not in told and not (evidence and told.issuperset(evidence)):
             kept[key] = hit
             told.update([hit.id] if evidence is None else _held(hit.text, evidence, texts))

@@ -5,16 +5,22 @@ from pathlib import Path
 import pytest
 from meaningful import MONDAY, STAGES, TALK, Scripted, brain_in, memories, night, say, tell
 
+from kernel.budget import Bounds
+from kernel.replies import ReplyLog
+from kernel.responder import Ask as Asked
 from runtime.bench.pairs import pairs
+from runtime.fractal import shipped_system
 from runtime.memory.brain import Brain
 from runtime.memory.dream.dreamer import Dreamer
 from runtime.memory.dream.report import Standing
 from runtime.memory.dream.stage import Dream
 from runtime.memory.dream.work import Work
+from runtime.memory.prompting import Asking
 from runtime.memory.semantic.dates import stamp
 from runtime.memory.semantic.links import degrees, link
 from runtime.memory.semantic.mind import Mind
 from runtime.memory.semantic.records import Edge, Memory, Observation, Waiting
+from runtime.responders.scripted import Scripted as Model
 
 WEEK = timedelta(days=7)
 
@@ -180,6 +186,31 @@ def test_an_edge_that_a_new_wording_no_longer_bears_is_kept_and_weighs_less(
     assert edges["far"].weight == pytest.approx(0.24) and edges["far"].invalidated
     assert told["refine"].counts["invalidated"] == (2 if asked else 1)
     assert bool(edges["near"].invalidated) == asked
+
+
+def test_a_model_is_asked_about_no_wording_that_is_thrown_away(tmp_path: Path) -> None:
+    """The first try of a stage knows no reply: what it words without one is undone."""
+    brain = brain_in(tmp_path / "state" / "memory")
+    memory = known(brain)
+    brain.shelf.put(Memory(id="near", text="Clara likes beehives."))
+    link(brain.shelf, memory.id, "near", "mentions", text="for the test", weight=0.8)
+    tell(brain, "The beehives on the roof of the library gave 14 jars of honey.", MONDAY + WEEK)
+    night(brain, "cluster", at=MONDAY + WEEK)
+    wording = "Clara checked the beehives on the roof of the library, which gave 14 jars of honey."
+    asked: list[tuple[str, str]] = []
+
+    def answers(ask: Asked) -> dict[str, object]:
+        asked.append((ask.phase, ask.user))
+        return {"holds": True, "why": "both"} if ask.phase == "edge" else {"text": wording}
+
+    log = ReplyLog(tmp_path / "calls.jsonl", fsync=False)
+    asking = Asking([Model(answers)], [shipped_system()], log, Bounds(), "system-abc")
+    stages = [STAGES["refine"]]
+    dreamer = Dreamer(brain, clock=lambda: MONDAY + 2 * WEEK, stages=stages, asking=asking)
+    dreamt = dreamer.dream("d", stages)
+    assert dreamt.stages["refine"].counts["refined"] == 1
+    assert [phase for phase, _ in asked] == ["refine", "edge"]
+    assert wording in asked[1][1]
 
 
 # ---- duplicates and contradictions -----------------------------------------------------------------------

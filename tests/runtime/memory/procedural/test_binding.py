@@ -229,6 +229,18 @@ def test_other_things_are_reckoned_the_same_way(old: str, new: str, expression: 
             "3*4",
             "only the question has it",
         ),
+        (  # the place alone is another
+            "There are 3 apples and 4 pears in a bowl. How many seeds are there?",
+            "There are 5 apples and 6 pears in a basket. How many worms are there?",
+            "3+4",
+            "only the question has it",
+        ),
+        (  # cats are animals, and apples are none
+            "There are 3 apples and 4 pears. How many fruits are there?",
+            "There are 5 apples and 6 cats. How many animals are there?",
+            "3+4",
+            "only the question has it",
+        ),
         (
             "Ann reads 3 books of 40 pages at 60 pages an hour. How many minutes does she need?",
             "Ann reads 4 magazines of 30 pages at 20 pages an hour. How many days does she need?",

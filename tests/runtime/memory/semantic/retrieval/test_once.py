@@ -14,6 +14,7 @@ LOCK = said("o2", "The lock sticks when it rains", "Bob")
 BOTH = held("m1", "Ann: The key hangs behind the oven.\nBob: The lock sticks.", evidence=["o1", "o2"])
 REWORDED = held("m1", "Ann told Bob about the door.", evidence=["o1", "o2"])
 COPY = held("m1", "the key hangs  behind the oven", evidence=["o1"])
+GROWN = held("m1", "The key hangs behind the oven", evidence=["o1", "o2"])
 OTHER = held("m1", "The spare key hangs behind the oven", evidence=["o1"])
 LONG = said("o1", "Oh wow! The key hangs behind the oven, next to the large blue pan. It is small.", "Ann")
 TALK_OF_IT = held(
@@ -31,6 +32,7 @@ THEME = held("m1", "Doors are a worry here.")
         ([REWORDED, KEY, LOCK], ["m1", "o1", "o2"]),
         ([KEY, COPY], ["m1"]),  # in the turn's place: it tells whether that still holds
         ([COPY, KEY], ["m1"]),
+        ([KEY, GROWN, LOCK], ["m1", "o2"]),  # its wording does not tell yet what came to it
         ([KEY, LOCK, THEME], ["o1", "o2", "m1"]),
         ([OTHER, KEY], ["m1", "o1"]),  # one word is another: that is another key
         ([TALK_OF_IT, LONG], ["m1"]),  # what is missing says nothing
