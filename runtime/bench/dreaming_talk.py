@@ -30,7 +30,7 @@ from runtime.memory.dream.stages import ALL
 from runtime.memory.semantic.dates import moment, stamp
 from runtime.memory.semantic.names import names_of
 from runtime.memory.semantic.records import MadeBy, Memory, Observation
-from runtime.memory.semantic.retrieval import Retrieval, Scope, once
+from runtime.memory.semantic.retrieval import Retrieval, Scope, observed, once
 from runtime.memory.semantic.salience import salience_of
 from runtime.responders.reflexes.trial import Trial
 from runtime.store import Shelf, open_shelf, pack
@@ -153,10 +153,8 @@ def answers(talk: Talk, shelf: Shelf, embedder: Embedder) -> tuple[list[Answer],
     for question in talk.conversation.questions:
         hits = retrieval.search(question.text, DEEP, scope=TURNS)
         found.append((question, [hit.id for hit in hits]))
-        told: set[str] = set()
-        both = once(shelf, retrieval.search(question.text, 3 * FIRST)) if leads else hits
-        for hit in both[:FIRST]:
-            told.update([hit.id] if hit.kind == Observation.KIND else leads[hit.id])
+        both = once(retrieval.search(question.text, 3 * FIRST), leads) if leads else hits
+        told = observed(both[:FIRST], leads)
         through.append(sum(id in told for id in question.evidence) / len(question.evidence))
     return found, through
 

@@ -17,7 +17,7 @@ from kernel.document import Document
 from runtime.embedding.choosing import Deferred, told
 from runtime.memory import DIRECT, methods_of
 from runtime.memory.lessons import Attempt, attempts, decision_of, lesson_of
-from runtime.memory.procedural.asked import Asking
+from runtime.memory.procedural.asked import Ways
 from runtime.memory.procedural.decisions import Decision, of_recall
 from runtime.memory.procedural.exemplar import LONGEST_TASK
 from runtime.memory.procedural.parts import ALL, Parts
@@ -144,14 +144,14 @@ class Brain:
         """Take a task that a model is about to be asked for one of a type: its decision will say so."""
         if not self.settings.recall or len(task) > LONGEST_TASK or not self.there:
             return
-        if not (self.empty and self.asking.empty):
+        if not (self.empty and self.ways.empty):
             memory = self.memory  # with what the last runs taught
             self._recognised[task] = self.types.recognise(task, memory.embedder.embed([task])[0])
 
     def way(self, task: str, possible: Sequence[str]) -> str:
         """The way to ask a model in, of those that are possible, for a task that was recognised."""
         known = self._recognised.get(task)
-        return self.asking.choose(known.type if known else "", possible)
+        return self.ways.choose(known.type if known else "", possible)
 
     def similar(self, task: str, most: int = EXAMPLES) -> list[tuple[NeuronTree, float]]:
         """The solved tasks most like this one, and how like it they are; those in quarantine are left out."""
@@ -199,7 +199,7 @@ class Brain:
                     self.shelf.put(tree.model_copy(update={"type": type}))
                 self.shelf.delete(Untaken, tree.id)
             self.methods.consider(tree, type)
-        self.asking.take_in(self.types)
+        self.ways.take_in(self.types)
         if waiting:
             self._recalled.clear()
 
@@ -236,9 +236,9 @@ class Brain:
         return Types(self.shelf, self.embedder, self.settings.parts)
 
     @property
-    def asking(self) -> Asking:
+    def ways(self) -> Ways:
         """What came of the ways in which models were asked."""
-        return Asking(self.shelf)
+        return Ways(self.shelf)
 
     @cached_property
     def kinds(self) -> Kinds:
@@ -353,7 +353,7 @@ class Brain:
         before = self.shelf.get(Decision, decision)
         after = settle(self.shelf, decision, good, judge, parts=self.settings.parts, moved=self.types.moved)
         if after is not None:
-            self.asking.settle(after)
+            self.ways.settle(after)
         if before is None or after is None or after.outcome is None or not after.method:
             return
         for name in after.method.split("+"):

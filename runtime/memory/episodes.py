@@ -97,18 +97,19 @@ class Episodes:
                     self._take_in(run)
                     taking.unlink(missing_ok=True)
             for run in self.untaught:
-                self._teach(run)
+                folder = self.runs / run
+                documents = list(self._documents(folder)) if folder.is_dir() else []
+                noted.taught(self.memory, run)  # whoever puts it off from now on is heard again
+                self.teach(run, documents)
         return len(waiting)
 
-    def _teach(self, run: str) -> None:
-        """Keep what a run solved that was put off; where that fails, it is put off again."""
-        folder = self.runs / run
-        documents = list(self._documents(folder)) if folder.is_dir() else []
-        noted.taught(self.memory, run)  # whoever puts it off from now on is heard again
+    def teach(self, run: str, documents: Sequence[Document]) -> None:
+        """Keep what a run solved; where that cannot be done now, it is put off. Raises why it cannot."""
         try:
             self.brain.end(documents, now())
-        except FractalError:
-            noted.put_off(self.memory, run)
+        except (FractalError, OSError):
+            with suppress(FractalError):
+                noted.put_off(self.memory, run)
             raise
 
     @contextmanager

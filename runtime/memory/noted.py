@@ -33,6 +33,12 @@ def taught(memory: Path, run: str) -> None:
     (memory / FOLDER / f"{run}{UNTAUGHT}").unlink(missing_ok=True)
 
 
+def forget(memory: Path, run: str) -> None:
+    """Nothing is to be done for a run any more."""
+    for ending in ("", TAKING, UNTAUGHT):
+        (memory / FOLDER / f"{run}{ending}").unlink(missing_ok=True)
+
+
 def _touch(folder: Path, name: str) -> None:
     with disk.of_the_state(folder):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+# not `gist.split`, which drops the quotes that close a sentence: what is shown is as it was said
 _BETWEEN = re.compile(r"(?<=[.!?…])\s+|(?<=[.!?…][\"')\]])\s+|\n")
 _WORD = re.compile(r"\w{3,}")
 

@@ -136,7 +136,8 @@ def _found(mind: Mind, query: str, limit: int, mode: str) -> list[Recalled]:
     records = {**said, **memories}
     least = BESIDE * max((hit.score for hit in hits), default=0.0)
     fitting = [hit for hit in hits if hit.likeness >= LIKE or ("spread" in hit.parts and hit.score >= least)]
-    found = [_recalled(records[hit.id], hit) for hit in once(mind.shelf, fitting) if hit.id in records]
+    made_of = {id: each.evidence for id, each in memories.items()}
+    found = [_recalled(records[hit.id], hit) for hit in once(fitting, made_of) if hit.id in records]
     return sorted(found, key=lambda found: bool(found.until))[:limit]
 
 

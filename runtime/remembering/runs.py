@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 from kernel.budget import estimate_tokens
 from kernel.document import Document
 from kernel.errors import FractalError
-from kernel.events import now
 from kernel.store import FileStore
 from kernel.workspace import Workspace, messages, root_id
 from runtime.config import Config
 from runtime.memory import DIRECT, DREAM, RUNG, methods_of
-from runtime.memory.noted import note, put_off, untaught, waiting
+from runtime.memory.noted import note, untaught, waiting
 from runtime.places import DEFAULT, brain_place, space_of
 
 if TYPE_CHECKING:
@@ -198,21 +197,12 @@ class Remembering:
             note(self.folder, folder.name)
             others = not all(map(_by_reflex, documents))
             if self.there or others:
-                self._teach(folder.name, documents)
+                self.brain.episodes.teach(folder.name, documents)
             if others and all(each.ended for each in documents if not each.meta.parent):
                 self.brain.episodes.catch_up()  # a run that goes on later is taken in then
                 self._learn(documents, folder)
         except (FractalError, OSError) as error:
             warn(f"what this run taught is not remembered yet: {error}")
-
-    def _teach(self, run: str, documents: Sequence[Document]) -> None:
-        """Keep what a run solved; where that cannot be done now, it is put off."""
-        try:
-            self.brain.end(documents, now())
-        except (FractalError, OSError):
-            with suppress(FractalError):
-                put_off(self.folder, run)
-            raise
 
     def _learn(self, documents: Sequence[Document], folder: Path) -> None:
         """What the loops teach beside others; it costs nothing where there is nothing to compare."""

@@ -71,11 +71,11 @@ class _Work:
     began: float = field(default_factory=time.monotonic)
     before: Totals | None = None  # what was spent
     ahead: Ahead | None = None
+    tries: int = TRIES  # that are left
 
-    @property
-    def wants(self) -> bool:
+    def waits(self) -> bool:
         """Whether a model is to be asked before this can be done."""
-        return self.ahead is not None and self.ahead.wants
+        return self.tries > 0 and self.ahead is not None and self.ahead.wants
 
     def catch_up(self) -> None:
         """Ask it."""
@@ -167,34 +167,32 @@ class Dreamer:
         if self.asking:
             work.before, work.ahead = self.asking.spent(), Ahead(self.asking)
         known = known or Dreamt(id=id, at=self.clock().isoformat(timespec="seconds"), since=since)
-        done = None
-        for _ in range(TRIES - 1):
-            if done := self._tried(known, work):
-                break
+        while (done := self._tried(known, work)) is None:
             work.catch_up()
-        done = done or self._tried(known, work, last=True)
-        assert done
         if done.counts.get(WORSE):
             self._take_back(id)
         return done
 
-    def _tried(self, known: Dreamt, work: _Work, *, last: bool = False) -> Done | None:
+    def _tried(self, known: Dreamt, work: _Work) -> Done | None:
         """One try; nothing of it is left, and None is the answer, where a model is to be asked first.
 
         What asks works on rows alone: the files that others have written meanwhile stay as they are.
         """
         work.files = self.archive.seen()
+        work.tries -= 1
         self._begin(known.id, work)
+        done = None
         try:
             with suppress(_Enough), self.brain.shelf.transaction():
-                return self._done(known, work, last=last)
+                done = self._done(known, work)
         except BaseException:
             self._restore(known.id, work.files)
+            self.archive.remove(BEGUN)  # only now: what could not be put back, `mend` puts back
             raise
         finally:
-            self.archive.remove(BEGUN)
             self.brain.refresh()
-        return None
+        self.archive.remove(BEGUN)
+        return done
 
     def _take_back(self, id: str) -> None:
         """Less is found than before: all that this dream has done so far is undone; later stages go on."""
@@ -210,16 +208,15 @@ class Dreamer:
 
         finish(self)
 
-    def _done(self, known: Dreamt, work: _Work, *, last: bool) -> Done:
+    def _done(self, known: Dreamt, work: _Work) -> Done:
         """The stage in an open transaction; its lines are on the disk before it is committed."""
         shelf = self.brain.shelf
         noting = Noting(shelf.keeper)
         shelf.keeper = cast(Keeper, noting)
         try:
             at = datetime.fromisoformat(known.at)
-            waits = (lambda: False) if last else (lambda: work.wants)
-            told = work.stage.run(Dream(known.id, self.brain, shelf, at, known.since, work.ahead, waits))
-            if waits():
+            told = work.stage.run(Dream(known.id, self.brain, shelf, at, known.since, work.ahead, work.waits))
+            if work.waits():
                 raise _Enough
             changed = [*noting.changed(work.part), *self._changed_files(work.part, work.files)]
         finally:

@@ -10,13 +10,12 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from typing import ClassVar
 
 from runtime.memory.dream.gist import counted
 from runtime.memory.dream.stage import Dream, Told
 from runtime.memory.semantic.records import DEFAULT, Memory, Observation
-from runtime.memory.semantic.retrieval import Retrieval, Scope, once
+from runtime.memory.semantic.retrieval import Retrieval, Scope, observed, once
 from runtime.store import Record
 from runtime.store.words import COMMON
 
@@ -93,9 +92,9 @@ def found(dream: Dream, probes: Sequence[Probe]) -> Mapping[str, bool]:
     there: dict[str, bool] = {}
     for each in probes:
         hits = retrieval.search(each.text, 3 * FIRST, scope=Scope(agent=each.agent), now=dream.now)
-        first = [hit.id for hit in once(dream.shelf, hits)[:FIRST]]
-        leads = (memory.evidence for memory in dream.shelf.pick(Memory, first))
-        there[each.id] = each.target in {*first, *chain.from_iterable(leads)}
+        memories = dream.shelf.pick(Memory, [hit.id for hit in hits])
+        made_of = {memory.id: memory.evidence for memory in memories}
+        there[each.id] = each.target in observed(once(hits, made_of)[:FIRST], made_of)
     return there
 
 

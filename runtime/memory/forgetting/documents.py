@@ -48,8 +48,7 @@ def remove(state: Path, runs: Iterable[str]) -> list[str]:
             with disk.of_the_state(folder):
                 _packed(state, run).unlink(missing_ok=True)
                 for memory in (state / "memory", *(each / "memory" for each in _entries(state / "spaces"))):
-                    for name in (run, f"{run}{noted.TAKING}", f"{run}{noted.UNTAUGHT}"):
-                        (memory / noted.FOLDER / name).unlink(missing_ok=True)
+                    noted.forget(memory, run)
         except (RunLocked, UsageError):
             left.append(run)
         except OSError as error:

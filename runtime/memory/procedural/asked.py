@@ -96,7 +96,7 @@ def _mean(right: float, wrong: float) -> float:
     return (right + 1) / (right + wrong + 2)
 
 
-class Asking:
+class Ways:
     """What one shelf knows of the ways."""
 
     def __init__(self, shelf: Shelf) -> None:

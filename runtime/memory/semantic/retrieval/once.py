@@ -7,11 +7,12 @@ turn whose sentences stand in it adds nothing. What a memory words otherwise is 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from runtime.memory.semantic.records import Memory
 from runtime.memory.semantic.retrieval.parts import Found
-from runtime.store import Shelf
+
+Evidence = Mapping[str, Sequence[str]]
+"""By the id of a memory, those of the observations that it was made of."""
 
 HOLDS = 0.8
 """The share of a turn, by words, whose sentences stand in a memory that tells it: hollow ones may be missing.
@@ -20,9 +21,8 @@ _SENTENCE = re.compile(r"[^.!?\n]+")
 _WORD = re.compile(r"\w+")
 
 
-def once(shelf: Shelf, hits: Sequence[Found]) -> list[Found]:
+def once(hits: Sequence[Found], made_of: Evidence) -> list[Found]:
     """The hits, the best first, without those that tell nothing that was not told above them."""
-    made_of = {each.id: each.evidence for each in shelf.pick(Memory, [hit.id for hit in hits])}
     texts = {hit.id: hit.text for hit in hits}
     kept: dict[str, Found] = {}  # by text
     told: set[str] = set()  # the observations that were
@@ -38,7 +38,12 @@ def once(shelf: Shelf, hits: Sequence[Found]) -> list[Found]:
     return list(kept.values())
 
 
-def _held(text: str, evidence: Sequence[str], texts: dict[str, str]) -> Iterator[str]:
+def observed(hits: Iterable[Found], made_of: Evidence) -> set[str]:
+    """The observations that these hits are, or are made of."""
+    return {id for hit in hits for id in made_of.get(hit.id, (hit.id,))}
+
+
+def _held(text: str, evidence: Sequence[str], texts: Mapping[str, str]) -> Iterator[str]:
     """Those of the evidence whose sentences stand in the text."""
     told = f" {_plain(text)} "
     for id in evidence:

@@ -49,6 +49,29 @@ def test_dreams_are_taken_back_one_by_one(tmp_path: Path) -> None:
     assert exported(brain) == before
 
 
+def test_what_could_not_be_put_back_after_a_stage_went_wrong_is_put_back_by_the_next(tmp_path: Path) -> None:
+    brain = filled(tmp_path)
+    file = tmp_path / "memory" / "patterns" / "kept.md"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("as it was")
+
+    def wrecks(dream: Dream) -> Told:
+        file.unlink()
+        file.mkdir()
+        (file / "in the way").touch()
+        raise ValueError("wrecked")
+
+    stages = [Stage("wreck", "a", "", wrecks), Stage("rest", "a", "", lambda dream: Told())]
+    sleeper = Dreamer(brain, clock=lambda: NOW, stages=stages)
+    with pytest.raises((ValueError, StorageError)):
+        sleeper.do("one", "wreck")
+    (file / "in the way").unlink()
+    file.rmdir()
+    sleeper.do("one", "rest")
+    sleeper.let_go()
+    assert file.read_text() == "as it was"
+
+
 @pytest.mark.parametrize("kind", ["sqlite", "files"])
 def test_a_rehearsal_tells_the_same_and_changes_nothing(tmp_path: Path, kind: str) -> None:
     brain = filled(tmp_path, kind)

@@ -12,7 +12,7 @@ from playing import ACCEPT, Played, plan
 from kernel.document import Document
 from kernel.responder import Ask
 from runtime.fractal import Fractal
-from runtime.memory.procedural.asked import EXAMPLE, ONE_SHOT, WINDOW, Asked, Asking, best, read_ways
+from runtime.memory.procedural.asked import EXAMPLE, ONE_SHOT, WINDOW, Asked, Ways, best, read_ways
 from runtime.memory.procedural.decisions import Decision, explain
 from runtime.store import open_shelf
 
@@ -66,7 +66,7 @@ def test_what_is_not_possible_is_not_chosen() -> None:
 
 
 def test_said_anew_it_counts_once_and_only_the_last_attempts_count() -> None:
-    asking = Asking(open_shelf("memory", Path()))
+    asking = Ways(open_shelf("memory", Path()))
     first = Decision(id="a/1", type="t", way=ONE_SHOT, outcome=False, source="criteria")
     asking.settle(first)
     assert asking.choose("t", ALL_WAYS) == ALL_WAYS[0]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from talk import held, said, shelf_of
+from talk import held, said
 
+from runtime.memory.semantic.records import Memory
 from runtime.memory.semantic.retrieval import Found, once
 
 KEY = said("o1", "The key hangs behind the oven", "Ann")
@@ -40,12 +41,12 @@ THEME = held("m1", "Doors are a worry here.")
     ],
 )
 def test_what_was_told_above_is_not_told_again(order: Sequence, shown: list[str]) -> None:
-    shelf = shelf_of(*order)
+    made_of = {each.id: each.evidence for each in order if isinstance(each, Memory)}
     hits = [Found(each.id, each.KIND, each.text, 1 / n, {}, "") for n, each in enumerate(order, 1)]
-    assert [hit.id for hit in once(shelf, hits)] == shown
+    assert [hit.id for hit in once(hits, made_of)] == shown
 
 
 def test_a_text_that_two_said_is_told_once() -> None:
     again = said("o3", "the key hangs behind the  oven", "Bob")
     hits = [Found(each.id, each.KIND, each.text, 1.0, {}, "") for each in (KEY, again)]
-    assert [hit.id for hit in once(shelf_of(KEY, again), hits)] == ["o1"]
+    assert [hit.id for hit in once(hits, {})] == ["o1"]
