@@ -42,10 +42,8 @@ def test_what_a_run_found_by_itself_is_told_from_what_it_was_given(source: str, 
     assert found_by_itself(source) is found
 
 
-async def test_parts_of_memory_are_asked_for_once_a_loop_and_stand_there_with_their_names(
-    tmp_path: Any,
-) -> None:
-    prompts: list[str] = []
+def tried_again(folder: Any, prompts: list[str]) -> Fractal:
+    """One whose first attempt is not accepted; what its model is shown is kept in `prompts`."""
 
     def answer(ask: Ask) -> Any:
         prompts.append(ask.user)
@@ -53,7 +51,15 @@ async def test_parts_of_memory_are_asked_for_once_a_loop_and_stand_there_with_th
             return {**ACCEPT, "decision": "RETRY", "validation": "fail", "learned": "look again"}
         return ACCEPT if ask.phase == "check" else plan({"tool": "list", "args": {}})
 
-    fractal = Fractal(tmp_path, settings={"sandbox": "off"}, ladder=Ladder((Scripted(answer),)))
+    return Fractal(folder, settings={"sandbox": "off"}, ladder=Ladder((Scripted(answer),)))
+
+
+async def test_parts_of_memory_are_asked_for_once_a_loop_and_stand_there_with_their_names(
+    tmp_path: Any,
+) -> None:
+    prompts: list[str] = []
+
+    fractal = tried_again(tmp_path, prompts)
     memory = Told(fractal.workspace, fractal.config, fractal.systems)
     fractal.__dict__["memory"] = memory
     result = await fractal.run("look")
@@ -91,13 +97,7 @@ async def test_what_memory_learns_while_a_loop_runs_changes_none_of_its_prompts(
             self.times += 1
             return [("way", "solve first: think")] if self.times > 1 else []
 
-    def answer(ask: Ask) -> Any:
-        prompts.append(ask.user)
-        if ask.phase == "check" and ask.attempt == 1:
-            return {**ACCEPT, "decision": "RETRY", "validation": "fail", "learned": "look again"}
-        return ACCEPT if ask.phase == "check" else plan({"tool": "list", "args": {}})
-
-    fractal = Fractal(tmp_path, settings={"sandbox": "off"}, ladder=Ladder((Scripted(answer),)))
+    fractal = tried_again(tmp_path, prompts)
     fractal.__dict__["memory"] = Later(fractal.workspace, fractal.config, fractal.systems)
     await fractal.run("look")
     assert len(prompts) > 2 and "solve first" not in "".join(prompts)

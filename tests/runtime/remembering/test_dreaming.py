@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "memory" / "dream"))
 import nights
 from playing import ACCEPT, plan
 
+from kernel.document import Step
 from kernel.errors import UsageError
 from kernel.responder import Ask, Ladder
 from kernel.workspace import run_lock
@@ -30,6 +31,7 @@ from runtime.remembering.dreaming import dream, moment, seconds, undo
 from runtime.remembering.scheduling import Scheduler
 from runtime.responders.dreaming import Order, order_of
 from runtime.responders.scripted import Scripted
+from runtime.results import RunResult
 
 NAMES = [stage.name for stage in ALL]
 
@@ -126,25 +128,29 @@ def test_it_asks_for_no_approval_and_needs_its_tool(fractal: Fractal) -> None:
         asyncio.run(dream(fractal.anew(shipped=False), Order()))
 
 
-def test_a_model_is_asked_at_the_cost_of_the_dream(fractal: Fractal) -> None:
+def greeted(
+    fractal: Fractal, model: Callable[[Ask], Any], greets: Callable[[Dream], Told]
+) -> tuple[Fractal, RunResult, Step]:
+    """A dream in which a stage asks a model, by a prompt of its own; with what its step came to."""
     system = fractal.workspace.root / "system" / "memory"
     system.mkdir(parents=True, exist_ok=True)
     (system / "greet.md").write_text("Greet {{ who }}.", "utf-8")
-    model = Scripted(lambda ask: {"text": f"hello, {ask.phase}"})
-    with_model = fractal_in(fractal.workspace.folder, model)
+    with_model = fractal_in(fractal.workspace.folder, Scripted(model))
+    stage = Stage("cluster", "a", "greets", greets)
+    with_model.memory.dreamer.stages = {**with_model.memory.dreamer.stages, "cluster": stage}
+    chosen = Order(phases=("a",), without=("probe", "refine", "create", "verify"))
+    result = asyncio.run(dream(with_model, chosen))
+    assert result.status == "complete"
+    steps = with_model.root_document(result.run).steps.values()
+    return with_model, result, next(each for each in steps if (each.args or {})["stage"] == "cluster")
 
+
+def test_a_model_is_asked_at_the_cost_of_the_dream(fractal: Fractal) -> None:
     def greets(given: Dream) -> Told:
         assert given.ask
         return Told([given.ask("greet", {"who": "the sleeper"})], {"greeted": 1}, "model")
 
-    stage = Stage("cluster", "a", "greets", greets)
-    with_model.memory.dreamer.stages = {**with_model.memory.dreamer.stages, "cluster": stage}
-    result = asyncio.run(
-        dream(with_model, Order(phases=("a",), without=("probe", "refine", "create", "verify")))
-    )
-    assert result.status == "complete"
-    steps = with_model.root_document(result.run).steps.values()
-    told = next(each for each in steps if (each.args or {})["stage"] == "cluster")
+    _, result, told = greeted(fractal, lambda ask: {"text": f"hello, {ask.phase}"}, greets)
     assert (
         told.result
         == "1 greeted (by a model)\n- hello, greet\n- asked: 1 calls, "
@@ -169,9 +175,6 @@ print(remember(fractal, "the shed is green").text)
 
 def test_others_write_to_memory_while_a_model_thinks(fractal: Fractal) -> None:
     """A stage asks in two turns: what it asks second hangs on the first reply. Nothing is done twice."""
-    system = fractal.workspace.root / "system" / "memory"
-    system.mkdir(parents=True, exist_ok=True)
-    (system / "greet.md").write_text("Greet {{ who }}.", "utf-8")
     wrote: list[str] = []
 
     def thinks(ask: Ask) -> Any:
@@ -187,12 +190,7 @@ def test_others_write_to_memory_while_a_model_thinks(fractal: Fractal) -> None:
         given.shelf.put(Decision(id=f"dreamt of {second}", path="novel"))
         return Told([first, second], {"greeted": 2}, "model")
 
-    with_model = fractal_in(fractal.workspace.folder, Scripted(thinks))
-    stage = Stage("cluster", "a", "greets", greets)
-    with_model.memory.dreamer.stages = {**with_model.memory.dreamer.stages, "cluster": stage}
-    chosen = Order(phases=("a",), without=("probe", "refine", "create", "verify"))
-    result = asyncio.run(dream(with_model, chosen))
-    assert result.status == "complete"
+    with_model, result, _ = greeted(fractal, thinks, greets)
     assert wrote == ["the shed is green"] * 2
     assert result.spent["calls"] == 2
     dreamt = [each.id for each in with_model.brain.shelf.scan(Decision) if each.id.startswith("dreamt")]
@@ -204,9 +202,6 @@ def test_others_write_to_memory_while_a_model_thinks(fractal: Fractal) -> None:
 
 
 def test_a_stage_that_never_has_enough_is_done_with_what_it_knows(fractal: Fractal) -> None:
-    system = fractal.workspace.root / "system" / "memory"
-    system.mkdir(parents=True, exist_ok=True)
-    (system / "greet.md").write_text("Greet {{ who }}.", "utf-8")
     tries: list[int] = []
 
     def greets(given: Dream) -> Told:
@@ -215,17 +210,7 @@ def test_a_stage_that_never_has_enough_is_done_with_what_it_knows(fractal: Fract
         told = [given.ask("greet", {"who": f"sleeper {n}"}) for n in range(len(tries))]
         return Told(told, {"greeted": len(told)}, "model")
 
-    with_model = fractal_in(fractal.workspace.folder, Scripted(lambda ask: {"text": "good night"}))
-    stage = Stage("cluster", "a", "greets", greets)
-    with_model.memory.dreamer.stages = {**with_model.memory.dreamer.stages, "cluster": stage}
-    chosen = Order(phases=("a",), without=("probe", "refine", "create", "verify"))
-    result = asyncio.run(dream(with_model, chosen))
-    assert result.status == "complete"
-    told = next(
-        each
-        for each in with_model.root_document(result.run).steps.values()
-        if (each.args or {})["stage"] == "cluster"
-    )
+    _, result, told = greeted(fractal, lambda ask: {"text": "good night"}, greets)
     assert (told.result or "").count("- good night") == 3
     assert result.spent["calls"] == len(tries) - 1 == 3
 
