@@ -13,10 +13,10 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast
 
-from kernel.errors import ConfigurationError, OperationFailed
+from kernel import disk, turns
+from kernel.errors import ConfigurationError, FractalError, OperationFailed, explained
 from kernel.operations import OperationContext, Result
-from kernel.process import GRACE
-from kernel.sandbox import neutralise
+from kernel.screening import neutralise
 from kernel.tools import Tool
 
 Runner = Callable[[OperationContext, Tool, Mapping[str, Any]], Awaitable[Result]]
@@ -25,6 +25,24 @@ KEEP_CHARS = 10_000
 """Of what a state machine's program wants kept for its next call, as JSON."""
 KEEP_LEVELS = 20
 _INTERPRETERS: Mapping[str, str] = {".py": sys.executable, ".sh": "bash"}
+
+
+async def carry_out(
+    context: OperationContext, tool: Tool, args: Mapping[str, Any], runners: Mapping[str, Runner]
+) -> Result:
+    """Make the call within the tool's time.
+
+    Whatever it raises is a result that is not `ok`: a fault in its code is no end of a run.
+    """
+    limit = asyncio.timeout(tool.timeout or None)
+    try:
+        async with limit:
+            return await act(context, tool, args, runners)
+    except Exception as error:
+        if limit.expired():
+            return Result(f"{tool.name} took longer than {tool.timeout:g} s and was stopped", ok=False)
+        failed = "" if isinstance(error, FractalError) else f"{tool.name} failed: "
+        return Result(failed + explained(error), ok=False)
 
 
 async def act(
@@ -42,8 +60,34 @@ async def _function(context: OperationContext, tool: Tool, args: Mapping[str, An
     if inspect.iscoroutinefunction(function):
         value = await function(context, **args)
     else:
-        value = await asyncio.to_thread(function, context, **args)
+        value = await _in_a_thread(lambda: _in_turn(context, function, args))
     return value if isinstance(value, Result) else Result(str(value))
+
+
+async def _in_a_thread(act: Callable[[], Any]) -> Any:
+    """A thread cannot be stopped: once nobody waits for it any more, it changes no file."""
+    given = disk.Leave()
+    before = disk.leave.set(given)
+    try:
+        return await asyncio.to_thread(act)
+    finally:
+        given.withdraw()
+        disk.leave.reset(before)
+
+
+def _in_turn(context: OperationContext, function: Callable[..., Any], args: Mapping[str, Any]) -> Any:
+    """Call it; what reads files of the folder and writes them anew does so alone, so that no change is lost.
+
+    What waits for the network keeps nobody waiting.
+    """
+    if getattr(function, "prepare", None) is None or "network" in context.effects:
+        return function(context, **args)
+    with turns.alone(context.folder, context.timeout / 2, _busy):
+        return function(context, **args)
+
+
+def _busy() -> OperationFailed:
+    return OperationFailed("another call is changing files of this folder; try again")
 
 
 async def _command(context: OperationContext, tool: Tool, args: Mapping[str, Any]) -> Result:
@@ -53,27 +97,20 @@ async def _command(context: OperationContext, tool: Tool, args: Mapping[str, Any
     """
     folder = tool.path.parent.resolve()
     given = {**args, "kept": dict(context.kept)} if tool.states else dict(args)
-    seconds = max(context.timeout - GRACE - 1, context.timeout / 2)  # ends before the step's own time is up
-    ran = await context.sandbox.run(
+    ran = await context.run(
         command_of(tool),
-        folder=context.folder,
+        own=(folder,),
         stdin=json.dumps(given),
-        timeout=seconds,
+        timeout=context.seconds,
         env={"PYTHONDONTWRITEBYTECODE": "1"},
-        protected=(*context.protected, folder),
-        seen=(folder, *context.places),
-        private=context.private,
         read_only="write" not in tool.effects,
         network="network" in tool.effects and context.network,
     )
-    evidence = {"exit": ran.exit, "mode": ran.mode, "seconds": round(ran.seconds, 3)}
     text, error, keep = _told(ran.output)
     if keep is not None and (why := _too_much(keep)):
-        return Result(f"{text}\n[{why}]", False, evidence)
-    marks = [f"[stopped after {seconds:g} s]"] if ran.timed_out else []
-    marks += [f"[exit {ran.exit}]"] if ran.exit else []
+        return Result(f"{text}\n[{why}]", False, ran.evidence)
     good = not (ran.exit or ran.timed_out or error)
-    return Result("\n".join([text, *marks] if text else marks), good, evidence, keep)
+    return Result(ran.marked(text, context.seconds), good, ran.evidence, keep)
 
 
 def command_of(tool: Tool) -> list[str]:

@@ -7,8 +7,9 @@ from dataclasses import replace
 from kernel.asking import Gate, ask
 from kernel.document import Step
 from kernel.errors import ReplyError
-from kernel.phases import Action, Typed, gate_shell
+from kernel.phases import Action, Typed
 from kernel.responder import Waits
+from kernel.views import unready
 from kernel.world import Held
 
 
@@ -34,7 +35,7 @@ def _gate(held: Held, step: Step) -> Gate:
             raise ReplyError(f"step {step.n} is a call of {step.tool}, not of {action.tool}")
         if action.tool and (problem := held.world.catalogue.problem(action.tool, action.args)):
             raise ReplyError(problem)
-        if isinstance(command := (action.args or {}).get("command"), str):
-            gate_shell(command, f"step {step.n}")
+        if problem := unready(held, action.args):
+            raise ReplyError(f"step {step.n}: {problem}")
 
     return gate

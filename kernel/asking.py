@@ -13,14 +13,15 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
-from kernel.budget import Amount
-from kernel.errors import ConfigurationError, Declined, ProviderError, ReplyError
+from kernel.budget import Amount, expected_reply, kept_for_checks, refuse_beyond
+from kernel.errors import ConfigurationError, Declined, ProviderError, ReplyError, raised_as
 from kernel.offering import offer_context
 from kernel.phases import Plan, Typed, schema, typed
 from kernel.prompt import assemble, form
 from kernel.replies import read_reply
 from kernel.responder import FREE, Ask, Reply, Responder, Usage, Waits
 from kernel.screening import cut
+from kernel.workspace import root_id
 from kernel.world import Held
 
 REASON_CHARS = 1_000
@@ -112,7 +113,7 @@ def hand_over(held: Held, phase: str, rung: int, higher: int | None, why: str) -
         held.meta(taker=ladder.rungs[higher].name)
         if ladder.rungs[higher].reads_prompt and phase in ("understand", "plan", "fused"):
             offer_context(held)  # code needed no listing of the folder, and offered none
-    held.emit("warning", message=f"{name} hands over in {phase.upper()}: {why[:300]}")
+    held.emit("warning", message=f"{name} gave up in {held.doc.meta.phase.upper()}: {why[:300]}")
 
 
 def _unsure(answer: Answer) -> bool:
@@ -133,9 +134,7 @@ async def _ask_rung(
         try:
             if reply.truncated:
                 raise ReplyError(f"it was cut off at {request.max_tokens} tokens; answer in fewer words")
-            value = typed(phase, read_reply(reply.text))
-            if gate:
-                await gate(value)
+            value = await taken(phase, reply.text, gate)
             return Answer(value, _origin(responder, reply), phase if responder.reads_prompt else "")
         except ReplyError as error:
             why = cut(str(error), REASON_CHARS, "")  # it may quote the reply
@@ -143,7 +142,16 @@ async def _ask_rung(
             refused.append((reply.text, why))
             if not responder.reads_prompt:
                 break  # code gives the same answer again
-    raise ReplyError(f"no usable reply: {refused[-1][1]}")
+    raise ReplyError(f"no usable reply: {refused[-1][1].removeprefix('reply: ')}")
+
+
+async def taken(phase: str, text: str, gate: Gate | None) -> Typed:
+    """The typed reply that a text is, past its gate; raises `ReplyError` for whatever is wrong with it."""
+    with raised_as(ReplyError):
+        value = typed(phase, read_reply(text))
+        if gate:
+            await gate(value)
+        return value
 
 
 def _request(
@@ -192,18 +200,17 @@ def _request(
 async def _reply(held: Held, responder: Responder, request: Ask) -> tuple[Reply | Waits, bool]:
     """The reply from the log, or a new one: reserved and logged before the call, charged before reading."""
     if not responder.reads_prompt:
-        return await responder.answer(request), False
+        with raised_as(Declined):
+            return await responder.answer(request), False
     log = held.world.log
     key = request.key
     if earlier := log.reply(key):
         return earlier, True
-    most = responder.estimate(request)
-    # an atomic loop has no CHECK that a call would have to be kept for
-    held.ledger.reserve(amount(most), last=request.phase in ("check", "atomic"))
+    most = _reserve(held, responder, request)
     log.asked(key, responder.name, most)
     try:
         patient = getattr(responder, "patient", False)  # a person answers: the clock of the run stands
-        with held.world.patient() if patient else nullcontext():
+        with held.world.patient() if patient else nullcontext(), raised_as(ProviderError):
             reply = await responder.answer(request)
     except asyncio.CancelledError:
         raise  # the call may have cost something: its line stands without an answer and is charged whole
@@ -211,16 +218,47 @@ async def _reply(held: Held, responder: Responder, request: Ask) -> tuple[Reply 
         told = error.usage if isinstance(error, ProviderError) else None
         cost = _sound(told, most) if told else replace(FREE, calls=most.calls)
         log.failed(key, held.world.redact(str(error)), cost)
-        held.ledger.charge(amount(most), amount(cost))
+        held.ledger.charge(most.calls, cost.calls)
         raise
     if isinstance(reply, Waits):
         log.failed(key, f"waits for {reply.reason}")
-        held.ledger.charge(amount(most), Amount())
+        held.ledger.charge(most.calls, 0)
         return reply, False
-    reply = replace(reply, text=held.world.redact(reply.text), usage=_sound(reply.usage, most))
+    reply = replace(reply, text=held.world.redact_values(reply.text), usage=_sound(reply.usage, most))
     log.replied(key, reply)
-    held.ledger.charge(amount(most), amount(reply.usage))
+    held.ledger.charge(most.calls, reply.usage.calls)
     return reply, False
+
+
+def _reserve(held: Held, responder: Responder, request: Ask) -> Usage:
+    """Set aside what a call may cost, and raise `LimitReached` where the run has not that much left.
+
+    That is the longest reply, where the run has room for it, else the longest that is to be expected. What a
+    reply takes beyond that is recorded as overrun. What is set aside is in the log from the next line on, so
+    that no other loop of the tree counts on it.
+    """
+    limit = held.world.limit
+    most = responder.estimate(request)
+    if most.usd is None and limit.usd < inf:
+        raise ConfigurationError(unpriced(responder.name, limit.usd))
+    last = request.phase in ("check", "atomic")  # an atomic loop has no CHECK to keep a call for
+    spent = held.below(root_id(held.world.run))
+    free = limit - spent - kept_for_checks(spent, held.doc.meta.depth + (not last))
+    if not free.covers(amount(most)):
+        longest = expected_reply(held.world.log.sizes(request.key), request.max_tokens)
+        most = responder.estimate(replace(request, max_tokens=longest))
+        refuse_beyond(free, amount(most))
+    held.ledger.reserve(most.calls, last=last)
+    return most
+
+
+def unpriced(name: str, usd: float) -> str:
+    """What is wrong with a model of unknown price where money has a limit, and what to do."""
+    return (
+        f"no price is known for {name}, so the limit of USD {usd:g} cannot be kept and it is not called; "
+        "give `price: {input: …, output: …}` (USD for a million tokens) in fractal.yaml, or lift the limit: "
+        "`usd: null`"
+    )
 
 
 def _sound(usage: Usage, most: Usage) -> Usage:
@@ -242,6 +280,7 @@ def _record(
     held: Held, request: Ask, responder: Responder, reply: Reply, instructions: int, reused: bool
 ) -> None:
     usage = reply.usage
+    instructions = min(instructions, usage.prompt_tokens)  # ours are estimated, the prompt's are the model's
     figures: dict[str, Any] = {"model": reply.model}
     if responder.reads_prompt:
         figures |= {

@@ -12,7 +12,7 @@ from kernel.errors import ReplyError
 from kernel.phases import Action, Typed
 from kernel.responder import Waits
 from kernel.steps import Doing, Waiting
-from kernel.views import Views
+from kernel.views import Views, unready
 from kernel.world import Held
 
 
@@ -26,6 +26,8 @@ async def atomic(held: Held) -> Waiting | None:
         if reply.tool and held.world.catalogue.guided(reply.tool):
             raise ReplyError(f"{reply.tool} is a loop; name an operation")
         if reply.tool and (problem := held.world.catalogue.problem(reply.tool, reply.args)):
+            raise ReplyError(problem)
+        if problem := unready(held, reply.args):
             raise ReplyError(problem)
 
     answer = await ask(held, "atomic", gate=gate)

@@ -1,7 +1,9 @@
-"""Limits, what was spent, and a child's share: a ledger in which spent + reserved never exceeds the limit.
+"""Limits, what was spent, and a child's share of the calls: spent + reserved never exceeds a limit.
 
-What a loop and all below it have spent comes from the log of replies, what is shared out from the lines of
-its steps, so the ledger is derived from what is on disk and a crash cannot make the two disagree.
+Calls are shared out: each child has its own limit of them. Tokens and money are one purse for the whole tree,
+so that what one child leaves another can use. What was spent comes from the log of replies, where a call that
+is under way counts whole, and what is shared out from the lines of the steps. So all of it is derived from
+what is on disk, and a crash cannot make the two disagree.
 """
 
 from __future__ import annotations
@@ -95,83 +97,107 @@ class Amount:
 
 
 NOTHING = Amount()
-FOR_CHECK = Amount(calls=1)
-"""Always kept, so that a loop can judge what it did."""
+UNLIMITED = Amount(10**12, 10**12, inf)
+FIRST_REPLY = 600
+"""Tokens that a reply is expected to need, such as a plan of ten steps, until `KNOWN` have come."""
+KNOWN = 3
+QUANTILE, MARGIN = 0.9, 1.25
+"""A reply is expected to need what nine of ten have needed, and a quarter more."""
+
+
+def expected_reply(sizes: Iterable[int], longest: int) -> int:
+    """Tokens that the next reply will probably need, by those before it; never more than the `longest`."""
+    known = sorted(sizes)
+    if len(known) < KNOWN:
+        return min(FIRST_REPLY, longest)
+    return min(ceil(known[ceil(QUANTILE * len(known)) - 1] * MARGIN) or 1, longest)
+
+
+def kept_for_checks(spent: Amount, checks: int) -> Amount:
+    """Tokens and money that are kept so that so many loops can still judge: an average call each."""
+    each = checks / max(spent.calls, 1)
+    return Amount(0, ceil(spent.tokens * each), spent.usd * each)
 
 
 @dataclass
 class Ledger:
-    """What one loop may still spend: `own`, what it and all below it cost, but for those that have shares.
+    """The model calls that one loop may still make: `own`, those of it and all below it without open shares.
 
-    Shares belong to open children, and hold what these have spent.
+    Shares belong to open children, and hold the calls that these have made.
     """
 
-    limit: Amount
-    own: Amount
-    shares: dict[int, Amount]
-    reserved: Amount = Amount()
+    limit: int
+    own: int
+    shares: dict[int, int]
+    reserved: int = 0
 
     @staticmethod
     def of(document: Document, below: Callable[[str], Amount]) -> Ledger:
         """The ledger of a document; `below` tells what a loop and all below it have spent."""
-        own, shares = below(document.meta.id), dict[int, Amount]()
+        own, shares = below(document.meta.id).calls, dict[int, int]()
         for step, share in open_shares(document.steps.values()):
-            own -= below(step.link.removesuffix(".md"))
+            own -= below(step.link.removesuffix(".md")).calls
             shares[step.n] = share
-        return Ledger(Amount.limit(document.meta.budget), own, shares)
+        return Ledger(Amount.limit(document.meta.budget).calls, own, shares)
 
     @property
-    def free(self) -> Amount:
-        """What is neither spent, nor reserved, nor shared out."""
-        return self.limit - self.own - self.reserved - sum(self.shares.values(), Amount())
+    def free(self) -> int:
+        """The calls that are neither made, nor reserved, nor shared out."""
+        return self.limit - self.own - self.reserved - sum(self.shares.values())
 
-    def reserve(self, most: Amount, *, last: bool) -> None:
-        """Set aside the most that a call may cost; `last`: it is CHECK's, for which one call is kept."""
-        needed = most if last else most + FOR_CHECK
-        if not self.free.covers(needed):
-            raise LimitReached(f"the budget is used up: {_shortage(self.free, needed)}")
-        self.reserved += most
+    def reserve(self, calls: int, *, last: bool) -> None:
+        """Set calls aside; `last`: they are CHECK's, for which one is kept."""
+        needed = calls if last else calls + 1
+        if self.free < needed:
+            raise LimitReached(_used_up(Amount(self.free), Amount(needed)))
+        self.reserved += calls
 
-    def charge(self, most: Amount, actual: Amount) -> None:
-        """Turn a reservation into what the call really cost, more included."""
-        self.reserved -= most
+    def charge(self, reserved: int, actual: int) -> None:
+        """Turn a reservation into the calls that were really made, more included."""
+        self.reserved -= reserved
         self.own += actual
 
-    def share(self, step: int, children: int, asks: int = 0, already: Amount = NOTHING) -> Amount:
+    def share(self, step: int, children: int, asks: int = 0, already: int = 0) -> int:
         """Give the child at `step` its part of what is free, when `children` are still to be started.
 
-        Of tokens and money one part more is made: it stays for this loop's own CHECK. Of calls this loop
-        keeps one for each of its `asks`, and where there are plenty two more, for a reply of the wrong form
-        and for a call that is lost when the process dies. What was spent `already` at the child's place, by
-        itself where it goes on or by another that stood there, is in its share on top.
+        This loop keeps one call for its CHECK, one for each of its `asks`, and where there are plenty two
+        more, for a reply of the wrong form and for a call that is lost when the process dies. The calls made
+        `already` at the child's place, by itself or by another that stood there, are in its share on top.
         """
         self.own -= already
         self.shares[step] = already
-        free = self.free - FOR_CHECK
-        kept = max(asks, min(3 * asks, free.calls // 4))
-        calls = max(free.calls - kept, min(free.calls, children))
-        part = Amount(calls // children, free.tokens // (children + 1), free.usd / (children + 1))
-        if part.calls < 1 or part.tokens < 1 or part.usd < 0:
+        free = self.free - 1
+        kept = max(asks, min(3 * asks, free // 4))
+        part = max(free - kept, min(free, children)) // children
+        if part < 1:
             self.settle(step, already)
-            raise LimitReached(f"the budget is used up: {_shortage(free, Amount(children, children))}")
+            raise LimitReached(_used_up(Amount(free), Amount(children)))
         self.shares[step] = already + part
         return self.shares[step]
 
-    def settle(self, step: int, spent: Amount) -> None:
-        """A child has ended: its share is released, and what it and all below it spent is the parent's."""
+    def settle(self, step: int, made: int) -> None:
+        """A child has ended: its share is released, and what it and all below it called is the parent's."""
         self.shares.pop(step, None)
-        self.own += spent
+        self.own += made
 
 
-def open_shares(steps: Iterable[Step]) -> Iterable[tuple[Step, Amount]]:
-    """The steps whose children have not ended, and their shares."""
-    return ((step, Amount.limit(step.share)) for step in steps if step.share is not None and not step.over)
+def open_shares(steps: Iterable[Step]) -> Iterable[tuple[Step, int]]:
+    """The steps whose children have not ended, and their shares of the calls."""
+    return (
+        (step, Amount.limit(step.share).calls) for step in steps if step.share is not None and not step.over
+    )
 
 
-def _shortage(free: Amount, needed: Amount) -> str:
+def refuse_beyond(free: Amount, needed: Amount) -> None:
+    """Raise `LimitReached` where a call needs more of what the whole run has left."""
+    if not free.covers(needed):
+        raise LimitReached(_used_up(free, needed))
+
+
+def _used_up(free: Amount, needed: Amount) -> str:
     parts = [
         f"{needed.calls} calls needed, {max(free.calls, 0)} left" if needed.calls > free.calls else "",
         f"{needed.tokens} tokens needed, {max(free.tokens, 0)} left" if needed.tokens > free.tokens else "",
         f"USD {needed.usd:.4f} needed, {max(free.usd, 0.0):.4f} left" if needed.usd > free.usd else "",
     ]
-    return "; ".join(part for part in parts if part) or "nothing left"
+    return f"the budget is used up: {'; '.join(part for part in parts if part) or 'nothing left'}"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kernel.choosing import choice_of
-from kernel.disk import version
+from kernel.disk import text_of, version
 from kernel.errors import OperationFailed
 from kernel.finding import skill_files, system_files
 from kernel.pattern import Fault, load
@@ -26,6 +26,7 @@ LEAST_LINE = 8
 MISFITS = 8
 """Signatures that are too long for what is left, after which no further one is looked at."""
 _NAMED = re.compile(r"""`([a-z0-9-]+)`|"tool": "([a-z0-9-]+)\"""")
+NO_SKILLS = "skills: there is no such folder"
 
 Source = Callable[[], Sequence[Tool]]
 """Where more tools come from than the system's folders: servers, say."""
@@ -67,6 +68,7 @@ class Catalogue:
         self._seen, self._more = stats, more
         entries = [self._entry(Path(path), *stat) for path, stat in stats.items()]
         self.faults = [entry for entry in entries if isinstance(entry, Fault)]
+        self.faults += [Fault(place, 1, NO_SKILLS) for place in self.skills if not place.is_dir()]
         self.tools, self.idle = {}, {}
         for entry in entries:
             if isinstance(entry, Tool) and (why := self._add(entry)):
@@ -109,13 +111,15 @@ class Catalogue:
     def text(self, relative: str, *, drafted: bool = False) -> str:
         """The instruction file `relative` of the first folder that has it; "" when none has.
 
+        Raises `ConfigurationError` for one that cannot be read.
+
         `drafted`: also of the run's own drafts. The loop at the top, which may have written them, keeps to
         those that are admitted.
         """
         for folder in (*([self.drafts] if drafted and self.drafts else []), *self.folders):
             path = folder / relative
-            if path.is_file():
-                return path.read_text("utf-8").strip()
+            if path.exists():
+                return text_of(path).strip()
         return ""
 
     def get(self, name: str) -> Tool:

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import stat
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
+from kernel.changes import Change, changes
 from kernel.children import skills_of
-from kernel.errors import DocumentError, OperationFailed, ReplyError
-from kernel.evidence import Snapshot, changes, check_criterion, cut
+from kernel.errors import DocumentError, FractalError, OperationFailed, ReplyError
+from kernel.evidence import Since, check_criterion
 from kernel.operations import OperationContext
-from kernel.phases import REFERENCE
-from kernel.references import substitute
-from kernel.screening import shown_name
+from kernel.permits import ungranted
+from kernel.process import whole
+from kernel.references import SHELL, in_shell, references, substitute
+from kernel.screening import cut, shown_name
 from kernel.steps import GOOD
 from kernel.text import to_json
 from kernel.trying import trials
-from kernel.views import Views
+from kernel.views import Views, results_of
 from kernel.world import Held
 
 DIFF_CHARS = 2000
 """Of a changed file's diff, what CHECK sees at most: at 600 a reader had to ask for the file again."""
-_EFFECTFUL = frozenset({"write", "shell"})
 _WORDS: Mapping[bool | None, str] = {True: "pass", False: "FAIL", None: "judge"}
 _LINE = re.compile(r"- (pass|FAIL|judge) (?=\{)")
 _REST = re.compile(r" \(before: (pass|FAIL|judge)\) → (.*)")
@@ -75,13 +78,14 @@ class Finding:
 async def baseline(held: Held, success: Sequence[Mapping[str, Any]], *, retry: bool) -> list[bool | None]:
     """Whether each criterion holds before step 1; refuses a plan whose criteria could prove nothing."""
     before: list[bool | None] = []
+    unseen = held.world.sandbox.mode == "off" and held.doc.meta.extra.get("plan_only")  # by a person yet
     bash = held.world.catalogue.tools.get("bash")
     for criterion in success:
         if bash and "run" in criterion and (dangers := held.world.guard(bash, {"command": criterion["run"]})):
             raise ReplyError(f"success: {criterion['run']}: {dangers[0]}; a criterion only looks")
-        if "run" in criterion and held.world.sandbox.mode == "off":
-            before.append(None)  # nothing keeps it from changing something before anybody agreed
-        elif "step" in criterion or (REFERENCE.search(str(criterion.get("run", "")))):
+        if "run" in criterion and (unseen or _not_granted(held, criterion)):
+            before.append(None)
+        elif "step" in criterion or references(in_shell(str(criterion.get("run", "")))):
             before.append(False)  # there is no result yet
         elif "same" in criterion:
             before.append(True)
@@ -95,57 +99,66 @@ async def baseline(held: Held, success: Sequence[Mapping[str, Any]], *, retry: b
     return before
 
 
-def snapshot(held: Held) -> None:
-    """Keep what the folder looks like before step 1, when the plan may change it."""
-    effects: set[str] = set()
-    for step in held.doc.planned.values():
-        tool = held.world.catalogue.tools.get(step.tool)
-        effects |= set(tool.effects) if tool and not tool.guided else _EFFECTFUL
-    if effects & _EFFECTFUL:
-        texts = "shell" in effects or len(effects) > 1
-        taken = Snapshot.take(held.world.folder, held.world.protected, texts=texts)
-        held.world.store.shelve(_baseline_name(held), json.dumps(taken.to_json(), ensure_ascii=True))
+def _not_granted(held: Held, criterion: Mapping[str, Any]) -> str:
+    """Why a command is not run as a criterion; "" when it may be.
 
-
-def _baseline_name(held: Held) -> str:
-    return f"{held.id}.before-{held.doc.meta.attempt}.json"
+    In the sandbox it can only look. Without one it may do what a step of bash may, and needs what that needs.
+    """
+    bash = held.world.catalogue.tools.get("bash")
+    if held.world.sandbox.mode != "off" or bash is None:
+        return ""
+    effects, dangers = ungranted(held.world, bash, {"command": criterion["run"]})
+    return "; ".join([*(f"it may {effect}" for effect in effects), *map(str, dangers)])
 
 
 async def gather(held: Held) -> tuple[list[Finding], list[str], str]:
-    """After the last step: findings, one line a changed file, and the diffs of changed text."""
-    first = _first_snapshot(held)
+    """After the last step: findings, one line a changed file, and the diffs of changed text.
+
+    What changed is told against the start of the run, whatever attempt or loop this is.
+    """
     findings: list[Finding] = []
     for trial in await trials(held):
         findings.append(Finding({"draft": trial.unit}, False, trial.passed, trial.note))
+    since = await _since_the_start(held)
     for criterion, before in _criteria(held):
-        after, note = await _after(held, criterion, first)
+        after, note = await _after(held, criterion, since)
         findings.append(Finding(criterion, before, after, note))
-    if first is None:
+    snapshots = held.world.snapshots
+    if snapshots is None or since is None or since.unknown:
         return findings, [], ""
-    changed = changes(first, Snapshot.take(held.world.folder, held.world.protected, texts=True))
+    changed = await whole(partial(changes, snapshots, since.moved))
     lines = [_change_line(each) for each in changed]
     named = [(shown_name(each.path), each.diff) for each in changed if each.diff]
     diffs = [f"{name}\n{cut(diff, DIFF_CHARS, name)}" for name, diff in named]
     return findings, lines, "\n".join(diffs)
 
 
-def _change_line(change: Any) -> str:
+async def _since_the_start(held: Held) -> Since | None:
+    """What has become of the folder since the run's first step that could change it; None without one."""
+    snapshots = held.world.snapshots
+    if snapshots is None:
+        return None
+    first = snapshots.first(held.world.run)
+    if not first:
+        return Since({}, dict, snapshots.too_large) if snapshots.too_large else None
+    try:
+        async with snapshots.turn():
+            last = await snapshots.taken(held.world.run)
+            moved = await whole(partial(snapshots.trees.changes, first, last))
+    except FractalError as error:
+        held.emit("warning", message=f"no changes can be shown: {error}")
+        return Since({}, dict, str(error))
+
+    def there() -> Collection[str]:
+        return [path for path, state in snapshots.trees.states(first).items() if not stat.S_ISDIR(state.mode)]
+
+    return Since(moved, there)
+
+
+def _change_line(change: Change) -> str:
     return f"{change.kind} {shown_name(change.path)}" + (
         f" {change.size} bytes" if change.kind != "removed" else ""
     )
-
-
-def _first_snapshot(held: Held) -> Snapshot | None:
-    name = f"artifacts/{_baseline_name(held)}"
-    if not (held.world.artifacts / _baseline_name(held)).is_file():
-        return None
-    try:
-        return Snapshot.from_json(json.loads(held.world.store.unshelve(name)))
-    except (DocumentError, ValueError, TypeError, KeyError, AttributeError):
-        held.emit(
-            "warning", message=f"{held.world.artifacts.parent / name} is broken: no changes can be shown"
-        )
-        return None
 
 
 def _criteria(held: Held) -> list[tuple[dict[str, Any], bool | None]]:
@@ -165,31 +178,28 @@ def _criterion(line: str) -> dict[str, Any]:
     return cast(dict[str, Any], value) if isinstance(value, dict) else {"judge": line}
 
 
-async def _after(held: Held, criterion: dict[str, Any], first: Snapshot | None) -> tuple[bool | None, str]:
-    try:
-        filled = (
-            {**criterion, **substitute({"run": criterion["run"]}, Views(held))}
-            if "run" in criterion
-            else criterion
-        )
-    except (OperationFailed, DocumentError) as error:
-        return False, str(error)
+async def _after(held: Held, criterion: dict[str, Any], since: Since | None) -> tuple[bool | None, str]:
+    context = _context(held)
+    if "run" in criterion:
+        try:
+            command = substitute(in_shell(str(criterion["run"])), Views(held))[SHELL]
+            criterion = {**criterion, "run": command}
+            context = replace(context, results=results_of(held, command))
+        except (OperationFailed, DocumentError) as error:
+            return False, str(error)
+        if why := _not_granted(held, criterion):
+            return None, f"not run: that needs a person's approval ({why})"
 
     def result_of(n: int) -> str | None:
         step = held.doc.steps.get(n)
         return Views(held)[n].result if step and step.state in GOOD else None
 
-    verdict = await check_criterion(filled, _context(held), result_of, first)
+    verdict = await check_criterion(criterion, context, result_of, since)
     return verdict.passed, verdict.note
 
 
 def _context(held: Held) -> OperationContext:
-    world = held.world
-    settings = world.policy.settings
-    places = world.catalogue.places(skills_of(held.doc))
-    return OperationContext(
-        world.folder, world.sandbox, settings, 60.0, world.protected, places=places, private=world.private
-    )
+    return held.world.context(None, skills_of(held.doc))
 
 
 def marks(success: Sequence[Mapping[str, Any]], before: Sequence[bool | None]) -> str:
@@ -203,7 +213,7 @@ def marks(success: Sequence[Mapping[str, Any]], before: Sequence[bool | None]) -
 def proven(held: Held, findings: Sequence[Finding]) -> bool:
     """Whether some criterion failed before and holds now, on more than an unverified child's word."""
     for finding in findings:
-        if finding.after is True and finding.before is not True:
+        if finding.after is True and finding.before is False:
             step = held.doc.steps.get(int(finding.criterion.get("step", 0)))
             if step is None or not step.evidence.get("unverified"):
                 return True

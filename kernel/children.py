@@ -6,30 +6,31 @@ from dataclasses import replace
 from typing import Any
 
 from kernel.budget import estimate_tokens
-from kernel.document import Document, Meta, Note, Section, Step
+from kernel.document import ACCEPTED, Document, Meta, Note, Section, Step
 from kernel.errors import DocumentError
 from kernel.events import now
-from kernel.evidence import cut
 from kernel.offering import found_by_itself
-from kernel.phases import references
+from kernel.references import references
+from kernel.screening import cut
 from kernel.workspace import child_id
 from kernel.world import Held
 
 HANDED_CHARS = 1200
-"""Of a needed step's result, what a child gets as context; the whole is named."""
+"""Of a needed step's result or a line of the parent's context, what a child gets; the whole is named."""
 _LEVELS = ("system", "tool", "operation")
 
 
 def share_of(held: Held, step: Step, children: int, asks: int = 0) -> dict[str, Any]:
-    """The share on a step's line: its part of the budget, its work context, and the depth's limit."""
-    part = held.ledger.share(step.n, max(children, 1), asks, held.below(step.link.removesuffix(".md")))
+    """The share on a step's line: its part of the calls, its work context, and the depth's limit."""
+    already = held.below(step.link.removesuffix(".md")).calls
+    calls = held.ledger.share(step.n, max(children, 1), asks, already)
     depth = held.doc.meta.depth + 1
     passed = sum(estimate_tokens(note.text) for note in _context(held, step))
     bounds = held.world.bounds
     left = int(held.doc.meta.budget.get("context", bounds.context(depth - 1)))
     left -= bounds.overhead + estimate_tokens(step.what) + passed
     context = max(min(bounds.context(depth), left), 0)
-    return {**part.as_dict(), "context": context, "max_depth": held.max_depth}
+    return {"calls": calls, "context": context, "max_depth": held.max_depth}
 
 
 def child_document(held: Held, step: Step) -> Document:
@@ -48,7 +49,9 @@ def child_document(held: Held, step: Step) -> Document:
         budget=dict(step.share or {}),
         extra={"skills": skills} if (skills := _skills_below(held, step)) else {},
     )
-    task = Note("task", step.what, "kernel", f"{parent.id}.md, step {step.n}")
+    filled = step.what != held.doc.planned[step.n].what  # results were put into it
+    origin = "tool:results" if filled else "kernel"
+    task = Note("task", step.what, origin, f"{parent.id}.md, step {step.n}")
     return Document(meta, {1: Section(notes=(task, *_context(held, step)))})
 
 
@@ -66,9 +69,13 @@ def _skills_below(held: Held, step: Step) -> list[str]:
 def _context(held: Held, step: Step) -> list[Note]:
     """The lines of the parent's context, and the results of the steps that this step needs."""
     notes = [
-        replace(note, source=note.source if note.source.startswith("parent") else f"parent: {note.source}")
+        replace(
+            note,
+            text=cut(note.text, HANDED_CHARS, f"{held.id}.md"),
+            source=note.source if note.source.startswith("parent") else f"parent: {note.source}",
+        )
         for note in held.doc.section(1).notes
-        if note.key == "context" and not found_by_itself(note.source) and len(note.text) <= HANDED_CHARS
+        if note.key == "context" and not found_by_itself(note.source)
     ]
     inserted = references(held.doc.planned[step.n].what)  # what the task has already need not come twice
     for need in sorted(held.doc.planned[step.n].needs):
@@ -99,7 +106,7 @@ def ended_child(held: Held, step: Step, child: Document) -> Step:
     evidence: dict[str, Any] = {**kept, "status": meta.status, "spent": dict(meta.spent)}
     if meta.unverified:
         evidence["unverified"] = True
-    if meta.status == "complete":
+    if meta.status in ACCEPTED:
         return _with_result(held, replace(step, state="done", evidence=evidence), child.text(5, "result"))
     parts = [f"{meta.status}: {child.text(5, 'error') or child.text(5, 'escalation')}"]
     if question := child.text(5, "question"):

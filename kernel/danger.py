@@ -20,7 +20,7 @@ class Danger:
     why: str
 
     def __str__(self) -> str:
-        return f"{self.severity}: {self.rule}, {self.why}"
+        return f"{self.severity}: {self.rule}. {self.why}"
 
 
 Guard = Callable[[Tool, Mapping[str, Any]], Sequence[Danger]]

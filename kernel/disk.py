@@ -7,19 +7,66 @@ and after each of them. A process that dies leaves at most temporary files; `swe
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import re
 import secrets
 import stat
-import time
+import threading
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
+from contextvars import ContextVar
+from io import BufferedReader
 from pathlib import Path
 
-from kernel.errors import StorageError
+from kernel.errors import ConfigurationError, DocumentError, OperationFailed, StorageError
+
+FULL = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT)))
+"""What the system says, and programs repeat, of a disk without room."""
 
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.tmp", re.DOTALL)
+
+
+class Leave:
+    """The leave of one call to change files: once it is withdrawn, no change of the call begins any more."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._withdrawn = False
+
+    def withdraw(self) -> None:
+        """Take the leave back; a change that is under way is waited for."""
+        with self._lock:
+            self._withdrawn = True
+
+    @contextmanager
+    def using(self) -> Generator[None]:
+        """Around one change; raises `OperationFailed` where the leave is withdrawn."""
+        with self._lock:
+            if self._withdrawn:
+                raise OperationFailed("it was stopped before it had changed anything more")
+            yield
+
+
+leave: ContextVar[Leave | None] = ContextVar("leave", default=None)
+"""That of the call that is being made; a thread that it starts has the same."""
+
+
+@contextmanager
+def handle_of(path: Path, flags: int, mode: int = 0o600) -> Generator[int]:
+    """A file or folder, open for as long as the context."""
+    handle = os.open(path, flags | os.O_CLOEXEC, mode)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def committing() -> Generator[None]:
+    """Around the moment in which a change takes effect: a call that was stopped changes nothing later."""
+    given = leave.get()
+    with given.using() if given else nullcontext():
+        yield
 
 
 def put(
@@ -41,18 +88,14 @@ def put(
     try:
         written = _fill(temporary, raw, mode, like=path, fsync=fsync)
         guard()
-        os.replace(temporary, path)  # noqa: PTH105
+        with committing():
+            os.replace(temporary, path)  # noqa: PTH105
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     if fsync:
         settle(path.parent)
     return written
-
-
-def restore(path: Path, kept: Path) -> None:
-    """Put back what a file held, from a copy; one that is not there any more gets the copy's mode."""
-    put(path, kept.read_bytes(), mode=stat.S_IMODE(kept.stat().st_mode))
 
 
 def create(path: Path, raw: bytes) -> None:
@@ -64,6 +107,42 @@ def create(path: Path, raw: bytes) -> None:
     finally:
         temporary.unlink(missing_ok=True)
     settle(path.parent)
+
+
+def read(path: Path, most: int | None = None) -> bytes:
+    """The bytes of an ordinary file, of `most` at most; raises `OSError` for a larger one."""
+    with opened(path) as file:
+        raw = file.read(-1 if most is None else most + 1)
+    if most is not None and len(raw) > most:
+        raise OSError(errno.EFBIG, f"larger than {most:,} bytes", str(path))
+    return raw
+
+
+def text_of(path: Path, most: int = 1_000_000) -> str:
+    """The text of a file that a person writes for the system; raises `ConfigurationError` with the place."""
+    try:
+        raw = read(path, most)
+        return raw.decode("utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise ConfigurationError(f"{path}:{line}: not UTF-8 text; save the file as UTF-8") from None
+
+
+def opened(path: Path) -> BufferedReader:
+    """Open an ordinary file for reading; raises `OSError` for all else.
+
+    A pipe or a device could let its reader wait for ever.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    mode = os.fstat(handle).st_mode
+    if stat.S_ISREG(mode):
+        return os.fdopen(handle, "rb")
+    os.close(handle)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, "it is a folder", str(path))
+    raise OSError(errno.EINVAL, "not an ordinary file (a pipe, a socket or a device)", str(path))
 
 
 class Changed(Exception):
@@ -78,8 +157,7 @@ def append(
     When not all of it can be written (a full disk), what was written is cut off again. Raises `OSError`, and
     `Changed` when the file's signature is not the `expected` one.
     """
-    handle = os.open(path, os.O_WRONLY | os.O_APPEND)
-    try:
+    with handle_of(path, os.O_WRONLY | os.O_APPEND) as handle:
         size = os.fstat(handle).st_size
         if expected and signature(handle) != expected:
             raise Changed(path)
@@ -87,9 +165,8 @@ def append(
             _write_all(handle, raw)
             written = signature(handle)
             if expected and written[1] != size + len(raw):
-                raise Changed(
-                    path
-                )  # in this very moment; ours stands behind theirs, and is read as they left it
+                # in this very moment; ours stands behind theirs, and is read as they left it
+                raise Changed(path)
             if fsync:
                 os.fsync(handle)
         except OSError as error:
@@ -98,8 +175,6 @@ def append(
                 os.ftruncate(handle, size)
             raise
         return written
-    finally:
-        os.close(handle)
 
 
 def move(path: Path, target: Path) -> None:
@@ -123,23 +198,16 @@ def allow(path: Path, executable: bool) -> None:
     wanted = mode | (mode & 0o444) >> 2 if executable else mode & ~0o111
     if wanted != mode:
         os.chmod(path, wanted)  # noqa: PTH101
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        settle(path)
 
 
 def cut(path: Path, size: int) -> tuple[int, int, int]:
     """Cut a file to its first `size` bytes, durably; returns its new `signature`."""
-    handle = os.open(path, os.O_WRONLY)
-    try:
+    with handle_of(path, os.O_WRONLY) as handle:
         os.ftruncate(handle, size)
         written = signature(handle)
         os.fsync(handle)
         return written
-    finally:
-        os.close(handle)
 
 
 @contextmanager
@@ -148,18 +216,28 @@ def of_the_state(path: Path) -> Generator[None]:
     try:
         yield
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        mend = "make room on that disk" if full else "mend that"
-        raise StorageError(f"{path}: cannot be written: {error.strerror}; {mend}, then try again") from error
+        raise refused(path, error.strerror or str(error)) from error
 
 
-def settle(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    handle = os.open(folder, os.O_RDONLY)
+@contextmanager
+def reading_of_the_state(path: Path) -> Generator[None]:
+    """Tell that a file of a run's state cannot be read as an error of its document."""
     try:
+        yield
+    except OSError as error:
+        raise DocumentError(f"cannot be read: {error.strerror}; mend that", str(path)) from None
+
+
+def refused(path: Path, reason: str) -> StorageError:
+    """A file of a run's state that cannot be written, with its mend."""
+    mend = "make room on that disk" if reason in FULL else "mend that"
+    return StorageError(f"{path}: cannot be written: {reason}; {mend}, then try again")
+
+
+def settle(path: Path) -> None:
+    """Make the names in a folder durable, or the mode of a file."""
+    with handle_of(path, os.O_RDONLY) as handle:
         os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def beside(path: Path) -> Path:
@@ -167,17 +245,18 @@ def beside(path: Path) -> Path:
     return path.with_name(f".{path.name[:40]}.{secrets.token_hex(4)}.tmp")
 
 
-def sweep(folder: Path, name: str = "") -> None:
-    """Remove what a dead process left half-written in a folder (of one name there, when it is given).
+def sweep(folder: Path, *names: str) -> None:
+    """Remove what a dead process left half-written in a folder (of these names there, when they are given).
 
     Only where no other process writes, or one that tries again when its temporary file is gone.
     """
+    begin = tuple(f".{name[:40]}." for name in names) or "."
     with suppress(OSError):
         for entry in os.scandir(folder):
-            if _TEMPORARY.fullmatch(entry.name) and entry.name.startswith(f".{name[:40]}." if name else "."):
+            if _TEMPORARY.fullmatch(entry.name) and entry.name.startswith(begin):
                 if entry.is_file(follow_symlinks=False):
                     os.unlink(entry.path)  # noqa: PTH108
-                elif name and entry.is_dir(follow_symlinks=False):
+                elif names and entry.is_dir(follow_symlinks=False):
                     remove_all(Path(entry.path))
 
 
@@ -223,19 +302,17 @@ def version(path: Path | str) -> tuple[int, int] | None:
 
 
 def _fill(path: Path, raw: bytes, mode: int, *, like: Path | None, fsync: bool) -> tuple[int, int, int]:
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    try:
-        _write_all(handle, raw)
-        if like:
-            _resemble(handle, like)
-        if fsync:
-            os.fsync(handle)
-        return signature(handle)
-    except OSError as error:
-        error.filename = error.filename or str(like or path)
-        raise
-    finally:
-        os.close(handle)
+    with handle_of(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode) as handle:
+        try:
+            _write_all(handle, raw)
+            if like:
+                _resemble(handle, like)
+            if fsync:
+                os.fsync(handle)
+            return signature(handle)
+        except OSError as error:
+            error.filename = error.filename or str(like or path)
+            raise
 
 
 def _resemble(handle: int, other: Path) -> None:
@@ -253,31 +330,3 @@ def _write_all(handle: int, raw: bytes) -> None:
     view = memoryview(raw)
     while view:
         view = view[os.write(handle, view) :]
-
-
-@contextmanager
-def alone(path: Path, patience: float, busy: Callable[[], Exception]) -> Generator[None]:
-    """Nobody else holds this lock file meanwhile; it is made where it is missing, let go with its process.
-
-    After `patience` seconds of waiting for another process, what `busy` makes is raised.
-    """
-    with of_the_state(path):
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        end = time.monotonic() + patience
-        while not _taken(handle):
-            if time.monotonic() > end:
-                raise busy()
-            time.sleep(0.01)
-        yield
-    finally:
-        os.close(handle)
-
-
-def _taken(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

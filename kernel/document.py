@@ -10,10 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kernel.errors import Exit
+
 FORMAT = 1
 NAMES = {1: "UNDERSTAND", 2: "PLAN", 3: "DO", 4: "CHECK", 5: "OUTPUT"}
 PHASES = {"understand": 1, "plan": 2, "do": 3, "check": 4, "output": 5}
-ENDED = frozenset({"complete", "failed", "escalated", "exhausted", "cancelled"})
+ACCEPTED = frozenset({"complete", "unverified"})
+ENDED = ACCEPTED | frozenset({"failed", "escalated", "exhausted", "cancelled"})
 STATUSES = ENDED | {"ready", "running", "waiting", "interrupted"}
 STEP_ENDED = frozenset({"done", "failed", "skipped", "unknown", "struck"})
 STEP_STATES = STEP_ENDED | {"planned", "running", "waiting", "stale"}
@@ -53,6 +56,7 @@ class Step:
     result: str | None = None
     origin: str = "kernel"  # of the result
     evidence: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    whole: Mapping[str, str] = field(default_factory=dict[str, str])  # cut arguments: their files
 
     @property
     def ended(self) -> bool:
@@ -103,6 +107,31 @@ class Meta:
     unverified: bool = False
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
+    @property
+    def operation(self) -> bool:
+        """Whether it is the record of one operation. A loop has a share of the budget, at any depth."""
+        return self.level == "operation" and not self.budget
+
+    @property
+    def word(self) -> str:
+        """How the loop stands, in the one word that every reader shows: its status, or `unverified`.
+
+        A loop that was accepted without proof is `unverified`. Its status is `complete` where no step had
+        failed, and `unverified` itself where one had.
+        """
+        return "unverified" if self.status == "complete" and self.unverified else self.status
+
+    @property
+    def exit(self) -> Exit:
+        """The exit code that goes with it; of an `unverified` loop 0 where no step had failed, else 1."""
+        known = {
+            "complete": Exit.ACCEPTED,
+            "exhausted": Exit.LIMIT,
+            "waiting": Exit.WAITING,
+            "interrupted": Exit.INTERRUPTED,
+        }
+        return known.get(self.status, Exit.FAILED)
+
 
 EMPTY = Section()
 
@@ -146,6 +175,10 @@ class Document:
     def ended(self) -> bool:
         """Whether the loop has come to an end of any kind."""
         return self.meta.status in ENDED
+
+    def top(self, n: int) -> int:
+        """The number of the root's step that step `n` of this loop belongs to."""
+        return int(self.meta.id.rpartition("-")[2].split(".")[0]) if self.meta.parent else n
 
     def having(self, **meta: Any) -> Document:
         """The same document with some of META changed."""

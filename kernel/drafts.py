@@ -6,9 +6,13 @@ The run that wrote a draft sees it in place of the system's own file, so that it
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass
+import stat
+import tempfile
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kernel import disk
@@ -82,6 +86,69 @@ class Drafts:
         """The hash of all drafts whose names begin so."""
         units = [unit for unit in self.units() if unit.startswith(prefix)]
         return fingerprint([[unit, content(self.folder / unit)] for unit in units])[:16] if units else ""
+
+
+@dataclass
+class Layout:
+    """The system as a run sees it, laid out as one folder that a command may change."""
+
+    drafts: Drafts
+    folder: Path
+    begun: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+
+    def mounts(self, folder: Path) -> Mapping[Path, Path]:
+        """Where a command in `folder` (resolved) sees it: under each name that the system has there."""
+        places = (folder.joinpath(*ALIAS), self.drafts.system.resolve())
+        return {place: self.folder for place in places if folder in place.parents}
+
+    def taken(self) -> tuple[list[str], list[str]]:
+        """The units of which the command's changes are now drafts, and what it may not change."""
+        units: list[str] = []
+        refused: list[str] = []
+        now = dict(_files(self.folder))
+        for name in sorted({*self.begun, *now}):
+            if self.begun.get(name) == now.get(name):
+                continue
+            try:
+                self._take(name, now.get(name))
+                units.append(unit_of(name))
+            except OperationFailed as error:
+                refused.append(str(error))
+        return list(dict.fromkeys(units)), refused
+
+    def _take(self, name: str, file: tuple[int, ...] | None) -> None:
+        target = self.drafts.writable(name)
+        if file is not None:
+            with disk.of_the_state(target):
+                disk.put(target, (self.folder / name).read_bytes())
+            target.chmod(stat.S_IMODE(file[0]))
+        elif unit_of(name) == name and any((each / name).exists() for each in self.drafts.systems):
+            raise OperationFailed(f"{name}: a file that the system has cannot be deleted by a draft")
+        else:
+            target.unlink(missing_ok=True)
+
+
+@contextmanager
+def laid_out(drafts: Drafts) -> Generator[Layout]:
+    """A layout for one command; its folder is gone when the block ends."""
+    with tempfile.TemporaryDirectory(prefix="fractal-system-") as place:
+        folder = Path(place).resolve()
+        for source in (*reversed(drafts.systems), drafts.folder):
+            for name, _ in _files(source):
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(source / name, folder / name)
+        yield Layout(drafts, folder, dict(_files(folder)))
+
+
+def _files(folder: Path) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """The ordinary files below a folder, with what tells a changed one."""
+    for where, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name[0] != "." and name != "__pycache__"]
+        for path in (Path(where, name) for name in names):
+            seen = path.lstat()
+            if stat.S_ISREG(seen.st_mode):
+                known = (seen.st_mode, seen.st_size, seen.st_ino, seen.st_mtime_ns, seen.st_ctime_ns)
+                yield path.relative_to(folder).as_posix(), known
 
 
 def unit_of(name: str) -> str:

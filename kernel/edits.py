@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from kernel import derived, keeping
 from kernel.children import below, ended_child, share_of
-from kernel.document import EMPTY, PHASES, Note, Step
+from kernel.document import ACCEPTED, EMPTY, PHASES, Note, Step
 from kernel.ends import finish, heed_answer, what_was_done
 from kernel.errors import DocumentError, FractalError, LimitReached
 from kernel.operate import adopted
@@ -180,7 +180,7 @@ def _has_child(world: World, step: Step) -> bool:
 def _restarts(world: World, step: Step) -> bool:
     """Whether the child of a loop that was set back is set back as well: where it had not ended well."""
     child = world.store.load(_child(step))
-    return child.ended and child.meta.status != "complete" and step.state not in GOOD
+    return child.ended and child.meta.status not in ACCEPTED and step.state not in GOOD
 
 
 def _goes_on(world: World, step: Step) -> bool:
@@ -202,7 +202,7 @@ def _reopen(held: Held, step: Step, also: Iterable[int] = (), **meta: str) -> No
     try:
         share = share_of(held, step, len({step.n, *(each.n for each in open_)}))
     except LimitReached:
-        share = {**(step.share or {}), **held.below(_child(step)).as_dict()}  # it ends at its first call
+        share = {**(step.share or {}), "calls": held.below(_child(step)).calls}  # it ends at its first call
     held.put(replace(step, state="running", share=share, result=None, origin="kernel", evidence=evidence))
     child = Held(held.world, held.world.store.load(_child(step)))
     child.meta(budget=share, **meta)

@@ -5,9 +5,7 @@ This module knows nothing of processes, limits or time.
 
 from __future__ import annotations
 
-import fcntl
 import os
-import stat
 import sys
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -16,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kernel.errors import OperationFailed
+from kernel.placeholders import held, hideable, stands, watched
 
 PROTECTED = (".git", ".fractal", "fractal.yaml", ".mcp.json")
 """Names at the top of the folder (and `.git` at any depth) that no operation may write. Source: kernel.md."""
@@ -48,7 +47,6 @@ SCRATCH = ("/tmp", "/dev/shm", "/var/tmp")
 KERNELS_OWN = tuple(f"/proc/{name}" for name in ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "mtrr"))
 """Where root, even without any capability, could change the machine: bubblewrap leaves it open to root."""
 _NOT_SEARCHED = frozenset({".git", "node_modules", ".venv", "__pycache__"})
-_PLACEHOLDER = 0o1700
 
 
 @dataclass
@@ -69,6 +67,7 @@ def enclosed(
     network: bool,
     environ: Mapping[str, str],
     private: Sequence[Path] = (),
+    mounts: Mapping[Path, Path] | None = None,
     scratch_mb: int = 0,
 ) -> Generator[Enclosure]:
     """An enclosure around `folder` (resolved); what it needs on the disk lasts as long as the context.
@@ -76,8 +75,8 @@ def enclosed(
     A protected path that exists is bound read-only. One that does not exist: a hidden name (`.git`) gets an
     empty folder to bind, which is gone afterwards; a visible one (`state`), where `ls | wc -l` would count
     that folder, is watched, and what a command makes there is moved aside when the run is over. `private`
-    are folders that it does not see, but for what is `seen` in them. `scratch_mb` bounds each folder in
-    memory (0: bubblewrap cannot, or need not).
+    are folders that it does not see, but for what is `seen` in them. `mounts` are places in `folder` where it
+    sees another folder. `scratch_mb` bounds each folder in memory (0: bubblewrap cannot, or need not).
     """
     if folder == Path("/"):
         raise OperationFailed("a command cannot have the whole file system as its folder; choose a folder")
@@ -87,10 +86,10 @@ def enclosed(
     with ExitStack() as stack:
         bound: list[Path] = []
         for path in _guarded(folder, protected) if not read_only else ():
-            if _stands(path) or (_hideable(path) and stack.enter_context(_held(path))):
+            if stands(path) or (hideable(path) and stack.enter_context(held(path))):
                 bound.append(path)
             else:
-                stack.enter_context(_watched(path, folder, enclosure.undone))
+                stack.enter_context(watched(path, folder, enclosure.undone))
                 bound += [path.resolve()] if folder in path.resolve().parents and path.exists() else []
         enclosure.arguments += _seen(folder, seen, read_only, network, environ, scratch_mb)
         for path in _pins(folder, bound):
@@ -98,6 +97,9 @@ def enclosed(
         for path in [*bound, *(_nested_repositories(folder) if not read_only else ())]:
             enclosure.arguments += ["--ro-bind", str(path), str(path)]
         enclosure.arguments += _withheld(folder, private, seen, scratch_mb)
+        for place, source in (mounts or {}).items():
+            if folder in place.parents:
+                enclosure.arguments += _mounted(place, source, read_only, stack, scratch_mb)
         enclosure.arguments += [
             "--chdir",
             str(folder),
@@ -106,6 +108,19 @@ def enclosed(
         ]
         enclosure.arguments += ["--die-with-parent", "--new-session", "--cap-drop", "ALL"]
         yield enclosure
+
+
+def _mounted(
+    place: Path, source: Path, read_only: bool, stack: ExitStack, scratch_mb: int
+) -> tuple[str, ...]:
+    """Another folder at `place`; the folder above it stands in memory where there is none."""
+    above = place.parent
+    bind = ("--ro-bind" if read_only else "--bind", str(source), str(place))
+    if above.resolve() == above and above.is_dir() and stands(above):
+        return bind if stands(place) or stack.enter_context(held(place)) else ()
+    if hideable(above) and stack.enter_context(held(above)):
+        return (*_in_memory(above, min(scratch_mb, 1)), *bind, "--remount-ro", str(above))
+    return ()
 
 
 def _guarded(folder: Path, protected: Sequence[Path]) -> list[Path]:
@@ -119,8 +134,8 @@ def _guarded(folder: Path, protected: Sequence[Path]) -> list[Path]:
 def clear(folder: Path, protected: Sequence[Path]) -> None:
     """Remove the empty folders that a command whose supervisor died has left in `folder` (resolved)."""
     for path in _guarded(folder, protected):
-        if path.is_dir() and not path.is_symlink() and not _stands(path):
-            with _held(path):
+        if path.is_dir() and not path.is_symlink() and not stands(path):
+            with held(path):
                 pass  # the last one to leave removes it
 
 
@@ -169,14 +184,25 @@ def _in_memory(path: Path, megabytes: int) -> tuple[str, ...]:
 
 
 def _withheld(folder: Path, private: Sequence[Path], seen: Sequence[Path], scratch_mb: int) -> Iterator[str]:
-    """Folders that stand empty, but for what may be seen in them; whoever works inside one has it all."""
-    for path in private:
-        if path.is_dir() and not path.is_symlink() and not _under(folder, [path]):
+    """Folders that stand empty, but for what may be seen in them; who works inside one sees its own part."""
+    for path in _beside(folder, private):
+        if path.is_dir() and not path.is_symlink():
             yield from _in_memory(path, min(scratch_mb, 1))
             for each in seen:
                 if _under(each, [path]):
                     yield from ("--ro-bind", str(each), str(each))
             yield from ("--remount-ro", str(path))
+
+
+def _beside(folder: Path, private: Sequence[Path]) -> Iterator[Path]:
+    """The private folders; of one that `folder` lies in, all that lies beside the way to it."""
+    for path in private:
+        if not _under(folder, [path]):
+            yield path
+        elif folder != path:
+            way = path / folder.relative_to(path).parts[0]
+            yield from _beside(folder, [each for each in path.iterdir() if each != way])
+            yield from _beside(folder, [way])
 
 
 def home() -> Path:
@@ -245,96 +271,3 @@ def _nested_repositories(folder: Path) -> list[Path]:
                 elif entry.name not in _NOT_SEARCHED and entry.is_dir(follow_symlinks=False):
                     queue.append(Path(entry.path))
     return found
-
-
-def _stands(path: Path) -> bool:
-    """Whether a file or folder stands there, and not merely an empty folder that `_held` made."""
-    try:
-        mode = path.lstat().st_mode
-    except OSError:
-        return False
-    if stat.S_ISLNK(mode):
-        return False
-    if not stat.S_ISDIR(mode) or stat.S_IMODE(mode) & ~stat.S_ISGID != _PLACEHOLDER:
-        return True
-    return not os.access(path, os.R_OK) or any(path.iterdir())
-
-
-def _hideable(path: Path) -> bool:
-    # others read `.mcp.json` as well: it must not be a folder for a while
-    return path.name.startswith(".") and not path.suffix and not path.is_symlink()
-
-
-@contextmanager
-def _held(path: Path) -> Generator[bool]:
-    """An empty folder at `path` for as long as any process needs it there; False where none can be made.
-
-    Whoever needs it holds a shared lock on it, and the last one to leave removes it. What a crash leaves
-    behind is known by its mode and taken over by the next run. `rmdir` spares it once anything is in it.
-    """
-    handle = _hold(path)
-    try:
-        yield handle is not None
-    finally:
-        if handle is not None:
-            with suppress(OSError):  # somebody else holds it, or it has become a real folder
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                path.rmdir()
-            os.close(handle)
-
-
-def _hold(path: Path) -> int | None:
-    while True:
-        try:
-            with suppress(FileExistsError):
-                path.mkdir(_PLACEHOLDER)
-            handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        except FileNotFoundError:
-            if path.parent.is_dir():
-                continue  # removed by its last holder just now
-            return None
-        except OSError:
-            return None  # the folder cannot be written by us, so neither by the command
-        fcntl.flock(handle, fcntl.LOCK_SH)
-        with suppress(OSError):
-            if os.path.samestat(os.fstat(handle), path.lstat()):
-                return handle
-        os.close(handle)
-
-
-@contextmanager
-def _watched(path: Path, folder: Path, undone: list[str]) -> Generator[None]:
-    """Whatever a command puts at `path`, where nothing or a link was, is moved aside afterwards."""
-    link = _link(path)
-    try:
-        yield
-    finally:
-        if (link is not None and _link(path) != link) or (link is None and os.path.lexists(path)):
-            undone.append(_put_back(path, folder, link))
-
-
-def _link(path: Path) -> Path | None:
-    try:
-        return path.readlink()
-    except OSError:
-        return None
-
-
-def _put_back(path: Path, folder: Path, link: Path | None) -> str:
-    name = path.relative_to(folder).as_posix()
-    said = f"{name} is a protected name"
-    try:
-        if os.path.lexists(path):
-            aside = path.with_name(f"{path.name}.refused")
-            number = 1
-            while os.path.lexists(aside):
-                number += 1
-                aside = path.with_name(f"{path.name}.refused-{number}")
-            path.rename(aside)
-            said += f": what the command put there is now {aside.relative_to(folder).as_posix()}"
-        if link is not None:
-            path.symlink_to(link)
-            said += "; the link that stood there was put back"
-    except OSError as error:
-        said += f", and what the command did there could not be undone ({error.strerror}); look at it"
-    return said

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from kernel.asking import above, current, hand_over
-from kernel.document import Note, Section, Step
+from kernel.document import ACCEPTED, Note, Section, Step
 from kernel.evidence import reason
+from kernel.offering import FOLDER, listing
+from kernel.screening import redact_forms
 from kernel.steps import Waiting
 from kernel.text import to_json
 from kernel.world import Held
@@ -27,8 +29,9 @@ def climb(
 
 def finish(held: Held, status: str, *, origin: str = "kernel", **texts: str) -> None:
     """Write §5 (whose words are `origin`'s) and the end of the loop, then wake its parent."""
+    accepted = status in ACCEPTED
     partial = Note("partial result", texts.get("partial", ""), origin)
-    if not partial.text and status != "complete":
+    if not partial.text and not accepted:
         partial = _last_result(held)
     named = {
         "result": "result",
@@ -36,17 +39,17 @@ def finish(held: Held, status: str, *, origin: str = "kernel", **texts: str) -> 
         "question": "question",
     }
     notes = [Note(named[key], text, origin) for key, text in texts.items() if key in named and text]
-    if status == "complete" and not texts.get("result"):
+    if accepted and not texts.get("result"):
         notes.append(Note("result", "", origin))
-    if partial.text and status != "complete":
+    if partial.text and not accepted:
         notes.append(partial)
     held.doc = held.doc.with_section(5, Section(notes=tuple(notes)))
     held.meta(status=status, phase="output", waiting=None)
     parent = held.doc.meta.parent
     held.save(wake=(parent,) if parent else ())
-    held.emit(
-        "loop_finished", status=status, output=(texts.get("result") or "")[:200], spent=held.doc.meta.spent
-    )
+    meta = held.doc.meta
+    output = (texts.get("result") or "")[:200]
+    held.emit("loop_finished", status=meta.word, exit=int(meta.exit), output=output, spent=meta.spent)
 
 
 def _last_result(held: Held) -> Note:
@@ -63,7 +66,8 @@ def clarify(held: Held, question: str, origin: str) -> Waiting | None:
         finish(held, "escalated", error="a question only a person can answer", question=question)
         return None
     if asked >= held.world.bounds.questions:
-        finish(held, "escalated", error=f"{asked} questions were asked already", question=question)
+        why = f"{asked} questions were asked already; start a new run"
+        finish(held, "escalated", error=why, question=question)
         return None
     held.note(1, "question", question, origin)
     return Waiting("person", question)
@@ -74,7 +78,7 @@ def heed_answer(held: Held) -> None:
     question, answer = held.doc.note(1, "question"), held.doc.note(1, "answer")
     kernels = question is not None and question.origin == "kernel"
     if answer and kernels and held.doc.meta.phase in ("understand", "plan"):
-        held.note(1, "resolved task", answer.text, "person")
+        held.note(1, "resolved task", answer.text, answer.origin)
         held.meta(taker="", phase="understand")
 
 
@@ -83,10 +87,14 @@ def _why(step: Step) -> str:
     return "" if step.state in ("done", "skipped") else f": {reason(step.result or '')[:160]}"
 
 
+def _call(step: Step) -> str:
+    return to_json(dict(step.args)) if step.args else step.what
+
+
 def what_was_done(held: Held) -> list[Note]:
     """What a next attempt must know of this one, whole enough not to repeat it."""
     lines = [
-        f"{step.n}. {step.tool or 'subtask'} {to_json(dict(step.args)) if step.args else step.what}"[:160]
+        redact_forms(f"{step.n}. {step.tool or 'subtask'} {_call(step)}")[:160]
         + f" → {step.state}{_why(step)}"
         for step in held.attempted()
     ]
@@ -98,4 +106,6 @@ def what_was_done(held: Held) -> list[Note]:
         notes.append(Note("files then", changed))
     if undone := held.doc.text(4, "undone"):
         notes.append(Note("undone then", undone))
+    if any(note.source == FOLDER for note in held.doc.section(1).notes):
+        notes.append(Note(FOLDER, listing(held.world.folder, held.world.protected)))
     return notes

@@ -13,10 +13,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from kernel.children import ended_child
+from kernel.budget import Amount
+from kernel.children import below, ended_child
 from kernel.document import Step
 from kernel.ends import finish
-from kernel.errors import DocumentError, FractalError
+from kernel.errors import DocumentError, FractalError, explained, place, raised_as
 from kernel.loop import Outcome, advance, outcome
 from kernel.person import listen
 from kernel.returning import open_loops
@@ -26,6 +27,9 @@ from kernel.world import Held, World
 
 POLL = 0.25
 """Seconds between two looks into the inbox and at the clock, while loops are at work."""
+
+FAULTS = 3
+"""Faults of our own code that a loop is gone on with after, where each is another one."""
 
 
 class Clock:
@@ -77,7 +81,11 @@ class Engine:
             self._pending.append(loop_id)
 
     async def drive(self) -> Outcome | Waiting:
-        """Go on with every unfinished loop until the root has ended, or everything that is left waits."""
+        """Go on with every unfinished loop until the root has ended, or everything that is left waits.
+
+        Who cancels this finds the run saved as interrupted. A fault of our own code interrupts the run, too;
+        one that comes again at the same place of a loop ends that loop as failed.
+        """
         self._take_up()
         try:
             if self._cancelled():
@@ -86,16 +94,13 @@ class Engine:
             while self._pending or self._tasks or self._look_again():
                 self._start()
                 await asyncio.wait(self._tasks.values(), timeout=POLL, return_when=asyncio.FIRST_COMPLETED)
-                self._collect()
+                await self._collect()
                 self._hear()
                 if self._out_of_time():
                     await self._stop("exhausted")
                 elif self._cancelled():
                     await self._stop("cancelled")
-        except asyncio.CancelledError:
-            await self._stop("interrupted")
-            return Outcome("interrupted")
-        except Exception:
+        except (asyncio.CancelledError, Exception):
             await self._stop("interrupted")
             raise
         return self._result()
@@ -106,12 +111,19 @@ class Engine:
             self._tasks[loop_id] = asyncio.create_task(advance(self.world, loop_id), name=loop_id)
         self._pending.clear()
 
-    def _collect(self) -> None:
+    async def _collect(self) -> None:
         for loop_id, task in list(self._tasks.items()):
             if not task.done():
                 continue
             del self._tasks[loop_id]
-            got = task.result()
+            try:
+                got = task.result()
+            except FractalError:
+                raise
+            except Exception as error:
+                with raised_as(DocumentError, f"{loop_id}.md cannot be gone on with"):
+                    await self._stumbled(loop_id, error)
+                continue
             if isinstance(got, Waiting):
                 self._waiting[loop_id] = got
             else:
@@ -119,6 +131,26 @@ class Engine:
             if loop_id in self._again:
                 self._again.discard(loop_id)
                 self.wake(loop_id)
+
+    async def _stumbled(self, loop_id: str, error: Exception) -> None:
+        """Our own code failed in a loop: say so in its document; the second time there, the loop ends."""
+        held = Held(self.world, self.world.store.load(loop_id))  # as it was saved last
+        where = f"{held.doc.meta.phase.upper()}, attempt {held.doc.meta.attempt}"
+        what = f"{where}: a fault in Fractal itself: {explained(error)} ({place(error)})"
+        faults = held.doc.meta.extra.get("faults", [])
+        if what not in faults and len(faults) < FAULTS:
+            held.meta(extra={**held.doc.meta.extra, "faults": [*faults, what]}, status="interrupted")
+            held.save()
+            self.world.warn(what, loop_id)
+            raise FractalError(f"{loop_id}.md: {what}") from error
+        for inner in reversed(below(held, loop_id)):
+            if task := self._tasks.pop(inner, None):
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+            with suppress(DocumentError):
+                held = Held(self.world, self.world.store.load(inner))
+                if not held.doc.ended:
+                    _end(held, "failed", what)
 
     def _look_again(self) -> bool:
         """Nothing moves: a wake may have been lost, so look at each loop, until that changes nothing."""
@@ -137,6 +169,8 @@ class Engine:
     def _take_up(self) -> None:
         """Wake the loops of an earlier session, leaves first."""
         open_, self._left = open_loops(self.world)
+        if root := open_.get(self.root):
+            self.world.limit = Amount.limit(root.meta.budget)
         for loop_id in reversed(open_):
             self.wake(loop_id)
             waits = open_[loop_id].meta.waiting
@@ -154,7 +188,7 @@ class Engine:
                 self.wake(loop_id)
 
     def _cancelled(self) -> bool:
-        for path, _ in messages(self.folder, ("cancel",)):
+        for path, _ in messages(self.folder, ("cancel",), self.world.warn):
             taken(path)
             return True
         return False
@@ -194,11 +228,15 @@ def _say_stopped(held: Held, why: str) -> None:
             held.meta(status="interrupted")
             held.save()
         return
+    errors = {"exhausted": "the time of the run is used up", "cancelled": "cancelled by a person"}
+    _end(held, why, errors[why])
+
+
+def _end(held: Held, status: str, error: str) -> None:
     for step in list(held.doc.steps.values()):
         if step.state in ("running", "waiting"):
-            held.put(_stopped_step(held, step, why))
-    errors = {"exhausted": "the time of the run is used up", "cancelled": "cancelled by a person"}
-    finish(held, why, error=errors[why])
+            held.put(_stopped_step(held, step, status))
+    finish(held, status, error=error)
 
 
 def _stopped_step(held: Held, step: Step, why: str) -> Step:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from enum import IntEnum
+from pathlib import Path
+from traceback import walk_tb
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kernel.responder import Usage
+
+
+TOLD_CHARS = 500
+"""Of what an exception says, what is told."""
 
 
 class Exit(IntEnum):
@@ -91,3 +99,35 @@ class ReplyError(FractalError):
 
 class Declined(FractalError):
     """A responder passes: the next rung of the ladder takes over."""
+
+
+def explained(error: BaseException) -> str:
+    """What an exception says: one of ours in its own words, any other after the name of its type."""
+    if isinstance(error, FractalError):
+        return str(error)
+    return f"{type(error).__name__}: {error}"[:TOLD_CHARS].rstrip(": ")
+
+
+def place(error: BaseException) -> str:
+    """The file and line of our code that an exception was raised in, or below; "" where none is ours."""
+    here = Path(__file__).parent.parent
+    found = ""
+    for frame, line in walk_tb(error.__traceback__):
+        path = Path(frame.f_code.co_filename)
+        if here in path.parents and path.relative_to(here).parts[0] in ("kernel", "runtime"):
+            found = f"{path.relative_to(here)}:{line}"
+    return found
+
+
+@contextmanager
+def raised_as(kind: type[FractalError], where: str = "") -> Generator[None]:
+    """The boundary around what reads foreign data: an exception that nobody foresaw is raised as `kind`.
+
+    Errors of ours pass as they are. `where` is the place that the message begins with.
+    """
+    try:
+        yield
+    except FractalError:
+        raise
+    except Exception as error:
+        raise kind(f"{where}: {explained(error)}" if where else explained(error)) from error

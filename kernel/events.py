@@ -18,9 +18,9 @@ Kind = Literal[
     "ask_finished",  # data: phase, step, rung, model, reused, and the tokens and money of META's rungs
     "ask_refused",  # data: phase, step, rung, why
     "step_started",  # data: step, tool, args
-    "step_finished",  # data: step, tool, state, result (its first 200 characters)
+    "step_finished",  # data: step, tool, state, result (its first 200 characters), deleted (a line)
     "loop_waiting",  # data: for, question
-    "loop_finished",  # data: status, output (its first 200 characters), spent
+    "loop_finished",  # data: status, exit, output (its first 200 characters), spent
     "stale",  # data: message, phase, step, why, kept (a person's edit: what is done again for it)
     "warning",  # data: message
     "system_changed",  # data: message, unit, entry, change, reason (what the machine did to the system)

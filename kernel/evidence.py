@@ -6,31 +6,17 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernel.errors import ConfigurationError, OperationFailed
+from kernel.errors import ConfigurationError, OperationFailed, explained
 from kernel.operations import OperationContext
 from kernel.process import supervise
-from kernel.schemas import quick
+from kernel.schemas import pattern_of, quick
 from kernel.screening import cut, neutralise, redact
-from kernel.snapshot import SKIPPED, Change, Entry, Snapshot, changes
-
-__all__ = [
-    "SKIPPED",
-    "Change",
-    "Entry",
-    "Snapshot",
-    "Verdict",
-    "changes",
-    "check_criterion",
-    "cut",
-    "describe",
-    "reason",
-    "search",
-]
+from kernel.trees import Moved
 
 SEARCHED = 1_000_000
 """Characters of a text that a pattern is searched in."""
@@ -60,17 +46,27 @@ class Verdict:
     note: str
 
 
+@dataclass(frozen=True)
+class Since:
+    """The folder against the start of the run: what differs, and which files were there, by path."""
+
+    moved: Mapping[str, Moved]
+    there: Callable[[], Collection[str]]
+    unknown: str = ""  # why that cannot be told
+
+
 async def check_criterion(
     criterion: Mapping[str, Any],
     context: OperationContext,
     result_of: Callable[[int], str | None],
-    first: Snapshot | None,
+    since: Since | None,
 ) -> Verdict:
     """Check {run}, {file, has?}, {step, has} or {same}; {judge} is for the reader of the evidence.
 
-    `result_of` gives a step's result, None when it has none; `first` is the folder before step 1, None when
+    `result_of` gives a step's result, None when it has none; `since` is what became of the folder, None when
     no step could change anything. A pattern is searched in the first `SEARCHED` characters, `^` and `$`
-    meaning lines. A command runs read-only; without a working sandbox its verdict is None.
+    meaning lines. A command runs read-only; without a working sandbox its verdict is None. A criterion that
+    makes the check itself fail does not hold.
     """
     try:
         if "run" in criterion:
@@ -80,9 +76,9 @@ async def check_criterion(
         if "step" in criterion:
             return await _step(criterion["step"], criterion.get("has"), result_of)
         if "same" in criterion:
-            return _same(str(criterion["same"]), context, first)
-    except OperationFailed as error:
-        return Verdict(False, str(error))
+            return _same(str(criterion["same"]), context, since)
+    except Exception as error:
+        return Verdict(False, explained(error))
     if "judge" in criterion:
         return Verdict(None, "yours to judge")
     return Verdict(False, f"none of run, file, step, same, judge: {describe(criterion)}")
@@ -112,15 +108,8 @@ def describe(criterion: Mapping[str, Any]) -> str:
 
 async def _run(command: str, context: OperationContext) -> Verdict:
     try:
-        ran = await context.sandbox.run(
-            command,
-            folder=context.folder,
-            timeout=context.timeout,
-            protected=context.protected,
-            seen=context.places,
-            private=context.private,
-            read_only=True,
-        )
+        with context.system(command) as system:
+            ran = await context.run(command, system=system, timeout=context.timeout, read_only=True)
     except (ConfigurationError, OperationFailed) as error:
         return Verdict(None, f"could not be run: {error}")
     passed = ran.exit == 0 and not ran.timed_out
@@ -188,9 +177,9 @@ async def search(pattern: str, text: str) -> str | None:
     if _PLAIN.fullmatch(pattern):
         return pattern[:60] if pattern in text else None
     try:
-        compiled = re.compile(pattern, re.MULTILINE)
-    except (re.error, RecursionError, OverflowError) as error:
-        raise OperationFailed(f"{pattern!r} is not a regular expression: {error}") from None
+        compiled = pattern_of(pattern, re.MULTILINE)
+    except ValueError as error:
+        raise OperationFailed(str(error)) from None
     if len(text) <= QUICK and quick(pattern):
         hit = compiled.search(text)
         return hit[0][:60] if hit else None
@@ -210,20 +199,20 @@ async def search(pattern: str, text: str) -> str | None:
     return json.loads(ended.output)
 
 
-def _same(name: str, context: OperationContext, first: Snapshot | None) -> Verdict:
-    if first is None:
+def _same(name: str, context: OperationContext, since: Since | None) -> Verdict:
+    if since is None:
         return Verdict(True, "nothing in the plan could change it")
+    if since.unknown:
+        return Verdict(None, f"not known: {since.unknown}")
     path = context.shown(context.readable(name))
-    old = first.under(path)
-    now = Snapshot.take(context.folder, context.protected)
-    for snapshot in (first, now):
-        if not snapshot.covers(path):
-            return Verdict(None, f"not known: {snapshot.cut}")
+
+    def inside(paths: Collection[str]) -> list[str]:
+        return [each for each in paths if path == "." or each == path or each.startswith(f"{path}/")]
+
+    old = inside(since.there())
     if not old:
-        return Verdict(False, "was not there before the first step, or is not looked at")
-    inside = old | now.under(path)
-    differing = [each.path for each in changes(first, now) if each.path in inside]
-    if differing:
+        return Verdict(False, "was not there when the run began, or is not looked at")
+    if differing := inside(since.moved):
         more = f" and {len(differing) - _NAMED} more" if len(differing) > _NAMED else ""
         return Verdict(False, f"changed: {', '.join(differing[:_NAMED])}{more}")
     return Verdict(True, f"{len(old)} file{'s' if len(old) > 1 else ''} unchanged")

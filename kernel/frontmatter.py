@@ -10,11 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 
+from kernel import disk
 from kernel.document import FORMAT, PHASES, STATUSES, Meta
 from kernel.errors import DocumentError
 from kernel.grammar import META_KEY, META_WORD
+from kernel.shapes import META, misfit
 from kernel.text import to_json
 
 _FIELDS = {each.name: each for each in fields(Meta) if each.name != "extra"}
@@ -25,6 +27,8 @@ _CHOICES: Mapping[str, frozenset[Any]] = {
     "status": frozenset(STATUSES),
     "phase": frozenset(PHASES),
 }
+HEAD = 4_000
+"""Bytes that are read of a document of which only the head is wanted."""
 _MOST = 10**9
 """No count in META is as large; a larger one is a slip of the pen."""
 
@@ -39,6 +43,19 @@ def peek(path: Path, key: str) -> str:
             if number and line.rstrip() == "---":
                 break
     return ""
+
+
+def head(path: Path) -> list[str]:
+    """The lines of a document's frontmatter and of what follows it at once, `HEAD` characters at least.
+
+    Raises `DocumentError` when the file cannot be read.
+    """
+    with disk.reading_of_the_state(path), path.open("rb") as handle:
+        raw = handle.read(HEAD)
+        while b"\n---" not in raw[3:] and (more := handle.read(HEAD)):
+            raw += more
+    text = raw.decode("utf-8", "replace").removeprefix("\ufeff")
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
 def frontmatter_lines(meta: Meta) -> Iterator[str]:
@@ -78,14 +95,6 @@ def read_frontmatter(lines: Sequence[str], where: str) -> tuple[Meta, int]:
     return _meta(values, found, where), end + 1
 
 
-def not_numbers(values: Mapping[str, Any]) -> str:
-    """What is wrong with amounts; "" when each is a number or null."""
-    for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, int | float | None):
-            return f"has {name}: {_short(value)}, which is not a number"
-    return ""
-
-
 def _fail(message: str, where: str, at: int) -> NoReturn:
     raise DocumentError(message, f"{where}:{at + 1}")
 
@@ -104,29 +113,26 @@ def _meta(values: Mapping[str, Any], found: Mapping[str, int], where: str) -> Me
         if name not in values:
             _fail(f"the frontmatter has no {name}; a document cannot do without", where, 0)
     known = {name: value for name, value in values.items() if name in _FIELDS}
-    for name, value in known.items():
+    for name, value in values.items():
         if wrong := _wrong(name, value):
-            _fail(f"the frontmatter's {name} {wrong}", where, found[name])
+            _fail(f"the frontmatter's {wrong}", where, found[name])
     known["rungs"] = tuple(known.get("rungs", ()))
     return Meta(**known, extra={name: value for name, value in values.items() if name not in _FIELDS})
 
 
 def _wrong(name: str, value: Any) -> str:
-    """What is wrong with the value of a known key; "" when nothing is."""
+    """What is wrong with the value of a key; "" when nothing is."""
     if name == "format" and isinstance(value, int) and value > FORMAT:
-        return f"is {_short(value)}, and this Fractal reads up to {FORMAT}; install a newer one"
-    if not _is_kind(name, value):
-        return f"cannot be {_short(value)}"
+        return f"{name} is {_short(value)}, and this Fractal reads up to {FORMAT}; install a newer one"
+    if name in _FIELDS and name not in META and not _is_kind(name, value):
+        return f"{name} cannot be {_short(value)}"
     if name in _CHOICES and value not in _CHOICES[name]:
-        return f"cannot be {_short(value)}; one of {', '.join(sorted(map(str, _CHOICES[name])))}"
-    return not_numbers(cast(Mapping[str, Any], value)) if name in ("budget", "spent") else ""
+        return f"{name} cannot be {_short(value)}; one of {', '.join(sorted(map(str, _CHOICES[name])))}"
+    none = name == "waiting" and value is None
+    return misfit(value, META[name], name) if name in META and not none else ""
 
 
 def _is_kind(name: str, value: Any) -> bool:
-    if name == "waiting":
-        return value is None or isinstance(value, dict)
-    if name == "rungs":
-        return isinstance(value, list) and all(isinstance(each, dict) for each in cast(list[Any], value))
     default = _default(name)
     if type(default) is int:
         return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from kernel.text import COMMIT, code_span, ticked
@@ -21,7 +21,7 @@ INLINE = 80
 
 _NUMBER = r"[1-9][0-9]{0,8}"
 _ODD = r'`+"[^"\\]*(?:\\.[^"\\]*)*"`+'  # a JSON string in a code span
-_ORIGIN = r"(?:person|kernel|model|tool|reflex|memory)(?::[A-Za-z0-9][\w./:@+-]*)?"
+_ORIGIN = r"(?:person|client|kernel|model|tool|reflex|memory)(?::[A-Za-z0-9][\w./:@+-]*)?"
 _TOOL = r"[a-z][\w.-]*"
 _LINK = r"\w[\w./-]*"
 _SOURCE = r"[^\s`\"](?:[^`]*[^\s`])?"
@@ -50,7 +50,9 @@ STEP = re.compile(
     rf"(?: → (?:\[({_LINK})\]\([^()\s]*\)|({_ODD})))?",
     re.ASCII,
 )
-TEXT_PART = re.compile(rf"  - (?:(what):|arg ({PART_NAME.pattern}):|result · ({_ORIGIN}|{_ODD}):?)", re.ASCII)
+TEXT_PART = re.compile(
+    rf"  - (?:(what):|arg ({PART_NAME.pattern})(?: → ({_LINK}))?:|result · ({_ORIGIN}|{_ODD}):?)", re.ASCII
+)
 JSON_PART = re.compile(r"  - (share|evidence): (`+)({.*})\2(?!`)", re.ASCII)
 KEPT_PART = re.compile(r"  - (?:(what)|args ([\w, ]+)) as before", re.ASCII)
 
@@ -71,10 +73,12 @@ def source_span(source: str) -> str:
     return ticked(source) if SOURCE.fullmatch(source) and source.isprintable() else code_span(source)
 
 
-def long_args(args: Mapping[str, Any]) -> list[str]:
+def long_args(args: Mapping[str, Any], whole: Collection[str] = ()) -> list[str]:
     """The names of those arguments that get a block of their own instead of standing on the step's line."""
     return [
         name
         for name, value in args.items()
-        if isinstance(value, str) and (len(value) > INLINE or "\n" in value) and PART_NAME.fullmatch(name)
+        if isinstance(value, str)
+        and (len(value) > INLINE or "\n" in value or name in whole)
+        and PART_NAME.fullmatch(name)
     ]

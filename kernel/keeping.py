@@ -14,16 +14,14 @@ from kernel.children import below
 from kernel.document import Step
 from kernel.errors import DocumentError, OperationFailed
 from kernel.operate import adopted, how_to_say, operation_id, taken_back, with_state
-from kernel.phases import references
-from kernel.references import substitute
+from kernel.references import references, substitute
 from kernel.states import standing
 from kernel.text import fingerprint
+from kernel.tools import CHANGING
 from kernel.views import Views
 from kernel.world import Held
 
-CHANGING = frozenset({"write", "shell"})
-"""Effects that later steps may see although no result tells of them."""
-LOST = ("needed", "was", "spent", "limit")
+LOST = ("needed", "was", "spent", "limit", "tree_before", "tree_after", "files", "deleted")
 """Evidence that belongs to one carrying-out of a step, and not to what it came to."""
 
 
@@ -104,7 +102,7 @@ def changed_below(held: Held, step: Step) -> str:
 def _filled(held: Held, value: Any) -> Any:
     """With the references put in; None when they cannot be, which is for the start of the step to tell."""
     try:
-        return substitute(value, Views(held))
+        return substitute(value, Views(held, exact=not isinstance(value, str)))
     except (OperationFailed, DocumentError):
         return None
 

@@ -20,8 +20,10 @@ from kernel.ends import clarify, climb, finish
 from kernel.errors import Exit, LimitReached, UsageError
 from kernel.judging import check
 from kernel.offering import offer_context
-from kernel.phases import FusedPlan, Plan, PlanStep, Typed, Understanding, gate_plan, references
+from kernel.permits import ask_first, told
+from kernel.phases import FusedPlan, Plan, PlanStep, Typed, Understanding, gate_plan, in_document
 from kernel.prompt import Prompt, assemble, drafted
+from kernel.references import references
 from kernel.responder import Waits
 from kernel.steps import Doing, Waiting
 from kernel.text import to_json
@@ -36,16 +38,11 @@ class Outcome:
     """How a loop ended: a result, an error, or an escalation (reason, partial result, question)."""
 
     status: str
+    exit: Exit
     result: str = ""
     error: str = ""
     question: str = ""
     partial: str = ""
-
-    @property
-    def exit(self) -> Exit:
-        """The exit code that this outcome means."""
-        known = {"complete": Exit.ACCEPTED, "exhausted": Exit.LIMIT, "interrupted": Exit.INTERRUPTED}
-        return known.get(self.status, Exit.FAILED)
 
 
 async def advance(world: World, loop_id: str) -> Outcome | Waiting:
@@ -100,7 +97,8 @@ def _other_taker(held: Held) -> bool:
 def outcome(document: Document) -> Outcome:
     """What §5 of an ended document says."""
     return Outcome(
-        document.meta.status,
+        document.meta.word,
+        document.meta.exit,
         result=document.text(5, "result"),
         error=document.text(5, "error") or document.text(5, "escalation"),
         question=document.text(5, "question"),
@@ -186,7 +184,14 @@ async def plan(held: Held) -> Waiting | None:
     async def gate(reply: Typed) -> None:
         assert isinstance(reply, Plan)
         retry = held.doc.meta.attempt > 1
-        gate_plan(reply, held.world.catalogue, base=held.doc.meta.base, may_split=held.may_split, retry=retry)
+        gate_plan(
+            reply,
+            held.world.catalogue,
+            may_split=held.may_split,
+            retry=retry,
+            earlier=[n for n, step in held.doc.steps.items() if step.state == "done"],
+            tasks=_tasks(held),
+        )
         if reply.question or reply.cannot:
             return
         before[:] = await checking.baseline(held, reply.success, retry=retry)
@@ -200,14 +205,16 @@ async def plan(held: Held) -> Waiting | None:
         _write_understanding(held, reply.understanding, answer.origin)
     if reply.question:
         return clarify(held, reply.question, answer.origin)
+    if reply.confidence == "low" and not reply.cannot and not held.doc.note(1, "answer"):
+        # every rung above was asked: without a person's word nothing is done
+        return clarify(held, _uncertain(held, reply), answer.origin)
     if reply.cannot:
         return climb(held, "cannot", Note("learned", f"cannot: {reply.cannot}", answer.origin))
-    _write_plan(held, reply, answer, before)
+    _write_plan(held, in_document(reply, held.doc.meta.base), answer, before)
     held.meta(phase="do")
     if fused:
         derive(held, "understand")
     derive(held, "plan", answer.read)
-    checking.snapshot(held)
     held.save()
     held.emit(
         "phase_finished",
@@ -217,6 +224,23 @@ async def plan(held: Held) -> Waiting | None:
         gate="PROCEED",
     )
     return None
+
+
+def _tasks(held: Held) -> list[str]:
+    """The task of this loop and of each above it, as given and as resolved."""
+    documents = [held.doc]
+    while (parent := documents[-1].meta.parent) and held.world.store.exists(parent):
+        documents.append(held.world.store.load(parent))
+    return [task for each in documents for task in (each.text(1, "task"), each.task)]
+
+
+def _uncertain(held: Held, plan: Plan) -> str:
+    """The question that a plan of low confidence comes to: what is open, else why it was made so."""
+    doubt = held.doc.text(1, "open") or plan.rationale or plan.approach
+    steps = "; ".join(
+        step.subtask or f"{step.tool} {step.what or to_json(step.args)}"[:120] for step in plan.steps
+    )
+    return f"the plan is uncertain (confidence low): {doubt}\nplanned: {steps[:600]}\nHow should it go on?"
 
 
 def _write_plan(held: Held, reply: Plan, answer: Answer, before: list[bool | None]) -> None:
@@ -230,6 +254,8 @@ def _write_plan(held: Held, reply: Plan, answer: Answer, before: list[bool | Non
     base = held.doc.meta.base
     steps = {n: _planned(n, base, each) for n, each in enumerate(reply.steps, base + 1)}
     held.doc = held.doc.with_section(2, replace(held.doc.section(2), steps=steps))
+    if dangers := told(held):
+        held.note(2, "dangers", dangers)
 
 
 def _planned(n: int, base: int, step: PlanStep) -> Step:
@@ -251,6 +277,8 @@ async def do(held: Held) -> Waiting | None:
     if held.doc.meta.extra.get("plan_only") and not held.doc.note(2, "approved"):
         return Waiting("approval", PLAN_WAITS)
     held.world.catalogue.refresh()
+    if asks := ask_first(held):
+        return Waiting("approval", asks)
     waiting = await Doing(held).run()
     if waiting:
         return waiting

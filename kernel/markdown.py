@@ -6,9 +6,8 @@ Reading it back is in `reading` (`parse` and `committed` can be had from here as
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from kernel import grammar
 from kernel.document import EMPTY, NAMES, PHASES, STEP_STATES, Document, Note, Section, Step
@@ -89,14 +88,14 @@ def _is_tools(origin: str) -> bool:
 
 def _step_lines(step: Step, before: Step | None) -> list[str]:
     """The lines of a step. What `before`, its earlier entry, already says at length is not repeated."""
-    long = grammar.long_args(step.args or {})
+    long = grammar.long_args(step.args or {}, step.whole)
     lines = [_step_head(step, long)]
     if step.what and before is not None and before.what == step.what:
         lines.append("  - what as before")
     elif step.what:
         lines += ["  - what:", *block(step.what, pad=PAD)]
     if step.args is not None and long:
-        lines += _long_lines(step.args, long, (before.args if before else None) or {})
+        lines += _long_lines(step, long, before or Step(step.n))
     if step.share is not None:
         lines.append(f"  - share: {code_span(dict(step.share))}")
     if step.evidence:
@@ -127,10 +126,12 @@ def _linked(link: str) -> str:
     return f"[{link}]({link if link.endswith('.md') else link + '.md'})"
 
 
-def _long_lines(args: Mapping[str, Any], long: Sequence[str], old: Mapping[str, Any]) -> list[str]:
-    kept = [name for name in long if old.get(name) == args[name]]
+def _long_lines(step: Step, long: Sequence[str], before: Step) -> list[str]:
+    args, old = step.args or {}, before.args or {}
+    kept = [n for n in long if old.get(n) == args[n] and before.whole.get(n) == step.whole.get(n)]
     lines = [f"  - args {', '.join(kept)} as before"] if kept else []
     for name in long:
         if name not in kept:
-            lines += [f"  - arg {name}:", *block(args[name], fenced=True, pad=PAD)]
+            where = f" → {step.whole[name]}" if name in step.whole else ""
+            lines += [f"  - arg {name}{where}:", *block(args[name], fenced=True, pad=PAD)]
     return lines

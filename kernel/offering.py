@@ -10,11 +10,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from kernel.evidence import SKIPPED
 from kernel.screening import shown_name
+from kernel.snapshot import SKIPPED
 from kernel.world import Held
 
-OFFERED = ("folder", "AGENTS.md")
+FOLDER = "folder"
+"""The source of the folder's listing."""
+OFFERED = (FOLDER, "AGENTS.md")
 MEMORY = "memory"
 """The sources of context that a run finds by itself and was not given; memory names its part behind it."""
 WAY = f"{MEMORY}: way"
@@ -34,8 +36,8 @@ AGENTS_CHARS = 4_000
 def offer_context(held: Held) -> None:
     """Add the listing of the folder, and AGENTS.md, to §1 once."""
     offered = {note.source for note in held.doc.section(1).notes if note.key == "context"}
-    if "folder" not in offered:
-        held.note(1, "context", listing(held.world.folder, held.world.protected), "kernel", "folder")
+    if FOLDER not in offered:
+        held.note(1, "context", listing(held.world.folder, held.world.protected), "kernel", FOLDER)
     if held.root and "AGENTS.md" not in offered:
         try:
             text = _agents(held.world.folder.resolve(), held.world.private)
@@ -46,7 +48,7 @@ def offer_context(held: Held) -> None:
         else:
             if text is not None:
                 held.note(1, "context", text, "tool:AGENTS.md", "AGENTS.md")
-    if "folder" not in offered and not any(map(of_memory, offered)):  # what came later is of no prompt
+    if FOLDER not in offered and not any(map(of_memory, offered)):  # what came later is of no prompt
         for part, known in held.world.known(held.doc):
             held.note(1, "context", held.world.redact(known), "tool:memory", f"{MEMORY}: {part}")
 

@@ -9,29 +9,32 @@ import asyncio
 import json
 import os
 from collections.abc import Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from kernel import disk
-from kernel.acting import act
+from kernel.acting import carry_out
+from kernel.changes import deleted, files_of, going
 from kernel.children import skills_of
 from kernel.document import Document, Meta, Note, Section, Step
 from kernel.enclosure import clear
-from kernel.errors import FractalError, OperationFailed
+from kernel.errors import DocumentError, FractalError, OperationFailed, raised_as
 from kernel.events import now
-from kernel.evidence import cut
 from kernel.operations import OperationContext, Result, Touch, file_hash
-from kernel.screening import redacted
+from kernel.permits import effects_of, large_named, shown
+from kernel.process import whole
+from kernel.restoring import restore
+from kernel.screening import cut, redact_forms, redacted
 from kernel.states import moved, standing, told
 from kernel.store import Save
 from kernel.text import fingerprint, to_json
-from kernel.tools import Tool
+from kernel.tools import CHANGING, Tool
+from kernel.trees import State
 from kernel.workspace import child_id
 from kernel.world import Held
-
-KEEP_BYTES = 50_000_000
-"""A larger file is not kept for `undo`; its step says so."""
 
 
 def operation_id(held: Held, n: int, tool: str) -> str:
@@ -40,34 +43,29 @@ def operation_id(held: Held, n: int, tool: str) -> str:
 
 
 def prepare(held: Held, step: Step, tool: Tool) -> Step:
-    """PLAN: what the call is about to change is kept and hashed, before its effect begins."""
+    """PLAN: the files that the call says it is about to change are hashed, before its effect begins."""
     if not tool.run.startswith("python:") or not (name := getattr(tool.function, "prepare", None)):
         return step
     if step.evidence.get("touched") and looked_at(held, step) != "not done":
-        return step  # begun before an interruption: what it replaced is kept already
-    try:
-        touches: tuple[Touch, ...] = name(context_of(held, tool), **(step.args or {}))
-    except (RecursionError, MemoryError) as error:  # of a folder that was made for it
-        raise OperationFailed(f"{tool.name}: {type(error).__name__}: {error}") from None
-    files = [_keep(held, step, number, touch) for number, touch in enumerate(touches)]
+        return step  # begun before an interruption
+    touches: tuple[Touch, ...] = name(context_of(held, tool, step), **(step.args or {}))
+    files = [
+        {"path": held.world.shown(touch.path), "before": file_hash(touch.path), "after": touch.after}
+        for touch in touches
+    ]
     return replace(step, evidence={**step.evidence, "touched": files}) if files else step
 
 
-def _keep(held: Held, step: Step, number: int, touch: Touch) -> dict[str, Any]:
-    before = file_hash(touch.path)
-    entry: dict[str, Any] = {"path": held.world.shown(touch.path), "before": before, "after": touch.after}
-    if before and touch.path.stat().st_size <= KEEP_BYTES:
-        kept = held.world.artifacts / "kept" / f"{operation_id(held, step.n, step.tool)}-{number}"
-        raw, mode = touch.path.read_bytes(), touch.path.stat().st_mode & 0o777
-        with disk.of_the_state(kept):
-            disk.put(kept, raw, mode=mode)
-        entry["kept"] = f"artifacts/kept/{kept.name}"
-    return entry
+def context_of(held: Held, tool: Tool, step: Step) -> OperationContext:
+    """What a call of this loop gets: the world's context, and what its state machine's calls have kept.
 
-
-def context_of(held: Held, tool: Tool) -> OperationContext:
-    """What a call of this loop gets: the world's context, and what its state machine's calls have kept."""
+    Files that are too large to be kept are protected, but those that an approved call names.
+    """
     context = held.world.context(tool, skills_of(held.doc))
+    if snapshots := held.world.snapshots:
+        open_ = large_named(held.world, tool, step.args or {}) if step.evidence.get("approved") else []
+        large = [path for path in snapshots.large or () if path not in open_]
+        context = replace(context, protected=(*context.protected, *large))
     if tool.states is None:
         return context
     return replace(context, kept=standing(tool.states, tool.name, held.doc.steps.values()).kept)
@@ -84,26 +82,97 @@ def with_state(held: Held, step: Step, kept: Mapping[str, Any] | None = None) ->
     return replace(step, evidence={**step.evidence, "state": then.evidence})
 
 
-async def operate(held: Held, step: Step, tool: Tool) -> Step:
-    """DO and CHECK: act, take what came of it, write the operation's document; returns the ended step."""
+async def operate(
+    held: Held, step: Step, tool: Tool, results: Mapping[int, str] | None = None, *, listed: bool = True
+) -> Step:
+    """DO and CHECK: act, take what came of it, write the operation's document; returns the ended step.
+
+    Calls that may change files are made one at a time; the folder is kept before and after each. A step that
+    is `listed` stands as running on the disk before its effect begins. `results` are those of earlier steps
+    that its command uses.
+    """
     began = now()
-    try:
-        async with asyncio.timeout(tool.timeout or None):
-            result = await act(context_of(held, tool), tool, dict(step.args or {}), held.world.runners)
-    except TimeoutError:
-        result = Result(f"{tool.name} took longer than {tool.timeout:g} s and was stopped", ok=False)
-    except FractalError as error:
-        result = Result(str(error), ok=False)
-    except Exception as error:  # a fault in the operation's code is its step's result, not the run's end
-        result = Result(f"{tool.name} failed: {type(error).__name__}: {error}", ok=False)
-    ended = _ended(held, step, tool, result)
+    changing = may_change(held, step, tool)
+    snapshots = held.world.snapshots if changing else None
+    alone = held.world.changing if changing else nullcontext()
+    async with snapshots.turn(partial(tell_of_wait, held, step)) if snapshots else alone:
+        try:
+            with raised_as(OperationFailed):
+                step = await _kept_before(held, step) if snapshots else step
+                step = prepare(held, step, tool)
+        except (OperationFailed, DocumentError) as error:
+            return replace(step, state="failed", result=str(error), origin="kernel")
+        if listed:
+            held.put(step)
+            held.flush()  # the intent is on disk, together with results that came before
+            held.emit(
+                "step_started", step=step.n, tool=tool.name, args=redacted(step.args or {}, redact_forms)
+            )
+        context = replace(context_of(held, tool, step), results=results or {})
+        try:
+            result = await carry_out(context, tool, dict(step.args or {}), held.world.runners)
+        except asyncio.CancelledError:
+            if listed and "tree_before" in step.evidence:
+                held.put(await seen_after(held, step))
+                held.flush()
+            raise
+        ended = _ended(held, await seen_after(held, step), tool, result)
     held.world.store.commit([Save(_document(held, ended, tool, began))])
     return ended
 
 
+def may_change(held: Held, step: Step, tool: Tool) -> bool:
+    """Whether a call may change files of the folder: one that names what it will change may name nothing."""
+    if tool.scheme == "memory" or not CHANGING & effects_of(tool):
+        return False
+    function = tool.function if tool.scheme == "python" else None
+    touches = getattr(function, "prepare", None)
+    if touches and not getattr(function, "folders", False):
+        with suppress(Exception):  # it is told when the call is prepared
+            return bool(touches(context_of(held, tool, step), **(step.args or {})))
+    return True
+
+
+def tell_of_wait(held: Held, step: Step) -> None:
+    """Say that another run is at work in the folder."""
+    held.emit("warning", message=f"step {step.n} waits: another run is changing {held.world.folder}")
+
+
+async def _kept_before(held: Held, step: Step) -> Step:
+    """Keep the folder; what a call that was interrupted before had found stays what it began with."""
+    snapshots = held.world.snapshots
+    tree = await snapshots.taken(held.world.run) if snapshots else ""
+    if not tree or "tree_before" in step.evidence:
+        return step
+    return replace(step, evidence={**step.evidence, "tree_before": tree})
+
+
+async def seen_after(held: Held, step: Step) -> Step:
+    """What a call has changed, as far as the folder was kept before it."""
+    snapshots, before = held.world.snapshots, step.evidence.get("tree_before")
+    if snapshots is None or not before:
+        return step
+    try:
+        after = await snapshots.taken(held.world.run)
+        moved = await whole(partial(snapshots.trees.changes, before, after))
+    except FractalError as error:
+        held.emit("warning", message=f"what step {step.n} changed is not known: {error}")
+        return step
+    found: dict[str, Any] = {"tree_after": after}
+    if files := files_of(moved):
+        found["files"] = files
+    if told_ := going(held.world.run, held.doc.top(step.n), deleted(moved)):
+        found["deleted"] = told_
+    return replace(step, evidence={**step.evidence, **found})
+
+
 def _ended(held: Held, step: Step, tool: Tool, result: Result) -> Step:
-    text = held.world.redact(result.text)
+    loop_id = operation_id(held, step.n, tool.name)
+    exact = held.world.redact_values(result.text)
+    text = redact_forms(exact)
     evidence: dict[str, Any] = {**step.evidence, **result.evidence}
+    if text != exact:  # what only looks like a secret must reach the files that it is written to
+        evidence["unredacted"] = held.world.store.shelve(f"{loop_id}.exact.txt", exact)
     if files := step.evidence.get("touched"):
         evidence["touched"] = [
             {**each, "after": file_hash(held.world.folder / each["path"])} for each in files
@@ -112,8 +181,7 @@ def _ended(held: Held, step: Step, tool: Tool, result: Result) -> Step:
         now_ = standing(tool.states, tool.name, held.doc.steps.values())
         then = moved(tool.states, now_, str((step.args or {}).get(tool.states.by)), result.keep)
         evidence["state"] = redacted(then.evidence, held.world.redact)
-        text = f"{text}\n[{told(tool.states, then)}]"
-    loop_id = operation_id(held, step.n, tool.name)
+        evidence["now"] = told(tool.states, then)
     limit = held.world.bounds.result_chars
     if len(text) > limit:
         whole = held.world.store.shelve(f"{loop_id}.txt", text)
@@ -144,7 +212,7 @@ def _document(held: Held, step: Step, tool: Tool, began: str) -> Document:
         created=began,
         updated=now(),
     )
-    call = f"{tool.name} {to_json(dict(step.args or {}))}"
+    call = redact_forms(f"{tool.name} {to_json(dict(step.args or {}))}")
     limit = held.world.bounds.result_chars
     return Document(
         meta,
@@ -196,10 +264,9 @@ def recovered(held: Held, step: Step) -> Step | str:
         return ended
     sweep_after(held, step)
     if tool.scheme == "python" and (settle := getattr(tool.function, "settle", None)):
-        settle(context_of(held, tool), **(step.args or {}))
+        settle(context_of(held, tool, step), **(step.args or {}))
     seen = looked_at(held, step)
-    if seen == "half":
-        put_back(held, step)
+    if seen == "half" and _put_back(held, step):
         seen = "not done"
     assume = held.world.policy.assumed(held.id, step.n)
     if tool.repeatable(step.args or {}) or seen == "not done" or (not seen and assume == "rerun"):
@@ -209,7 +276,8 @@ def recovered(held: Held, step: Step) -> Step | str:
         done = replace(step, state="done", result=f"done before the interruption: {how}", origin="kernel")
         return with_state(held, done)
     how = how_to_say(held, step)
-    return f"step {step.n} ({tool.name}) was interrupted and may have happened. Look, then {how}"
+    call = shown(tool, step.args or {})
+    return f"step {step.n} ({call}) was interrupted and may have happened. Look, then {how}"
 
 
 def how_to_say(held: Held, step: Step) -> str:
@@ -230,34 +298,38 @@ def looked_at(held: Held, step: Step) -> str:
     present = [file_hash(held.world.folder / each["path"]) for each in files]
     if all(now_ == each["before"] for now_, each in zip(present, files, strict=True)):
         return "not done"
-    changed = [each for now_, each in zip(present, files, strict=True) if now_ != each["before"]]
     after = [each["after"] for each in files]
     if present == after:
         return "done"
-    pairs = zip(present, files, strict=True)
-    halves = all(now_ in (each["before"], each["after"]) for now_, each in pairs)
-    return "half" if halves and all("kept" in each or not each["before"] for each in changed) else ""
+    halves = all(now_ in (each["before"], each["after"]) for now_, each in zip(present, files, strict=True))
+    return "half" if halves and _stood_before(held, step) is not None else ""
 
 
 def taken_back(held: Held, step: Step) -> bool:
     """Whether what a call did to files could be undone, or was: they stand as they did before it."""
-    files = step.evidence.get("touched", [])
     seen = looked_at(held, step)
-    changed = [each for each in files if file_hash(held.world.folder / each["path"]) != each["before"]]
-    kept = [held.world.artifacts.parent / each.get("kept", "") for each in changed if each["before"]]
-    if seen in ("half", "done") and all(path.is_file() for path in kept):
-        put_back(held, step)
-        return True
-    return seen == "not done"
+    return seen == "not done" or (seen in ("half", "done") and _put_back(held, step))
 
 
-def put_back(held: Held, step: Step) -> None:
-    """Undo what a call did to the files that are as it leaves them, so that it can be made anew."""
-    for each in step.evidence.get("touched", []):
-        path = held.world.folder / each["path"]
-        if file_hash(path) == each["before"]:
-            continue
-        if each["before"]:
-            disk.restore(path, held.world.artifacts.parent / each["kept"])
-        else:
-            path.unlink()
+def _put_back(held: Held, step: Step) -> bool:
+    """Undo what a call did to its files, so that it can be made anew; whether all of it could be undone."""
+    before, snapshots = _stood_before(held, step), held.world.snapshots
+    if before is None or snapshots is None:
+        return False
+    restore(snapshots.trees, before)
+    return True
+
+
+def _stood_before(held: Held, step: Step) -> dict[str, State | None] | None:
+    """What stood where a call has changed files; None where some of it was not kept."""
+    snapshots, folder = held.world.snapshots, held.world.folder
+    if snapshots is None:
+        return None
+    was = {each["path"]: each["before"] for each in step.evidence.get("touched", [])}
+    was = {path: before for path, before in was.items() if file_hash(folder / path) != before}
+    found: dict[str, State | None] = {path: None for path, before in was.items() if not before}
+    if tree := step.evidence.get("tree_before"):
+        with suppress(FractalError):
+            known = snapshots.trees.states(tree, was.keys() - found.keys())
+            found |= {path: state for path, state in known.items() if state.kept}
+    return found if len(found) == len(was) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -20,6 +21,16 @@ LONGEST = 86_400
 """Seconds that a call may take; the run's own limit holds all the same."""
 _EFFECTS_OF_SKILLS = ("read", "write", "shell")
 """What a skill may do is for its steps to say; its own keys are others than ours."""
+
+_SAMPLE: Mapping[str, tuple[type, Any, str]] = {
+    "task": (str, object, "a text"),
+    "shows": (str, object, "a pattern"),
+    "args": (dict, object, "a mapping of names to values"),
+    "files": (dict, str | int | float, "a mapping of paths to texts"),
+    "before": (list, dict, "a list of mappings, the arguments of each call"),
+    "leaves": (list, str, "a list of paths"),
+}
+"""The parts of a sample: what each is, and what is in it."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +99,19 @@ def _seconds(value: Any) -> float:
     return seconds
 
 
+def _sample(sample: Any) -> dict[str, Any]:
+    if not isinstance(sample, dict):
+        raise ValueError("sample: a mapping of task, files, args and shows is needed")
+    parts = cast(dict[str, Any], sample)
+    for name, (kind, inner, words) in _SAMPLE.items():
+        part = parts.get(name)
+        items: Any = cast(dict[str, Any], part).values() if isinstance(part, dict) else part
+        inside = list(items) if isinstance(part, dict | list) else []
+        if part is not None and not (isinstance(part, kind) and all(isinstance(i, inner) for i in inside)):
+            raise ValueError(f"sample: {name}: {words} is needed")
+    return parts
+
+
 def _tool(path: Path, meta: dict[str, Any], body: str) -> Tool:
     operation = path.parent.name in ("operations", "kernel")
     name = meta.get("name") or (path.stem if operation else path.parent.name)
@@ -104,9 +128,6 @@ def _tool(path: Path, meta: dict[str, Any], body: str) -> Tool:
     effects = tuple(meta.get("effects") or ())
     if wrong := [each for each in effects if each not in EFFECTS]:
         raise ValueError(f"effects: {', '.join(map(str, wrong))} is none of {', '.join(EFFECTS)}")
-    sample: Any = meta.get("sample") or {}
-    if not isinstance(sample, dict):
-        raise ValueError("sample: a mapping of task, files, args and shows is needed")
     return Tool(
         name,
         path,
@@ -116,7 +137,7 @@ def _tool(path: Path, meta: dict[str, Any], body: str) -> Tool:
         effects=effects,
         idempotent=meta.get("idempotent") or False,
         timeout=_seconds(meta.get("timeout", 60)),
-        sample=cast(dict[str, Any], sample),
+        sample=_sample(meta.get("sample") or {}),
         body=body,
         operation=operation,
         rank=int(meta.get("rank", 100)),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import Any, Literal, Protocol, cast
 
@@ -15,14 +15,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from kernel.drafts import built_by
 from kernel.errors import ReplyError
+from kernel.references import SHELL, Whose, in_shell, problem_in, references, renumbered
+from kernel.schemas import pattern_of
 from kernel.text import to_json
 
 Confidence = Literal["high", "medium", "low"]
 Decision = Literal["ACCEPT", "RETRY", "ESCALATE"]
-REFERENCE = re.compile(r"(?<!\\)\{\{\s*steps\[(\d+)\][^{}]*\}\}")
-"""The only thing that is ever substituted in arguments: `{{ steps[N].result | filter }}`."""
-
-
 _PATH = re.compile(r"[\w./-]+")
 
 
@@ -142,6 +140,8 @@ class Verdict(Typed):
     def _decides(self) -> Verdict:
         if self.look is None and self.decision is None:
             raise ValueError("decision is missing: ACCEPT, RETRY or ESCALATE")
+        if self.decision == "ACCEPT" and "validation" in self.model_fields_set and self.validation == "fail":
+            raise ValueError("validation is fail, so ACCEPT is not open")
         if self.decision == "RETRY" and not self.learned:
             raise ValueError("RETRY needs learned: what is known now and what is not to be repeated")
         return self
@@ -220,15 +220,19 @@ class Signatures(Protocol):
         ...
 
 
-def references(value: Any) -> set[int]:
-    """The step numbers that a value refers to."""
-    return {int(n) for n in REFERENCE.findall(to_json(value))}
+def gate_plan(
+    plan: Plan,
+    tools: Signatures,
+    *,
+    may_split: bool,
+    retry: bool,
+    earlier: Collection[int] = (),
+    tasks: Collection[str] = (),
+) -> None:
+    """Raise `ReplyError` for a plan that cannot be carried out.
 
-
-def gate_plan(plan: Plan, tools: Signatures, *, base: int, may_split: bool, retry: bool) -> None:
-    """Raise `ReplyError` for a plan that cannot be carried out; `base` is the number of earlier steps.
-
-    Steps are numbered on from earlier attempts, so references to those are allowed and forward ones are not.
+    A plan numbers its own steps from 1. `earlier` are the steps of earlier attempts whose results it may use,
+    `tasks` the tasks of the loop and of those above it, which no subtask may repeat.
     """
     if plan.question or plan.cannot:
         return
@@ -237,12 +241,23 @@ def gate_plan(plan: Plan, tools: Signatures, *, base: int, may_split: bool, retr
     if not plan.success:
         raise ReplyError("success is empty; give at least one criterion")
     drafted: set[str] = set()  # what earlier steps of this plan write: it can be tried by later ones
-    for at, step in enumerate(plan.steps, base + 1):
+    known = {_alike(task) for task in tasks}
+    for at, step in enumerate(plan.steps, 1):
+        if step.subtask and _alike(step.subtask) in known:
+            raise ReplyError(f"step {at}: this subtask is the task itself; name a part of it, or do it")
         _gate_step(step, at, tools, may_split, drafted)
+        _gate_references(step.model_dump(), f"step {at}", at - 1, step.needs or (), earlier)
         said = [each for each in (step.args or {}).values() if isinstance(each, str)]
         drafted |= built_by([*said, *_PATH.findall(step.what)])
     for criterion in plan.success:
-        _gate_criterion(criterion, base + len(plan.steps))
+        _gate_criterion(criterion, len(plan.steps))
+        if "run" in criterion:
+            _gate_references(in_shell(criterion["run"]), "success", len(plan.steps), (), earlier)
+
+
+def _alike(task: str) -> str:
+    """A task's words, whatever its case and spaces."""
+    return " ".join(task.split()).casefold()
 
 
 def _gate_step(step: PlanStep, at: int, tools: Signatures, may_split: bool, drafted: set[str]) -> None:
@@ -257,12 +272,41 @@ def _gate_step(step: PlanStep, at: int, tools: Signatures, may_split: bool, draf
         and (problem := tools.problem(step.tool, None if child else step.args))
     ):
         raise ReplyError(f"step {at}: {problem}")
-    for n in {*references(step.model_dump()), *(step.needs or ())}:
-        if not 1 <= n < at:
-            raise ReplyError(f"step {at} refers to step {n}; only earlier steps can be referred to")
-    command = (step.args or {}).get("command")
-    if isinstance(command, str):
-        gate_shell(command, f"step {at}")
+
+
+def _gate_references(
+    value: Any, where: str, last: int, needs: Sequence[int], earlier: Collection[int]
+) -> None:
+    """Refuse references of another form, and those to steps that do not come before."""
+    if problem := problem_in(value):
+        raise ReplyError(f"{where}: {problem}")
+    for n in sorted({*references(value), *needs}):
+        if not 1 <= n <= last:
+            hint = f"; an earlier attempt's is {{{{ earlier[{n}].result }}}}" if n in earlier else ""
+            raise ReplyError(f"{where} refers to step {n}; only earlier steps can be referred to{hint}")
+    for n in sorted(references(value, "earlier")):
+        if n not in earlier:
+            raise ReplyError(f"{where} refers to step {n} of an earlier attempt, which has no result")
+
+
+def in_document(plan: Plan, base: int) -> Plan:
+    """The plan with the document's numbers: its steps follow the `base` steps of earlier attempts."""
+
+    def number(whose: Whose, n: int) -> int:
+        return n + base if whose == "steps" else n
+
+    def criterion(each: dict[str, Any]) -> dict[str, Any]:
+        if "run" in each:
+            return {**each, "run": renumbered(in_shell(each["run"]), number)[SHELL]}
+        return {**each, "step": each["step"] + base} if "step" in each else each
+
+    def step(each: PlanStep) -> PlanStep:
+        needs = None if each.needs is None else tuple(n + base for n in each.needs)
+        told = {name: renumbered(getattr(each, name), number) for name in ("args", "what", "subtask")}
+        return each.model_copy(update={**told, "needs": needs})
+
+    steps = tuple(map(step, plan.steps))
+    return plan.model_copy(update={"steps": steps, "success": tuple(map(criterion, plan.success))})
 
 
 def _gate_criterion(criterion: Mapping[str, Any], last: int) -> None:
@@ -284,41 +328,6 @@ def _gate_criterion(criterion: Mapping[str, Any], last: int) -> None:
         raise ReplyError(f"success: {kinds[0]} must be text")
     if has := criterion.get("has"):
         try:
-            re.compile(str(has))
-        except re.error as error:
-            raise ReplyError(f"success: {has!r} is not a regular expression: {error}") from None
-    if kinds[0] == "run":
-        gate_shell(str(value), "success")
-
-
-_UNSAFE_IN_SHELL = "a result put into a shell command must be quoted by the filter sh, outside quotes: "
-
-
-_QUOTED = re.compile(r"\{\{\s*steps\[\d+\]\.(?:result|evidence[\w.]*)\s*\|\s*sh\s*\}\}")
-
-
-def gate_shell(command: str, where: str) -> None:
-    """Refuse a reference in a command that is not one shell-quoted word: a result could run as code.
-
-    Only the plain form with the filter `sh` as its end, outside quotes, and in no command with a
-    here-document, where quotes are text.
-    """
-    for hit in REFERENCE.finditer(command):
-        if not _QUOTED.fullmatch(hit[0]) or "<<" in command or _open_quote(command[: hit.start()]):
-            raise ReplyError(
-                f"{where}: {_UNSAFE_IN_SHELL}{{{{ steps[{hit[1]}].result | sh }}}}, or pass it as stdin"
-            )
-
-
-def _open_quote(text: str) -> str:
-    """The quote that is open at the end of a piece of shell, "" when none is."""
-    quote = ""
-    letters = iter(text)
-    for letter in letters:
-        if letter == "\\" and quote != "'":
-            next(letters, "")
-        elif quote:
-            quote = "" if letter == quote else quote
-        elif letter in "'\"`":
-            quote = letter
-    return quote
+            pattern_of(str(has))
+        except ValueError as error:
+            raise ReplyError(f"success: {error}") from None

@@ -9,15 +9,18 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from kernel.errors import OperationFailed
 from kernel.watching import Watch
+
+_T = TypeVar("_T")
 
 FLOOD_BYTES = 100_000_000
 """A process that prints more than this is stopped."""
@@ -52,18 +55,22 @@ async def supervise(
     limit: int,
     bubblewrap: bool,
     watch: Watch | None = None,
+    lifeline: Lifeline | None = None,
 ) -> Ended:
     """Run `words` until they end, for `timeout` seconds at most; output and errors come as one text.
 
     With `watch`, a command that takes more of the machine than it may is killed. Otherwise the group gets
-    SIGTERM, then SIGKILL. Whatever is left of it is killed, also when this call is cancelled.
+    SIGTERM, then SIGKILL. Whatever is left of it is killed, also when this call is cancelled. With a
+    `lifeline` the command asks over it before it begins, and does not begin once this process is gone.
     """
     with ExitStack() as stack:
         output = _Output(stack, limit)
         status = _Status(stack) if bubblewrap else None
-        passed = (status.writing.fileno(),) if status else ()
+        passed = [status.file.fileno()] if status else []
         if status:
-            words = [words[0], "--json-status-fd", str(status.writing.fileno()), *words[1:]]
+            words = [words[0], "--json-status-fd", str(status.file.fileno()), *words[1:]]
+        if lifeline:
+            passed.append(lifeline.passed)
         try:
             process = await asyncio.create_subprocess_exec(
                 *words,
@@ -81,8 +88,8 @@ async def supervise(
         stack.callback(_LIVE.discard, process.pid)
         _LIVE.add(process.pid)
         output.handed_over()
-        if status:
-            status.handed_over()
+        if lifeline:
+            lifeline.answer(stack)
         timed_out = await _until_end(process, output, status, timeout, watch)
         code = process.returncode if process.returncode is not None else -signal.SIGKILL
         stopped = timed_out or output.flood or bool(watch and watch.exceeded)
@@ -229,26 +236,64 @@ class _Output:
         return f"{head}\n{mark}\n{tail}", True
 
 
-class _Status:
-    """What bubblewrap reports about itself: the process it started, and how that ended."""
+class Lifeline:
+    """Over this a command in a sandbox asks whether the process that started it is still there.
+
+    While bubblewrap sets the sandbox up, `--die-with-parent` does not hold yet: who is killed then would
+    leave a command behind. So the command asks when the set-up is over, and ends where nobody answers.
+    """
+
+    ASK = 'fd=$1; shift; printf . >&"$fd" && read -rN1 -u "$fd" || exit 125; exec {fd}>&-; '
+    """What bash does first, with the number of the descriptor as its first argument."""
 
     def __init__(self, stack: ExitStack) -> None:
-        reading, writing = os.pipe()
-        os.set_blocking(reading, False)
-        self._reading = stack.enter_context(os.fdopen(reading, "rb", buffering=0))
-        self.writing = stack.enter_context(os.fdopen(writing, "wb", buffering=0))
-        self._text = b""
+        self._own, self._other = (stack.enter_context(each) for each in socket.socketpair())
+        self._own.setblocking(False)
 
-    def handed_over(self) -> None:
-        """Close our copy of the writing end."""
-        self.writing.close()
+    @property
+    def passed(self) -> int:
+        """The descriptor that the command gets."""
+        return self._other.fileno()
+
+    def answer(self, stack: ExitStack) -> None:
+        """Close our copy of the command's end, and answer as soon as it asks."""
+        self._other.close()
+        loop, own = asyncio.get_running_loop(), self._own.fileno()
+        loop.add_reader(own, self._answer, loop, own)
+        stack.callback(loop.remove_reader, own)
+
+    def _answer(self, loop: asyncio.AbstractEventLoop, own: int) -> None:
+        loop.remove_reader(own)
+        with suppress(OSError):
+            if self._own.recv(1):
+                self._own.send(b".")
+
+
+class _Status:
+    """What bubblewrap reports about itself: the process it started, and how that ended.
+
+    It writes into a file: a pipe without a reader would end it in the middle of the set-up, and the process
+    that it has started would wait for it for ever.
+    """
+
+    def __init__(self, stack: ExitStack) -> None:
+        self.file = stack.enter_context(tempfile.TemporaryFile(buffering=0))  # noqa: SIM115
 
     def get(self, name: str) -> Any:
         """A value reported so far, or None."""
-        self._text += self._reading.read() or b""
-        for line in self._text.splitlines():
+        for line in os.pread(self.file.fileno(), 65_536, 0).splitlines():
             with suppress(ValueError):
                 report = json.loads(line)
                 if name in report:
                     return report[name]
         return None
+
+
+async def whole(work: Callable[[], _T]) -> _T:
+    """Do something in a thread; a cancellation waits for its end, so that nothing goes on unseen."""
+    task = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise

@@ -6,23 +6,22 @@ same after a crash. No clock, remaining budget or other loop's state stands in a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from kernel.catalogue import Catalogue
 from kernel.document import Document, Fold, Note, Step
-from kernel.evidence import cut
-from kernel.offering import FOR_PLAN
+from kernel.offering import FOLDER, FOR_PLAN
 from kernel.phases import schema, sketch
+from kernel.pieces import Count, Part, Piece, fit, joined
+from kernel.screening import cut, redact_forms, redacted
 from kernel.states import standing, told
 from kernel.text import to_json
-from kernel.tools import preamble, section
+from kernel.tools import CHANGING, preamble, section
 
 RECORDED = ("evidence", "changes", "diff", "look")
 """The notes of §4 that the kernel wrote before CHECK is asked."""
-THEN = ("steps then", "passed then", "files then", "undone then")
-"""The notes of an earlier attempt that tell what tools and files said."""
 INDEX_TOKENS = 150
 """What PLAN's index of tools may weigh. Source: kernel.md, "Prompt"."""
 DO_RESULT_CHARS = 2400
@@ -39,25 +38,9 @@ SHORT_CHARS = 200
 """A result that is this short stays in the log of DO, also when no later step needs it."""
 ASKED_CHARS = 600
 """Up to this length the person's own words stand beside the resolved task."""
-
+LEAST_TASK = 200
+"""Tokens of the task that every prompt shows, also where the context has no room for them."""
 _SECTIONS = {"fused": ("understand", "plan"), "atomic": ("do",)}
-
-Count = Callable[[str], int]
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A part of the work: its heading, its text, where the whole can be read, and whether it may be cut."""
-
-    title: str
-    text: str
-    whole: str = ""
-    fixed: bool = False
-    head: float = 1 / 3  # of what is left of a cut text, what its beginning gets
-
-    def render(self) -> str:
-        """The piece as it stands in the prompt."""
-        return f"## {self.title}\n{self.text}" if self.title else self.text
 
 
 @dataclass(frozen=True)
@@ -94,17 +77,19 @@ def assemble(
         named.append(("tools", f"Tools:\n{index}"))
     system = "\n\n".join(text for _, text in named)
     pieces = work(document, phase, catalogue, step=step, may_split=may_split)
+    pieces += [_refused(reply, why) for reply, why in refused]
     pieces = fit(pieces, int(document.meta.budget.get("context", 3000)), count)
-    user = "\n\n".join(piece.render() for piece in pieces)
-    for reply, why in refused:
-        user += (
-            f"\n\n## Refused\nThis reply of yours was refused: {why}\n{_fence(cut(reply, 1500, 'the log'))}"
-        )
     parts = [(name, count(text)) for name, text in named]
     parts += [(f"work: {piece.title or 'document'}", count(piece.render())) for piece in pieces]
-    if refused:
-        parts.append(("work: Refused", sum(count(reply[:1500] + why) for reply, why in refused)))
-    return Prompt(system, user, tuple(parts))
+    return Prompt(system, joined(pieces), tuple(parts))
+
+
+def _refused(reply: str, why: str) -> Piece:
+    parts = (
+        Part(why, "Your reply was refused:", data=True, first=True),  # the reason quotes the reply
+        Part(cut(reply, 1500, "the log"), "It was:", data=True),
+    )
+    return Piece("Refused", parts, "the log", fixed=True)
 
 
 def drafted(document: Document) -> bool:
@@ -141,71 +126,101 @@ def work(
 ) -> list[Piece]:
     """The sections of the document that a phase reads, most important first."""
     path = f"{document.meta.id}.md"
-    if phase in ("understand", "fused", "atomic"):
-        pieces = [Piece("Task", document.text(1, "task"), path, fixed=True)]
-        pieces += _said(document)
-    else:
-        pieces = [Piece("Task", _task(document), path, fixed=True)]
-    if phase in ("plan", "do") or (phase == "fused" and document.meta.attempt > 1):
-        pieces += _said(document)
+    resolved = phase not in ("understand", "fused", "atomic")
+    pieces = [Piece("Task", _task(document, resolved), path, fixed=True, least=LEAST_TASK)]
+    pieces += _said(document)
     if phase in ("understand", "fused", "plan", "atomic"):
         pieces += _contexts(document, phase)
-        pieces += [_learned(fold) for fold in document.section(2).folds]
+        pieces += [
+            _learned(fold, f"Attempt {fold.attempt} ({fold.decision})") for fold in document.section(2).folds
+        ]
         pieces += _guide(document, catalogue)
     if phase in ("plan", "fused"):
         if document.meta.base:
-            pieces.append(Piece("", f"Your steps are numbered from {document.meta.base + 1}.", fixed=True))
+            told = "Number your steps from 1. A result of an attempt before: {{ earlier[N].result }}."
+            pieces.append(_told(told))
         pieces += _machines(document, catalogue)
         if not may_split:
-            pieces.append(Piece("", "The limit of depth is reached: no subtasks.", fixed=True))
+            pieces.append(_told("The limit of depth is reached: no subtasks."))
     if phase in ("do", "check"):
-        pieces.append(Piece("Plan", document.text(2, "approach"), path))
+        pieces.append(Piece("Plan", (Part(document.text(2, "approach")),), path))
         limit = DO_RESULT_CHARS if phase == "do" else _check_chars(document)
-        pieces.append(Piece("Steps", _log(document, limit, step), path))
+        pieces.append(Piece("Steps", tuple(_log(document, limit, step)), path))
     if phase == "do":
         tool = catalogue.tools.get(document.planned[step].tool)
-        pieces.append(Piece("", f"Tool: {tool.line}" if tool else "", fixed=True))
-        if tool and {"write", "shell"} & set(tool.effects):  # what it makes is what success looks at
-            pieces.append(Piece("Success", document.text(2, "success criteria"), path))
+        pieces.append(_told(f"Tool: {_line(tool.line)}" if tool else ""))
+        if tool and CHANGING & set(tool.effects):  # what it makes is what success looks at
+            pieces.append(Piece("Success", (Part(document.text(2, "success criteria")),), path))
             pieces += _guide(document, catalogue)
     if phase == "check":
-        pieces += [Piece("Learned before", _learned(fold).text, path) for fold in document.section(2).folds]
+        pieces += [_learned(fold, "Learned before", path) for fold in document.section(2).folds]
         evidence = [note for note in document.section(4).notes if note.key in RECORDED]
-        pieces += [Piece(f"{note.key.capitalize()} (runtime)", _fence(note.text), path) for note in evidence]
-    return [piece for piece in pieces if piece.text]
+        pieces += [_data(f"{note.key.capitalize()} (runtime)", note.text, path) for note in evidence]
+    return [piece for piece in pieces if piece.render()]
 
 
-def _task(document: Document) -> str:
-    """The resolved task, with the person's own words beside it: a drift in UNDERSTAND stays visible."""
-    asked = document.text(1, "task")
-    same = asked == document.task or len(asked) > ASKED_CHARS
-    return document.task if same else f"{document.task}\n(asked: {asked})"
+def _told(text: str) -> Piece:
+    """A sentence of the kernel."""
+    return Piece("", (Part(text),), fixed=True)
+
+
+def _data(title: str, text: str, whole: str = "", head: float = 1 / 3) -> Piece:
+    """A text from elsewhere."""
+    return Piece(title, (Part(text, data=True),), whole, head=head)
+
+
+def _line(text: str) -> str:
+    """A text that stays on the line of ours that it stands in."""
+    return text if text.isprintable() else to_json(text)
+
+
+def _task(document: Document, resolved: bool) -> tuple[Part, ...]:
+    """The task. Once it is resolved the person's own words stand beside it: a drift stays visible.
+
+    A subtask into which results were put is data: it holds what a tool said.
+    """
+    asked = document.note(1, "task") or Note("task", "")
+    own = Part(asked.text, data=asked.origin.startswith("tool"))
+    if not resolved or asked.text == document.task:
+        return (own,)
+    beside = () if len(asked.text) > ASKED_CHARS else (replace(own, lead="Asked in these words:"),)
+    return (Part(document.task), *beside)
 
 
 def _said(document: Document) -> list[Piece]:
     """Questions and their answers, and what a person said of an earlier try."""
-    lines = [
-        f"{note.key.capitalize()}: {note.text}"
-        for note in document.section(1).notes
-        if note.key in ("question", "answer", "guidance")
+    said = [note for note in document.section(1).notes if note.key in ("question", "answer", "guidance")]
+    parts = [
+        Part("", f"{note.key.capitalize()}: {note.text}")
+        if note.text.isprintable()
+        else Part(note.text, f"{note.key.capitalize()}:", data=note.key == "question")
+        for note in said
     ]
-    return [Piece("Asked and answered", "\n".join(lines), fixed=True)] if len(lines) > 1 else []
+    return [Piece("Asked and answered", tuple(parts), fixed=True)] if len(parts) > 1 else []
 
 
 def _contexts(document: Document, phase: str) -> list[Piece]:
-    """What was offered; once UNDERSTAND has chosen, PLAN sees the chosen facts, and how to go about it."""
+    """What was offered; once UNDERSTAND has chosen, PLAN sees the chosen facts, and how to go about it.
+
+    After an attempt the files of the folder are those that are there now.
+    """
     facts = [note for note in document.section(1).notes if note.key == "fact"]
-    offered = [note for note in document.section(1).notes if note.key == "context"]
+    now = [note for fold in document.section(2).folds for note in fold.notes if note.key == FOLDER]
+    offered = [
+        replace(note, text=now[-1].text) if now and note.source == FOLDER else note
+        for note in document.section(1).notes
+        if note.key == "context"
+    ]
     if phase == "plan" and facts:
         lines = [f"- {note.text}" + (f" ({note.source})" if note.source else "") for note in facts]
-        offered = [note for note in offered if note.source in FOR_PLAN]
-        return [Piece("Context", "\n".join(lines)), *map(_context, offered)]
-    return [*map(_context, offered)]
+        kept = (*FOR_PLAN, FOLDER) if now else FOR_PLAN
+        offered = [note for note in offered if note.source in kept]
+        return [_data("Context", "\n".join(lines)), *map(_context, offered)]
+    return list(map(_context, offered))
 
 
 def _context(note: Note) -> Piece:
-    title = f"Context from {note.source}" if note.source else "Context"
-    return Piece(title, _fence(note.text), note.source)
+    return _data(f"Context from {note.source}" if note.source else "Context", note.text, note.source)
 
 
 def _machines(document: Document, catalogue: Catalogue) -> list[Piece]:
@@ -216,15 +231,17 @@ def _machines(document: Document, catalogue: Catalogue) -> list[Piece]:
         for tool in used
         if tool and tool.states
     ]
-    return [Piece("", f"{name} is in the {told(each, now)}.", fixed=True) for name, each, now in standings]
+    return [_told(f"{name} is in the {told(each, now)}.") for name, each, now in standings]
 
 
-def _learned(fold: Fold) -> Piece:
+def _learned(fold: Fold, title: str, whole: str = "") -> Piece:
+    """What an earlier attempt learned. It quotes what tools and files said, so it is data."""
     lines = [
-        f"{note.key}:\n{_fence(note.text)}" if note.key in THEN else f"{note.key}: {note.text}"
+        f"{note.key}:\n{note.text}" if "\n" in note.text else f"{note.key}: {note.text}"
         for note in fold.notes
+        if note.key != FOLDER
     ]
-    return Piece(f"Attempt {fold.attempt} ({fold.decision})", "\n".join(lines))
+    return _data(title, "\n".join(lines), whole)
 
 
 def _guide(document: Document, catalogue: Catalogue) -> list[Piece]:
@@ -233,11 +250,10 @@ def _guide(document: Document, catalogue: Catalogue) -> list[Piece]:
     if not tool or not tool.guided:
         return []
     if not tool.skill:
-        return [Piece(f"About {tool.name}", tool.preface, f"tools/{tool.path.parent.name}/{tool.path.name}")]
-    text = Piece(
-        f"Guidance from the skill {tool.name}", _fence(tool.preface), str(tool.path.absolute()), head=0.7
-    )
-    return [Piece("", tool.beside), text]
+        where = f"tools/{tool.path.parent.name}/{tool.path.name}"
+        return [Piece(f"About {tool.name}", (Part(tool.preface),), where)]
+    text = _data(f"Guidance from the skill {tool.name}", tool.preface, str(tool.path.absolute()), head=0.7)
+    return [Piece("", (Part(tool.beside),)), text]
 
 
 def _check_chars(document: Document) -> int:
@@ -247,7 +263,7 @@ def _check_chars(document: Document) -> int:
     return min(max(CHECK_RESULT_CHARS, 3 * context // 2 // max(results, 1)), DO_RESULT_CHARS)
 
 
-def _log(document: Document, limit: int, now: int) -> str:
+def _log(document: Document, limit: int, now: int) -> list[Part]:
     """The steps with their results: all in CHECK; in DO what certainly came before the step asked for.
 
     A sibling's state would make the prompt depend on timing, and all steps with all results would make the
@@ -255,26 +271,36 @@ def _log(document: Document, limit: int, now: int) -> str:
     """
     shown = _near(document, now) if now else list(document.planned)
     before = _before(document, now, min(shown)) if now else set(shown)
-    lines: list[str] = []
+    parts: list[Part] = []
     last = 0
     for n in shown:
         if last and n > last + 1:
-            lines.append("- …")
+            parts.append(Part("", "- …"))
         last, planned = n, document.planned[n]
         step = document.steps.get(n, planned) if n in before else planned
         if n == now:
-            lines.append(f"- NOW {n}. {planned.tool}: {planned.what}")
+            parts.append(Part("", f"- NOW {n}. {planned.tool}: {_line(planned.what)}", first=True))
             continue
-        called = step if planned.args is None else planned  # not what results have put into it
         needed = n in document.planned[now].needs if now else False
         near = needed or not now
-        call = _call(called, NEEDED_CHARS if needed else ARGUMENT_CHARS)
-        lines.append(f"- {n}. {call}" + (f" → {step.state}" if n in before else ""))
-        if step.result and (near or len(step.result) <= SHORT_CHARS):
-            lines.append(_fence(cut(step.result, limit, step.evidence.get("whole", step.link))))
+        chars = NEEDED_CHARS if needed else ARGUMENT_CHARS
+        shows = bool(step.result) and (near or len(step.result or "") <= SHORT_CHARS)
+        # the call as planned, not what results have put into it; one that was asked for beside its result
+        asked = planned.args is None and step.args is not None and (shows or near)
+        lead = f"- {n}. {planned.tool if asked else _call(planned, chars)}"
+        lead += f" → {step.state}" if n in before else ""
+        lead += f" [{step.evidence['now']}]" if "now" in step.evidence else ""  # of its state machine
+        told: list[str] = []
+        if asked:  # a model has filled it in with what it had seen
+            told.append(f"{to_json(redacted(_short(step.args or {}, chars), redact_forms))} →")
+        whole = ""
+        if shows:
+            whole = step.evidence.get("whole", step.link)
+            told.append(cut(step.result or "", limit, whole))
+        parts.append(Part("\n".join(told), lead, data=bool(told), whole=whole))
     if shown and (left := len(document.planned) - len(shown)):
-        lines.append(f"({left} steps of the plan are not shown)")
-    return "\n".join(lines)
+        parts.append(Part(f"({left} steps of the plan are not shown)"))
+    return parts
 
 
 def _near(document: Document, now: int) -> list[int]:
@@ -297,53 +323,15 @@ def _before(document: Document, now: int, lowest: int) -> set[int]:
 
 def _call(step: Step, limit: int) -> str:
     if step.args is None:
-        return f"{step.tool or 'subtask'}: {step.what}"
+        return f"{step.tool or 'subtask'}: {_line(step.what)}"
+    return f"{step.tool} {to_json(_short(step.args, limit))}"
+
+
+def _short(args: Mapping[str, Any], limit: int) -> dict[str, Any]:
+    """The arguments, each of the long ones cut."""
     short: dict[str, Any] = {}
-    for key, value in step.args.items():
+    for key, value in args.items():
         text = value if isinstance(value, str) else to_json(value)
         long = len(text) > limit
         short[key] = f"{text[: limit - 40]} …[{len(text)} characters]" if long else value
-    return f"{step.tool} {to_json(short)}"
-
-
-def _fence(text: str) -> str:
-    ticks = "```"
-    while ticks in text:
-        ticks += "`"
-    return f"{ticks}\n{text}\n{ticks}"
-
-
-def fit(pieces: Sequence[Piece], limit: int, count: Count) -> list[Piece]:
-    """Cut pieces so that together they weigh at most `limit` tokens: visibly, the longest first."""
-    weights = [count(piece.render()) for piece in pieces]
-    if sum(weights) <= limit:
-        return list(pieces)
-    fixed = sum(weight for piece, weight in zip(pieces, weights, strict=True) if piece.fixed)
-    loose = [weight for piece, weight in zip(pieces, weights, strict=True) if not piece.fixed]
-    room = max(limit - min(fixed, limit // 2), 0)
-    level = _level(loose, room)
-    fixed_level = limit // 2 if fixed > limit // 2 else fixed
-    return [
-        _shorten(piece, weight, fixed_level if piece.fixed else level)
-        for piece, weight in zip(pieces, weights, strict=True)
-    ]
-
-
-def _level(weights: Sequence[int], room: int) -> int:
-    """The highest level at which the weights, each cut to it, fit into the room."""
-    low, high = 0, max(weights, default=0)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if sum(min(weight, middle) for weight in weights) <= room:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def _shorten(piece: Piece, weight: int, tokens: int) -> Piece:
-    if weight <= tokens:
-        return piece
-    mark = 25  # tokens that the mark and the heading weigh
-    chars = max(int(len(piece.text) * max(tokens - mark, 0) / max(weight, 1)), 0)
-    return replace(piece, text=cut(piece.text, chars, piece.whole or "the document", head=piece.head))
+    return short

@@ -8,24 +8,27 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, NoReturn, cast
 
 from kernel import grammar
-from kernel.document import NAMES, STEP_STATES, Document, Fold, Note, Section, Step
+from kernel.document import NAMES, STEP_STATES, Document, Fold, Meta, Note, Section, Step
 from kernel.errors import DocumentError
-from kernel.frontmatter import not_numbers, read_frontmatter
+from kernel.frontmatter import head, read_frontmatter
+from kernel.shapes import AMOUNTS, EVIDENCE, misfit
 from kernel.text import COMMIT, read_block
 
 _COMMIT = re.compile(rb"<!-- rev [0-9]{1,9} -->[ \t]*(?:\r?\n|\Z)")
-_PERSONS_LINE = re.compile(r"(?m)^[^\s<-]")
+_ENTRY_BEGINS = re.compile(r"- \[[ xX]\] [0-9]+\. ([a-z]+)(?=\s)")
 
 
 def committed(raw: bytes) -> tuple[bytes, bytes]:
     """The bytes up to the last commit line, and the torn tail after it (usually empty).
 
-    An append writes entries and indented lines only; so whole words at the margin below the last commit line
-    are a person's, not a torn append, and belong to the document.
+    An append writes entries of steps that have begun, and indented lines. Anything else at the margin below
+    the last commit line is a person's, not a torn append, and belongs to the document.
     """
     at = len(raw)
     while (at := raw.rfind(COMMIT.encode(), 0, at)) >= 0:
@@ -41,7 +44,14 @@ def _is_persons(tail: bytes) -> bool:
         text = tail.decode("utf-8")
     except UnicodeDecodeError:
         return False
-    return "\0" not in text and _PERSONS_LINE.search(text) is not None
+    return "\0" not in text and any(map(_no_line_of_an_append, text.splitlines(keepends=True)))
+
+
+def _no_line_of_an_append(line: str) -> bool:
+    if not line.strip() or line[0].isspace() or line.startswith("<") or "- [".startswith(line[:3]):
+        entry = _ENTRY_BEGINS.match(line)
+        return entry is not None and entry[1] not in STEP_STATES - {"planned"}
+    return True
 
 
 def parse(raw: bytes, where: str = "document") -> Document:
@@ -54,6 +64,18 @@ def parse(raw: bytes, where: str = "document") -> Document:
         raise DocumentError("not UTF-8 text; save the file as UTF-8", f"{where}:{line}") from None
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     return _Reader(text.split("\n"), where).document()
+
+
+def read_head(path: Path) -> tuple[Meta, str]:
+    """META and the task of a document, whatever its body weighs; of a long task, its beginning."""
+    lines = head(path)
+    meta, at = read_frontmatter(lines, str(path))
+    while at < len(lines) and not lines[at].startswith("### task"):
+        at += 1
+    begin = at + 2
+    with suppress(DocumentError):
+        return meta, read_block(lines, begin, str(path))[0] or ""
+    return meta, "\n".join(lines[begin + 1 :])  # its fence is closed further down
 
 
 @dataclass
@@ -78,6 +100,7 @@ class _Reader:
         self.fold: Fold | None = None
         self.fold_notes: list[Note] = []
         self.rev = 0
+        self.closed = False  # by a commit line: what follows was appended
 
     def document(self) -> Document:
         meta, self.at = read_frontmatter(self.lines, self.where)
@@ -141,7 +164,7 @@ class _Reader:
         self.at += 1
 
     def _commit(self, hit: re.Match[str]) -> None:
-        self.rev = int(hit[1])
+        self.rev, self.closed = int(hit[1]), True
         self.at += 1
 
     def _open_fold(self, hit: re.Match[str]) -> None:
@@ -189,6 +212,9 @@ class _Reader:
         if self.fold:
             self._fail("a step inside <details>; only notes stand there")
         steps, n = self._section().steps, int(hit[1])
+        planned = self.sections[2].steps if 2 in self.sections else {}
+        if self.closed and self.number == 3 and hit[2] == "planned" and n not in planned:
+            self._fail(f"step {n} is in no plan; a step is added at the end of §2, above ## §3 DO")
         if n in steps and self.number != 3:  # §3 is appended to, and there the last entry counts
             self._fail(f"step {n} stands twice in §{self.number}; give one of them another number")
         step = Step(
@@ -204,6 +230,7 @@ class _Reader:
 
     def _with_parts(self, step: Step, before: Step) -> Step:
         args = dict(step.args) if step.args is not None else None
+        whole: dict[str, str] = {}
         changes: dict[str, Any] = {}
         while self.at < len(self.lines):
             line = self.lines[self.at].rstrip()
@@ -214,7 +241,9 @@ class _Reader:
                 if hit[1]:
                     changes["what"] = before.what
                 else:
-                    args = {**(args or {}), **self._kept(hit[2], before)}
+                    kept = self._kept(hit[2], before)
+                    args = {**(args or {}), **kept}
+                    whole |= {name: path for name, path in before.whole.items() if name in kept}
                 self.at += 1
             elif hit := grammar.TEXT_PART.fullmatch(line):
                 text = self._part_text()
@@ -222,11 +251,12 @@ class _Reader:
                     changes["what"] = text
                 elif hit[2]:
                     args = {**(args or {}), hit[2]: text}
+                    whole |= {hit[2]: hit[3]} if hit[3] else {}
                 else:
-                    changes |= {"result": text, "origin": self._name(hit[3])}
+                    changes |= {"result": text, "origin": self._name(hit[4])}
             else:
                 break
-        return replace(step, args=args, **changes)
+        return replace(step, args=args, whole=whole, **changes)
 
     def _kept(self, names: str, before: Step) -> dict[str, Any]:
         kept: dict[str, Any] = {}
@@ -245,8 +275,8 @@ class _Reader:
 
     def _json_part(self, name: str, text: str) -> Any:
         value = self._json(text)
-        if name == "share" and (wrong := not_numbers(value)):
-            self._fail(f"the step's share {wrong}")
+        if wrong := misfit(value, AMOUNTS if name == "share" else EVIDENCE, name):
+            self._fail(f"the step's {wrong}")
         return value
 
 

@@ -1,21 +1,46 @@
-"""Results of earlier steps put into arguments: `{{ steps[N].result | filter }}` and nothing else.
+"""References to results of earlier steps: the one grammar by which they are found, checked and filled in.
 
-Each reference is evaluated on its own in a sandboxed expression; the argument around it is never rendered,
-so a literal such as `${{ matrix.python }}` survives. A result is never searched for references.
+A reference in a text is `{{ steps[N].result }}`, `{{ steps[N].result.key[0] }}` (a path into a JSON result)
+or `{{ steps[N].evidence.key }}`. In a plan `{{ earlier[N].result }}` names a step of an earlier attempt. A
+backslash before it (`\\{{ steps[`) makes it plain text. A shell command gets results as environment variables
+instead: `$RESULT_N` holds the text, `$RESULT_N_FILE` the path of a file with it.
+
+The text around a reference is never read as a template, and a result is never searched for references.
 """
 
 from __future__ import annotations
 
+import json
 import re
-import shlex
-from collections.abc import Mapping
-from functools import cache
-from typing import Any, Protocol, cast
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Protocol, cast
 
 from kernel.errors import OperationFailed
-from kernel.phases import REFERENCE
+from kernel.text import to_json
 
-_ESCAPED = re.compile(r"\\(\{\{\s*steps\[)")
+Whose = Literal["steps", "earlier"]
+"""Which numbers a reference uses: those of its own plan, or those of the document."""
+SHELL = "command"
+"""The argument that is read by a shell."""
+_NOTHING = object()
+FORM = "{{ steps[1].result }}, {{ steps[1].result.key[0] }} or {{ steps[1].evidence.key }}"
+_BEGINNING = r"\{\{\s*(?:steps|earlier)\s*(?:\[|\.\s*[0-9])"
+_WHOLE = (
+    r"(?<!\\)\{\{\s*(?P<whose>steps|earlier)\[(?P<n>[0-9]{1,6})\]"
+    r"\.(?P<of>result|evidence)(?P<path>(?:\.[\w-]+|\[[0-9]{1,6}\])*)\s*\}\}"
+)
+_OPENING = re.compile(_BEGINNING)
+_OPENS = re.compile(rf"(?<!\\){_BEGINNING}")
+_REFERENCE = re.compile(_WHOLE)
+_FILLED = re.compile(rf"\\(?P<escaped>{_BEGINNING})|{_WHOLE}")
+_PART = re.compile(r"\.([\w-]+)|\[([0-9]+)\]")
+_VARIABLE = re.compile(r"\b(?P<whose>RESULT|EARLIER)_(?P<n>[0-9]{1,6})(?P<file>_FILE)?\b")
+_WHOSE: Mapping[str, Whose] = {
+    "RESULT": "steps",
+    "EARLIER": "earlier",
+    "steps": "steps",
+    "earlier": "earlier",
+}
 
 
 class StepView(Protocol):
@@ -32,43 +57,122 @@ class StepView(Protocol):
         ...
 
 
+def references(value: Any, whose: Whose = "steps") -> set[int]:
+    """The numbers of the steps that arguments, a criterion or a text refer to."""
+    found: set[int] = set()
+    for text, shell in _texts(value):
+        for hit in (_VARIABLE if shell else _REFERENCE).finditer(text):
+            if _WHOSE[hit["whose"]] == whose:
+                found.add(int(hit["n"]))
+    return found
+
+
+def in_shell(command: str) -> dict[str, str]:
+    """A command as an argument that a shell reads, for the functions of this module."""
+    return {SHELL: command}
+
+
+def problem_in(value: Any) -> str:
+    """What is wrong with the references in a value; "" when nothing is."""
+    for text, shell in _texts(value):
+        for hit in _OPENS.finditer(text):
+            whole = _REFERENCE.match(text, hit.start())
+            shown = whole[0] if whole else f"{text[hit.start() : hit.start() + 40]}…"
+            if shell:
+                n = whole["n"] if whole else 1
+                return (
+                    f"{shown} stands in a shell command; use the environment variable "
+                    f'"$RESULT_{n}" there, or the file "$RESULT_{n}_FILE"'
+                )
+            if not whole or (whole["of"] == "evidence" and not whole["path"]):
+                return (
+                    f"{shown} is no reference; it is {FORM}, without filters or operators. "
+                    "Write \\{{ for braces that are plain text"
+                )
+    return ""
+
+
 def substitute(value: Any, steps: Mapping[int, StepView]) -> Any:
-    """A copy of `value` with each reference in it replaced; raises `OperationFailed` when one fails."""
+    """A copy of `value` with each reference in it replaced by what it refers to.
+
+    Raises `OperationFailed` for a reference of another form, and for one whose step has no such result.
+    """
+    if problem := problem_in(value):
+        raise OperationFailed(problem)
+
+    def filled(hit: re.Match[str]) -> str:
+        return hit["escaped"] or _looked_up(hit, steps)
+
+    return changed(value, lambda text, shell: _FILLED.sub(filled, text))
+
+
+def renumbered(value: Any, number: Callable[[Whose, int], int]) -> Any:
+    """A copy of `value` whose references have other numbers; all are `steps` of the document then."""
+
+    def variable(hit: re.Match[str]) -> str:
+        return f"RESULT_{number(_WHOSE[hit['whose']], int(hit['n']))}{hit['file'] or ''}"
+
+    def reference(hit: re.Match[str]) -> str:
+        n = number(_WHOSE[hit["whose"]], int(hit["n"]))
+        return f"{{{{ steps[{n}].{hit['of']}{hit['path']} }}}}"
+
+    return changed(
+        value, lambda text, shell: _VARIABLE.sub(variable, text) if shell else _REFERENCE.sub(reference, text)
+    )
+
+
+def escaped(value: Any) -> Any:
+    """A copy of `value` in which nothing is a reference: filled in, it is the value again."""
+    return changed(value, lambda text, shell: _OPENING.sub(lambda hit: f"\\{hit[0]}", text))
+
+
+def changed(value: Any, change: Callable[[str, bool], str], shell: bool = False) -> Any:
+    """A copy of a value with each text in it changed; `change` is told whether a shell reads the text."""
     if isinstance(value, str):
-        if "{{" not in value:
-            return value
-        filled = REFERENCE.sub(lambda hit: _evaluate(hit[0], steps), value)
-        return _ESCAPED.sub(r"\1", filled) if "\\" in value else filled
-    if isinstance(value, dict):
-        return {key: substitute(each, steps) for key, each in cast(dict[str, Any], value).items()}
-    if isinstance(value, list):
-        return [substitute(each, steps) for each in cast(list[Any], value)]
+        return change(value, shell)
+    if isinstance(value, Mapping):
+        items = cast(Mapping[Any, Any], value).items()
+        return {key: changed(each, change, key == SHELL) for key, each in items}
+    if isinstance(value, list | tuple):
+        return [changed(each, change, shell) for each in cast(list[Any], value)]
     return value
 
 
-def _evaluate(reference: str, steps: Mapping[int, StepView]) -> str:
-    from jinja2.exceptions import TemplateError  # imported only where a plan has references
+def _looked_up(hit: re.Match[str], steps: Mapping[int, StepView]) -> str:
+    n, path = int(hit["n"]), hit["path"]
+    if hit["whose"] == "earlier" or n not in steps:
+        raise OperationFailed(f"{hit[0]} cannot be filled in: there is no step {n}")
+    value: Any = steps[n].result if hit["of"] == "result" else steps[n].evidence
+    if path and isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            raise OperationFailed(
+                f"{hit[0]} cannot be filled in: the result of step {n} is no JSON"
+            ) from None
+    for key, index in _PART.findall(path):
+        value = _inside(value, key or int(index))
+        if value is _NOTHING:
+            part = key or f"[{index}]"
+            raise OperationFailed(f"{hit[0]} cannot be filled in: there is no {part}")
+    return value if isinstance(value, str) else to_json(value)
 
-    try:
-        return str(_environment().from_string(reference).render(steps=steps))
-    except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
-        raise OperationFailed(f"{reference} cannot be filled in: {error}") from None
+
+def _inside(value: Any, key: str | int) -> Any:
+    """A part of a JSON value, `_NOTHING` where there is none."""
+    if isinstance(key, str):
+        return cast(Mapping[str, Any], value).get(key, _NOTHING) if isinstance(value, Mapping) else _NOTHING
+    items = cast(list[Any], value) if isinstance(value, list) else []
+    return items[key] if key < len(items) else _NOTHING
 
 
-@cache
-def _environment() -> Any:
-    from jinja2 import StrictUndefined
-    from jinja2.exceptions import SecurityError
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
+def _texts(value: Any) -> list[tuple[str, bool]]:
+    """The texts in a value, each with whether a shell reads it."""
+    found: list[tuple[str, bool]] = []
 
-    class Bounded(ImmutableSandboxedEnvironment):
-        """Multiplication and powers could fill the memory from one short expression."""
+    def see(text: str, shell: bool) -> str:
+        found.append((text, shell))
+        return text
 
-        intercepted_binops = frozenset({"*", "**"})
-
-        def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-            raise SecurityError(f"the operator {operator} is not allowed in a reference")
-
-    environment = Bounded(undefined=StrictUndefined, keep_trailing_newline=True)
-    cast(dict[str, Any], environment.filters)["sh"] = lambda text: shlex.quote(str(text))  # type: ignore[misc]
-    return environment
+    changed(value, see)
+    return found

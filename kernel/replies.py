@@ -190,6 +190,15 @@ class ReplyLog:
             self._load()
             return MappingProxyType(self._replies)
 
+    def sizes(self, key: str) -> list[int]:
+        """The completion tokens of all replies of the rung that an ask is for."""
+        rung = key.rpartition(".")[2]
+        return [
+            reply.usage.completion_tokens
+            for each, reply in self.replies.items()
+            if each.rpartition(".")[2] == rung
+        ]
+
     def loops(self) -> set[str]:
         """The ids of the loops that have asked."""
         with self._lock:
@@ -255,10 +264,8 @@ class ReplyLog:
     def _load(self) -> None:
         if self._loaded:
             return
-        try:
+        with disk.reading_of_the_state(self.path):
             lines = (self.path.read_bytes() if self.path.exists() else b"").split(b"\n")
-        except OSError as error:
-            raise DocumentError(f"cannot be read: {error.strerror}; mend that", str(self.path)) from None
         self._torn = lines.pop() != b""
         for number, line in enumerate(lines, 1):
             try:

@@ -8,7 +8,6 @@ from typing import Any
 
 from kernel.document import Document
 from kernel.errors import DocumentError
-from kernel.events import Event
 from kernel.responder import Usage
 from kernel.workspace import root_id
 from kernel.world import World
@@ -38,7 +37,7 @@ def open_loops(world: World) -> tuple[dict[str, Document], set[str]]:
                 continue
             why = f"{loop_id} does not go on: no open step waits for it any more"
         left.add(loop_id)
-        _warn(world, loop_id, why)
+        world.warn(why, loop_id)
     return open_, left
 
 
@@ -60,12 +59,12 @@ def look_at_the_log(world: World) -> None:
             lost |= _charge_missing_of(world, world.store.load(loop_id))
     problems = world.log.problems
     for problem in problems[:TOLD]:
-        _warn(world, root, problem)
+        world.warn(problem)
     if len(problems) > TOLD:
-        _warn(world, root, f"{world.log.path}: {len(problems) - TOLD} more lines were left out")
+        world.warn(f"{world.log.path}: {len(problems) - TOLD} more lines were left out")
     if lost:
         why = f"{world.log.path}: calls that documents know are missing; they stay charged, and what they"
-        _warn(world, root, f"{why} answered is asked again where it is needed")
+        world.warn(f"{why} answered is asked again where it is needed")
 
 
 def _charge_missing_of(world: World, document: Document) -> bool:
@@ -87,7 +86,3 @@ def _charge_missing(world: World, loop_id: str, spent: Mapping[str, Any]) -> boo
         why = "the lines of these calls are missing here"
         world.log.failed(f"{loop_id}/0/lost/0/0/-", why, Usage(prompt, completion, usd, calls))
     return bool(calls)
-
-
-def _warn(world: World, loop_id: str, message: str) -> None:
-    world.listener(Event("warning", world.run, loop_id, data={"message": message}))

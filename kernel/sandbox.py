@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import math
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -20,15 +21,15 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from kernel.enclosure import enclosed, home
 from kernel.errors import ConfigurationError, OperationFailed
-from kernel.process import supervise
-from kernel.screening import neutralise, redact
+from kernel.process import Lifeline, supervise
 from kernel.watching import Limits, Watch
 
-__all__ = ["Limits", "Ran", "Sandbox", "neutralise", "redact"]
-
+RESULT_BYTES = 32_000
+"""The longest result of a step that a command gets as an environment variable; it gets each as a file."""
 NPROC = 4_096
 """The system's limit on processes: older kernels count all of the user's, and none limits root."""
 _LIMITED = (
@@ -48,6 +49,17 @@ class Ran:
     cut: bool
     mode: str
     seconds: float
+
+    @property
+    def evidence(self) -> dict[str, Any]:
+        """As it stands beside a result."""
+        return {"exit": self.exit, "mode": self.mode, "seconds": round(self.seconds, 3)}
+
+    def marked(self, text: str, limit: float, marks: Sequence[str] = ()) -> str:
+        """A text with these marks, and with one where the command failed or took longer than `limit`."""
+        stopped = [f"stopped after {limit:g} s"] if self.timed_out else []
+        ended = [*marks, *stopped, *([f"exit {self.exit}"] if self.exit else [])]
+        return "\n".join([*([text] if text else []), *(f"[{mark}]" for mark in ended)])
 
 
 class Sandbox:
@@ -81,6 +93,8 @@ class Sandbox:
         protected: Sequence[Path] = (),
         seen: Sequence[Path] = (),
         private: Sequence[Path] = (),
+        mounts: Mapping[Path, Path] | None = None,
+        results: Mapping[int, str] | None = None,
         read_only: bool = False,
         network: bool | None = None,
         output_chars: int = 1_000_000,
@@ -89,10 +103,11 @@ class Sandbox:
 
         `protected` are absolute paths that stay read-only beside those of kernel.md; `read_only` makes the
         whole folder so (neither holds in mode `off`). `seen` are folders elsewhere that it may read;
-        `private` are folders that are empty for it, but for what is `seen` in them.
-        Output above `output_chars` keeps head and tail. Raises `ConfigurationError` where the sandbox does
-        not work, `OperationFailed` for a command that cannot be started. Cancelling stops
-        every process first.
+        `private` are folders that are empty for it, but for what is `seen` in them. `mounts` are absolute
+        places in `folder` where it sees another folder (not in mode `off`). `results` of steps by number are
+        its variables `RESULT_N`, up to `RESULT_BYTES`, and its files `RESULT_N_FILE`. Output above
+        `output_chars` keeps head and tail. Raises `ConfigurationError` where the sandbox does not work,
+        `OperationFailed` for a command that cannot be started. Cancelling stops every process first.
         """
         if why := self.available():
             raise ConfigurationError(why)
@@ -100,10 +115,14 @@ class Sandbox:
         if not folder.is_dir():
             raise OperationFailed(f"{folder}: there is no such folder to run a command in")
         words = ["bash", "-c", command] if isinstance(command, str) else list(command)
-        words = [*self._limits(timeout), *words]
         began = time.monotonic()
         undone: list[str] = []
         with ExitStack() as stack:
+            if results:
+                handed, place = _handed(stack, results, command if isinstance(command, str) else "")
+                env, seen = {**(env or {}), **handed}, (*seen, place)
+            lifeline = Lifeline(stack) if self.mode != "off" else None
+            words = [*self._limits(timeout, lifeline), *words]
             if self.mode != "off":
                 bwrap = shutil.which("bwrap") or "bwrap"
                 enclosure = stack.enter_context(
@@ -115,6 +134,7 @@ class Sandbox:
                         network=self.network if network is None else network,
                         environ=os.environ,
                         private=private,
+                        mounts=mounts,
                         scratch_mb=self.limits.scratch_mb if _sizes(bwrap) else 0,
                     )
                 )
@@ -129,6 +149,7 @@ class Sandbox:
                 limit=output_chars,
                 bubblewrap=self.mode != "off",
                 watch=Watch(self.limits, folder),
+                lifeline=lifeline,
             )
         if not ended.started:
             raise OperationFailed(f"the sandbox could not be set up: {ended.output.strip()}")
@@ -138,8 +159,8 @@ class Sandbox:
         seconds = time.monotonic() - began
         return Ran(ended.exit, output, ended.timed_out, ended.cut, self.mode, seconds)
 
-    def _limits(self, timeout: float) -> list[str]:
-        """The words that set the limits and then become the command that follows them."""
+    def _limits(self, timeout: float, lifeline: Lifeline | None) -> list[str]:
+        """The words that ask over the lifeline, set the limits and become the command that follows them."""
         limits = {
             "c": 0,  # no core files
             "t": math.ceil(timeout * (os.cpu_count() or 1)) + 5,
@@ -149,7 +170,29 @@ class Sandbox:
         if self.mode != "off":
             limits["u"] = NPROC
         listed = " ".join(f"{name}={value}" for name, value in limits.items())
-        return [shutil.which("bash") or "bash", "-c", _LIMITED, "limits", listed]
+        bash = [shutil.which("bash") or "bash", "-c"]
+        if lifeline is None:
+            return [*bash, _LIMITED, "limits", listed]
+        return [*bash, lifeline.ASK + _LIMITED, "limits", str(lifeline.passed), listed]
+
+
+def _handed(stack: ExitStack, results: Mapping[int, str], command: str) -> tuple[dict[str, str], Path]:
+    """The variables by which a command gets results, and the folder of their files."""
+    place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fractal-results-")))
+    variables: dict[str, str] = {}
+    for n, text in results.items():
+        raw = text.encode("utf-8", "surrogatepass")
+        file = place / str(n)
+        file.write_bytes(raw)
+        variables[f"RESULT_{n}_FILE"] = str(file)
+        if len(raw) <= RESULT_BYTES and "\0" not in text:
+            variables[f"RESULT_{n}"] = text
+        elif re.search(rf"\bRESULT_{n}\b", command):
+            raise OperationFailed(
+                f'"$RESULT_{n}": the result of step {n} has {len(raw)} bytes and a variable at most '
+                f'{RESULT_BYTES} without NUL; read it from the file "$RESULT_{n}_FILE"'
+            )
+    return variables, place.resolve()
 
 
 def _environment(extra: Mapping[str, str] | None, mode: str) -> dict[str, str]:
@@ -196,7 +239,7 @@ def _refusal(bwrap: str | None, bash: str) -> str | None:
             f"(`apt-get install bubblewrap`, `dnf install bubblewrap`), {_OFF}"
         )
     trial = [bwrap, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
-    trial += ["--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL", bash, "-c", ":"]
+    trial += ["--unshare-all", "--new-session", "--cap-drop", "ALL", bash, "-c", ":"]
     try:
         tried = subprocess.run(trial, capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL)
     except (OSError, subprocess.TimeoutExpired) as error:

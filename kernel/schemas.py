@@ -32,6 +32,14 @@ def quick(pattern: str) -> bool:
     return len(_CHOICES.findall(pattern)) <= 1
 
 
+def pattern_of(text: str, flags: int = 0) -> re.Pattern[str]:
+    """Compile somebody's regular expression; raises `ValueError` that says why it is none."""
+    try:
+        return re.compile(text, flags)
+    except Exception as error:  # too deep, or a number too large, as well as what `re` calls an error
+        raise ValueError(f"{text[:80]!r} is not a regular expression: {error}") from None
+
+
 def few_values(data: Any) -> None:
     """Raise `ValueError` for data that is larger than it looks, before anybody copies or prints it."""
     pending, seen = [data], 0
@@ -113,8 +121,8 @@ def _anchored(pattern: Any) -> bool:
     if not isinstance(pattern, str) or not pattern.startswith("^") or not quick(pattern):
         return False
     try:
-        re.compile(pattern)
-    except (re.error, RecursionError, OverflowError):
+        pattern_of(pattern)
+    except ValueError:
         return False
     return True
 

@@ -91,16 +91,27 @@ def redacted(value: Any, redact: Callable[[str], str]) -> Any:
 
 def redactor(environ: Mapping[str, str]) -> Callable[[str], str]:
     """`redact` for many texts: the environment is looked through once."""
+    values = value_redactor(environ)
+    return lambda text: redact_forms(values(text))
+
+
+def value_redactor(environ: Mapping[str, str]) -> Callable[[str], str]:
+    """A function that replaces the values of the environment's secrets alone."""
     secret = {value: name for name, value in environ.items() if _is_secret(name, value)}
-    return lambda text: _without(text, secret)
 
-
-def _without(text: str, secret: Mapping[str, str]) -> str:
-    values = {value: name for value, name in secret.items() if value in text}
-    if values:
+    def without(text: str) -> str:
+        values = {value: name for value, name in secret.items() if value in text}
+        if not values:
+            return text
         longest_first = sorted(values, key=len, reverse=True)
         known = re.compile("|".join(map(re.escape, longest_first)))
-        text = known.sub(lambda hit: f"[redacted {values[hit[0]]}]", text)
+        return known.sub(lambda hit: f"[redacted {values[hit[0]]}]", text)
+
+    return without
+
+
+def redact_forms(text: str) -> str:
+    """The text with each part in the form of a secret replaced, for what is shown: it may be none."""
     for hint, name, shape in _SHAPES:
         if hint in text:
             text = shape.sub(f"[redacted {name}]", text)

@@ -1,216 +1,323 @@
-"""The files of a folder at one moment, and what changed between two moments."""
+"""What a folder holds at one moment, kept so that it can be compared and brought back.
+
+A snapshot is a tree in a git repository of our own. What git's trees cannot say (modes, folders, files too
+large to keep) stands in a note beside it. Without git a snapshot is a list of sizes and times.
+"""
 
 from __future__ import annotations
 
-import difflib
+import asyncio
 import hashlib
+import json
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from fnmatch import fnmatch
+import subprocess
+import time
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-from kernel.screening import cut, neutralise, redact
+from kernel import disk, turns
+from kernel.enclosure import PROTECTED
+from kernel.errors import RunLocked
+from kernel.process import whole
+from kernel.shadow import Shadow
+from kernel.trees import FOLDER, LARGEST, Notes, NotKept, Trees
 
 SKIPPED = frozenset(
     {".git", ".fractal", "__pycache__", "node_modules", ".venv", "venv", ".tox", ".nox", ".cache"}
     | {".pytest_cache", ".ruff_cache", ".mypy_cache", ".hypothesis", ".ipynb_checkpoints"}
 )
-"""Folders that are no evidence: histories, caches, installed packages."""
-SECRETIVE = (".env", ".env.*", "*.pem", "*.key", "id_rsa*", "id_ed25519*", ".netrc", ".npmrc", ".pypirc")
-"""Files whose text is never kept, and so never shown in a diff."""
-FILES = 20_000
-"""Files that a snapshot holds; it says when there are more."""
-FOLDERS = 20_000
-"""Folders that it looks into."""
-TEXT_BYTES = 32_768
-"""Of one file whose text is kept, so that a change can be shown as a diff."""
-TEXTS_BYTES = 1_000_000
-"""Of all kept texts together."""
-HASHED_BYTES = 4_000_000
-"""Of one file that is hashed; a larger one is known by size and time alone."""
-HASHED_TOTAL = 64_000_000
-HASHED_FILES = 5_000
-DIFF_CHARS = 4_000
-"""Of a diff; two thirds of them from its head."""
-DIFF_LINES = 3_000
-"""Lines of a text that are compared; more would take seconds."""
+"""Folders that are not kept: histories, caches, installed packages; they can be made again."""
+FILES = 200_000
+"""Files of the largest folder that is kept."""
+BYTES = 4_000_000_000
+"""Of the files of the largest folder that is kept."""
+LARGE_FILES = 500
+"""Files above `LARGEST` that a folder may hold; each is protected by itself."""
+DEEPEST = 100
+"""Levels of folders that are kept."""
+PACKED = 1_000
+"""New files that are written into one pack: a file for each of them would take several times as long."""
+CACHE_TAG = "CACHEDIR.TAG"
+"""A folder with this file is a cache (bford.info/cachedir)."""
+YOUNG = 3.0
+"""Seconds for which a file counts as changed just now."""
+PATIENCE = 30.0
+"""Seconds that `undo` waits for a command that changes the folder."""
 
 
-@dataclass(frozen=True)
-class Entry:
-    """One file: size in bytes, time of change in ns, hash ("" when not hashed), text if small and wanted."""
+class Snapshots:
+    """The snapshots of one folder, in `home`; `protected` paths are left out.
 
-    size: int
-    mtime_ns: int
-    digest: str = ""
-    text: str | None = None
-
-    def same(self, other: Entry) -> bool:
-        """Whether the content is the same, by hash where both have one."""
-        if self.digest and other.digest:
-            return self.digest == other.digest
-        return (self.size, self.mtime_ns) == (other.size, other.mtime_ns)
-
-
-@dataclass(frozen=True)
-class Change:
-    """A file that is `new`, `changed` or `removed`: its size in bytes now and before, and a diff of its text.
-
-    The diff is "" where the texts are not known.
+    Only who holds the `turn` may call `take` or `restore`: both work with one index.
     """
 
-    kind: str
-    path: str
-    size: int
-    before: int = 0
-    diff: str = ""
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """The files of a folder, by their paths relative to it, in the order of a walk."""
-
-    files: Mapping[str, Entry] = field(default_factory=dict[str, Entry])
-    cut: str = ""  # says so when there were more files than it holds
+    def __init__(self, home: Path, folder: Path, protected: Sequence[Path] = ()) -> None:
+        self.home = home
+        self.folder = folder.resolve()
+        self._left_out = {os.path.relpath(path, self.folder) for path in protected} | set(PROTECTED)
+        self._turn = asyncio.Lock()
+        self.shadow = Shadow(home, self.folder)
+        self.trees = Trees(self.shadow)
+        self.too_large = ""  # why this folder cannot be kept
+        self.large: tuple[Path, ...] | None = None  # files that the last snapshot did not keep
 
     @staticmethod
-    def take(
-        folder: Path, protected: Sequence[Path] = (), *, texts: bool = False, limit: int = FILES
-    ) -> Snapshot:
-        """What lies in the folder now, but for `SKIPPED` and `protected`; with `texts` small texts too.
+    def of(places: Path, folder: Path, protected: Sequence[Path] = ()) -> Snapshots:
+        """The snapshots of a folder, below `places`."""
+        name = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:16]
+        return Snapshots(places / name, folder, protected)
 
-        Links are not followed: a link counts as a file that holds its target's name.
+    def why_not(self) -> str:
+        """Why nothing in this folder can be brought back; "" where it can."""
+        if self.shadow.git is None:
+            return "git is not installed, so nothing is kept for `fractal undo`; install git"
+        return self.too_large
+
+    # ---- one at a time ----
+
+    @asynccontextmanager
+    async def turn(self, waits: Callable[[], None] = lambda: None) -> AsyncGenerator[None]:
+        """Nobody else changes the folder through Fractal meanwhile; `waits` is called once, before a wait."""
+        async with self._turn:
+            with turns.opened(self.home / "lock") as handle:
+                if not turns.taken(handle):
+                    waits()
+                    while not turns.taken(handle):  # noqa: ASYNC110 (by another process)
+                        await asyncio.sleep(0.02)
+                self.shadow.held = (handle,)
+                try:
+                    yield
+                finally:
+                    self.shadow.held = ()
+
+    @contextmanager
+    def alone(self) -> Generator[None]:
+        """As `turn`, outside an event loop. Raises `RunLocked` after `PATIENCE` seconds."""
+
+        def busy() -> RunLocked:
+            return RunLocked(f"a run is changing {self.folder}; wait until its command has ended")
+
+        with turns.alone(self.home / "lock", PATIENCE, busy):
+            yield
+
+    def sweep(self) -> None:
+        """Remove what a process that died left half-written, unless another one is at work here."""
+        if (self.home / "lock").exists():
+            with turns.opened(self.home / "lock") as handle:
+                if turns.taken(handle):
+                    self.shadow.sweep()
+
+    # ---- taking ----
+
+    async def taken(self, run: str) -> str:
+        """`take` in a thread, which ends before a cancellation goes on."""
+        return await whole(partial(self.take, run))
+
+    def take(self, run: str) -> str:
+        """Keep the folder as it is now for a run; returns the snapshot's id, "" where that cannot be.
+
+        Raises `NotKept` when a file or git refuses, and `StorageError` when there is no room on the disk.
         """
-        files: dict[str, Entry] = {}
-        kept = hashed = 0
-        for name, entry in _walk(folder.resolve(), frozenset(protected)):
-            if len(files) >= limit:
-                return Snapshot(files, f"only the first {limit} files were looked at")
-            if entry is None:
-                return Snapshot(files, f"only the first {FOLDERS} folders were looked at")
-            raw, info = _read(entry, HASHED_TOTAL - hashed if len(files) < HASHED_FILES else 0)
-            if info is None:
+        if self.too_large:
+            return ""
+        try:
+            tree = self._take() if self.shadow.git else self._listed()
+            # a git reference for each, so that `prune` spares what runs need
+            for name in (tree, "first"):
+                path = self.home / "refs" / "runs" / run / name
+                if not path.exists():
+                    disk.put(path, f"{tree}\n".encode(), fsync=False)
+        except _TooLarge as error:
+            self.too_large = str(error)
+            return ""
+        except (OSError, subprocess.SubprocessError, ValueError) as error:
+            said = _said(error)
+            if reason := next((each for each in disk.FULL if each in said), ""):
+                raise disk.refused(self.home, reason) from None
+            first = said.partition("\n")[0]
+            raise NotKept(f"{self.folder} cannot be kept for `fractal undo`: {first}") from None
+        return tree
+
+    def first(self, run: str) -> str:
+        """The snapshot at the start of a run: before its first step that could change anything."""
+        try:
+            return (self.home / "refs" / "runs" / run / "first").read_text("ascii").strip()
+        except (OSError, ValueError):
+            return ""
+
+    def _take(self) -> str:
+        (self.home / "index.lock").unlink(missing_ok=True)  # of a process that died
+        try:
+            return self._changed_since_last()
+        except (subprocess.SubprocessError, ValueError, KeyError):
+            for name in ("index", "last.json"):  # damaged, perhaps: made anew
+                (self.home / name).unlink(missing_ok=True)
+            return self._changed_since_last()
+
+    def _changed_since_last(self) -> str:
+        tree, notes = self._last()
+        was, young = notes.told(), notes.young
+        put: dict[str, None] = {}
+        gone: dict[str, None] = {}
+        tracked, others = self.shadow.suspects() if tree is not None else ([], [""])
+        others = [path for path in others if not self._skipped(path.rstrip("/"))]
+        notes.large.clear()
+        notes.young = []
+        for path in [*tracked, *self._other_modes(young, notes)]:
+            self._sort_in(path, notes, put, gone, known=True)
+            if path in gone and os.path.isdir(os.path.join(self.folder, path)):  # noqa: PTH112, PTH118
+                others.append(f"{path}/")
+        for path in list(notes.folders):
+            self._folder(path, notes)
+        total = 0
+        for path in self._within(others, notes):
+            total += self._sort_in(path, notes, put, gone)
+            if len(put) > FILES or total > BYTES or len(notes.large) > LARGE_FILES:
+                raise _TooLarge(
+                    f"{self.folder} is too large to be kept for `fractal undo` (more than {FILES} files, "
+                    f"{BYTES // 10**9} GB, or {LARGE_FILES} files above {LARGEST // 10**6} MB)"
+                )
+        self.large = tuple(self.folder / path for path in notes.large)
+        now = notes.told()
+        if tree and now == was and not put and not gone:
+            if notes.young != young:
+                self._remember(tree, notes)
+            return tree
+        if put or gone:
+            self._remember("", notes)  # first: what git has taken in is not looked at again
+            self.shadow.run("update-index", "-z", "--force-remove", "--stdin", given=gone)
+            packed = ["-c", "core.bigFileThreshold=1"] if len(put) > PACKED and self.shadow.packs() else []
+            self.shadow.run(
+                *packed, "update-index", "-z", "--add", "--remove", "--replace", "--stdin", given=put
+            )
+        files = self.shadow.run("write-tree").decode().strip()
+        note = self.shadow.object("blob", now)
+        entries = {b"40000 files\0": files, b"100644 notes\0": note}.items()
+        raw = b"".join(name + bytes.fromhex(oid) for name, oid in entries)
+        tree = self.shadow.object("tree", raw)
+        self._remember(tree, notes)
+        return tree
+
+    def _last(self) -> tuple[str | None, Notes]:
+        """The last snapshot ("" where it was interrupted, None where there is none) and its notes."""
+        try:
+            told = json.loads((self.home / "last.json").read_bytes())
+            if (self.home / "index").is_file() or not told["tree"]:
+                return told.pop("tree"), Notes(**told)
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+        self.shadow.create()
+        umask = os.umask(0o22)
+        os.umask(umask)
+        return None, Notes(0o666 & ~umask)
+
+    def _remember(self, tree: str, notes: Notes) -> None:
+        disk.put(self.home / "last.json", json.dumps({"tree": tree, **vars(notes)}).encode(), fsync=False)
+
+    def _skipped(self, path: str) -> bool:
+        return path in self._left_out or os.path.basename(path) in SKIPPED  # noqa: PTH119
+
+    def _within(self, paths: Iterable[str], notes: Notes) -> Generator[str]:
+        """These files, and all in these folders ("" or with a slash at the end), but for caches."""
+        folders: list[str] = []
+        for path in paths:
+            if path and not path.endswith("/"):
+                yield path
+            else:
+                folders.append(path)
+        while folders:
+            inside = folders.pop()
+            try:
+                with os.scandir(self.folder / inside) as found:
+                    entries = list(found)
+            except OSError:
                 continue
-            hashed += len(raw or b"")
-            digest = hashlib.sha256(raw).hexdigest()[:16] if raw is not None else ""
-            text = _text(entry, raw) if texts and kept + len(raw or b"") <= TEXTS_BYTES else None
-            kept += len(raw or b"") if text is not None else 0
-            files[name] = Entry(info.st_size, info.st_mtime_ns, digest, text)
-        return Snapshot(files)
+            if inside and any(entry.name == CACHE_TAG for entry in entries):
+                continue
+            if inside:
+                self._folder(inside.rstrip("/"), notes, new=True)
+            for entry in entries:
+                path = inside + entry.name
+                if self._skipped(path):
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    if path.count("/") < DEEPEST:
+                        folders.append(f"{path}/")
+                else:
+                    yield path
 
-    def under(self, path: str) -> dict[str, Entry]:
-        """The file at `path`, or the files below it ("." is the folder itself)."""
-        if path == ".":
-            return dict(self.files)
-        return {name: e for name, e in self.files.items() if name == path or name.startswith(f"{path}/")}
+    def _other_modes(self, young: Iterable[str], notes: Notes) -> list[str]:
+        """Of files that were young the last time, those with another mode: git compares whole seconds."""
+        found: list[str] = []
+        for path in young:
+            with suppress(OSError):
+                info = os.lstat(os.path.join(self.folder, path))  # noqa: PTH118
+                if stat.S_ISREG(info.st_mode) and not notes.has(path, stat.S_IMODE(info.st_mode)):
+                    found.append(path)
+                elif info.st_ctime > time.time() - YOUNG:
+                    notes.young.append(path)
+        return found
 
-    def covers(self, path: str) -> bool:
-        """Whether the snapshot holds whatever there was at `path` and below it."""
-        if not self.cut:
-            return True
-        last = max(map(_order, self.files), default=())
-        return path != "." and (*_order(path), "\U0010ffff") <= last
+    def _folder(self, path: str, notes: Notes, *, new: bool = False) -> None:
+        """Note a folder's mode; one that was known may be gone."""
+        try:
+            mode = os.lstat(os.path.join(self.folder, path)).st_mode  # noqa: PTH118 (20,000 of them)
+        except OSError:
+            mode = 0
+        if stat.S_ISDIR(mode):
+            notes.folders[path] = stat.S_IMODE(mode)
+        elif not new:
+            del notes.folders[path]
 
-    def to_json(self) -> dict[str, Any]:
-        """As it is kept in artifacts/."""
-        files = {path: [e.size, e.mtime_ns, e.digest, e.text] for path, e in self.files.items()}
-        return {"files": files, "cut": self.cut}
+    def _sort_in(
+        self, path: str, notes: Notes, put: dict[str, None], gone: dict[str, None], *, known: bool = False
+    ) -> int:
+        """Whether git is to take a file in, or to forget it; returns the bytes that it takes in."""
+        notes.modes.pop(path, None)
+        full = os.path.join(self.folder, path)  # noqa: PTH118
+        try:
+            info = os.lstat(full)
+        except OSError:
+            info = None
+        ordinary = info is not None and stat.S_ISREG(info.st_mode)
+        if info and ordinary and info.st_size > LARGEST:
+            notes.large[path] = [info.st_mode, info.st_size, info.st_mtime_ns]
+        elif info and ((ordinary and os.access(full, os.R_OK)) or stat.S_ISLNK(info.st_mode)):
+            put[path] = None
+            mode = stat.S_IMODE(info.st_mode)
+            if ordinary and not notes.has(path, mode):
+                notes.modes[path] = mode
+            if info.st_ctime > time.time() - YOUNG:
+                notes.young.append(path)
+            return info.st_size
+        if known:
+            gone[path] = None
+        return 0
 
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Snapshot:
-        """The snapshot that `to_json` told."""
-        return Snapshot({path: Entry(*each) for path, each in data["files"].items()}, str(data["cut"]))
+    # ---- without git ----
 
-
-def _order(path: str) -> tuple[str, ...]:
-    return tuple(path.split("/"))
-
-
-def _walk(folder: Path, protected: frozenset[Path]) -> Iterator[tuple[str, os.DirEntry[str] | None]]:
-    """Everything that is no folder, in the order of `_order`; None at the end where there are too many."""
-    stack = [("", iter(_entries(folder)))]
-    looked = 0
-    while stack:
-        inside, entries = stack[-1]
-        entry = next(entries, None)
-        if entry is None:
-            stack.pop()
-        elif Path(entry.path) in protected:
-            continue
-        elif entry.is_dir(follow_symlinks=False):
-            if entry.name not in SKIPPED:
-                looked += 1
-                if looked > FOLDERS:
-                    yield inside + entry.name, None
-                    return
-                stack.append((f"{inside}{entry.name}/", iter(_entries(Path(entry.path)))))
-        elif entry.name != ".git":  # of a worktree or a submodule
-            yield inside + entry.name, entry
-
-
-def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return sorted(entries, key=lambda entry: entry.name)
-    except OSError:
-        return []
-
-
-def _read(entry: os.DirEntry[str], room: int) -> tuple[bytes | None, os.stat_result | None]:
-    """The bytes of a file of at most `room` (None when not read), and its facts (None when it is gone)."""
-    try:
-        info = entry.stat(follow_symlinks=False)
-    except OSError:
-        return None, None
-    try:
-        if stat.S_ISLNK(info.st_mode):
-            return os.fsencode(os.readlink(entry.path)), info  # noqa: PTH115 (bytes, not a path)
-        if not stat.S_ISREG(info.st_mode) or info.st_size > min(HASHED_BYTES, room):
-            return None, info
-        handle = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with os.fdopen(handle, "rb") as file:
-            return file.read(HASHED_BYTES), info
-    except OSError:
-        return None, info
+    def _listed(self) -> str:
+        notes, found = Notes(), dict[str, list[int]]()
+        for path in self._within([""], notes):
+            with suppress(OSError):
+                info = os.lstat(os.path.join(self.folder, path))  # noqa: PTH118
+                found[path] = [info.st_mode, info.st_size, info.st_mtime_ns]
+            if len(found) > FILES:
+                raise _TooLarge(f"{self.folder} holds more than {FILES} files: its changes are not followed")
+        raw = json.dumps({**found, **{p: [FOLDER | m, 0, 0] for p, m in notes.folders.items()}}).encode()
+        name = f"list-{hashlib.sha256(raw).hexdigest()[:16]}"
+        disk.put(self.home / f"{name}.json", raw, mode=0o600, fsync=False)
+        return name
 
 
-def _text(entry: os.DirEntry[str], raw: bytes | None) -> str | None:
-    if raw is None or len(raw) > TEXT_BYTES or b"\0" in raw or entry.is_symlink():
-        return None
-    if any(fnmatch(entry.name.lower(), pattern) for pattern in SECRETIVE):
-        return None
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError:
-        return None
+class _TooLarge(Exception):
+    """The folder holds more than is kept."""
 
 
-def changes(before: Snapshot, after: Snapshot) -> tuple[Change, ...]:
-    """New, changed and removed files, by path; where a snapshot was cut, only as far as both reach."""
-    found: list[Change] = []
-    for path in sorted({*before.files, *after.files}, key=_order):
-        old, new = before.files.get(path), after.files.get(path)
-        if old and new:
-            if not old.same(new):
-                diff = _diff(old.text, new.text)
-                found.append(Change("changed", path, new.size, old.size, diff))
-        elif new and before.covers(path):
-            found.append(Change("new", path, new.size, 0, _diff("", new.text)))
-        elif old and after.covers(path):
-            found.append(Change("removed", path, 0, old.size, _diff(old.text, "")))
-    return tuple(found)
-
-
-def _diff(old: str | None, new: str | None) -> str:
-    if old is None or new is None:
-        return ""
-    was, now = ([] if not text else text.removesuffix("\n").split("\n") for text in (old, new))
-    if max(len(was), len(now)) > DIFF_LINES and was and now:
-        return f"(too long to compare: {len(was)} lines before, {len(now)} now)"
-    lines = list(difflib.unified_diff(was, now, n=1, lineterm=""))[2:]
-    if not lines and old != new:
-        return "(only the line break at the end differs)"
-    return cut(redact(neutralise("\n".join(lines)), os.environ), DIFF_CHARS, "the file", head=2 / 3)
+def _said(error: Exception) -> str:
+    errors = getattr(error, "stderr", None)
+    said = errors.decode("utf-8", "replace").strip() if errors else str(error)
+    return said.replace("Out of diskspace", disk.FULL[0])  # git's own words for it

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from bisect import insort
-from dataclasses import dataclass, replace
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import replace
 
 from kernel import keeping
-from kernel.arguments import arguments
 from kernel.asking import NobodyLeft
+from kernel.calling import Waiting, prepared
 from kernel.children import (
     child_document,
     child_of,
@@ -22,25 +24,15 @@ from kernel.children import (
     tried,
 )
 from kernel.document import STEP_ENDED, Step
-from kernel.errors import DocumentError, FractalError, LimitReached, OperationFailed
-from kernel.operate import operate, prepare, recovered
-from kernel.permits import approval, refuse
+from kernel.errors import DocumentError, LimitReached, OperationFailed, explained, raised_as
+from kernel.operate import operate, recovered, seen_after
 from kernel.references import substitute
-from kernel.responder import Waits
 from kernel.store import Save
 from kernel.tools import Tool
 from kernel.views import Views
 from kernel.world import Held
 
 GOOD = frozenset({"done", "skipped"})
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """The loop holds nothing in memory until children end, or a person answers or approves."""
-
-    on: str  # children, person, approval
-    question: str = ""
 
 
 class Doing:
@@ -63,7 +55,7 @@ class Doing:
         never = [n_ for n_ in needs if n_ not in self.held.doc.planned and n_ not in self.held.doc.steps]
         if never:  # a step of a plan that was rejected
             why = f"not run: step {never[0]} was never begun"
-            self.held.put(replace(self._step(n), state="struck", result=why, origin="kernel"))
+            self.held.end(replace(self._step(n), state="struck", result=why, origin="kernel"))
             return
         self.unmet[n] = {need for need, state in states.items() if state not in GOOD}
         for need in needs:
@@ -79,7 +71,7 @@ class Doing:
         for need in list(self.dependents):
             if self._state(need) in STEP_ENDED - GOOD and need not in self.unmet:
                 self._strike_dependents(need)  # it ended just before an interruption
-        if waiting := self._recover():
+        if waiting := await self._recover():
             return waiting
         try:
             return await self._run()
@@ -118,23 +110,28 @@ class Doing:
                 break
             self.able.remove(n)
             step = self._step(n)
-            try:
+            with self._failing(step):
                 if waiting := await self._start(step):
                     return waiting
-            except LimitReached as error:
-                # children that are open go on; CHECK has its own call and judges what there is
-                self._fail(step, str(error), limit=True)
-            except (OperationFailed, DocumentError, NobodyLeft, OSError, ValueError) as error:
-                self._fail(step, str(error))
         return None
+
+    @contextmanager
+    def _failing(self, step: Step) -> Generator[None]:
+        """What goes wrong with a step is its failure; what hinders the whole run is raised."""
+        try:
+            with raised_as(OperationFailed):
+                yield
+        except LimitReached as error:
+            # children that are open go on; CHECK has its own call and judges what there is
+            self._fail(step, str(error), limit=True)
+        except (OperationFailed, DocumentError, NobodyLeft) as error:
+            self._fail(step, str(error))
 
     def _turn_comes(self, n: int) -> bool:
         """Whether a call has to wait for one that runs: those of a state machine are made one by one."""
         tool = self.held.world.catalogue.tools.get(self._step(n).tool)
-        return tool is not None and bool(tool.states) and tool.name in map(self._tool_of, self.tasks)
-
-    def _tool_of(self, n: int) -> str:
-        return self._step(n).tool
+        running = [self._step(each).tool for each in self.tasks]
+        return tool is not None and bool(tool.states) and tool.name in running
 
     async def _start(self, step: Step) -> Waiting | None:
         if step.state == "stale" and not keeping.why_stale(self.held, step.n):
@@ -149,52 +146,22 @@ class Doing:
         return await self._start_operation(step, tool, again)
 
     def _tool(self, step: Step) -> Tool:
-        """The tool of a step; one that an earlier step has drafted is read as it stands now."""
+        """The tool of a step; one whose code does not ship with Fractal is read as it stands now."""
         catalogue = self.held.world.catalogue
-        if step.tool not in catalogue.tools or catalogue.tools[step.tool].draft:
+        if step.tool not in catalogue.tools or catalogue.tools[step.tool].scheme != "python":
             catalogue.refresh()
         return catalogue.get(step.tool)
 
     async def _start_operation(self, step: Step, tool: Tool, again: Step | None) -> Waiting | None:
-        held = self.held
-        if step.args is None:
-            self.held.flush()
-            asked = await arguments(held, step)
-            if isinstance(asked, Waits):
-                return self._ask_person(asked)
-            if asked.ended:
-                self._end(asked)
-                return None
-            step, tool = asked, held.world.catalogue.get(asked.tool)
-        begun = step.state == "running"  # before an interruption: filled in already
-        args = dict(step.args or {}) if begun else tool.typed(substitute(step.args, Views(held)))
-        await refuse(held, step, tool, args)
-        filled = replace(step, args=args, evidence={**step.evidence, **keeping.made_from(held, step.n)})
-        if not begun:
-            went = keeping.went_before(held, filled, again, tool.repeatable(args))
-            if isinstance(went, str):
-                return Waiting("person", went)
-            if went:
-                self._end(went)
-                return None
-        if asks := approval(held, filled, tool, args):
-            return Waiting("approval", asks)
-        step = replace(filled, state="running", result=None)
-        held.put(prepare(held, step, tool))
-        held.flush()  # the intent is on disk, together with results that came before
-        held.emit("step_started", step=step.n, tool=tool.name, args=dict(args))
-        self.tasks[step.n] = asyncio.create_task(operate(held, held.doc.steps[step.n], tool))
+        call = await prepared(self.held, step, tool, again)
+        if isinstance(call, Waiting):
+            return call
+        if isinstance(call, Step):
+            self._end(call)
+            return None
+        self.tasks[step.n] = asyncio.create_task(operate(self.held, call.step, call.tool, call.results))
+        await asyncio.sleep(0)  # it stands in §3 before the steps after it, but where it waits for its turn
         return None
-
-    def _ask_person(self, waits: Waits) -> Waiting:
-        """At the root the question stands in §1, where its answer is looked for; a child hands it up."""
-        if not self.held.root:
-            raise OperationFailed(f"a question only a person can answer: {waits.question}")
-        last = self.held.doc.note(1, "question")
-        if last is None or last.text != waits.question:
-            self.held.note(1, "question", waits.question)
-            self.held.save()
-        return Waiting(waits.reason, waits.question)
 
     def _start_child(self, step: Step, again: Step | None) -> Waiting | None:
         held = self.held
@@ -234,7 +201,8 @@ class Doing:
         for n, task in list(self.tasks.items()):
             if task.done():
                 del self.tasks[n]
-                self._end(task.result())
+                with self._failing(self._step(n)):
+                    self._end(task.result())
 
     def _fold_children(self) -> None:
         for step in [self._step(n) for n in sorted(self.children)]:
@@ -246,21 +214,14 @@ class Doing:
                 continue
             if child is not None:
                 ended = ended_child(self.held, step, child)
-                self.held.ledger.settle(step.n, self.held.below(child_id))
+                self.held.ledger.settle(step.n, self.held.below(child_id).calls)
                 self._end(ended)
 
     def _end(self, step: Step) -> None:
         """A step has ended: what needs it becomes able, or is struck."""
-        self.held.put(step)
+        self.held.end(step)
         self.children.discard(step.n)
         self.unmet.pop(step.n, None)
-        self.held.emit(
-            "step_finished",
-            step=step.n,
-            tool=step.tool or "subtask",
-            state=step.state,
-            result=(step.result or "")[:200],
-        )
         if step.state not in GOOD:
             self._strike_dependents(step.n)
             return
@@ -285,7 +246,7 @@ class Doing:
 
     def _fail(self, step: Step, why: str, *, limit: bool = False) -> None:
         if step.result is not None:  # done before: what failed now is the call as the plan has it
-            known = {key: value for key, value in step.evidence.items() if key not in ("was", "limit")}
+            known = {key: value for key, value in step.evidence.items() if key not in ("was", "limit", "now")}
             planned = self.held.doc.planned[step.n]
             step = replace(planned, link=step.link, share=step.share, evidence=known)
         evidence = {**step.evidence, **keeping.made_from(self.held, step.n)}
@@ -295,14 +256,14 @@ class Doing:
     def _unknown(self, step: Step, why: str) -> None:
         if step.share is not None:  # what its calls cost is known from the log, whatever its document says
             child_id = step.link.removesuffix(".md")
-            self.held.ledger.settle(step.n, self.held.below(child_id))
+            self.held.ledger.settle(step.n, self.held.below(child_id).calls)
             spent = self.held.world.log.below(child_id).as_dict()
             step = replace(step, evidence={**step.evidence, "spent": spent})
         self._end(replace(step, state="unknown", result=why, origin="kernel"))
 
     # ---- after an interruption ----
 
-    def _recover(self) -> Waiting | None:
+    async def _recover(self) -> Waiting | None:
         """Find out what became of the steps that an earlier process had begun."""
         for n in list(self.unmet):
             step = self.held.doc.steps.get(n)
@@ -310,7 +271,7 @@ class Doing:
                 continue
             if step.share is not None:
                 self._recover_child(step)
-            elif waiting := self._recover_operation(step):
+            elif waiting := await self._recover_operation(step):
                 return waiting
         return None
 
@@ -328,11 +289,15 @@ class Doing:
         # as a rule it was listed and never written
         self.held.flush(Save(child_document(self.held, step)), wake=(child_id,))
 
-    def _recover_operation(self, step: Step) -> Waiting | None:
+    async def _recover_operation(self, step: Step) -> Waiting | None:
+        if (snapshots := self.held.world.snapshots) and "tree_after" not in step.evidence:
+            async with snapshots.turn():
+                step = await seen_after(self.held, step)  # what it did so far
+            self.held.put(step)
         try:
             became = recovered(self.held, step)
-        except FractalError as error:
-            self._unknown(step, f"interrupted, and what became of it cannot be told: {error}")
+        except Exception as error:
+            self._unknown(step, f"interrupted, and what became of it cannot be told: {explained(error)}")
             return None
         if isinstance(became, str):
             return Waiting("person", became)

@@ -10,7 +10,7 @@ import hashlib
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,6 +19,7 @@ from kernel.document import ENDED, Document, Step
 from kernel.errors import DocumentError, ForeignEdit
 from kernel.frontmatter import peek
 from kernel.markdown import committed, parse, render, render_steps
+from kernel.shelving import completed, excerpted
 
 LEFT = ENDED | {"waiting", "interrupted"}
 """Where a document is left to people: a copy is kept then, so that what they change can be shown."""
@@ -123,7 +124,7 @@ class FileStore:
             raw = gzip.decompress(self._left(loop_id).read_bytes())
         except (OSError, EOFError):
             return None
-        document = parse(raw, str(self._left(loop_id)))
+        document = self._whole(raw, self._left(loop_id))
         return document if str(document.meta.rev) == peek(self.path(loop_id), "rev") else None
 
     def _left(self, loop_id: str) -> Path:
@@ -134,6 +135,11 @@ class FileStore:
         ids = [path.stem for path in self.folder.glob("*.md") if re.match(r"(system|tool|op)-", path.name)]
         return sorted(ids, key=_depth_first)
 
+    def loops(self) -> list[str]:
+        """The ids of `list` without operations, by the head of each document: a loop has a budget."""
+        ids = self.list()
+        return [each for each in ids if not each.startswith("op-") or peek(self.path(each), "budget")]
+
     def unfinished(self) -> list[str]:
         """The ids of the loops that have not ended, by the head of each document."""
         return [loop_id for loop_id in self.list() if peek(self.path(loop_id), "status") not in ENDED]
@@ -141,7 +147,7 @@ class FileStore:
     def sweep(self) -> None:
         """Remove what a dead process left half-written; only the run's one writer may."""
         # who is just writing a message into the inbox tries again
-        for name in ("", "artifacts", "artifacts/kept", "artifacts/left", "inbox"):
+        for name in ("", "artifacts", "artifacts/args", "artifacts/kept", "artifacts/left", "inbox"):
             disk.sweep(self.folder / name)
 
     def load(self, loop_id: str) -> Document:
@@ -154,10 +160,11 @@ class FileStore:
             raise ForeignEdit(f"{path}: {CHANGED}, look at it, then `fractal resume {self.folder.name}`")
         if (known := self._known.get(loop_id)) and known.read:
             return known.read
-        stat = _signature(path)  # before it is read: what is written meanwhile is noticed later
-        raw = _read(path)
+        with disk.reading_of_the_state(path):
+            stat = disk.signature(path)  # before it is read: what is written meanwhile is noticed later
+            raw = path.read_bytes()
         body, tail = committed(raw)
-        document = parse(body, str(path))
+        document = self._parsed(loop_id, body)
         if tail.strip():
             self._put_aside(loop_id, tail)
         if tail:
@@ -177,8 +184,36 @@ class FileStore:
 
     def peek(self, loop_id: str) -> Document:
         """Read a document without becoming its writer."""
-        path = self.path(loop_id)
-        return parse(_read(path), str(path))
+        return self._parsed(loop_id, _read(self.path(loop_id)))
+
+    def _parsed(self, loop_id: str, raw: bytes) -> Document:
+        document = self._whole(raw, self.path(loop_id))
+        if document.meta.id != loop_id:
+            raise DocumentError(
+                f"its id is {document.meta.id!r}; put {loop_id} back", str(self.path(loop_id))
+            )
+        if document.meta.run not in loop_id.split("-"):
+            raise DocumentError(
+                f"{loop_id} is no loop of the run {document.meta.run!r}", str(self.path(loop_id))
+            )
+        return document
+
+    def _whole(self, raw: bytes, path: Path) -> Document:
+        return completed(parse(raw, str(path)), self.unshelve, str(path))
+
+    def _excerpted(self, document: Document) -> Document:
+        """The document as it is written; what it shows an excerpt of is on disk before it."""
+        for number in (2, 3):
+            section = document.section(number)
+            document = document.with_section(
+                number, replace(section, steps=excerpted(section.steps, self._keep_once))
+            )
+        return document
+
+    def _keep_once(self, name: str, text: str) -> str:
+        """Keep a text under a name that tells what it holds."""
+        there = (self.folder / "artifacts" / name).is_file()
+        return f"artifacts/{name}" if there else self.shelve(name, text)
 
     def commit(self, changes: Sequence[Change], wake: Sequence[str] = ()) -> None:
         """Make the changes durable in this order, then wake these loops (a hint that may be lost)."""
@@ -211,7 +246,7 @@ class FileStore:
         loop_id = document.meta.id
         known = self._known.get(loop_id)
         rev = (known.rev if known else document.meta.rev) + 1
-        raw = render(document, rev)
+        raw = render(self._excerpted(document), rev)
         ended = document if document.ended else None
         for_people = document.meta.status in LEFT or document.meta.phase == "do"
         if for_people and (rev > 1 or not ended):  # an operation's is written once, at its end
@@ -227,7 +262,11 @@ class FileStore:
         known = self._known.get(loop_id)
         if known is None:
             raise ForeignEdit(f"{self.path(loop_id)}: appended to before it was loaded")
-        raw = render_steps(change.document, change.steps, known.rev + 1)
+        steps = excerpted({step.n: step for step in change.steps}, self._keep_once)
+        before = {n: each for n, each in change.document.steps.items() if n in steps}
+        third = replace(change.document.section(3), steps=excerpted(before, self._keep_once))
+        document = change.document.with_section(3, third)
+        raw = render_steps(document, tuple(steps.values()), known.rev + 1)
         self._refuse_foreign(loop_id, raw)
         path = self.path(loop_id)
         try:
@@ -292,15 +331,6 @@ def _depth_first(loop_id: str) -> tuple[int, ...]:
     )
 
 
-def _signature(path: Path) -> tuple[int, int, int]:
-    try:
-        return disk.signature(path)
-    except OSError as error:
-        raise DocumentError(f"cannot be read: {error.strerror}", str(path)) from None
-
-
 def _read(path: Path) -> bytes:
-    try:
+    with disk.reading_of_the_state(path):
         return path.read_bytes()
-    except OSError as error:
-        raise DocumentError(f"cannot be read: {error.strerror}", str(path)) from None

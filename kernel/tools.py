@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from kernel.errors import ConfigurationError
-from kernel.phases import references
+from kernel.references import references
 from kernel.schemas import check
 from kernel.skills import is_skill
 from kernel.states import Machine
 
 EFFECTS = ("read", "write", "network", "shell")
+CHANGING = frozenset({"write", "shell"})
+"""Those that may change files of the folder: it is kept before them, and looked at after them."""
 HANDS = ("read", "write", "bash")
 """The kernel's own operations: always in PLAN's index."""
 DESCRIBED = 160
@@ -142,15 +144,18 @@ class Tool:
             raise ConfigurationError(f"{self.path}: run: there is no program {program.name} beside it")
         return program
 
-    def problem(self, args: Mapping[str, Any] | None) -> str:
-        """What is wrong with the arguments, in words; "" when nothing is."""
+    def problem(self, args: Mapping[str, Any] | None, *, filled: bool = False) -> str:
+        """What is wrong with the arguments, in words; "" when nothing is.
+
+        Until they are `filled` in, those with references are not looked at.
+        """
         if args is None:
             return ""
         if unknown := [name for name in args if name not in self.args]:
             return f"{self.signature} has no argument {', '.join(unknown)}"
         if missing := [name for name in self.required if name not in args]:
             return f"{self.signature} needs {', '.join(missing)}"
-        whole = {name: value for name, value in args.items() if not references(value)}
+        whole = {name: value for name, value in args.items() if filled or not references(value)}
         for name, value in whole.items():
             if problem := self._checks[name](value):
                 return f"{self.name}: {problem}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
@@ -11,11 +10,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from kernel import disk
-from kernel.acting import Runner, act
+from kernel.acting import Runner, carry_out
 from kernel.children import below
 from kernel.document import Document, Step
 from kernel.drafts import Drafts
-from kernel.errors import ConfigurationError, DocumentError, FractalError, OperationFailed
+from kernel.errors import ConfigurationError, DocumentError, OperationFailed, explained
 from kernel.evidence import search
 from kernel.operations import OperationContext, Result
 from kernel.permits import ungranted
@@ -57,7 +56,10 @@ async def trials(held: Held) -> list[Trial]:
 
 
 def _wrote(held: Held, unit: str) -> bool:
-    places = [each["path"] for step in held.doc.steps.values() for each in step.evidence.get("touched", [])]
+    steps = held.doc.steps.values()
+    if any(unit in step.evidence.get("drafted", ()) for step in steps):
+        return True
+    places = [each["path"] for step in steps for each in step.evidence.get("touched", [])]
     return any(f"/drafts/{unit}" in f"/{place}" for place in places)
 
 
@@ -132,6 +134,13 @@ async def try_sample(
     tool: Tool, context: OperationContext, runners: Mapping[str, Runner]
 ) -> tuple[bool, str]:
     """Run the sample of a tool that is no guided loop, in a folder of its own: whether it passed, a note."""
+    try:
+        return await _tried(tool, context, runners)
+    except Exception as error:
+        return False, f"sample: {explained(error)}"
+
+
+async def _tried(tool: Tool, context: OperationContext, runners: Mapping[str, Runner]) -> tuple[bool, str]:
     sample = tool.sample
     args = cast(dict[str, Any], sample.get("args") or {})
     calls = [
@@ -155,7 +164,7 @@ async def try_sample(
             action = str(call.get(tool.states.by)) if tool.states else ""
             if tool.states and (why := refusal(tool.states, now, action)):
                 return False, f"sample: {why}; before: names the calls that lead there"
-            result = await _call(tool, replace(there, kept=now.kept), call, runners)
+            result = await carry_out(replace(there, kept=now.kept), tool, call, runners)
             if not result.ok:
                 return False, f"its sample failed: {_short(result.text)}"
             if tool.states:
@@ -165,18 +174,6 @@ async def try_sample(
     if missing:
         return False, f"its sample left no {', '.join(missing)}: {_short(result.text)}"
     return await shows(tool, result.text)
-
-
-async def _call(
-    tool: Tool, context: OperationContext, args: Mapping[str, Any], runners: Mapping[str, Runner]
-) -> Result:
-    try:
-        async with asyncio.timeout(tool.timeout or None):
-            return await act(context, tool, args, runners)
-    except TimeoutError:
-        return Result(f"{tool.name} took longer than {tool.timeout:g} s and was stopped", ok=False)
-    except FractalError as error:
-        return Result(str(error), ok=False)
 
 
 async def shows(tool: Tool, text: str) -> tuple[bool, str]:

@@ -6,23 +6,22 @@ The documents themselves are kept by `store`.
 from __future__ import annotations
 
 import fcntl
-import functools
 import json
 import os
 import re
 import secrets
 import shutil
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from kernel import disk
-from kernel.errors import ConfigurationError, FractalError, RunLocked, StorageError, UsageError
+from kernel.errors import ConfigurationError, FractalError, RunLocked, StorageError, UsageError, explained
 from kernel.frontmatter import peek
 
 _ALPHABET = (
@@ -31,6 +30,8 @@ _ALPHABET = (
 _PREFIX = {"system": "system", "tool": "tool", "operation": "op"}
 
 
+MESSAGE_BYTES = 1_000_000
+"""Of the largest message to a run."""
 GLANCE = 0.2
 """Seconds that the lock is tried for: somebody may only be looking whether it is held."""
 
@@ -45,17 +46,22 @@ class Workspace:
 
     @staticmethod
     def find(folder: Path, shipped: Path) -> Workspace:
-        """The workspace that `folder` belongs to; elsewhere `.fractal/`, made when a run starts."""
+        """The workspace that `folder` belongs to; elsewhere `.fractal/`, made when a run starts.
+
+        A `fractal.yaml` makes its folder a workspace only where there is no `.fractal/` yet: beside one it
+        holds the settings of that workspace.
+        """
         folder = folder.resolve()
         if not folder.is_dir():
             raise UsageError(f"{folder} is not a folder")
         for place in (folder, *folder.parents):
-            if (place / "fractal.yaml").is_file() or (
-                (place / "system" / "pattern.md").is_file() and (place / "state").is_dir()
-            ):
-                return Workspace(folder, place, shipped)
-            if (place / ".fractal" / "state").is_dir():
+            settings = (place / "fractal.yaml").is_file()
+            system = (place / "system" / "pattern.md").is_file() and (place / "state").is_dir()
+            own = system or (settings and (place / "state" / "runs").is_dir())
+            if not own and (place / ".fractal" / "state").is_dir():
                 return Workspace(folder, place / ".fractal", shipped)
+            if own or settings:
+                return Workspace(folder, place, shipped)
         return Workspace(folder, folder / ".fractal", shipped)
 
     @property
@@ -67,6 +73,11 @@ class Workspace:
     def runs(self) -> Path:
         """One folder a run."""
         return self.state / "runs"
+
+    @property
+    def snapshots(self) -> Path:
+        """What folders held before and after the steps of runs: one repository a folder."""
+        return self.state / "snapshots"
 
     @property
     def systems(self) -> tuple[Path, ...]:
@@ -88,9 +99,8 @@ class Workspace:
 
     @property
     def private(self) -> tuple[Path, ...]:
-        """What operations and commands do not even read: runs, replies, messages, what is remembered."""
-        kept = ("runs", "archive", "mailbox", "mcp", "memory")
-        return tuple((self.state / name).resolve() for name in kept)
+        """What operations and commands do not even read: all of `state/`, with what is added to it later."""
+        return (self.state.resolve(),)
 
     def make(self) -> None:
         """Create what is missing; `state/` is readable by its owner only."""
@@ -141,10 +151,9 @@ class Workspace:
         """All runs, newest first."""
         if not self.runs.is_dir():
             return []
-        folders = [each for each in self.runs.iterdir() if (each / f"system-{each.name}.md").is_file()]
         born: list[tuple[float, str]] = []
-        for folder in folders:
-            with suppress(FileNotFoundError):  # it was archived meanwhile
+        for folder in self.runs.iterdir():
+            with suppress(FileNotFoundError, NotADirectoryError):  # it is no run, or was archived meanwhile
                 born.append((_born(folder), folder.name))
         return [name for _, name in sorted(born, key=lambda each: each[0], reverse=True)]
 
@@ -159,7 +168,6 @@ class Workspace:
 
 
 @cache
-@functools.cache
 def _remove_stillborn(runs: Path) -> None:
     """Remove what is left of runs whose process died before it had written a document; once a process."""
     for folder in runs.iterdir():
@@ -182,10 +190,17 @@ def _lives(lock: Path) -> bool:
 
 
 def _born(folder: Path) -> float:
+    root = folder / f"{root_id(folder.name)}.md"
     try:
-        return datetime.fromisoformat(peek(folder / f"system-{folder.name}.md", "created")).timestamp()
+        return datetime.fromisoformat(peek(root, "created")).timestamp()
     except ValueError:
-        return folder.stat().st_mtime
+        return root.stat().st_mtime
+
+
+def settings_files(root: Path) -> tuple[Path, ...]:
+    """The files of settings of the workspace at `root`; where two name a setting, the later one holds."""
+    places = (root, root.parent) if root.name == ".fractal" else (root,)
+    return tuple(place / "fractal.yaml" for place in places)
 
 
 def root_id(run: str) -> str:
@@ -284,17 +299,35 @@ def drop(folder: Path, kind: str, **values: Any) -> Path:
                     raise
 
 
-def messages(folder: Path, kinds: Sequence[str]) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-    """The messages of these kinds, oldest first; whoever has acted on one says that it is `taken`."""
-    inbox = folder / "inbox"
-    if not inbox.is_dir():
-        return
-    for path in sorted(inbox.glob("*.json")):
-        if path.stem.partition("-")[2] in kinds:
+def messages(
+    folder: Path, kinds: Sequence[str], warn: Callable[[str], None] | None = None
+) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    """The messages of these kinds, oldest first; whoever has acted on one says that it is `taken`.
+
+    A file that is no message is set aside, and `warn` is told; without `warn` it is passed over.
+    """
+    for path in sorted((folder / "inbox").glob("*.json")):
+        kind = path.stem.partition("-")[2]
+        if kind in kinds:
             try:
-                yield path, json.loads(path.read_text("utf-8"))
-            except (OSError, ValueError) as error:
-                raise FractalError(f"{path}: not a message: {error}; remove it") from None
+                message: Any = json.loads(disk.read(path, MESSAGE_BYTES).decode("utf-8"))
+                if not isinstance(message, dict) or message["kind"] != kind:
+                    raise ValueError(f'it is no object with "kind": "{kind}"')
+            except FileNotFoundError:  # another process has taken it
+                continue
+            except Exception as error:
+                if warn:
+                    set_aside(path, error, warn)
+            else:
+                yield path, cast(Mapping[str, Any], message)
+
+
+def set_aside(path: Path, error: Exception, warn: Callable[[str], None]) -> None:
+    """Give a file that is no message another name, so that it is not read again."""
+    aside = path.with_suffix(".bad")
+    with disk.of_the_state(path):
+        disk.move(path, aside)
+    warn(f"{path}: not a message: {explained(error)}; it is now {aside.name}")
 
 
 def taken(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kernel.acting import Runner
-from kernel.budget import Amount, Bounds, Ledger, open_shares
+from kernel.budget import UNLIMITED, Amount, Bounds, Ledger, open_shares
 from kernel.catalogue import Catalogue
 from kernel.danger import Guard, unguarded
 from kernel.document import Document, Fold, Note, Step
@@ -20,8 +21,10 @@ from kernel.operations import OperationContext
 from kernel.replies import ReplyLog
 from kernel.responder import Ladder
 from kernel.sandbox import Sandbox
+from kernel.snapshot import Snapshots
 from kernel.store import Append, Change, Save, Store
 from kernel.tools import Tool
+from kernel.workspace import root_id
 
 Admitted = Callable[[Tool], Awaitable[str]]
 """Whether a tool may be used: why not, "" when it may. A program is tested again when it has changed."""
@@ -46,6 +49,7 @@ class Policy:
     assume: Mapping[str, str] = field(default_factory=dict[str, str])  # rerun or done, by step; "": any step
     network: bool = False  # commands in the sandbox may use it
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])  # of operations, by name
+    trusted_clients: tuple[str, ...] = ()  # MCP clients that may approve of serious dangers
 
     def assumed(self, loop_id: str, n: int) -> str:
         """What a person has said of a step that cannot be looked at: `rerun`, `done`, or "" (nothing)."""
@@ -69,32 +73,42 @@ class World:
     protected: tuple[Path, ...] = ()
     private: tuple[Path, ...] = ()
     drafts: Drafts | None = None  # what this run writes below system/
+    changing: asyncio.Lock = field(default_factory=asyncio.Lock)  # held by the call that may change files
+    snapshots: Snapshots | None = None  # what the folder held before and after each step that may change it
     guard: Guard = unguarded
     runners: Mapping[str, Runner] = field(default_factory=dict[str, Runner])  # by the scheme of `run:`
     admitted: Admitted = admit_all
     known: Known = lambda document: ()  # what memory has for it
-    take_back: Callable[[Document], list[str]] = lambda document: []  # what this attempt's steps did to files
     listener: Listener = silent
-    redact: Callable[[str], str] = lambda text: text
+    redact: Callable[[str], str] = lambda text: text  # for what is shown
+    redact_values: Callable[[str], str] = lambda text: text  # the known secrets alone, for what is applied
     seconds: Callable[[], float] = lambda: 0.0  # of activity in this session
     patient: Callable[[], AbstractContextManager[None]] = nullcontext  # while a person is waited for
+    limit: Amount = UNLIMITED  # of the whole run, as its root's document says
     deadline: str = ""
     stopping: str = ""  # interrupted, exhausted or cancelled, once the run is being stopped
+
+    def warn(self, message: str, loop_id: str = "") -> None:
+        """Tell whoever watches what they should know of the run, or of one of its loops."""
+        self.listener(Event("warning", self.run, loop_id or root_id(self.run), data={"message": message}))
 
     def shown(self, path: Path) -> str:
         """A path as documents name it: relative to the folder, so that a run can be copied elsewhere."""
         return os.path.relpath(path, self.folder.resolve())
 
-    def context(self, tool: Tool, skills: Iterable[str] = ()) -> OperationContext:
-        """What an operation gets; the folders of the `skills` that its loop works by are there to be read."""
+    def context(self, tool: Tool | None, skills: Iterable[str] = ()) -> OperationContext:
+        """What an operation gets, or a criterion, which is of no tool.
+
+        The folders of the `skills` that its loop works by are there to be read.
+        """
         places = self.catalogue.places(skills)
         return OperationContext(
             self.folder,
             self.sandbox,
             self.policy.settings,
-            tool.timeout,
+            tool.timeout if tool else 60.0,
             (*self.protected, *(place for place in places if self.folder.resolve() in place.parents)),
-            tool.effects,
+            tool.effects if tool else (),
             self.policy.network,
             places,
             self.drafts,
@@ -167,6 +181,18 @@ class Held:
         """Change a step of §3; it reaches the disk with the next flush."""
         self.doc = self.doc.with_step(step)
         self._entries[step.n] = step
+
+    def end(self, step: Step) -> None:
+        """A step has ended: keep it, and tell whoever watches."""
+        self.put(step)
+        self.emit(
+            "step_finished",
+            step=step.n,
+            tool=step.tool or "subtask",
+            state=step.state,
+            result=(step.result or "")[:200],
+            deleted=step.evidence.get("deleted", ""),
+        )
 
     def flush(self, *after: Change, wake: tuple[str, ...] = ()) -> None:
         """Append the changed steps, then make the other changes, then wake."""

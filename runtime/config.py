@@ -12,10 +12,14 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from kernel import disk
 from kernel.budget import Bounds
-from kernel.errors import ConfigurationError
+from kernel.errors import ConfigurationError, explained
+from kernel.shapes import NAME
 from kernel.watching import Limits
+from kernel.workspace import settings_files
 from kernel.world import Policy
+from runtime.places import user_folder
 
 Profile = Literal["compact", "standard", "large"]
 SCALE: Mapping[str, int] = {"compact": 1, "standard": 4, "large": 16}
@@ -47,9 +51,6 @@ class Rung(BaseModel):
         (), description="phases that it may fill (understand, plan, do, check); empty: all"
     )
     options: dict[str, Any] = Field(default_factory=dict, description="passed on to the responder")
-
-
-_NAME = r"^[a-z0-9][a-z0-9-]{0,39}$"
 
 
 class Config(BaseModel):
@@ -96,6 +97,9 @@ class Config(BaseModel):
     )
     approve: tuple[Literal["read", "write", "network", "shell"], ...] = Field(
         (), description="effects that need a person's approval before each step"
+    )
+    trusted_clients: tuple[str, ...] = Field(
+        (), description="MCP clients, by the names that they give, that may approve of serious dangers"
     )
     max_depth: int = Field(
         _DEFAULTS.max_depth, ge=0, le=8, description="from this depth on a loop is one operation"
@@ -161,7 +165,7 @@ class Config(BaseModel):
     )
     agent: str = Field(
         "default",
-        pattern=_NAME,
+        pattern=NAME.pattern,
         description="who works here: what it learns is its own until others do the same with success",
     )
     agents: dict[str, dict[str, Any]] = Field(
@@ -170,7 +174,7 @@ class Config(BaseModel):
     )
     space: str = Field(
         "default",
-        pattern=_NAME,
+        pattern=NAME.pattern,
         description="the memory that is used: `default` is `state/memory`, NAME `state/spaces/NAME/memory`",
     )
     store: Literal["sqlite", "files", "memory"] = Field(
@@ -233,28 +237,56 @@ class Config(BaseModel):
     ) -> Policy:
         """What the person who starts or resumes a run has decided."""
         return Policy(
-            self.fuse, tuple(self.approve), yes, plan_only, assume or {}, self.network, dict(self.operations)
+            self.fuse,
+            tuple(self.approve),
+            yes,
+            plan_only,
+            assume or {},
+            self.network,
+            dict(self.operations),
+            self.trusted_clients,
         )
+
+
+_NO_SETTINGS = frozenset(
+    {
+        "FRACTAL_DATA",
+        "FRACTAL_DEBUG",
+        "FRACTAL_EXAMPLES",
+        "FRACTAL_SOAK",
+        "FRACTAL_SYSTEM",
+        "FRACTAL_TOKEN",
+        "FRACTAL_TRUST",
+    }
+)
+"""Variables of ours that are no settings."""
+_WHO = frozenset({"model", "ladder"})
+"""What says who answers: the highest layer that names one of these decides for both."""
 
 
 def user_file() -> Path:
     """The user's own configuration file (XDG)."""
-    base = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
-    return Path(base) / "fractal" / "fractal.yaml"
+    return user_folder() / "fractal.yaml"
 
 
 def load(root: Path, flags: Mapping[str, Any]) -> tuple[Config, dict[str, str]]:
-    """The effective settings, and where each comes from; raises `ConfigurationError` that names the place."""
+    """The effective settings, and where each comes from; raises `ConfigurationError` that names the place.
+
+    Who answers is one decision: the highest layer that names `model` or `ladder` makes it.
+    """
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
     layers: list[tuple[str, Mapping[str, Any]]] = [
-        (str(user_file()), _read(user_file())),
-        (str(root / "fractal.yaml"), _read(root / "fractal.yaml")),
+        *((str(path), read(path, root)) for path in (user_file(), *settings_files(root))),
         ("FRACTAL_*", _environment()),
         ("flag", {key: value for key, value in flags.items() if value is not None}),
     ]
     for where, layer in _with_agent(layers):
         _check(where, layer)
+        if any(layer.get(key) for key in _WHO):  # then what a lower layer says of both does not hold
+            for key in _WHO:
+                values.pop(key, None)
+                sources.pop(key, None)
         for key, value in layer.items():
             more = key == "skills" and where == "flag"  # named for one run, beside those that are configured
             values[key] = list(dict.fromkeys([*values.get(key, ()), *value])) if more else value
@@ -282,31 +314,48 @@ def _check(where: str, layer: Mapping[str, Any]) -> None:
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"]))
         if first["type"] == "extra_forbidden":
-            import difflib
-
-            near = difflib.get_close_matches(name, Config.model_fields, 1)
+            near = _near(name)
             hint = f"; did you mean {near[0]}?" if near else "; `fractal config` lists all"
             raise ConfigurationError(f"{where}: there is no setting {name}{hint}") from None
         raise ConfigurationError(f"{where}: {name}: {first['msg']}") from None
 
 
-def _read(path: Path) -> Mapping[str, Any]:
-    if not path.is_file():
+def _near(name: str) -> list[str]:
+    """The setting whose name is nearest, where one is near."""
+    import difflib
+
+    return difflib.get_close_matches(name, Config.model_fields, 1)
+
+
+def misspelt() -> dict[str, str]:
+    """Variables of the environment that name no setting, each with the variable that was probably meant."""
+    prefix = "FRACTAL_"
+    known = {prefix + name.upper() for name in Config.model_fields} | _NO_SETTINGS
+    strange = sorted(name for name in os.environ if name.startswith(prefix) and name not in known)
+    nearest = {name: _near(name.removeprefix(prefix).lower()) for name in strange}
+    return {name: prefix + near[0].upper() for name, near in nearest.items() if near}
+
+
+def read(path: Path, root: Path) -> Mapping[str, Any]:
+    """The settings in a file; the skills that one beside the workspace names lie beside it."""
+    if not path.exists():
         return {}
     import yaml
 
+    text = disk.text_of(path)
     try:
-        data = yaml.safe_load(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path}: cannot be read: {error}") from None
-    except yaml.YAMLError as error:
+        data = yaml.safe_load(text)
+    except Exception as error:  # YAML raises its own family, and others for what goes too deep
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark else ""
-        raise ConfigurationError(f"{path}{line}: not YAML: {getattr(error, 'problem', error)}") from None
+        what = getattr(error, "problem", None) or explained(error)
+        raise ConfigurationError(f"{path}{line}: not YAML: {what}") from None
     if data is None:
         return {}
     if not isinstance(data, dict):
         raise ConfigurationError(f"{path}: a mapping of settings is needed")
+    if path.parent == root.parent and isinstance(data.get("skills"), list):
+        data["skills"] = [str(path.parent / Path(str(name)).expanduser()) for name in data["skills"]]
     return data
 
 

@@ -2,52 +2,52 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernel.catalogue import Catalogue, Source
+from kernel.changes import Change
+from kernel.deciding import PROGRAM, Decider
 from kernel.document import Document
-from kernel.drafts import Drafts
 from kernel.engine import Clock, Engine
-from kernel.errors import FractalError, UsageError
+from kernel.errors import Exit, FractalError, UsageError
 from kernel.events import Event, Listener, now, silent
-from kernel.loop import next_prompt
+from kernel.loop import Outcome, next_prompt
 from kernel.prompt import Prompt
-from kernel.replies import ReplyLog
 from kernel.responder import Ladder
-from kernel.sandbox import Sandbox
-from kernel.screening import redactor
+from kernel.snapshot import Snapshots
 from kernel.steps import Waiting
 from kernel.store import FileStore, Save
-from kernel.workspace import Workspace, drop, is_locked, root_id, run_lock
+from kernel.workspace import Workspace, drop, root_id, run_lock
 from kernel.world import Held, Policy, World
 from runtime import config as settings_of
-from runtime.archive import put_away, take_back, undo
+from runtime import trust, undoing
+from runtime.archive import put_away
 from runtime.building.workshop import Workshop
 from runtime.crowd import one_of_many
 from runtime.growing import growing
-from runtime.ladder import build, refuse_unknown_price
+from runtime.ladder import build
+from runtime.lowering import asks_for, lowering
 from runtime.mcp.servers import Servers
-from runtime.nervous.guard import Guard
 from runtime.reading import Reader
 from runtime.remembering import dreaming
 from runtime.remembering.runs import Remembering
-from runtime.remembering.tools import runner
 from runtime.responders.dreaming import KIND as DREAM
+from runtime.responders.mailbox import withdraw
 from runtime.results import RunResult, result_of, told
 from runtime.resuming import active_before, assumed, begin_session, go_back, raised
 from runtime.reusing import reusable
 from runtime.starting import first_document, prior, shelved
+from runtime.telling import Person, asked, leave
+from runtime.worlds import move_to, world_of
 
 if TYPE_CHECKING:
     from runtime.memory.brain import Brain
-
-Asker = Callable[[str], Awaitable[str]]
 
 
 def shipped_system() -> Path:
@@ -69,18 +69,22 @@ class Fractal(Reader):
         settings: Mapping[str, Any] | None = None,
         ladder: Ladder | None = None,
         on_event: Listener = silent,
-        person: Asker | None = None,
+        person: Person | None = None,
+        trusted: bool = False,
     ) -> None:
+        """`person` is asked while a run waits; `trusted` vouches for the folder (see `runtime.trust`)."""
         super().__init__(Workspace.find(Path(folder), shipped_system()))
         self.config, self.sources = settings_of.load(self.workspace.root, settings or {})
         self.workshop = Workshop(self.workspace, self.config, on_event)
         self.given = self._ladder = ladder
-        self._listener = on_event
+        self.listener = on_event
         self._person = person
+        self._trusted = trusted
 
     @property
     def ladder(self) -> Ladder:
-        """The rungs, cheapest first."""
+        """The rungs, cheapest first; raises `Untrusted`."""
+        self.refuse_untrusted()
         if self._ladder is None:
             self._ladder = build(self.config, self.systems, self.workspace.state, self.memory)
         return self._ladder
@@ -92,6 +96,9 @@ class Fractal(Reader):
     @cached_property
     def memory(self) -> Remembering:
         """What this workspace remembers."""
+        named = lowering(self.workspace.root, self.config, self.sources)
+        if {"embedder", "embedder_folder"} & set(named):
+            self.refuse_untrusted()  # it would load what the folder names
         found = Remembering(self.workspace, self.config, self.systems)
         found.ladder = lambda: tuple(self.ladder)
         return found
@@ -119,6 +126,18 @@ class Fractal(Reader):
         """
         sources = [source or Servers(self.workspace).tools]
         return Catalogue(self.systems, drafts=drafts, skills=self.skills, sources=sources)
+
+    # ---- trust ----
+
+    def untrusted(self) -> list[trust.Item]:
+        """What the folder's own files ask for and this user has not allowed yet."""
+        return trust.waiting(() if self._trusted else asks_for(self.workspace, self.config, self.sources))
+
+    def refuse_untrusted(self) -> None:
+        """Raise `Untrusted` when the folder asks for what this user has not allowed; looked at once."""
+        if items := self.untrusted():
+            raise trust.Untrusted(items)
+        self._trusted = True
 
     # ---- doing ----
 
@@ -148,10 +167,9 @@ class Fractal(Reader):
         if reuse and not (tool or after or plan_only) and (known := self._reused(task, context)):
             return known
         ladder = self._ladder_of(tool)  # a wrong setting is told before anything is written
-        refuse_unknown_price(ladder, self.config.usd)
         run = self.workspace.new_run()
         with self.workspace.claimed(run) as folder, run_lock(folder):
-            world, clock, servers = self._world(run, folder, ladder)
+            world, clock, servers = self._world(run, ladder)
             if tool and tool != DREAM and not world.catalogue.guided(tool):
                 known = tool in world.catalogue.tools
                 raise UsageError(f"{tool} guides no loop" if known else world.catalogue.unknown(tool))
@@ -194,9 +212,8 @@ class Fractal(Reader):
             limits = raised(root, self.config.bounds(), flags=self._flags())
             earlier, seconds = active_before(folder, root), float(limits["seconds"])
             ladder = self._ladder_of(root.meta.type)
-            world, clock, servers = self._world(run, folder, ladder, earlier, seconds)
-            world.folder = self._folder_of(root)
-            world.guard = Guard(self.workspace.systems, world.folder, self.workspace.protected)
+            world, clock, servers = self._world(run, ladder, earlier, seconds)
+            move_to(self, world, self._folder_of(root))
             world.store.sweep()
             policy = self.config.policy(assume=assumed(root_id(run), assume), yes=yes)
             world.policy = policy
@@ -204,7 +221,6 @@ class Fractal(Reader):
             root = self.root_document(run)
             if root.ended:
                 return result_of(root, folder / f"{root.meta.id}.md", Waiting("nothing"))
-            refuse_unknown_price(ladder, limits.get("usd"))
             begin_session(world, root)
             self._emit_start(root)
             return await self._drive(world, folder, clock, servers, policy)
@@ -224,25 +240,21 @@ class Fractal(Reader):
 
     def _reused(self, task: str, context: Sequence[tuple[str, str]]) -> RunResult | None:
         """The result of an earlier run that this one would only repeat; it has cost nothing now."""
-
-        def world_of(run: str) -> World:
-            return self._world(run, self.workspace.runs / run, self.ladder)[0]
-
-        root = reusable(self.workspace, task, [(source, text) for source, text in context], world_of)
+        given = [(source, text) for source, text in context]
+        root = reusable(self.workspace, task, given, lambda run: self._world(run, self.ladder)[0])
         if root is None:
             return None
-        path = self.path(root.meta.run)
-        result = replace(result_of(root, path, Waiting("nothing")), spent={}, reused=True)
-        self._listener(Event("run_finished", result.run, result.id, data=told(result)))
+        result = replace(result_of(root, self.path(root.meta.run), Waiting("nothing")), spent={}, reused=True)
+        self.listener(Event("run_finished", result.run, result.id, data=told(result)))
         return result
 
     def _folder_of(self, root: Document) -> Path:
         """Where the run's tools act; a run that was copied here from elsewhere goes on in this folder."""
         folder = Path(root.meta.folder)
-        if folder.is_dir():
+        if os.path.isdir(folder):  # noqa: PTH112 (Path.is_dir raises where it may not look)
             return folder
         here = self.workspace.folder
-        self._warn(root.meta.run, f"the run's folder {folder} is not on this machine; it goes on in {here}")
+        self.warn(root.meta.run, f"the run's folder {folder} is not on this machine; it goes on in {here}")
         return here
 
     async def replay(self, run: str, model: str | None = None) -> RunResult:
@@ -256,30 +268,34 @@ class Fractal(Reader):
         recall = model is None and any(map(self.memory.answered, self.documents(run)))
         model = model or (f"replay:{run}" if logged else "reflex")
         given = [(note.source, note.text) for note in root.section(1).notes if note.origin == "tool:file"]
-        again = Fractal(
-            self.workspace.folder,
-            settings={**self._flags(), "model": model, "ladder": None, "recall": recall},
-            on_event=self._listener,
-            person=self._person,
-        )
+        again = self._like(None, {"model": model, "ladder": None, "recall": recall})
         return await again.run(root.text(1, "task"), context=given)
 
     def anew(self, **settings: Any) -> Fractal:
         """Another one for this folder, with these settings beside the flags of this one."""
-        values = {**self._flags(), **settings}
-        more = {"on_event": self._listener, "person": self._person}
-        return Fractal(self.workspace.folder, settings=values, ladder=self.given, **more)
+        return self._like(self.given, settings)
+
+    def _like(self, ladder: Ladder | None, settings: Mapping[str, Any]) -> Fractal:
+        more = {"on_event": self.listener, "person": self._person, "trusted": self._trusted}
+        return Fractal(self.workspace.folder, settings={**self._flags(), **settings}, ladder=ladder, **more)
 
     async def _drive(
         self, world: World, folder: Path, clock: Clock, servers: Servers, policy: Policy
     ) -> RunResult:
         world.policy = policy
         self.workshop.begin(world)
+        stopped: asyncio.CancelledError | None = None
         async with servers:
-            result = await self._driven(world, folder, clock)
+            try:
+                result = await self._driven(world, folder, clock)
+            except asyncio.CancelledError as error:  # its caller hears of it when all is saved
+                stopped, result = error, self._result(world, folder, Outcome("interrupted", Exit.INTERRUPTED))
         self.workshop.end(world, result)
-        self.memory.end(folder, lambda message: self._warn(world.run, message))
-        self._listener(Event("run_finished", world.run, result.id, data=told(result)))
+        withdraw(self.workspace.state / "mailbox", world.run)
+        self.memory.end(folder, world.warn)
+        self.listener(Event("run_finished", world.run, result.id, data=told(result)))
+        if stopped:
+            raise stopped
         return result
 
     async def _driven(self, world: World, folder: Path, clock: Clock) -> RunResult:
@@ -287,82 +303,42 @@ class Fractal(Reader):
             engine = Engine(world, folder, clock)
             world.store = FileStore(folder, engine.wake, fsync=self.config.fsync)
             world.stopping = ""
-            got = await engine.drive()
+            result = self._result(world, folder, await engine.drive())
             root = world.store.load(root_id(world.run))
-            result = result_of(root, folder / f"{root.meta.id}.md", got)
-            asked = root.note(1, "question")
-            if result.waiting == "person" and self._person and asked and asked.text == result.question:
-                with clock.patient():
-                    text = await self._person(result.question)
-                if text.strip():
-                    drop(folder, "answer", text=text)
-                    continue
-            return result
+            with clock.patient():
+                said = await asked(self._person, result, root, plan_only=world.policy.plan_only)
+            if not (self._person and said):
+                return result
+            self.tell(world.run, said.kind, by=self._person.by, **said.values)
+
+    def _result(self, world: World, folder: Path, got: Outcome | Waiting) -> RunResult:
+        root = world.store.load(root_id(world.run))
+        return result_of(root, folder / f"{root.meta.id}.md", got)
 
     def _world(
-        self, run: str, folder: Path, ladder: Ladder, earlier: float = 0.0, seconds: float | None = None
+        self, run: str, ladder: Ladder, earlier: float = 0.0, seconds: float | None = None
     ) -> tuple[World, Clock, Servers]:
-        clock = Clock(earlier)
-        servers = Servers(self.workspace, lambda message: self._warn(run, message))
-        bounds = self.config.bounds()
-        bounds = bounds if seconds is None else replace(bounds, seconds=seconds)
-        world = World(
-            run,
-            self.workspace.folder,
-            FileStore(folder, fsync=self.config.fsync),
-            ReplyLog(folder / "calls.jsonl", fsync=self.config.fsync),
-            self.catalogue(folder / "drafts", servers.tools),
-            ladder,
-            Sandbox(self.config.sandbox, self.config.network, self.config.limits()),
-            folder / "artifacts",
-            bounds,
-            self.config.policy(),
-            self.workspace.protected,
-            self.workspace.private,
-            Drafts(folder / "drafts", self.systems),
-            guard=Guard(self.workspace.systems, self.workspace.folder, self.workspace.protected),
-            listener=self._listener,
-            redact=redactor(os.environ),
-            seconds=clock.seconds,
-            patient=clock.patient,
-        )
-        world.runners = {"mcp": servers.run, "memory": runner(self, world)}
-        world.known = self.memory.known
-        world.take_back = lambda document: take_back(folder, document, world.folder)
-        left = bounds.seconds - earlier
-        world.deadline = (datetime.now(UTC) + timedelta(seconds=max(left, 0))).isoformat(timespec="seconds")
-        return world, clock, servers
+        self.refuse_untrusted()
+        return world_of(self, run, ladder, earlier=earlier, seconds=seconds)
 
-    def _warn(self, run: str, message: str) -> None:
-        self._listener(Event("warning", run, root_id(run), data={"message": message}))
+    def warn(self, run: str, message: str) -> None:
+        """Tell whoever watches what goes wrong beside a run."""
+        self.listener(Event("warning", run, root_id(run), data={"message": message}))
 
     def _emit_start(self, root: Document) -> None:
         data = {"task": root.text(1, "task"), "folder": root.meta.folder}
         data |= {"rungs": [rung.name for rung in self.ladder]}
-        self._listener(Event("run_started", root.meta.run, root.meta.id, data=data))
+        self.listener(Event("run_started", root.meta.run, root.meta.id, data=data))
 
     # ---- a person's part ----
 
-    def tell(self, run: str, kind: str, **values: Any) -> bool:
-        """Leave a message (answer, approve, reject, cancel) for a run; True when a process works on it."""
-        folder = self.workspace.runs / self.find(run)
-        root = self.root_document(folder.name)
-        if root.ended:
-            raise UsageError(f"run {folder.name} has ended ({root.meta.status}); there is nothing to {kind}")
-        if kind != "cancel":
-            values |= self._asked(folder.name, kind)
-        drop(folder, kind, **values)
-        return is_locked(folder)
+    def tell(self, run: str, kind: str, *, by: Decider = PROGRAM, **values: Any) -> bool:
+        """Leave a message (answer, approve, reject, cancel) for a run; True when a process works on it.
 
-    def _asked(self, run: str, kind: str) -> dict[str, Any]:
-        """The open question that a message is about: it is never taken for an answer to a later one."""
-        waits_for = "person" if kind == "answer" else "approval"
-        for document in self.documents(run):
-            waits = document.meta.waiting or {}
-            if not document.ended and waits.get("for") == waits_for:
-                meta = document.meta
-                return {"loop": meta.id, "attempt": meta.attempt, "question": waits.get("question", "")}
-        raise UsageError(f"run {run} waits for no {kind} now; `fractal tree {run}` shows what it does")
+        `by` is who decides, and stands in the document. A service that shows the question to a person on a
+        page gives `PAGE`. Raises `UsageError` where that decider may not approve of a serious danger.
+        """
+        return leave(self, self.find(run), kind, by, self.config.trusted_clients, values)
 
     def feedback(self, run: str, good: bool, why: str = "") -> Path:
         """Say whether a run's result was good; it stands in the run's folder, for learning to read."""
@@ -371,28 +347,52 @@ class Fractal(Reader):
         self.memory.feedback(folder.name, good)
         return path
 
-    def undo(self, run: str, step: int | None = None) -> list[str]:
-        """Put back the files that a run, or a step of its root, replaced; one line a file."""
+    def undo(self, run: str = "", step: int | None = None, *, force: bool = False) -> list[str]:
+        """Bring back what a run (the newest by default), or a step of its root, changed; one line a file.
+
+        Raises `UsageError` where files were changed since, before anything is done; `force` undoes that, too.
+        """
         run = self.find(run)
         with run_lock(self.workspace.runs / run):
             documents = self.documents(run)
-            return undo(self.workspace.runs / run, documents, self._folder_of(documents[0]), step)
+            return undoing.undo(*self._kept(documents), documents, step, force=force)
+
+    def redo(self, run: str = "", *, force: bool = False) -> list[str]:
+        """Take the last undoing of a run back; one line a file."""
+        run = self.find(run)
+        with run_lock(self.workspace.runs / run):
+            documents = self.documents(run)
+            return undoing.redo(*self._kept(documents), documents[0], force=force)
+
+    def diffs(self, run: str = "", step: int | None = None) -> list[Change]:
+        """What a run, or a step of its root, changed in its folder, with the diffs of texts."""
+        documents = self.documents(self.find(run))
+        return undoing.diffs(self._kept(documents)[0], documents, step)
+
+    def _kept(self, documents: Sequence[Document]) -> tuple[Snapshots, FileStore]:
+        store = FileStore(self.workspace.runs / documents[0].meta.run, fsync=self.config.fsync)
+        return self.snapshots(self._folder_of(documents[0])), store
+
+    def snapshots(self, folder: Path) -> Snapshots:
+        """What is kept of a folder that runs change."""
+        return Snapshots.of(self.workspace.snapshots, folder, self.workspace.protected)
 
     def gc(self, keep_days: float = 30, *, dry_run: bool = False) -> list[str]:
         """Put runs that ended more than `keep_days` ago into `state/archive/`; returns their ids."""
         if not dry_run:
             self.memory.catch_up()  # the documents are out of its sight afterwards
         runs = [(each.run, each.status, each.updated) for each in self.runs()]
-        return put_away(self.workspace.state, runs, keep_days, dry_run=dry_run)
+        gone = put_away(self.workspace.state, runs, keep_days, dry_run=dry_run)
+        if not dry_run:
+            undoing.forget(self.workspace)
+        return gone
 
     # ---- reading ----
 
     def prompt(self, name: str, step: int = 0) -> tuple[str, Prompt]:
         """The phase and exactly the prompt that the next call for this document would send."""
         document = self.document(name)
-        run = document.meta.run
-        folder = self.workspace.runs / run
-        world, _, _ = self._world(run, folder, self.ladder)
+        world = self._world(document.meta.run, self.ladder)[0]
         world.folder = self._folder_of(document)
         return next_prompt(Held(world, document), step)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
+from kernel.errors import Exit
 from runtime.building.proposals import Proposal
 from runtime.ladder import build as build_ladder
 from runtime.places import DEFAULT
@@ -29,6 +30,7 @@ def modelled(fractal: Fractal) -> bool:
 
 def player(fractal: Fractal) -> Play:
     """What does a task in a folder that is a workspace of its own, as in this one, with nobody to ask."""
+    fractal.refuse_untrusted()
 
     async def play(folder: Path, task: str, tool: str = "", usd: float | None = None) -> RunResult:
         config = fractal.config
@@ -38,7 +40,8 @@ def player(fractal: Fractal) -> Play:
         values |= {} if usd is None else {"usd": usd}
         systems = type(fractal)(folder, settings=values).systems
         ladder = fractal.given or build_ladder(config, systems, fractal.workspace.state)
-        return await type(fractal)(folder, settings=values, ladder=ladder).run(task, tool=tool)
+        trial = type(fractal)(folder, settings=values, ladder=ladder, trusted=True)  # we have made the folder
+        return await trial.run(task, tool=tool)
 
     return play
 
@@ -48,7 +51,7 @@ async def build(fractal: Fractal, proposal: Proposal, limits: Mapping[str, Any] 
     builder = fractal.anew(**(limits or {}), build="never")
     tool = "build" if builder.catalogue().guided("build") else ""
     result = await builder.run(proposal.task, tool=tool)
-    if result.status == "complete":
+    if result.exit == Exit.ACCEPTED:
         builder.workshop.close(proposal, result.run)
     return result
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernel.errors import ConfigurationError
 from kernel.responder import Ladder, Responder, Tier
 from runtime.config import Config, Rung
 
@@ -96,16 +95,3 @@ class Limited:
         self.price = getattr(responder, "price", "free")
         self.offers, self.estimate, self.count = responder.offers, responder.estimate, responder.count
         self.answer = responder.answer
-
-
-def refuse_unknown_price(ladder: Ladder, usd: float | None) -> None:
-    """A model without a known price cannot be held to a limit of money: refused before it costs anything."""
-    if usd is None:
-        return
-    for responder in ladder:
-        if getattr(responder, "price", "free") is None:
-            raise ConfigurationError(
-                f"no price is known for {responder.name}, so the limit of USD {usd:g} cannot be kept; give "
-                "`price: {input: …, output: …}` (USD for a million tokens) in fractal.yaml, or lift the "
-                "limit: `usd: null`"
-            )

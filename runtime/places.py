@@ -1,7 +1,8 @@
-"""Where a workspace's memory lies: told without loading what opens it."""
+"""Where a workspace's memory lies and the user's own files, told without loading what opens them."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 _NAMES = {"sqlite": "brain.sqlite3", "files": "brain"}
@@ -25,3 +26,9 @@ def state_of(memory: Path) -> Path:
 def brain_place(store: str, folder: Path) -> Path:
     """The file or folder of a store in `folder`; the one that lies in memory alone is never there."""
     return folder / _NAMES.get(store, "-")
+
+
+def user_folder() -> Path:
+    """The folder of the user's own files (XDG)."""
+    base = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
+    return Path(base) / "fractal"

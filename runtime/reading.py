@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kernel.document import ENDED, Document
 from kernel.errors import DocumentError, UsageError
-from kernel.markdown import parse
+from kernel.reading import read_head
 from kernel.store import FileStore
 from kernel.workspace import Workspace, root_id
 from runtime.results import RunSummary
@@ -54,30 +54,20 @@ class Reader:
     def document(self, name: str) -> Document:
         """A document by its id or path, or a run's root by the run's id."""
         path = self.path(name)
-        return parse(path.read_bytes(), str(path))
+        return FileStore(path.parent).peek(path.stem)
 
-    def runs(self) -> list[RunSummary]:
-        """All runs, newest first; a run whose root cannot be read is shown as broken."""
-        found = [self._summary(run) for run in self.workspace.run_ids()]
+    def runs(self, most: int | None = None) -> list[RunSummary]:
+        """All runs, or the newest ones, newest first, by META alone; one without any is shown as broken."""
+        found = [self._summary(run) for run in self.workspace.run_ids()[:most]]
         return [each for each in found if each.status != "broken" or self.workspace.has(each.run)]
 
     def _summary(self, run: str) -> RunSummary:
         try:
-            root = self.root_document(run)
+            meta, task = read_head(self.workspace.runs / run / f"{root_id(run)}.md")
         except DocumentError as error:
             return RunSummary(run, root_id(run), "broken", str(error), "", "", {}, "")
-        meta = root.meta
-        return RunSummary(
-            run,
-            meta.id,
-            meta.status,
-            root.text(1, "task"),
-            meta.created,
-            meta.updated,
-            meta.spent,
-            meta.folder,
-            meta.type,
-        )
+        named = (meta.created, meta.updated, meta.spent, meta.folder, meta.type)
+        return RunSummary(run, meta.id, meta.word, task, *named)
 
     def root_document(self, run: str) -> Document:
         """The document at the top of a run; raises `DocumentError` when it cannot be read."""

@@ -54,7 +54,7 @@ def result_of(root: Document, path: Path, got: Outcome | Waiting) -> RunResult:
         end = outcome(root)
         output = end.result or end.partial
         texts = (output, end.error, end.question)
-        return RunResult(meta.run, meta.id, meta.status, end.exit, path, *texts, spent=meta.spent)
+        return RunResult(meta.run, meta.id, end.status, end.exit, path, *texts, spent=meta.spent)
     waiting = got if isinstance(got, Waiting) else Waiting("children")
     return RunResult(
         meta.run,

@@ -77,9 +77,9 @@ def _seconds(time: str) -> float:
 def raised(root: Document, bounds: Bounds, *, flags: Container[str]) -> Mapping[str, Any]:
     """The root's limits, raised to the settings': of a run that reached one, or where a flag says so.
 
-    A limit that the settings lift altogether is lifted.
+    A limit that the settings lift altogether is lifted; one that a person has removed is the settings'.
     """
-    limits = dict(root.meta.budget)
+    limits = {name: getattr(bounds, name) for name in ("calls", "tokens", "seconds")} | dict(root.meta.budget)
     for name in ("calls", "tokens", "usd", "seconds"):
         value = getattr(bounds, name)
         more = name in limits and (value is None or value > limits[name])
@@ -91,6 +91,8 @@ def raised(root: Document, bounds: Bounds, *, flags: Container[str]) -> Mapping[
 def go_back(world: World, root: Document, limits: Mapping[str, Any], *, redo: bool) -> None:
     """Set the limits, set every loop back to where a person's edits make it go on, and tell each `stale`."""
     look_at_the_log(world)
+    if world.snapshots:
+        world.snapshots.sweep()
     if limits != root.meta.budget:
         held = Held(world, world.store.load(root.meta.id))
         held.meta(budget=limits)

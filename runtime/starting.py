@@ -9,7 +9,7 @@ from typing import Any
 from kernel.budget import Bounds
 from kernel.document import Document, Meta, Note, Section
 from kernel.events import now
-from kernel.evidence import cut
+from kernel.screening import cut
 from kernel.store import Store
 from kernel.workspace import root_id
 

@@ -47,6 +47,16 @@ def settings() -> str:
     )
 
 
+def trust() -> str:
+    """The settings that need trust where a folder's own file makes them, and when."""
+    from runtime.lowering import NEEDS_TRUST, WHEN
+
+    return table(
+        ("setting", "needs trust when the folder's file gives"),
+        ((f"`{name}`", WHEN[lowers]) for name, lowers in NEEDS_TRUST.items()),
+    )
+
+
 def rung() -> str:
     """The keys of a rung of `ladder:`."""
     from runtime.config import Rung
@@ -235,6 +245,7 @@ def document() -> str:
 PLACES: Mapping[str, Callable[[], str]] = {
     "settings": settings,
     "rung": rung,
+    "trust": trust,
     "events": events,
     "operations": operations,
     "tools": tools,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,11 +12,28 @@ from llm_server import LlmServer
 from playing import Played, player
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what takes minutes, unless FRACTAL_SOAK=1 asks for it."""
+    if item.get_closest_marker("soak") and os.environ.get("FRACTAL_SOAK") != "1":
+        pytest.skip("takes minutes; runs with FRACTAL_SOAK=1")
+
+
+os.environ["FRACTAL_TRUST"] = "all"  # what the folders ask for is the tests' own
+
+
 @pytest.fixture
 def llm_server() -> Iterator[LlmServer]:
     """A model provider on loopback; see tests/llm_server.py."""
     with LlmServer().running() as server:
         yield server
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """An empty folder beside which a test may keep more."""
+    inside = tmp_path / "folder"
+    inside.mkdir()
+    return inside
 
 
 @pytest.fixture

@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kernel.document import Document
+from kernel.errors import Exit
 from kernel.events import Event
+from kernel.loop import Outcome
 from kernel.responder import Ask, Ladder, Responder
 from runtime.fractal import Fractal, RunResult
 from runtime.responders.scripted import Scripted
+from runtime.results import result_of
+
+
+def put(folder: Path, name: str, content: str | bytes = "") -> Path:
+    """A file below a folder, with what it holds."""
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
 
 Answers = Callable[[Ask], Any]
 
@@ -59,7 +73,12 @@ def player(work: Path) -> Callable[..., Played]:
             work, settings={"sandbox": "off", **(settings or {})}, ladder=ladder, on_event=events.append
         )
         doing = fractal.resume(resume, **options) if resume else fractal.run(task, **options)
-        return Played(asyncio.run(doing), fractal, events)
+        try:
+            result = asyncio.run(doing)
+        except asyncio.CancelledError:
+            root = fractal.root_document(events[0].run)
+            result = result_of(root, fractal.path(root.meta.run), Outcome("interrupted", Exit.INTERRUPTED))
+        return Played(result, fractal, events)
 
     return run
 
@@ -88,3 +107,18 @@ REVERSE = plan(
 """A plan that memory may learn: its words are all in the task, and code decides whether it is done."""
 
 ACCEPT = {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": "done"}
+
+
+def standing(folder: Path) -> dict[str, tuple[int, bytes]]:
+    """Everything in a folder: mode, and bytes or target."""
+    found: dict[str, tuple[int, bytes]] = {}
+    for where, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            path = Path(where, name)
+            mode = path.lstat().st_mode
+            if stat.S_ISLNK(mode):
+                raw = bytes(path.readlink())
+            else:
+                raw = path.read_bytes() if stat.S_ISREG(mode) else b""
+            found[os.path.relpath(path, folder)] = (mode, raw)
+    return found

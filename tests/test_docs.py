@@ -93,6 +93,7 @@ def environment(home: Path) -> dict[str, str]:
     kept = ("PATH", "LANG", "LC_ALL", "VIRTUAL_ENV", "TMPDIR")
     values = {name: value for name, value in os.environ.items() if name in kept}
     path = f"{Path(sys.executable).parent}:{values.get('PATH', '')}"
+    values["FRACTAL_TRUST"] = "all"  # at a terminal, a reader is asked
     return values | {"HOME": str(home), "PATH": path, "TZ": "UTC", "NO_COLOR": "1", "COLUMNS": "100"}
 
 

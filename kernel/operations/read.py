@@ -10,6 +10,7 @@ from collections import deque
 from pathlib import Path
 from typing import IO
 
+from kernel import disk
 from kernel.errors import OperationFailed
 from kernel.operations import OperationContext, Result
 from kernel.snapshot import SKIPPED
@@ -34,7 +35,7 @@ def read(ctx: OperationContext, path: str, lines: str = "") -> Result:
             f'{path}: {size} bytes are too many to read at once; read lines, such as "1-200"'
         )
     try:
-        with target.open("rb") as file:
+        with disk.opened(target) as file:
             raw = _chosen(file, lines, path) if lines.strip() else file.read()
     except OSError as error:
         raise OperationFailed(f"{path}: cannot be read: {error.strerror}") from None

@@ -9,20 +9,25 @@ from kernel.errors import OperationFailed
 from kernel.operations import OperationContext, Result, Touch, bytes_hash, operation
 
 
-def _touches(ctx: OperationContext, path: str, content: str, append: bool = False) -> tuple[Touch, ...]:
+def _touches(
+    ctx: OperationContext, path: str, content: str, append: bool = False, lines: bool = False
+) -> tuple[Touch, ...]:
     target = _target(ctx, path)
-    return (Touch(target, bytes_hash(_bytes(target, path, content, append))),)
+    return (Touch(target, bytes_hash(_bytes(target, path, content, append, lines))),)
 
 
 @operation(prepare=_touches)
-def write(ctx: OperationContext, path: str, content: str, append: bool = False) -> Result:
+def write(
+    ctx: OperationContext, path: str, content: str, append: bool = False, lines: bool = False
+) -> Result:
     """Put exactly `content` into `path`, making folders on the way; `append` adds it at the end.
 
-    No line break is added or changed. Raises `OperationFailed`, and then nothing was changed.
+    No line break is added or changed, but with `lines`: then it begins on a line of its own and ends with one
+    line break. Raises `OperationFailed`, and then nothing was changed.
     """
     target = _target(ctx, path)
     existed = target.is_file()
-    raw = _bytes(target, path, content, append)
+    raw = _bytes(target, path, content, append, lines)
     replace_file(target, raw)
     done = "added to" if append and existed else "replaced" if existed else "wrote"
     evidence = {"bytes": len(raw), "existed": existed}
@@ -45,9 +50,9 @@ def _target(ctx: OperationContext, path: str) -> Path:
     return target
 
 
-def _bytes(target: Path, path: str, content: str, append: bool) -> bytes:
+def _bytes(target: Path, path: str, content: str, append: bool, lines: bool) -> bytes:
     try:
-        new = content.encode("utf-8")
+        new = (f"{content.rstrip()}\n" if lines else content).encode("utf-8")
     except UnicodeEncodeError as error:
         raise OperationFailed(
             f"content: character {error.start} is half of a surrogate pair and cannot be written as UTF-8"
@@ -55,9 +60,11 @@ def _bytes(target: Path, path: str, content: str, append: bool) -> bytes:
     if not append or not target.is_file():
         return new
     try:
-        return target.read_bytes() + new
+        old = disk.read(target)
     except OSError as error:
         raise OperationFailed(f"{path}: cannot be read, so nothing was added: {error.strerror}") from None
+    open_line = lines and old and not old.endswith(b"\n")
+    return old + (b"\n" if open_line else b"") + new
 
 
 def replace_file(target: Path, raw: bytes) -> None:

@@ -1,6 +1,8 @@
 """The danger rules held against a labelled list of commands: what they catch, what they stop, how fast.
 
-The list is `dangers.tsv` beside this file: label, rule, form, command. The form of a dangerous one is plain,
+The list is `dangers.tsv` beside this file: label, rule, form, command. A command that `leaves` has an
+effect outside the folder or one that cannot be undone; an `undoable` one loses something inside the folder,
+which `fractal undo` brings back; the others are harmless. The form of a command that leaves is plain,
 disguised or call; a call is `@tool {arguments}`, of a tool of some server. Nothing of it is run.
 """
 
@@ -17,36 +19,46 @@ from pathlib import Path
 from typing import Any
 
 from kernel.danger import Danger
+from kernel.errors import UsageError
 from kernel.tools import Tool
 from runtime.fractal import shipped_system
 from runtime.nervous.guard import Guard
-from runtime.nervous.values import listed
 
 LIST = Path(__file__).with_name("dangers.tsv")
+LABELS = ("leaves", "undoable", "harmless")
 FOLDER = Path("/home/user/project")
 """Where the commands of the list would run."""
-FILES = listed("important.txt data.csv notes.md app.db report.txt config.yaml package.json main.py README.md")
+FILES = (
+    *("important.txt", "data.csv", "notes.md", "app.db", "report.txt", "config.yaml", "package.json"),
+    *("main.py", "README.md"),
+)
 """What is there already."""
-P95_GOAL = 10
+P50_GOAL = 1
 """Milliseconds for one command."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of the list; `rule` is "" for a harmless command."""
+    """One line of the list; `rule` is "" where none is expected."""
 
-    rule: str
+    label: str
     command: str
+    rule: str = ""
     form: str = "plain"
 
 
 def entries(path: Path = LIST) -> list[Entry]:
-    """The commands of the list, in its order."""
+    """The commands of a list, in its order: label, rule, form and command, or label and command alone."""
     found: list[Entry] = []
-    for line in path.read_text("utf-8").splitlines()[1:]:
-        if line and not line.startswith("#"):
-            label, rule, form, command = line.split("\t")
-            found.append(Entry(rule if label == "danger" else "", _unescape(command), form))
+    for number, line in enumerate(path.read_text("utf-8").split("\n"), 1):
+        label, *rest = line.rstrip("\r").split("\t")
+        if label in LABELS and len(rest) in (1, 3):
+            rule, form = (rest[0], rest[1]) if len(rest) == 3 else ("", "plain")
+            found.append(Entry(label, _unescape(rest[-1]), rule, form))
+        elif line.strip() and not line.startswith("#") and label != "label":
+            raise UsageError(
+                f"{path}:{number}: a line is a label ({', '.join(LABELS)}), a tab, and a command"
+            )
     return found
 
 
@@ -58,13 +70,17 @@ def _unescape(command: str) -> str:
 
 
 def guarded() -> Guard:
-    """The rules that ship, for commands in the folder of the list and the files that are in it."""
-    return Guard([shipped_system()], FOLDER, present=lambda path: Path(path).name in FILES)
+    """The rules that ship, with undo and without a sandbox, for the folder of the list and its files."""
+
+    def present(path: str) -> bool:
+        return Path(path).name in FILES
+
+    return Guard([shipped_system()], FOLDER, present=present, undoable=lambda: True)
 
 
 def judged(guard: Guard, entry: Entry) -> Sequence[Danger]:
     """The dangers of one line of the list."""
-    if not entry.command.startswith("@"):
+    if not re.match(r"@[\w-]+ \{", entry.command):
         return guard.command(entry.command)
     name, _, args = entry.command[1:].partition(" ")
     tool = Tool(name, Path(".mcp.json"), run=f"mcp: server/{name}", effects=("write", "network"))
@@ -82,21 +98,21 @@ def measure(listed: Sequence[Entry] | None = None) -> dict[str, Any]:
         start = time.perf_counter()
         dangers = judged(guard, entry)
         told.append((entry, {each.rule for each in dangers}, (time.perf_counter() - start) * 1000))
-    dangerous = [(entry, rules) for entry, rules, _ in told if entry.rule]
-    harmless = [(entry, rules) for entry, rules, _ in told if not entry.rule]
-    by_rule = {
-        name: _counts([(entry, rules) for entry, rules in dangerous if entry.rule == name])
-        for name in sorted({entry.rule for entry, _ in dangerous})
-    }
+    leaving = [(entry, rules) for entry, rules, _ in told if entry.label == "leaves"]
+    rest = [(entry, rules) for entry, rules, _ in told if entry.label != "leaves"]
+    names = sorted({entry.rule for entry, _ in leaving if entry.rule})
     times = sorted(taken for _, _, taken in told)
     return {
-        "by_rule": by_rule,
-        **_counts(dangerous),
-        "disguised": sum(entry.form == "disguised" for entry, _ in dangerous),
-        "missed": [entry.command for entry, rules in dangerous if not rules],
-        "harmless": len(harmless),
-        "let_through": sum(not rules for _, rules in harmless),
-        "stopped": [entry.command for entry, rules in harmless if rules],
+        "by_rule": {name: _counts([each for each in leaving if each[0].rule == name]) for name in names},
+        **_counts(leaving),
+        "disguised": sum(entry.form == "disguised" for entry, _ in leaving),
+        "missed": [entry.command for entry, rules in leaving if not rules],
+        **{label: sum(entry.label == label for entry, _ in rest) for label in LABELS[1:]},
+        **{
+            f"{label}_let_through": sum(entry.label == label and not rules for entry, rules in rest)
+            for label in LABELS[1:]
+        },
+        "stopped": [entry.command for entry, rules in rest if rules],
         "p50_ms": round(statistics.median(times), 2),
         "p95_ms": round(times[int(len(times) * 0.95)], 2),
     }
@@ -114,39 +130,49 @@ def table(figures: Mapping[str, Any]) -> str:
     """The figures as markdown: a line for each rule, then all together."""
     heads = ["rule", "commands", "caught", "named by this rule"]
     rows = [[name, *each.values()] for name, each in figures["by_rule"].items()]
-    lines = [heads, ["---", "---:", "---:", "---:"], *rows, ["all", *_together(figures)]]
-    return "\n".join("| " + " | ".join(str(each) for each in line) + " |" for line in lines)
-
-
-def _together(figures: Mapping[str, Any]) -> list[Any]:
-    return [figures["entries"], figures["caught"], figures["named"]]
+    together = ["all", figures["entries"], figures["caught"], figures["named"]]
+    return _lines([heads, ["---", "---:", "---:", "---:"], *rows, together])
 
 
 def summary(figures: Mapping[str, Any]) -> str:
-    """The totals beside their goals, as markdown."""
-    rows = [
-        ["figure", "goal", "here"],
-        ["---", "---", "---"],
-        ["dangerous commands caught", "all", f"{figures['caught']} of {figures['entries']}"],
-        ["of them disguised or composed", "", str(figures["disguised"])],
-        ["harmless commands let through", "≥ 99 %", f"{figures['let_through']} of {figures['harmless']}"],
-        ["a command read and judged: p50 · p95 ms", f"p95 ≤ {P95_GOAL}", _times(figures)],
-    ]
-    return "\n".join("| " + " | ".join(line) + " |" for line in rows)
+    """The totals as markdown."""
+    return _lines(
+        [
+            ["figure", "goal", "here"],
+            ["---", "---", "---"],
+            ["commands that leave the folder, caught", "", f"{figures['caught']} of {figures['entries']}"],
+            ["of them disguised or composed", "", figures["disguised"]],
+            *(
+                [
+                    f"{label} commands let through",
+                    goal,
+                    f"{figures[f'{label}_let_through']} of {figures[label]}",
+                ]
+                for label, goal in (("undoable", ""), ("harmless", "≥ 99 %"))
+            ),
+            [
+                "a command read and judged: p50 · p95 ms",
+                f"p50 ≤ {P50_GOAL}",
+                f"{figures['p50_ms']} · {figures['p95_ms']}",
+            ],
+        ]
+    )
 
 
-def _times(figures: Mapping[str, Any]) -> str:
-    return f"{figures['p50_ms']} · {figures['p95_ms']}"
+def _lines(rows: Sequence[Sequence[Any]]) -> str:
+    return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in rows)
 
 
-def main(as_json: bool = False) -> int:
-    """Measure and print; returns 1 when a dangerous command passes, or many harmless ones wait."""
-    figures = measure()
+def main(as_json: bool = False, data: Path | None = None) -> int:
+    """Measure and print; 1 when more than one in a hundred of the list that ships is judged wrongly."""
+    figures = measure(entries(data) if data else None)
     if as_json:
         print(json.dumps(figures, indent=1, ensure_ascii=False))
     else:
         print(f"{table(figures)}\n\n{summary(figures)}")
-        for kind, commands in (("missed", figures["missed"]), ("stopped", figures["stopped"])):
-            for command in commands:
+        for kind in ("missed", "stopped"):
+            for command in figures[kind]:
                 print(f"{kind}: {command!r}")
-    return int(bool(figures["missed"]) or figures["let_through"] < 0.99 * figures["harmless"])
+    few = len(figures["missed"]) <= 0.01 * figures["entries"]
+    passes = figures["harmless_let_through"] >= 0.99 * figures["harmless"]
+    return 0 if data else int(not (few and passes))

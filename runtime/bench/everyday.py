@@ -104,7 +104,7 @@ def judged(task: Task, result: RunResult, before: Files, after: Files) -> tuple[
     changed = sorted(
         name for name in before.keys() | after.keys() if before.get(name, 0) != after.get(name, 0)
     )
-    if result.status != "complete":
+    if result.exit != 0:
         if changed:
             return "wrong", f"passed on, but changed {', '.join(changed)}"
         return ("passed rightly" if task.passes else "passed wrongly"), ""

@@ -132,7 +132,7 @@ async def stream_in(folder: Path, arm: str, seed: int, rounds: int, into: Arm) -
         task.lay_out(folder)
         day = worker.begin(number, task)
         result = await fractal.run(task.text, yes=True)
-        done = result.status == "complete" and task.right(folder)
+        done = result.exit == 0 and task.right(folder)
         steps = sum(
             step.state in ("done", "failed") for step in fractal.root_document(result.run).steps.values()
         )

@@ -55,18 +55,18 @@ def _play(n: int, fsync: bool) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         files(Path(folder), STEPS)
         memory, cpu, wall = _resident(), time.process_time(), time.perf_counter()
-        statuses = asyncio.run(_together(n, folder, fsync))
+        exits = asyncio.run(_together(n, folder, fsync))
         cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
     return {
         "runs": n,
         "runs_per_s": round(n / wall, 1),
         "cpu_ms_per_run": round(cpu * 1000 / n, 2),
         "rss_mb": round(_peak() - memory, 1),
-        "unfinished": sum(status != "complete" for status in statuses),
+        "unfinished": sum(code != 0 for code in exits),
     }
 
 
-async def _together(n: int, folder: str, fsync: bool) -> list[str]:
+async def _together(n: int, folder: str, fsync: bool) -> list[int]:
     answer = answers(STEPS)
 
     async def slowly(ask: Ask) -> Any:
@@ -76,7 +76,7 @@ async def _together(n: int, folder: str, fsync: bool) -> list[str]:
     settings = {"fsync": fsync, "sandbox": "off"}
     fractals = [Fractal(folder, settings=settings, ladder=Ladder((Scripted(slowly),))) for _ in range(n)]
     results = await asyncio.gather(*(each.run(TASK) for each in fractals))
-    return [result.status for result in results]
+    return [result.exit for result in results]
 
 
 def _resident() -> float:

@@ -115,7 +115,7 @@ def _play(
     fractal = Fractal(folder, settings=settings, ladder=Ladder((model,)), on_event=listener)
     result = asyncio.run(fractal.run(TASK))
     fractal.brain.close()
-    if result.status != "complete":
+    if result.exit != 0:
         why = result.reason or result.question
         raise RuntimeError(f"the job of the bench did not end well: {result.status} {why}")
     return result

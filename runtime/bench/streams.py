@@ -137,7 +137,7 @@ def solved(question: str, program: Sequence[str]) -> Exemplar:
     return Exemplar(
         task=question,
         steps=tuple(steps),
-        output=f"{{{{ steps[{len(steps)}].result | trim }}}}",
+        output=f"{{{{ steps[{len(steps)}].result }}}}",
         verified=True,
     )
 

@@ -157,7 +157,7 @@ def play(
 def solved(question: str, program: Sequence[str]) -> Exemplar:
     """What a teacher's program teaches."""
     steps = tuple({"tool": "calc", "args": {"expression": each}} for each in program)
-    return Exemplar(task=question, steps=steps, output=f"{{{{ steps[{len(steps)}].result | trim }}}}")
+    return Exemplar(task=question, steps=steps, output=f"{{{{ steps[{len(steps)}].result }}}}")
 
 
 def right(found: Recall, question: Question) -> bool:

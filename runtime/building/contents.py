@@ -50,7 +50,7 @@ def read(path: Path, limit: float = float("inf")) -> File | None:
     """What a file holds; None when there is none, or one with more bytes than the limit."""
     try:
         stat = path.stat()
-        return File(path.read_bytes(), _executable(stat.st_mode)) if stat.st_size <= limit else None
+        return File(disk.read(path), _executable(stat.st_mode)) if stat.st_size <= limit else None
     except (FileNotFoundError, NotADirectoryError):
         return None
 
@@ -58,7 +58,7 @@ def read(path: Path, limit: float = float("inf")) -> File | None:
 def mark_of(path: Path) -> str:
     """The mark of what stands there now, whatever its size; "" when there is no file."""
     try:
-        with path.open("rb") as handle:
+        with disk.opened(path) as handle:
             digest = hashlib.file_digest(handle, "sha256").hexdigest()
             return digest + (STARTABLE if _executable(os.fstat(handle.fileno()).st_mode) else "")
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):

@@ -15,11 +15,12 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kernel import disk
+from kernel import disk, turns
 from kernel.drafts import unit_of
-from kernel.errors import RunLocked
+from kernel.errors import ConfigurationError, RunLocked
 from kernel.events import now
 from kernel.workspace import Workspace
+from runtime import trust
 from runtime.building.contents import KEPT_BYTES, STARTABLE, Blobs, File, Seen, bare, look, mark_of, read
 
 PATIENCE = 20.0
@@ -150,6 +151,9 @@ class Journal:
             self._apply(entry)
             self._made(known, entry)
             self._save(known)
+            marks_of = {each.path: (bare(each.before), bare(each.after)) for each in changes}
+            with suppress(ConfigurationError):  # where it cannot be kept, the person is asked again
+                trust.changed(self._workspace, marks_of)
             return entry
 
     @contextmanager
@@ -160,7 +164,7 @@ class Journal:
             f"{self.folder}: another process has held the history of the system for {PATIENCE:g} s; "
             "try again when it has ended"
         )
-        with disk.alone(self.folder / "lock", PATIENCE, lambda: busy):
+        with turns.alone(self.folder / "lock", PATIENCE, lambda: busy):
             yield
 
     def _append(self, known: _Known, entry: Entry) -> Entry:

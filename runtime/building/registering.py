@@ -188,6 +188,7 @@ def _birth(documents: Sequence[Document], unit: str) -> tuple[str, str]:
         for step in document.steps.values():
             places = [str(each["path"]) for each in step.evidence.get("touched", ())]
             written = any(f"/drafts/{unit}" in f"/{place}" for place in places)
+            written = written or unit in step.evidence.get("drafted", ())
             if written and document.meta.updated >= last:
                 last = document.meta.updated
                 birth = (f"{document.meta.id}:{step.n}", _model(document, step.evidence.get("asked")))

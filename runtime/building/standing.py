@@ -176,8 +176,8 @@ def _used(event: Event, world: World) -> tuple[str, bool]:
     A call that was refused, such as for wrong arguments, is no call.
     """
     told = event.data
-    if event.kind == "loop_finished" and told.get("status") in ("complete", "failed", "escalated"):
-        return event.type, told["status"] == "complete"
+    if event.kind == "loop_finished" and told["status"] in ("complete", "unverified", "failed", "escalated"):
+        return event.type, told["exit"] == 0
     if event.kind == "step_finished" and told.get("state") in ("done", "failed"):
         name = str(told.get("tool"))
         made = child_id(event.loop_id, event.run, "operation", name, int(told["step"]))

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from kernel import disk
+from kernel.catalogue import NO_SKILLS
 from kernel.drafts import Drafts
 from kernel.errors import DocumentError, FractalError, RunLocked, UsageError
 from kernel.events import Event, Listener, silent
@@ -58,6 +59,9 @@ class Workshop:
     def begin(self, world: World) -> None:
         """Before a run does anything: programs must be admitted from now on, and failures are counted."""
         self.open(but=world.run)
+        for fault in world.catalogue.faults:
+            if fault.message == NO_SKILLS:
+                self._warn(world.run, f"{NO_SKILLS}: {fault.path}; mend the setting `skills`")
         world.admitted = partial(self.standing.admitted, world)
         world.listener = self._marking(world, self.standing.watching(world, world.listener))
 

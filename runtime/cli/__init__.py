@@ -50,6 +50,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "brain": ("brain:brain", "Move, check and mend what is remembered."),
         "tools": ("tools:tools", "List, show, check, make, test and retire tools."),
         "system": ("system:system", "Show, take back and adopt changes of system/."),
+        "trust": ("trust:trust", "Look at what a folder's own files ask for, and allow it."),
         "init": ("setup:init", "Make a workspace: system/, state/ and fractal.yaml."),
         "doctor": ("doctor:doctor", "Say what works here, and what to do about what does not."),
         "config": ("setup:config", "Show the settings in effect, and where each comes from."),
@@ -120,6 +121,13 @@ class Lazy(click.Group):
                 )
 
 
+def _help_alone() -> None:
+    """`fractal` alone prints its help."""
+    context = click.get_current_context()
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
 def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted:
         from runtime import __version__
@@ -143,6 +151,8 @@ cli = Lazy(
             help="Print the version.",
         ),
     ],
+    invoke_without_command=True,
+    callback=_help_alone,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 accepted, 1 failed, 2 usage, 3 configuration, 4 provider, 5 limit, "
     "6 waits for a person, 130 interrupted.",

@@ -131,9 +131,15 @@ def tools(as_json: bool, counts: str) -> int:
 
 @bench.command("dangers")
 @json_option("Print the figures as an object.")
-def dangers(as_json: bool) -> int:
-    """Hold the danger rules against a list of dangerous and harmless commands; nothing of it is run."""
-    return int(measured("dangers").main(as_json))
+@click.option(
+    "--data",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Another list: a label (leaves, undoable, harmless), a tab, and a command on each line.",
+)
+def dangers(as_json: bool, data: Path | None) -> int:
+    """Hold the danger rules against a labelled list of commands; nothing of it is run."""
+    return int(measured("dangers").main(as_json, data))
 
 
 @bench.command("ablation")

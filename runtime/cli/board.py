@@ -51,6 +51,7 @@ class LoopRow:
     began: float = 0.0
     finished: float | None = None
     note: str = ""
+    waits_for: str = ""
     steps: dict[int, StepRow] = field(default_factory=dict)
 
     @property
@@ -151,11 +152,18 @@ class Board:
 
     def _loop_waiting(self, loop: LoopRow, data: Any) -> None:
         loop.status, loop.note = "waiting", str(data.get("question", ""))
+        loop.waits_for = "an answer" if data.get("for") == "person" else "an approval"
 
     def _loop_finished(self, loop: LoopRow, data: Any) -> None:
         loop.status, loop.finished, loop.asking = str(data["status"]), self.clock(), ""
         spent = data.get("spent") or {}
         loop.whole = {name: float(value) for name, value in spent.items() if isinstance(value, int | float)}
+
+    def skip(self, seconds: float) -> None:
+        """Leave out the time for which a person was waited for."""
+        for loop in self.loops.values():
+            if not loop.ended:
+                loop.began += seconds
 
     # ---- sums ----
 

@@ -197,7 +197,7 @@ def rebuild(as_json: bool) -> int:
         shelf = shelf_of_workspace(must_be=not opened().workspace.run_ids())
     except StorageError as error:
         path = memory_folder() / "brain.sqlite3"
-        if "not a database" not in str(error) and "malformed" not in str(error):
+        if not any(each in str(error) for each in ("not a database", "malformed", "is empty (0 bytes)")):
             raise
         from runtime.store.salvage import salvage
 

@@ -33,6 +33,14 @@ _MARKS = {True: ("✓", "green"), False: ("✗", "red"), None: ("·", None)}
 
 
 def _nothing(what: str = "decided") -> None:
+    runs = [each for each in opened().runs() if each.type != "dream"]
+    if runs:
+        free = sum(not each.spent.get("calls") for each in runs)
+        tell(
+            f"{_many(len(runs), 'run')}, {free} of them without a model; memory decided none of them: it "
+            "keeps what a model solved and CHECK accepted, and has no part in what shipped code does"
+        )
+        return
     tell(
         f"nothing was {what} here yet. Each task that a run solves is remembered; its like is then done "
         "without a model, and shown here.\n"

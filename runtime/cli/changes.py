@@ -1,44 +1,35 @@
-"""Which files a run changed: from the evidence in its documents and the copies that its steps kept."""
+"""What `fractal diff` shows: files that steps changed, and documents that a person has changed."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
-from kernel.document import Document, Step
+from kernel.changes import Change
+from kernel.document import Document
 from kernel.markdown import render
+from kernel.screening import shown_name
 from kernel.store import FileStore
 
 
-def changed(documents: Sequence[Document]) -> list[str]:
-    """One line a file: what CHECK recorded for the root; before CHECK, what the steps recorded."""
-    root = documents[0]
-    lines = [text for text in root.text(4, "changes").splitlines() if text.strip()]
-    for fold in root.section(2).folds:
-        lines += [each for note in fold.notes if note.key == "files then" for each in note.text.splitlines()]
-    named = {line.split(" ", 1)[1].partition(" ")[0] for line in lines if " " in line}
-    for _, entry in _files(documents):
-        path = str(entry["path"])
-        if path not in named and entry.get("before") != entry.get("after"):
-            named.add(path)
-            lines.append(f"{_kind(entry)} {path}")
-    return list(dict.fromkeys(lines))
+def headline(change: Change) -> str:
+    """One line for a changed file."""
+    return f"{change.kind} {shown_name(change.path)}"
 
 
-def _kind(entry: dict[str, Any]) -> str:
-    if not entry.get("before"):
-        return "new"
-    return "removed" if entry.get("after") == "" else "changed"
+def diff_of(change: Change) -> str:
+    """The diff of a file with its two names; "" where there is no text to show."""
+    if not change.diff:
+        return ""
+    name = shown_name(change.path)
+    before, after = ("/dev/null" if change.kind == kind else name for kind in ("new", "removed"))
+    return f"--- {before}\n+++ {after}\n{change.diff}"
 
 
-def _files(documents: Sequence[Document]) -> Iterator[tuple[Step, dict[str, Any]]]:
-    for document in documents:
-        for step in document.steps.values():
-            for entry in step.evidence.get("touched", ()):
-                yield step, entry
+def told_before(root: Document) -> list[str]:
+    """What CHECK recorded of a run of an older version, or of one whose folder could not be kept."""
+    recorded = [root.text(4, "changes"), root.text(4, "diff")]
+    return [text for text in recorded if text.strip()]
 
 
 def edited(store: FileStore, loop_id: str) -> str:
@@ -57,52 +48,3 @@ def edited(store: FileStore, loop_id: str) -> str:
     before, after = (render(each, left.meta.rev).decode("utf-8").splitlines() for each in (left, now))
     names = f"{loop_id}.md (as the run left it)", f"{loop_id}.md"
     return "\n".join(difflib.unified_diff(before, after, *names, lineterm=""))
-
-
-def step_diffs(documents: Sequence[Document], run_folder: Path) -> list[str]:
-    """For each file that steps changed: its first kept copy against what is there now, as a unified diff."""
-    first: dict[str, dict[str, Any]] = {}
-    last: dict[str, dict[str, Any]] = {}
-    for _, entry in _files(documents):
-        path = str(entry["path"])
-        first.setdefault(path, entry)
-        last[path] = entry
-    folder = Path(documents[0].meta.folder)
-    found = (_diff(path, entry, last[path], folder, run_folder) for path, entry in first.items())
-    return [text for text in found if text]
-
-
-def _diff(path: str, first: dict[str, Any], last: dict[str, Any], folder: Path, run_folder: Path) -> str:
-    from kernel.operations import file_hash
-
-    if first.get("before") and not first.get("kept"):
-        return f"--- {path}\n(no copy was kept of what was there before)"
-    before = _lines(run_folder / first["kept"]) if first.get("kept") else []
-    after = _lines(folder / path) if (folder / path).is_file() else []
-    if before is None or after is None:
-        return f"--- {path}\n(not text, or too large to compare)"
-    here = "" if file_hash(folder / path) == last.get("after") else "  (changed since the run)"
-    return "\n".join(
-        difflib.unified_diff(
-            before,
-            after,
-            path if before else "/dev/null",
-            (path if (folder / path).is_file() else "/dev/null") + here,
-            lineterm="",
-        )
-    )
-
-
-def _lines(path: Path) -> list[str] | None:
-    try:
-        if path.stat().st_size > 2_000_000:
-            return None
-        return path.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
-        return None
-
-
-def recorded_diffs(documents: Sequence[Document]) -> list[str]:
-    """The diffs that CHECK saw, for changes that no single step recorded, such as those of a command."""
-    text = documents[0].text(4, "diff")
-    return [text] if text else []

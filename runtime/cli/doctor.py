@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 GOOD, FAIR, BAD = "ok", "missing", "broken"
 SIGNS = {GOOD: ("✓", "green"), FAIR: ("–", "yellow"), BAD: ("✗", "red")}
 OLDEST = (3, 11)
+PATIENCE = 5.0
+"""Seconds that an MCP server may take to answer."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,8 @@ def _checks() -> Iterator[Check]:
     except FractalError as error:
         yield Check("settings", BAD, str(error), "mend the place that is named")
         return
+    trust = _trust(fractal)
+    yield trust
     looks: tuple[Callable[[Fractal], Check], ...] = (
         _settings,
         _folder,
@@ -101,7 +105,8 @@ def _checks() -> Iterator[Check]:
         _terminal,
     )
     for look in looks:
-        yield look(fractal)
+        if trust.state == GOOD or look not in (_sandbox, _reflex, _model, _embedder):
+            yield look(fractal)
     yield from _servers(fractal)
 
 
@@ -110,6 +115,20 @@ def _python() -> Check:
     if sys.version_info < OLDEST:
         return Check("python", BAD, found, "Python 3.11 or newer is needed")
     return Check("python", GOOD, found)
+
+
+def _trust(fractal: Fractal) -> Check:
+    """What the folder's own files ask for; what is not allowed is not tried out either."""
+    from kernel.errors import FractalError
+
+    try:
+        items = fractal.untrusted()
+    except FractalError as error:
+        return Check("trust", BAD, str(error))
+    if items:
+        names = ", ".join(each.name for each in items[:5]) + (" …" if len(items) > 5 else "")
+        return Check("trust", BAD, f"the folder asks for what you have not allowed: {names}", "fractal trust")
+    return Check("trust", GOOD, "the folder asks for nothing that you have not allowed")
 
 
 def _settings(fractal: Fractal) -> Check:
@@ -165,6 +184,7 @@ def _reflex(fractal: Fractal) -> Check:
 
 
 def _model(fractal: Fractal) -> Check:
+    from kernel.asking import unpriced
     from runtime.ladder import KEYS, default_model, rungs
 
     models = [rung.model for rung in rungs(fractal.config) if rung.model not in ("reflex", "person")]
@@ -181,9 +201,22 @@ def _model(fractal: Fractal) -> Check:
         return Check(
             "model", BAD, f"{', '.join(models)}: no key", f"set {', '.join(missing)} in the environment"
         )
+    if (usd := fractal.config.usd) is not None and (unknown := _unpriced(fractal)):
+        return Check("model", FAIR, f"{', '.join(models)}: no price is known", unpriced(unknown, usd))
     chosen = default_model() if where else None
     key = next((key for key, name in KEYS.items() if name == chosen and os.environ.get(key)), "")
     return Check("model", GOOD, ", ".join(models) + (f" (because {key} is set)" if key else ""))
+
+
+def _unpriced(fractal: Fractal) -> str:
+    """The first model on the ladder whose price is not known, "" for none."""
+    from kernel.errors import FractalError
+
+    try:
+        rungs = tuple(fractal.ladder)
+    except FractalError:  # told of as a fault of the ladder
+        return ""
+    return next((rung.name for rung in rungs if getattr(rung, "price", "free") is None), "")
 
 
 def _installed(name: str, module: str, extra: str, what: str) -> Check:
@@ -263,7 +296,7 @@ def _servers(fractal: Fractal) -> Iterator[Check]:
     async def look() -> tuple[list[Seen], tuple[str, ...]]:
         servers = Servers(fractal.workspace)
         try:
-            return await servers.look(), servers.wrong
+            return await servers.look(PATIENCE), servers.wrong
         finally:
             await servers.close()
 
@@ -297,7 +330,8 @@ def _git(fractal: Fractal) -> Check:
     import shutil
 
     if shutil.which("git") is None:
-        return Check("git", FAIR, "not installed: the operation git will not work", "install git")
+        lost = "not installed: the operation git and `fractal undo` will not work"
+        return Check("git", FAIR, lost, "install git")
     inside = any(
         (place / ".git").exists() for place in (fractal.workspace.folder, *fractal.workspace.folder.parents)
     )
@@ -312,6 +346,5 @@ def _terminal(fractal: Fractal) -> Check:
 
         size = shutil.get_terminal_size()
         return Check("terminal", GOOD, f"{os.environ.get('TERM')}, {size.columns} × {size.lines}: live tree")
-    reasons = [name for name in ("CI", "NO_COLOR") if os.environ.get(name)]
-    why = f"{reasons[0]} is set" if reasons else "standard error is no terminal"
+    why = "CI is set" if os.environ.get("CI") else "standard error is no terminal"
     return Check("terminal", GOOD, f"{why}: progress comes as plain lines")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
-from runtime.cli.session import json_option, opened, put, run_argument
-from runtime.cli.words import safe
+from runtime.cli.session import columns, json_option, opened, put, run_argument
+from runtime.cli.words import safe, width
 
 if TYPE_CHECKING:
     from kernel.document import Document
@@ -32,14 +33,22 @@ def explain(run: str, step: str | None, as_json: bool) -> None:
     if as_json:
         put(json.dumps([asdict(each) for each in found], indent=2, ensure_ascii=False))
         return
-    loop = ""
+    loop, room = "", columns()
     for each in found:
         if not step and each.loop != loop and len({one.loop for one in found}) > 1:
             click.echo(click.style(f"{chr(10) * bool(loop)}— {each.loop} —", fg="cyan"))
             loop = each.loop
         click.echo(click.style(each.question, bold=True))
-        click.echo("\n".join(f"  {text}" for text in safe(each.answer).splitlines()))
+        for text in safe(each.answer).splitlines():
+            click.echo("\n".join(_wrapped(text, room)))
         click.echo(click.style(f"  ← {each.source}", dim=True))
+
+
+def _wrapped(text: str, room: int) -> list[str]:
+    """A line of an answer, indented, broken between words where it does not fit."""
+    if width(text) + 2 <= room:
+        return [f"  {text}"]
+    return textwrap.wrap(text, room, initial_indent="  ", subsequent_indent="  ")
 
 
 def _of_loops(documents: list[Document], start: Document) -> list[Reason]:
@@ -48,8 +57,7 @@ def _of_loops(documents: list[Document], start: Document) -> list[Reason]:
 
     loops = [start]
     if not start.meta.parent:
-        loops += [each for each in documents if each.meta.parent and each.meta.level != "operation"]
-        loops += [each for each in documents if each.meta.level == "operation" and each.meta.rungs]
+        loops += [each for each in documents if each.meta.parent and not each.meta.operation]
     return [reason for loop in loops for reason in reasons(documents, loop.meta.id)]
 
 

@@ -73,7 +73,7 @@ def _attempts(context: click.Context, words: tuple[str, ...], model: str | None,
         tell(f"attempt {number}: run {result.run}: {result.status}")
 
     found = asyncio.run(attempts(fractal, " ".join(words), parent.params["group"], told))
-    good = sum(each.status == "complete" for each in results)
+    good = sum(each.exit == 0 for each in results)
     tell(f"{good} of {len(results)} were accepted")
     _taught(found)
     if not 0 < good < len(results):

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from runtime.cli.session import json_option, opened, put, run_argument, tell
-from runtime.cli.words import MARKS, call, elide, line, local, money, pad, safe, table, tokens, width
+from runtime.cli.session import columns, json_option, opened, put, run_argument, tell
+from runtime.cli.words import MARKS, call, elide, fitted, line, local, money, pad, safe, table, tokens, width
 
 if TYPE_CHECKING:
+    from kernel.changes import Change
     from kernel.document import Document, Step
+    from kernel.store import FileStore
     from runtime.fractal import Fractal
     from runtime.results import RunSummary
 
@@ -31,40 +34,34 @@ FIGURES = ("calls", "prompt_tokens", "instruction_tokens", "completion_tokens", 
 def ls(everything: bool, as_json: bool) -> None:
     """List runs, newest first: status, when, loops, cost, task."""
     fractal = opened()
-    found = fractal.runs()
-    shown = found if everything else found[:NEWEST]
+    found = fractal.runs(None if everything else NEWEST)
     if as_json:
-        put(json.dumps([_summary(fractal, each) for each in shown], indent=2))
+        put(json.dumps([_summary(fractal, each) for each in found], indent=2))
         return
     if not found:
         tell(f'no runs in {fractal.workspace.runs}; start one: fractal run "…"')
         return
     head = ["RUN", "STATUS", "WHEN", "LOOPS", "COST"]
-    rows = [head, *(_cells(fractal, each) for each in shown)]
+    rows = [head, *(_cells(fractal, each) for each in found)]
     lines = table(rows, right=(3, 4))
-    room = max(_columns() - max(map(width, lines)) - 2, 20)
+    room = max(columns(120) - max(map(width, lines)) - 2, 20)
     whole = max(map(width, lines))
-    for text, each in zip(lines, [None, *shown], strict=True):
+    for text, each in zip(lines, [None, *found], strict=True):
         task = elide(each.task, room) if each else "TASK"
         out = f"{pad(text, whole)}  {task}"
         if each:
-            status = _status(fractal, each)
+            status = _status(fractal, each.run, each.status)
             out = out.replace(status, click.style(status, fg=MARKS.get(status, ("", None))[1]), 1)
         click.echo(out if each else click.style(out, dim=True))
-    if len(found) > len(shown):
-        tell(f"… and {len(found) - len(shown)} more; fractal ls --all")
-
-
-def _columns() -> int:
-    import shutil
-
-    return shutil.get_terminal_size((120, 24)).columns if sys.stdout.isatty() else 120
+    roots = sum(1 for _ in fractal.workspace.runs.glob("*/system-*.md"))
+    if not everything and (more := roots - len(found)) > 0:
+        tell(f"… and {more} more; fractal ls --all")
 
 
 def _cells(fractal: Fractal, each: RunSummary) -> list[str]:
     cost = money(each.spent.get("usd", 0)) if each.spent else ""
     loops = str(len(_loops(fractal, each.run)))
-    return [each.run, _status(fractal, each), local(each.created), loops, cost]
+    return [each.run, _status(fractal, each.run, each.status), local(each.created), loops, cost]
 
 
 def _loops(fractal: Fractal, run: str) -> list[Path]:
@@ -72,23 +69,23 @@ def _loops(fractal: Fractal, run: str) -> list[Path]:
     return [path for kind in ("system", "tool", "op") for path in folder.glob(f"{kind}-*.md")]
 
 
-def _status(fractal: Fractal, each: RunSummary) -> str:
+def _status(fractal: Fractal, run: str, status: str) -> str:
     """The status on disk; a run that no process works on any more has been interrupted."""
-    if each.status not in ("running", "ready"):
-        return each.status
+    if status not in ("running", "ready"):
+        return status
     from kernel.workspace import is_locked
 
     try:
-        return each.status if is_locked(fractal.workspace.runs / each.run) else "interrupted"
+        return status if is_locked(fractal.workspace.runs / run) else "interrupted"
     except OSError:
-        return each.status
+        return status
 
 
 def _summary(fractal: Fractal, each: RunSummary) -> dict[str, Any]:
     from dataclasses import asdict
 
     return asdict(each) | {
-        "status": _status(fractal, each),
+        "status": _status(fractal, each.run, each.status),
         "spent": dict(each.spent),
         "loops": len(_loops(fractal, each.run)),
     }
@@ -97,9 +94,15 @@ def _summary(fractal: Fractal, each: RunSummary) -> dict[str, Any]:
 @click.command()
 @run_argument("name", required=False)
 @click.option("--raw", is_flag=True, help="The file as it is, on a terminal as well.")
-def show(name: str, raw: bool) -> None:
+@click.option("--meta", is_flag=True, help="All of META, on a terminal as well.")
+@json_option("Print the document as an object: meta, and each section with its notes and steps.")
+def show(name: str, raw: bool, meta: bool, as_json: bool) -> None:
     """Show a document: RUN for its root, or the id or path of any. In a pipe, the file as it is."""
-    path = opened().path(name)
+    fractal = opened()
+    if as_json:
+        put(json.dumps(_as_object(fractal.document(name)), indent=2, ensure_ascii=False))
+        return
+    path = fractal.path(name)
     data = path.read_bytes()
     if raw or not sys.stdout.isatty() or len(data) > RENDERED:
         sys.stdout.flush()
@@ -107,7 +110,25 @@ def show(name: str, raw: bool) -> None:
         return
     from runtime.cli.rendered import print_document
 
-    print_document(safe(data.decode("utf-8", "replace")))
+    print_document(safe(data.decode("utf-8", "replace")), whole=meta)
+
+
+def _as_object(document: Document) -> dict[str, Any]:
+    """A document as plain values; what is empty is left out."""
+    from dataclasses import asdict
+
+    def full(value: Any) -> Any:
+        return {key: each for key, each in asdict(value).items() if each not in ("", (), {}, None)}
+
+    sections: dict[str, Any] = {}
+    for number, section in sorted(document.sections.items()):
+        parts = {
+            "notes": [full(note) for note in section.notes],
+            "folds": [full(fold) for fold in section.folds],
+            "steps": [full(step) for step in section.steps.values()],
+        }
+        sections[str(number)] = {key: each for key, each in parts.items() if each}
+    return {"meta": asdict(document.meta), "sections": sections}
 
 
 # ---- tree ------------------------------------------------------------------------------------------------
@@ -115,17 +136,52 @@ def show(name: str, raw: bool) -> None:
 
 @click.command()
 @run_argument(required=False)
-def tree(run: str) -> None:
+@json_option("Print the loops as nested objects: id, status, task, spent, steps.")
+def tree(run: str, as_json: bool) -> None:
     """Show a run's loops and steps from its documents, each with its status and its file."""
     fractal = opened()
     name = fractal.find(run)
     documents = _readable(fractal, name)
     root = next((key for key in documents if key.startswith("system-")), "")
+    top = documents.get(root, "")
+    if not isinstance(top, str) and _status(fractal, name, top.meta.status) == "interrupted":
+        documents = {key: _stopped(document) for key, document in documents.items()}
+    if as_json:
+        put(json.dumps(_nested(documents, root), indent=2, ensure_ascii=False))
+        return
     seen: set[str] = set()
     for text in _branch(documents, root, "", "", seen):
         click.echo(text)
     for stray in [key for key in documents if key not in seen]:
         click.echo(f"not linked by any step: {stray}.md")
+
+
+def _nested(documents: Mapping[str, Document | str], key: str) -> dict[str, Any]:
+    """A loop with its steps; a step that is a loop holds it."""
+    document = documents.get(key, "the document is missing")
+    if isinstance(document, str):
+        return {"id": key, "status": "broken", "error": document}
+    meta = document.meta
+    told = {"id": key, "type": meta.type, "level": meta.level, "status": meta.status}
+    told |= {"unverified": True} if meta.unverified else {}
+    steps: list[dict[str, Any]] = []
+    for n, step in sorted({**document.planned, **document.steps}.items()):
+        each = {"n": n, "tool": step.tool, "what": step.what, "args": step.args, "state": step.state}
+        child = step.link.removesuffix(".md")
+        each |= {"loop": _nested(documents, child)} if child in documents else {}
+        steps.append({name: value for name, value in each.items() if value not in ("", None)})
+    return {**told, "task": document.text(1, "task"), "spent": dict(meta.spent), "steps": steps}
+
+
+def _stopped(document: Document | str) -> Document | str:
+    """The document of a run that was interrupted: nothing in it is at work any more."""
+    if isinstance(document, str):
+        return document
+    for step in document.steps.values():
+        if step.state == "running":
+            document = document.with_step(replace(step, state="interrupted"))
+    at_work = document.meta.status in ("running", "ready")
+    return document.having(status="interrupted") if at_work else document
 
 
 def _readable(fractal: Fractal, run: str) -> dict[str, Document | str]:
@@ -144,6 +200,8 @@ def _readable(fractal: Fractal, run: str) -> dict[str, Document | str]:
 def _branch(
     documents: Mapping[str, Document | str], key: str, guide: str, under: str, seen: set[str]
 ) -> Iterator[str]:
+    from runtime.undoing import undone_steps
+
     seen.add(key)
     document = documents.get(key, "the document is missing")
     if isinstance(document, str):
@@ -151,30 +209,32 @@ def _branch(
         return
     meta = document.meta
     spent = f"  {money(meta.spent.get('usd', 0))}" if meta.spent else ""
-    status = "unverified" if meta.unverified and meta.status == "complete" else meta.status
-    tail = f"{status}{spent}  {key}.md"
+    tail = f"{meta.word}{spent}  {key}.md"
     kind = "" if meta.type == "task" else f"{meta.type}: "
-    yield _joined(f"{guide}{_mark(meta.status)} ", kind + document.text(1, "task"), tail, bold=not guide)
+    yield _joined(f"{guide}{_mark(meta.word)} ", kind + document.text(1, "task"), tail, bold=not guide)
     steps = {**document.planned, **document.steps}
+    taken_back = undone_steps(document)
     for at, n in enumerate(sorted(steps)):
         last = at == len(steps) - 1
         branch, below = (f"{under}└─ ", f"{under}   ") if last else (f"{under}├─ ", f"{under}│  ")
         child = steps[n].link.removesuffix(".md")
-        if child and not child.startswith("op-"):
+        if child and steps[n].share is not None:  # a loop; an operation's document is named by its step
             yield from _branch(documents, child, f"{branch}{n} ", below, seen)
         else:
             seen.add(child)
-            yield _step(steps[n], branch)
+            yield _step(steps[n], branch, ", undone" if n in taken_back else "")
 
 
-def _step(step: Step, branch: str) -> str:
+def _step(step: Step, branch: str, then: str) -> str:
     label = call(step.tool, step.args, 300) if step.args else f"{step.tool or 'subtask'}: {step.what}"
-    return _joined(f"{branch}{step.n} {_mark(step.state)} ", label, f"{step.state}  {step.link}".rstrip())
+    return _joined(
+        f"{branch}{step.n} {_mark(step.state)} ", label, f"{step.state}{then}  {step.link}".rstrip()
+    )
 
 
 def _joined(lead: str, label: str, tail: str, *, bold: bool = False) -> str:
     """One line: what leads, a label that is cut to the room there is, and what stands at the end."""
-    room = max(_columns() - width(click.unstyle(lead)) - width(tail) - 2, 16)
+    room = max(columns(120) - width(click.unstyle(lead)) - width(tail) - 2, 16)
     label = elide(label, room)
     return f"{lead}{click.style(pad(label, room), bold=bold)}  {click.style(tail, dim=True)}"
 
@@ -201,7 +261,8 @@ def cost(run: str, as_json: bool) -> None:
         return
     head = ["LOOP", "PHASE", "RUNG", "CALLS", "PROMPT", "INSTR", "REPLY", "USD"]
     shown = [[row["loop"], _phase(row), line(row["rung"]), *_figures(row)] for row in rows]
-    lines = table([head, *shown, ["total", "", "", *_figures(total)]], right=(3, 4, 5, 6, 7))
+    rows_shown = fitted([head, *shown, ["total", "", "", *_figures(total)]], columns(), (0, 1, 2))
+    lines = table(rows_shown, right=(3, 4, 5, 6, 7))
     click.echo(click.style(lines[0], dim=True))
     for text in lines[1:-1]:
         click.echo(text)
@@ -243,25 +304,57 @@ def _figures(row: Mapping[str, Any]) -> list[str]:
 
 @click.command()
 @run_argument(required=False)
-def diff(run: str) -> None:
-    """Show which files a run changed, and what a person has changed in its documents since it left them."""
+@click.argument("step", required=False, type=int)
+@json_option("Print the changes of files and documents as an object.")
+def diff(run: str, step: int | None, as_json: bool) -> None:
+    """Show what a run, or one step of it, changed; also what a person has changed in its documents."""
     from kernel.store import FileStore
-    from runtime.cli.changes import changed, edited, recorded_diffs, step_diffs
+    from runtime.cli.changes import diff_of, edited, headline, told_before
+    from runtime.undoing import acted, undone
 
     fractal = opened()
     documents = fractal.documents(run)
-    lines = changed(documents)
+    changed = fractal.diffs(run, step)
+    lines = [headline(each) for each in changed]
+    texts = [text for each in changed if (text := diff_of(each))]
+    if step is None and not acted(documents):
+        lines = told_before(documents[0])
     store = FileStore(fractal.workspace.runs / fractal.find(run))
-    edits = [text for document in documents if (text := edited(store, document.meta.id))]
-    if not lines and not edits:
-        tell("no file was changed, as far as the documents tell, and no document by hand")
+    texts += [text for document in documents if step is None and (text := edited(store, document.meta.id))]
+    if as_json:
+        put(json.dumps(_changes(documents, store, changed, step), indent=2, ensure_ascii=False))
+        return
+    if not lines and not texts:
+        tell("no file was changed, as far as is known, and no document by hand")
+    for entry in undone(documents[0]):
+        of = "the run" if entry["step"] is None else f"step {entry['step']}"
+        back = f"fractal undo {documents[0].meta.run} --redo"
+        tell(f"{of} was undone at {local(entry['at'])}; `{back}` takes that back")
     for text in lines:
         click.echo(safe(text))
-    for text in [*(step_diffs(documents, store.folder) or recorded_diffs(documents)), *edits]:
+    for text in texts:
         click.echo()
         for each in safe(text).rstrip("\n").split("\n"):
             colour = {"+": "green", "-": "red", "@": "cyan"}.get(each[:1])
             click.echo(click.style(each, fg=colour) if colour else each)
+
+
+def _changes(
+    documents: list[Document], store: FileStore, changed: Sequence[Change], step: int | None
+) -> dict[str, Any]:
+    """What a run or a step changed, what a person changed in its documents, and what was undone."""
+    from dataclasses import asdict
+
+    from runtime.cli.changes import edited
+    from runtime.undoing import undone
+
+    ids = [] if step is not None else [document.meta.id for document in documents]
+    edits = {name: text for name in ids if (text := edited(store, name))}
+    return {
+        "files": [asdict(each) for each in changed],
+        "documents": edits,
+        "undone": [dict(each) for each in undone(documents[0])],
+    }
 
 
 @click.command()

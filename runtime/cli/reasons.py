@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernel.document import Document, Fold, Step
+from kernel.screening import redact_forms
 
 _FINDING = re.compile(r"- (pass|FAIL|judge) (\{.*\}) \(before: (pass|FAIL|judge)\) → (.*)")
 _NOW = {"pass": "holds now", "FAIL": "does not hold", "judge": "is left to judgement"}
@@ -60,7 +61,14 @@ def _reason(document: Document, question: str, answer: str, section: str) -> Rea
 
 def _who(origin: str) -> str:
     """An origin as a sentence names it."""
+    if origin.startswith("client:"):
+        return f'the MCP client "{origin.removeprefix("client:")}"'
     return {"person": "a person", "kernel": "the kernel"}.get(origin, origin.removeprefix("model:"))
+
+
+def _decider(approved: str) -> str:
+    """Who approved, as a sentence names it."""
+    return approved if approved.startswith("policy") else f"{'an' if approved[:1] == 'M' else 'a'} {approved}"
 
 
 # ---- the task and the plan -------------------------------------------------------------------------------
@@ -98,6 +106,8 @@ def _plan(document: Document) -> Iterator[Reason]:
         lines.append(f"rationale: {rationale}")
     if confidence := document.text(2, "confidence"):
         lines.append(f"confidence: {confidence}")
+    if approved := document.text(2, "approved"):
+        lines.append(f"the plan was approved {approved}")
     if document.meta.attempt > 1:
         lines.append(f"it is attempt {document.meta.attempt}; what earlier ones learned was known")
     yield _reason(document, "Why this plan?", "\n".join(lines), "§2 approach")
@@ -121,7 +131,7 @@ def _step(document: Document, n: int, known: Mapping[str, Document], *, whole: b
     if asked := step.evidence.get("asked"):
         lines.append(f"its arguments were filled in when it was reached, by {_who(str(asked))}")
     if approved := step.evidence.get("approved"):
-        lines.append(f"approved by a {approved}")
+        lines.append(f"approved by {_decider(str(approved))}")
     if same := step.evidence.get("same as"):
         lines.append(f"its result is that of step {same}, the same call in the plan before a person's edit")
     if step.state == "stale":
@@ -136,7 +146,7 @@ def _step(document: Document, n: int, known: Mapping[str, Document], *, whole: b
 def _call(step: Step, whole: bool) -> str:
     if step.args is None:
         return f"{step.tool or 'a subtask'}: {step.what}"
-    text = json.dumps(dict(step.args), ensure_ascii=False)
+    text = redact_forms(json.dumps(dict(step.args), ensure_ascii=False))
     return f"{step.tool} {text if whole or len(text) <= 160 else text[:160] + '…'}"
 
 
@@ -153,7 +163,7 @@ def _outcome(document: Document, step: Step, known: Mapping[str, Document]) -> R
     short = result if len(result) <= 1500 else f"{result[:1500]}… ({len(result)} characters)"
     answer = f"{step.state}" + (f", said {_who(step.origin)}: {short}" if short else "")
     child = known.get(step.link.removesuffix(".md"))
-    if child is not None and child.meta.level != "operation":
+    if child is not None and not child.meta.operation:
         answer += f"\nits loop {child.meta.id} ended {child.meta.status}"
     question = (
         f"Why is step {step.n} {step.state}?" if step.state != "done" else f"What did step {step.n} give?"
@@ -172,35 +182,36 @@ def _evidence(document: Document, step: Step) -> Iterator[Reason]:
 
 
 def _rungs(document: Document) -> Iterator[Reason]:
-    groups: dict[tuple[int, str], list[Mapping[str, Any]]] = {}
+    """Who answered: told once for all phases of an attempt that went alike."""
+    phases: dict[tuple[int, str], list[Mapping[str, Any]]] = {}
     for entry in document.meta.rungs:
-        key = (int(entry.get("attempt", 1)), str(entry.get("phase", "")))
-        groups.setdefault(key, []).append(entry)
-    for (attempt, phase), entries in groups.items():
-        lines: list[str] = []
-        answered = ""
-        for entry in entries:
-            if why := entry.get("passed"):
-                lines.append(f"{entry['rung']} did not: {why}")
-            else:
-                answered = str(entry.get("model") or entry.get("rung"))
-                lines.append(f"{answered} answered{_price(entry)}")
-        if not any(entry.get("passed") for entry in entries):
-            lines.append(
-                "no lower rung had taken this attempt" if attempt == 1 else "the attempt was its own"
-            )
-        name = {"fused": "UNDERSTAND and PLAN", "atomic": "its one operation"}.get(phase, phase.upper())
+        phases.setdefault((int(entry.get("attempt", 1)), str(entry.get("phase", ""))), []).append(entry)
+    groups: dict[tuple[int, str, tuple[str, ...]], list[tuple[str, list[Mapping[str, Any]]]]] = {}
+    for (attempt, phase), entries in phases.items():
+        passed = tuple(f"{each['rung']} did not: {each['passed']}" for each in entries if each.get("passed"))
+        gave = [each for each in entries if not each.get("passed")]
+        who = str(gave[-1].get("model") or gave[-1].get("rung")) if gave else ""
+        groups.setdefault((attempt, who, passed), []).append((phase, gave))
+    for (attempt, who, passed), parts in groups.items():
+        gave = [entry for _, entries in parts for entry in entries]
+        lines = [*passed, *([f"{who} answered{_price(gave)}"] if who else [])]
+        if not passed:
+            own = "no lower rung had taken this attempt" if attempt == 1 else "the attempt was its own"
+            lines.append(own)
+        names = {"fused": "UNDERSTAND and PLAN", "atomic": "its one operation"}
+        name = ", ".join(names.get(phase, phase.upper()) for phase, _ in parts)
         again = f" in attempt {attempt}" if attempt > 1 else ""
-        who = f"Why {answered} for {name}{again}?" if answered else f"Why did nobody answer {name}{again}?"
-        yield _reason(document, who, "; ".join(lines), "§0 rungs")
+        asked = f"Why {who} for {name}{again}?" if who else f"Why did nobody answer {name}{again}?"
+        yield _reason(document, asked, "; ".join(lines), "§0 rungs")
 
 
-def _price(entry: Mapping[str, Any]) -> str:
-    calls = int(entry.get("calls", 0))
+def _price(entries: Sequence[Mapping[str, Any]]) -> str:
+    calls = sum(int(each.get("calls", 0)) for each in entries)
     if not calls:
         return ""
-    tokens = int(entry.get("prompt", 0)) + int(entry.get("out", 0))
-    usd = f", USD {entry['usd']:.4g}" if entry.get("usd") else ""
+    tokens = sum(int(each.get("prompt", 0)) + int(each.get("out", 0)) for each in entries)
+    spent = sum(float(each.get("usd") or 0) for each in entries)
+    usd = f", USD {spent:.4g}" if spent else ""
     return f" in {calls} call{'' if calls == 1 else 's'} ({tokens:,} tokens{usd})"
 
 
@@ -223,7 +234,7 @@ def _learned(fold: Fold) -> str:
 
 def _verdict(document: Document) -> Iterator[Reason]:
     decision = document.note(4, "decision")
-    if decision is None or document.meta.level == "operation":
+    if decision is None or document.meta.operation:
         return
     lines = [f"{_who(decision.origin)} {_MEANS.get(decision.text, decision.text)} it ({decision.text})"]
     for text in document.text(4, "evidence").splitlines():
@@ -234,7 +245,7 @@ def _verdict(document: Document) -> Iterator[Reason]:
             lines.append(text.removeprefix("- "))
     if issues := document.text(4, "issues"):
         lines.append(f"issues:\n{issues}")
-    if document.meta.unverified:
+    if document.meta.unverified and document.meta.status == "complete":
         lines.append("unverified: no criterion that failed before was shown to hold by evidence")
     yield _reason(document, "Why this verdict?", "\n".join(lines), "§4 decision")
 
@@ -273,7 +284,7 @@ def _budget(document: Document, known: Mapping[str, Document]) -> Iterator[Reaso
         return
     step = next((each for each in parent.steps.values() if each.link == f"{meta.id}.md"), None)
     beside = [each for each in parent.steps.values() if each.share is not None]
-    part = f"its share of what {parent.meta.id} had left, less a call kept for CHECK"
+    part = f"its share of the calls that {parent.meta.id} had left, less one kept for CHECK"
     shared = f", beside {len(beside) - 1} more" if len(beside) > 1 else ""
     where = f"§3 step {step.n} share" if step else "§3"
     answer = f"{part}{shared}: {limits}"

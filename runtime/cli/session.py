@@ -8,8 +8,9 @@ import select
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -19,10 +20,15 @@ import click
 from runtime.cli.words import safe
 
 if TYPE_CHECKING:
+    from kernel.deciding import Decider
     from kernel.events import Event
     from runtime.cli.view import View
     from runtime.fractal import Fractal, RunResult
+    from runtime.telling import Said
+    from runtime.trust import Item
 
+MOST_ITEMS = 30
+"""Of what a folder asks for, how many are shown on a terminal."""
 PASTED = 0.05
 """Seconds within which further lines belong to the same answer: nobody types them that fast."""
 
@@ -44,7 +50,50 @@ def opened(**settings: Any) -> Fractal:
     """A Fractal for reading, or for what a person says."""
     from runtime.fractal import Fractal
 
+    _warn_of_variables()
     return Fractal(folder(), settings=settings)
+
+
+@cache
+def _warn_of_variables() -> None:
+    """Name each `FRACTAL_*` variable that sets nothing and looks like one that would; once a process."""
+    from runtime.config import misspelt
+
+    for name, meant in misspelt().items():
+        tell(f"warning: {name} is no setting and is ignored; did you mean {meant}?", "yellow")
+
+
+def ask_for_trust(fractal: Fractal) -> None:
+    """At a terminal: ask once for what the folder's own files want; what is not allowed is refused later."""
+    from runtime import trust
+
+    if items := fractal.untrusted():
+        show_items(items)
+        if click.confirm("Allow this from now on?", err=True):
+            trust.accept(items)
+
+
+def show_items(items: Sequence[Item]) -> None:
+    """What a folder asks for, in a line each; of many files only the first."""
+    tell(f"{items[0].folder} asks for what you have not allowed yet:", "yellow")
+    for item in items[:MOST_ITEMS]:
+        tell(f"  {item}")
+    if len(items) > MOST_ITEMS:
+        tell(f"  … and {len(items) - MOST_ITEMS} more; all of them: fractal trust --json")
+
+
+def columns(piped: int = 10_000) -> int:
+    """How wide a line may be: the terminal's width; in a pipe, as a rule, nothing has to fit."""
+    import shutil
+
+    return shutil.get_terminal_size((120, 24)).columns if sys.stdout.isatty() else piped
+
+
+def decider() -> Decider:
+    """Who decides by this command: a person at a terminal, or a command that was started without one."""
+    from kernel.deciding import Decider
+
+    return Decider("terminal" if sys.stdin is not None and sys.stdin.isatty() else "command")
 
 
 def tell(text: str, colour: str | None = None) -> None:
@@ -70,10 +119,15 @@ class Session:
     def open(self, **settings: Any) -> Fractal:
         """A Fractal whose events are watched, and whose questions are asked if there is a terminal."""
         from runtime.fractal import Fractal
+        from runtime.telling import Person
 
+        _warn_of_variables()
         asks = not self.json and sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
-        person = self._ask if asks else None
-        return Fractal(folder(), settings=settings, on_event=self._hear, person=person)
+        person = Person(self._ask, self._approve, decider()) if asks else None
+        fractal = Fractal(folder(), settings=settings, on_event=self._hear, person=person)
+        if asks:
+            ask_for_trust(fractal)
+        return fractal
 
     def _hear(self, event: Event) -> None:
         self.run = self.run or event.run
@@ -127,14 +181,32 @@ class Session:
             click.echo("(Enter alone: answer later)\n> ", nl=False, err=True)
             return await _line_of_terminal()
 
+    async def _approve(self, question: str) -> Said | None:
+        from runtime.telling import Said
+
+        with self.watch.paused():
+            tell(f"\nwaits for an approval of {question}", "magenta")
+            click.echo(
+                "(y: approve, n: reject, other words: reject for that reason, Enter alone: later)\n> ",
+                nl=False,
+                err=True,
+            )
+            said = await _line_of_terminal()
+        if said.lower() in ("y", "yes"):
+            return Said("approve")
+        return Said("reject", {"why": "" if said.lower() in ("n", "no") else said}) if said else None
+
     # ---- how it ended ----
 
     def conclude(self, fractal: Fractal, result: RunResult, output: Path | None = None) -> int:
         """Print the result, or say how it ended and what can be done; returns the exit code."""
-        if result.status == "complete":
+        from kernel.document import ACCEPTED
+
+        if result.status in ACCEPTED:
             self._deliver(result.output, output)
-            if fractal.document(result.id).meta.unverified:
-                tell("accepted, but nothing that could be checked proves it (unverified)", "yellow")
+            if result.status == "unverified":
+                why = result.reason or "accepted, but nothing that could be checked proves it"
+                tell(f"unverified: {why}", "red" if result.exit else "yellow")
         elif result.status == "interrupted":
             self._say_interrupted()
         elif result.status == "waiting":
@@ -153,18 +225,18 @@ class Session:
         run = result.run
         if result.waiting == "person":
             tell(f"waits for an answer: {result.question}", "magenta")
-            if "--assume" not in result.question:  # that question says itself what to type
-                tell(f"{command('answer', run, '…')} and then {command('resume', run)}")
+            if "--assume" not in result.question and command("answer", run) not in result.question:
+                tell(command("answer", run, "…", "--resume"))  # else the question says what to type
         elif result.waiting == "approval":
             tell(f"waits for an approval of {result.question}", "magenta")
-            tell(f"{command('approve', run)} or {command('reject', run)}, and then {command('resume', run)}")
+            tell(f"{command('approve', run, '--resume')} or {command('reject', run, '--resume')}")
         else:
             tell(f"nothing can be done now; look with: {command('tree', run)}", "yellow")
 
     def _say_ended(self, result: RunResult) -> None:
         tell(f"{result.status}: {result.reason or 'no reason is given'}", "red")
-        if result.question:
-            tell(f"open question: {result.question}")
+        if result.question:  # its first line: how to answer a run that has ended would mislead
+            tell(f"open question: {result.question.splitlines()[0]}")
         if result.output:
             tell("partial result:\n" + "\n".join(result.output.splitlines()[:40]))
         tell(f"why: {command('explain', result.run)}")

@@ -6,13 +6,17 @@ import json
 import shutil
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from runtime.cli.session import folder, json_option, opened, put, tell
 from runtime.cli.words import elide, safe, table
+
+if TYPE_CHECKING:
+    from kernel.workspace import Workspace
 
 # ---- init ------------------------------------------------------------------------------------------------
 
@@ -37,7 +41,8 @@ def init(directory: str | None, bare: bool) -> None:
         raise UsageError(f"{there} is there already; --bare makes a workspace that begins with nothing")
     copied = _copy_missing(shipped, place / "system", BARE if bare else ("",))
     settings = place / "fractal.yaml"
-    if not settings.exists():
+    ours = not settings.exists()
+    if ours:
         settings.write_text(template({"shipped": False} if bare else {}), "utf-8")
     (place / "state").mkdir(exist_ok=True)
     readme = place / "state" / "README.md"
@@ -46,8 +51,9 @@ def init(directory: str | None, bare: bool) -> None:
     _ignore(place / ".gitignore")
     workspace = Workspace.find(place, shipped)
     workspace.make()
+    _trust(workspace, copied, {"shipped": False} if ours and bare else {})
     Journal(workspace).notice()  # how the system is found: what changes from now on is told
-    tell(f"{workspace.root} is a workspace: {copied} files of instructions, settings in {settings.name}")
+    tell(f"{workspace.root} is a workspace: {len(copied)} files of instructions, settings in {settings.name}")
     if (place / ".fractal" / "state" / "runs").is_dir():
         tell(
             f"earlier runs stay in {place / '.fractal' / 'state'}; this workspace does not list them",
@@ -65,6 +71,18 @@ Only Fractal writes here; while no process works on a run, you may edit its docu
 """
 
 
+def _trust(workspace: Workspace, copied: list[str], settings: Mapping[str, Any]) -> None:
+    """What we have just written needs no person's trust, also when a later version ships other files."""
+    from kernel.errors import ConfigurationError
+    from runtime import trust
+
+    root = workspace.root
+    files = ((name, trust.digest_of(root / "system" / name)) for name in copied)
+    items = [trust.Item(str(root), f"system/{name}", digest, "") for name, digest in files]
+    with suppress(ConfigurationError):  # where it cannot be kept, the person is asked
+        trust.accept([*items, *trust.settings(root, settings)])
+
+
 def _more_than_bare(place: Path) -> Path | None:
     """What is there of a workspace that is not bare, and that this one would silently change."""
     from runtime.config import load
@@ -76,11 +94,11 @@ def _more_than_bare(place: Path) -> Path | None:
     return next((path for path in found if not path.relative_to(system).as_posix().startswith(BARE)), None)
 
 
-def _copy_missing(source: Path, target: Path, only: tuple[str, ...]) -> int:
-    """Copy the files whose names begin with one of `only`, but for those that are there."""
-    count = 0
+def _copy_missing(source: Path, target: Path, only: tuple[str, ...]) -> list[str]:
+    """Copy the files whose names begin with one of `only`, but for those that are there; their names."""
+    copied: list[str] = []
     if source.resolve() == target.resolve():
-        return 0
+        return copied
     for path in sorted(source.rglob("*")):
         goal = target / path.relative_to(source)
         if not path.relative_to(source).as_posix().startswith(only):
@@ -89,8 +107,8 @@ def _copy_missing(source: Path, target: Path, only: tuple[str, ...]) -> int:
             goal.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, goal)
             goal.chmod(0o755 if path.stat().st_mode & 0o111 else 0o644)
-            count += 1
-    return count
+            copied.append(path.relative_to(source).as_posix())
+    return copied
 
 
 def _ignore(path: Path) -> None:
@@ -141,6 +159,7 @@ def config(name: str | None, as_json: bool) -> None:
         found = {key: {"value": value, "source": fractal.sources[key]} for key, value in values.items()}
         put(json.dumps(found, indent=2, ensure_ascii=False))
         return
+    from kernel.workspace import settings_files
     from runtime.config import user_file
 
     rows = [
@@ -151,7 +170,8 @@ def config(name: str | None, as_json: bool) -> None:
     click.echo(click.style(lines[0], dim=True))
     for text, row in zip(lines[1:], rows, strict=True):
         click.echo(click.style(text, bold=row[2] != "default"))
-    tell(f"\nfiles: {fractal.workspace.root / 'fractal.yaml'}, {user_file()}")
+    files = [*reversed(settings_files(fractal.workspace.root)), user_file()]
+    tell(f"\nfiles: {', '.join(map(str, files))}")
 
 
 # ---- gc, completion -------------------------------------------------------------------------------------

@@ -70,19 +70,19 @@ def _lines(journal: Journal, entry: Entry) -> str:
 
 
 @system.command("diff")
-@click.argument("what", required=False, metavar="[ENTRY|UNIT]")
+@click.argument("what", required=False, metavar="[ENTRY|UNIT|PROPOSAL]")
 @json_option("Print a list of objects, each with its diff.")
 def diff_(what: str | None, as_json: bool) -> None:
-    """Show what an entry changed, or all that changed in a unit, such as web or phases/plan.md.
+    """Show what an entry changed, all that changed in a unit, such as web, or what a proposal would change.
 
-    Without either: what proposals, and drafts of runs that were not accepted, would change.
+    Without any of them: what proposals, and drafts of runs that were not accepted, would change.
     """
     from runtime.building.history import diff, entry_of, of_unit
 
     fractal = _opened()
     journal = fractal.workshop.journal
-    if what is None:
-        _open_ones(fractal, as_json)
+    if what is None or any(each.id == what for each in fractal.workshop.proposals.open()):
+        _open_ones(fractal, as_json, what or "")
         return
     entries = journal.entries()
     chosen = [entry_of(entries, int(what))] if what.isdecimal() else of_unit(entries, what)
@@ -98,8 +98,8 @@ def diff_(what: str | None, as_json: bool) -> None:
             put(text)
 
 
-def _open_ones(fractal: Fractal, as_json: bool) -> None:
-    """What is not active: each proposal's and each draft's difference from what is."""
+def _open_ones(fractal: Fractal, as_json: bool, proposal: str) -> None:
+    """What is not active: each proposal's and each draft's difference from what is, or that of one."""
     from runtime.building.contents import read
     from runtime.building.history import compared
 
@@ -107,7 +107,7 @@ def _open_ones(fractal: Fractal, as_json: bool) -> None:
     open_ones = [(each.id, each.unit, each.reason, each.files) for each in workshop.proposals.open()]
     open_ones += [(f"draft of {run}", unit, "", files) for run, unit, files in workshop.drafted()]
     told: list[dict[str, str]] = []
-    for name, unit, reason, files in open_ones:
+    for name, unit, reason, files in (each for each in open_ones if proposal in ("", each[0])):
         texts: list[str] = []
         for path, file in sorted(files.items()):
             places = (folder / path for folder in fractal.systems)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import shlex
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from runtime.cli.session import command, json_option, opened, put, tell
+from runtime.cli.session import ask_for_trust, command, json_option, opened, put, tell
 from runtime.cli.words import line, money, safe, seconds
 
 if TYPE_CHECKING:
@@ -130,6 +131,9 @@ async def _test(fractal: Fractal, tools: list[Tool], *, quiet: bool = False) -> 
     from runtime.growing import modelled, player
     from runtime.remembering.tools import on_trial
 
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        ask_for_trust(fractal)
+    fractal.refuse_untrusted()
     workshop, runners = fractal.workshop, {"memory": on_trial()}
     found: list[Tested] = []
     for tool in tools:

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runtime.cli.session import json_option, opened, put, tell
+from runtime.cli.session import columns, json_option, opened, put, tell
 from runtime.cli.testing import add, new, retire, test
-from runtime.cli.trust import trust
-from runtime.cli.words import elide, line, safe, table
+from runtime.cli.words import elide, fitted, line, safe, table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +24,7 @@ def tools() -> None:
     """List, show, check, make, test and retire the tools and operations that plans can use."""
 
 
-for _command in (new, add, test, retire, trust):
+for _command in (new, add, test, retire):
     tools.add_command(_command)
 
 
@@ -41,7 +40,15 @@ def ls(everything: bool, as_json: bool) -> None:
     found = sorted(chosen, key=lambda tool: (tool.operation, tool.name))
     births = _births(fractal)
     if as_json:
-        put(json.dumps([_about(tool) | {"birth": births.get(tool.path)} for tool in found], indent=2))
+        put(
+            json.dumps(
+                [
+                    _about(tool) | {"origin": _origin(fractal, tool, None), "birth": births.get(tool.path)}
+                    for tool in found
+                ],
+                indent=2,
+            )
+        )
     else:
         head = ["TOOL", "EFFECTS", *(["STATUS"] if everything else []), "ORIGIN", "DESCRIPTION"]
         rows = [
@@ -49,12 +56,12 @@ def ls(everything: bool, as_json: bool) -> None:
                 safe(f"{tool.name}(what)" if tool.guided else tool.signature),
                 ",".join(tool.effects) or "none",
                 *([safe(tool.status)] if everything else []),
-                safe(_origin(tool, births.get(tool.path))),
+                safe(_origin(fractal, tool, births.get(tool.path))),
                 elide(tool.description, 60),
             ]
             for tool in found
         ]
-        lines = table([head, *rows])
+        lines = table(fitted([head, *rows], columns(), (0, len(head) - 1)))
         click.echo(click.style(lines[0], dim=True))
         for text in lines[1:]:
             click.echo(text)
@@ -91,8 +98,16 @@ def _births(fractal: Fractal) -> dict[Path, dict[str, Any]]:
     return births
 
 
-def _origin(tool: Tool, birth: dict[str, Any] | None) -> str:
-    return f"{tool.origin}, {birth['author']}" if birth else tool.origin
+def _origin(fractal: Fractal, tool: Tool, birth: dict[str, Any] | None) -> str:
+    """Where a tool comes from: `own` for one that this workspace wrote, or changed after it was shipped."""
+    from runtime.trust import digest_of
+
+    own, shipped = fractal.workspace.root / "system", fractal.workspace.shipped
+    origin = tool.origin
+    if origin == "shipped" and own != shipped and tool.path.is_relative_to(own):
+        same = digest_of(shipped / tool.path.relative_to(own)) == digest_of(tool.path)
+        origin = "shipped" if same else "own"
+    return f"{origin}, {birth['author']}" if birth else origin
 
 
 def _about(tool: Tool) -> dict[str, Any]:

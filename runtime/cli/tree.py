@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
+from kernel.document import ACCEPTED
 from runtime.cli.board import PHASES, Board, LoopRow, StepRow
 from runtime.cli.words import MARKS, call, elide, line, money, tokens, width
 
@@ -101,7 +102,7 @@ class Tree:
     def _detail(self, loop: LoopRow) -> str:
         """What the loop is at, in a few words."""
         if loop.status == "waiting":
-            return "waits for an answer"
+            return f"waits for {loop.waits_for}"
         if loop.ended or loop.status == "interrupted":
             return "" if loop.status == "complete" else loop.status
         retry = f", attempt {loop.attempt}" if loop.attempt > 1 else ""
@@ -144,9 +145,9 @@ class Tree:
         return text
 
     def _dots(self, loop: LoopRow) -> Text:
-        now = len(PHASES) if loop.phase == "output" or loop.status == "complete" else -1
+        now = len(PHASES) if loop.phase == "output" or loop.status in ACCEPTED else -1
         if loop.phase in PHASES:
-            now = PHASES.index(loop.phase) if loop.status != "complete" else len(PHASES)
+            now = PHASES.index(loop.phase) if loop.status not in ACCEPTED else len(PHASES)
         text = Text()
         for at, phase in enumerate(PHASES):
             letter = phase[0].upper()
@@ -163,7 +164,8 @@ def _folded(steps: Sequence[StepRow], shown: int, busy: int) -> list[StepRow | s
     """Steps in their order: what is open or went wrong stays, of the rest only the last ones."""
     fine = [step for step in steps if step.state in ("done", "skipped", "struck")]
     others = [step for step in steps if step not in fine]
-    kept = {step.n for step in fine[len(fine) - shown :]} if shown else set[int]()
+    ranked = sorted(fine, key=lambda step: (bool(step.loop), step.n))  # a part of the task tells more
+    kept = {step.n for step in ranked[len(fine) - shown :]} if shown else set[int]()
     bad = [step for step in others if step.ended]
     working = [step for step in others if not step.ended]
     kept |= {step.n for step in bad[-busy:]} | {step.n for step in working[:busy]}
@@ -178,7 +180,8 @@ def _folded(steps: Sequence[StepRow], shown: int, busy: int) -> list[StepRow | s
         if count
     ]
     if hidden:
-        at = 0 if any(step.n in kept for step in fine) or not kept else len(parts)
+        first = next(step.n for step in steps if step.n not in kept)
+        at = len([n for n in kept if n < first])
         parts.insert(at, f"… {', '.join(hidden)}")
     return parts
 

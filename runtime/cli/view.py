@@ -16,7 +16,8 @@ from typing import Any, Protocol, Self
 from kernel.events import Event
 from runtime.cli.words import call, elide, line, money, seconds, tokens
 
-_WORDS = {"system_changed": "system"}
+_PHASES = {"fused": "UNDERSTAND and PLAN", "atomic": "DO"}
+_WORDS = {"warning": "warning", "stale": "stale", "system_changed": "system"}
 
 
 class View(Protocol):
@@ -44,7 +45,7 @@ class View(Protocol):
 def on_terminal() -> bool:
     """Whether standard error is a terminal on which a picture may move."""
     env = os.environ
-    still = env.get("CI") or env.get("NO_COLOR") or env.get("TERM", "dumb") == "dumb"
+    still = env.get("CI") or env.get("TERM", "dumb") == "dumb"
     return sys.stderr.isatty() and not still
 
 
@@ -57,13 +58,20 @@ def view(*, json: bool = False, quiet: bool = False) -> View:
     return LiveTree() if on_terminal() else PlainLines()
 
 
+def notice(event: Event) -> str:
+    """What a person must know however little is shown: a warning, or what a step deleted; else ""."""
+    if word := _WORDS.get(event.kind):
+        return f"{word}: {line(str(event.data.get('message', '')))}"
+    return line(str(event.data.get("deleted", ""))) if event.kind == "step_finished" else ""
+
+
 class Quiet:
-    """Shows nothing but warnings."""
+    """Shows nothing but warnings and deletions."""
 
     def __call__(self, event: Event) -> None:
         """Take one event in."""
-        if event.kind in ("warning", "stale", "system_changed"):
-            _tell(f"{_WORDS.get(event.kind, event.kind)}: {line(str(event.data.get('message', '')))}")
+        if text := notice(event):
+            _tell(text)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -105,8 +113,7 @@ class PlainLines(Quiet):
     def __call__(self, event: Event) -> None:
         """Say it, if it is worth a line."""
         say = getattr(self, f"_{event.kind}", None)
-        text = say(event.data, event) if say else ""
-        if text:
+        for text in filter(None, (say(event.data, event) if say else "", notice(event))):
             where = event.loop_id.rpartition(f"-{event.run}-")[2] if event.parent_id else ""
             _tell(f"[{where}] {text}" if where else text)
 
@@ -125,7 +132,8 @@ class PlainLines(Quiet):
         reused = ", from the log" if data.get("reused") else ""
         model = line(str(data.get("model") or data.get("rung")))
         cost = f"{tokens(used)} tokens, {money(data.get('usd'))}"
-        return f"{str(data['phase']).upper()} by {model}: {cost}{reused}"
+        phase = _PHASES.get(data["phase"], str(data["phase"]).upper())
+        return f"{phase} by {model}: {cost}{reused}"
 
     def _ask_refused(self, data: Any, event: Event) -> str:
         return f"refused a reply of {line(str(data.get('rung')))}: {elide(str(data.get('why', '')), 160)}"
@@ -139,15 +147,6 @@ class PlainLines(Quiet):
 
     def _loop_waiting(self, data: Any, event: Event) -> str:
         return f"waits for {'a person' if data.get('for') == 'person' else 'an approval'}"
-
-    def _warning(self, data: Any, event: Event) -> str:
-        return f"warning: {line(str(data.get('message', '')))}"
-
-    def _stale(self, data: Any, event: Event) -> str:
-        return f"stale: {line(str(data.get('message', '')))}"
-
-    def _system_changed(self, data: Any, event: Event) -> str:
-        return f"system: {line(str(data.get('message', '')))}"
 
     def _run_finished(self, data: Any, event: Event) -> str:
         return f"run {event.run}: {data.get('status')}, {summary(data.get('spent') or {})}"
@@ -174,12 +173,10 @@ class LiveTree(Quiet):
         if event.kind == "run_finished":
             spent = summary(event.data.get("spent") or {})
             self._last = f"{event.data.get('status')}: run {event.run}, {spent}"
-        if event.kind in ("warning", "stale", "system_changed"):
+        if text := notice(event):
             from rich.text import Text
 
-            message = line(str(event.data.get("message", "")))
-            word = _WORDS.get(event.kind, event.kind)
-            self._console.print(Text(f"{word}: {message}", "yellow", overflow="fold"))
+            self._console.print(Text(text, "yellow", overflow="fold"))
 
     def _picture(self) -> Any:
         from rich.console import Group
@@ -216,9 +213,11 @@ class LiveTree(Quiet):
     def paused(self) -> Iterator[None]:
         """The tree makes room for a question and comes back below the answer."""
         self._stop(keep=False)
+        since = self.board.clock()
         try:
             yield
         finally:
+            self.board.skip(self.board.clock() - since)
             self._start()
 
     def __enter__(self) -> Self:

@@ -7,13 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from kernel.screening import redact_forms
+
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff"
     "\ufff9-\ufffb\ufffe\uffff\U000e0000-\U000e007f]"
 )
+LEAST_COLUMN = 6
+"""Cells that a column keeps on a narrow terminal."""
 MARKS: Mapping[str, tuple[str, str]] = {
     "complete": ("✓", "green"),
     "done": ("✓", "green"),
+    "unverified": ("✓", "yellow"),
     "failed": ("✗", "red"),
     "escalated": ("▲", "yellow"),
     "exhausted": ("■", "yellow"),
@@ -122,7 +127,7 @@ def local(stamp: str, now: datetime | None = None) -> str:
 def call(tool: str, args: Mapping[str, Any] | None, cells: int = 60) -> str:
     """A call as a person would write it: the tool and its arguments' values, cut to so many cells."""
     values = [value if isinstance(value, str) else repr(value) for value in (args or {}).values()]
-    return elide(" ".join([tool or "subtask", *values]), cells)
+    return elide(redact_forms(" ".join([tool or "subtask", *values])), cells)
 
 
 Style = Callable[[str, str], str]
@@ -131,6 +136,30 @@ Style = Callable[[str, str], str]
 def plain(text: str, colour: str) -> str:
     """The text as it is: for where there are no colours."""
     return text
+
+
+def middle(text: str, cells: int) -> str:
+    """The text in at most so many cells, cut in its middle: an id keeps both its ends."""
+    text = line(text)
+    if width(text) <= cells or not text.isascii() or cells < 5:
+        return elide(text, cells)
+    back = (cells - 1) // 2
+    return f"{text[: cells - 1 - back]}…{text[-back:]}"
+
+
+def fitted(rows: Sequence[Sequence[str]], room: int, give: Sequence[int]) -> list[list[str]]:
+    """Rows for `table` that fit into so many cells: the columns `give` are cut, the widest first."""
+    widths = [max(width(row[at]) for row in rows) for at in range(len(rows[0]))]
+    over = sum(widths) + 2 * (len(widths) - 1) - room
+    while over > 0:
+        at = max(give, key=lambda column: widths[column])
+        if widths[at] <= LEAST_COLUMN:
+            break
+        widths[at], over = widths[at] - 1, over - 1
+    short = [elide if any(" " in row[at] for row in rows[1:]) else middle for at in range(len(widths))]
+    return [
+        [short[at](cell, widths[at]) if at in give else cell for at, cell in enumerate(row)] for row in rows
+    ]
 
 
 def table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from kernel.errors import ConfigurationError
+from runtime.places import user_folder
 
 LARGEST = 1_000_000
 """Bytes of a file of settings; what is larger is none."""
@@ -50,9 +51,8 @@ class Configured:
 
 def places(folder: Path, root: Path) -> tuple[Path, ...]:
     """Where `.mcp.json` is looked for, the nearest first."""
-    base = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
     workspace = root.parent if root.name == ".fractal" else root
-    found = (folder / ".mcp.json", workspace / ".mcp.json", Path(base) / "fractal" / "mcp.json")
+    found = (folder / ".mcp.json", workspace / ".mcp.json", user_folder() / "mcp.json")
     return tuple(dict.fromkeys(found))
 
 

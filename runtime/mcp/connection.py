@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernel.errors import ConfigurationError, FractalError, OperationFailed
 from kernel.operations import Result
-from kernel.screening import redactor
+from kernel.screening import value_redactor
 from runtime.mcp.configured import Entry
 from runtime.mcp.results import result_of
 from runtime.mcp.stdio import Program
@@ -54,7 +54,7 @@ class Connection:
         self._keeper = asyncio.create_task(self._keep())
         # what a header holds is a secret, with the word before it or without
         secrets = {f"{key}_token": each.rpartition(" ")[2] for key, each in entry.headers.items()}
-        self._redact = redactor({**entry.env, **secrets})
+        self._redact = value_redactor({**entry.env, **secrets})
 
     @property
     def broken(self) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from kernel.sandbox import neutralise
+from kernel.screening import neutralise
 from kernel.tools import Tool
 from runtime.mcp.configured import Entry
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kernel.operations import Result
-from kernel.sandbox import neutralise
+from kernel.screening import neutralise
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult

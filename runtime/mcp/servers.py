@@ -27,7 +27,7 @@ from runtime.mcp.configured import Configured, Entry, places, read
 from runtime.mcp.connection import Broken, Connection
 from runtime.mcp.listing import Raw, kept, tools_of
 from runtime.mcp.trust import divided
-from runtime.mcp.trust import place as trust_place
+from runtime.trust import place as trust_place
 
 FRESH = 86_400.0
 """Seconds that a list of tools is good for."""
@@ -121,13 +121,23 @@ class Servers:
         for text in self.troubles:
             self._say(text)
 
-    async def look(self) -> list[Seen]:
-        """Connect to every server, now."""
+    async def look(self, seconds: float) -> list[Seen]:
+        """Connect to every server, now and side by side; one that says nothing for so long is told."""
         self._reload()
         entries = list(self._configured.entries.values())
         if entries and find_spec("mcp") is None:
             return [Seen(each.name, each.transport, error=MISSING) for each in entries]
-        return list(await asyncio.gather(*(self._ask(entry) for entry in entries)))
+        return list(await asyncio.gather(*(self._glance(entry, seconds) for entry in entries)))
+
+    async def _glance(self, entry: Entry, seconds: float) -> Seen:
+        import mcp  # noqa: F401  loading it is no delay of the server's
+
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._ask(entry)
+        except TimeoutError:
+            error = f"it did not answer within {seconds:g} s; a run waits longer"
+            return Seen(entry.name, entry.transport, error=error, mend=f"try it by hand: {entry.shown}")
 
     # ---- the runner ----
 

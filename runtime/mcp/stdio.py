@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernel.errors import ConfigurationError
-from kernel.sandbox import neutralise
+from kernel.screening import neutralise
 from runtime.mcp.configured import Entry
 
 if TYPE_CHECKING:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
+
+from kernel.document import Document
 
 RUNG = "memory"
 """What documents call the rung that answers from memory."""
@@ -10,6 +13,16 @@ DIRECT = "reflex"
 """The rung that memory's methods are read by, as what ships is."""
 DREAM = "dream"
 """The type of a dream's document, and the tool that its steps call; it teaches memory nothing."""
+
+REPLAY = "replay:"
+"""How the name of a rung begins that answers from a run's log; it teaches memory nothing."""
+
+
+def teaches(documents: Collection[Document]) -> bool:
+    """Whether a run is one that memory learns from: no dream, and not answered from another run's log."""
+    dreamt = any(each.meta.type == DREAM and not each.meta.parent for each in documents)
+    asked = (str(rung.get("rung", "")) for each in documents for rung in each.meta.rungs)
+    return not dreamt and not any(name.startswith(REPLAY) for name in asked)
 
 
 def methods_of(by: str, folder: Path) -> list[str]:

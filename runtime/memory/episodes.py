@@ -11,14 +11,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from kernel import disk
+from kernel import disk, turns
 from kernel.document import Document
 from kernel.errors import FractalError, StorageError
 from kernel.events import now
 from kernel.screening import redactor
 from kernel.store import FileStore
 from kernel.workspace import messages
-from runtime.memory import DREAM, noted
+from runtime.memory import noted, teaches
 from runtime.memory.episodic import Experience, experiences_of
 from runtime.memory.noticing import Heard, heard
 from runtime.places import DEFAULT, space_of, state_of
@@ -118,7 +118,7 @@ class Episodes:
         busy = StorageError(
             f"{folder}: another process has been taking runs in for {PATIENCE:.0f} seconds; try again"
         )
-        with disk.alone(folder / ".lock", PATIENCE, lambda: busy):
+        with turns.alone(folder / ".lock", PATIENCE, lambda: busy):
             yield
 
     def rebuild(self) -> int:
@@ -143,7 +143,7 @@ class Episodes:
         if not folder.is_dir():
             return
         documents, feedback = list(self._documents(folder)), list(self._feedback(folder))
-        if any(each.meta.type == DREAM and not each.meta.parent for each in documents):
+        if not teaches(documents):
             return
         said = {run: bool(feedback[-1].get("good"))} if feedback else {}
         found = experiences_of(documents, said, self._type)
@@ -183,20 +183,14 @@ class Episodes:
 
     def _documents(self, folder: Path) -> Iterator[Document]:
         store = FileStore(folder)
-        for loop in store.list():
-            if not loop.startswith("op-"):
-                try:
-                    yield store.peek(loop)
-                except FractalError as error:
-                    self._warn(f"{loop} is not remembered: {error}")
+        for loop in store.loops():
+            try:
+                yield store.peek(loop)
+            except FractalError as error:
+                self._warn(f"{loop} is not remembered: {error}")
 
     def _feedback(self, folder: Path) -> Iterator[Mapping[str, Any]]:
-        try:
-            for _, message in messages(folder, ("feedback",)):
-                if isinstance(message, Mapping):
-                    yield message
-        except FractalError as error:
-            self._warn(str(error))
+        return (message for _, message in messages(folder, ("feedback",), self._warn))
 
     # ---- asking ------------------------------------------------------------------------------------------
 

@@ -97,7 +97,7 @@ def experiences_of(
     return [
         _experience(document, said.get(document.meta.run), redact, type_of)
         for document in documents
-        if document.meta.status in ENDED and document.meta.level != "operation"
+        if document.meta.status in ENDED and not document.meta.operation
     ]
 
 

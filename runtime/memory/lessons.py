@@ -14,7 +14,7 @@ from runtime.memory.procedural.exemplar import Refusal, exemplar
 from runtime.memory.procedural.grounding import reporting
 from runtime.memory.procedural.trees import NeuronTree, identity
 
-_KNOWN = {"complete": True, "escalated": False, "failed": False}
+_KNOWN = {"complete": True, "unverified": False, "escalated": False, "failed": False}
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import fnmatch
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -13,25 +12,26 @@ from kernel.danger import Danger
 from kernel.errors import ConfigurationError
 from kernel.tools import Tool
 from runtime.nervous.matching import Matcher, prepared
-from runtime.nervous.options import Line
 from runtime.nervous.places import Places
+from runtime.nervous.programs import Line, Table
 from runtime.nervous.rules import Rule, together
-from runtime.nervous.values import Act, Found, TooMuch
+from runtime.nervous.values import TELLS, Act, Found, TooMuch
 
 if TYPE_CHECKING:
     from runtime.nervous.shell import Shell
 
 FAULT = "reading it failed"
 _ORDER = {"serious": 0, "danger": 1}
-_ASKS = (("--help",), ("--version",))
-"""Arguments by which a program only tells about itself."""
+_HELD = ("write", "network", "shell")
+"""Effects that the sandbox without a network holds; what is read there is still shown to a model."""
 
 
 class Guard:
     """The rules of a workspace, held against the actions of a run in one folder. Cheap to make.
 
     The rules are read when the first action is looked at, and again when a person has changed them. A file
-    of rules that is wrong lets nothing pass.
+    of rules that is wrong lets nothing pass. `undoable`: whether what a command loses inside the folder is
+    kept. `enclosed`: commands run in the sandbox, without the network.
     """
 
     def __init__(
@@ -40,25 +40,34 @@ class Guard:
         folder: Path,
         protected: Sequence[Path] = (),
         present: Callable[[str], bool] = os.path.lexists,
+        *,
+        undoable: Callable[[], bool] = lambda: False,
+        enclosed: bool = False,
     ) -> None:
+        self.undoable = undoable
+        self.enclosed = enclosed
         self._systems = tuple(systems)
         self._places = Places(folder, protected, systems, present)
         self._marks: object = None
-        self._index: dict[str, _Index] = {}
+        self._about: dict[tuple[str, str], list[tuple[Rule, Matcher]]] = {}
         self._fault: ConfigurationError | None = None
         self.rules: Mapping[str, Rule] = {}
+        self.table = Table({})
 
     def __call__(self, tool: Tool, args: Mapping[str, Any]) -> Sequence[Danger]:
         """The dangers of a call, the serious ones first; raises `DangerRules` where the rules are wrong."""
         if tool.guided:
             return ()
         self.load()
-        return self.judge(self.acts(tool, args))
+        held = self.enclosed and (
+            tool.scheme == "command" or (tool.scheme == "python" and tool.name == "bash")
+        )
+        return self.judge(self.acts(tool, args), held)
 
     def command(self, line: str) -> Sequence[Danger]:
         """The dangers of a line of shell; raises `DangerRules`."""
         self.load()
-        return self.judge(self._followed(lambda shell: shell.line(line)))
+        return self.judge(self._followed(lambda shell: shell.line(line)), self.enclosed)
 
     def load(self) -> None:
         """Read the rules, where they were not read as they are now; raises `DangerRules`."""
@@ -66,8 +75,9 @@ class Guard:
         if marks != self._marks:
             self._marks, self._fault = marks, None
             try:
-                self.rules = together(self._systems)
-                self._index = _indexed(self.rules.values())
+                found = together(self._systems)
+                self.rules, self.table = found.rules, found.table
+                self._about.clear()
             except ConfigurationError as error:
                 self._fault = error
         if self._fault is not None:
@@ -86,7 +96,7 @@ class Guard:
 
         found = Found()
         try:
-            look(Shell(self._places.fresh(), found))
+            look(Shell(self._places.fresh(), found, self.table))
         except (TooMuch, RecursionError):
             shown = "it is too long or too deep to be looked through"
             found.add(Act("hidden", tags=frozenset({"too much"}), shown=shown))
@@ -95,55 +105,35 @@ class Guard:
             found.add(Act("hidden", tags=frozenset({"too much"}), shown=shown))
         return found.acts
 
-    def judge(self, acts: Sequence[Act]) -> Sequence[Danger]:
-        """The rules that these acts fall under, each once, with the first act that does."""
+    def judge(self, acts: Sequence[Act], held: bool = False) -> Sequence[Danger]:
+        """The rules that these acts fall under, each once, with the first act that does.
+
+        `held`: the sandbox holds what they do, so that only reading is serious.
+        """
         dangers: dict[str, Danger] = {}
         for act in acts:
-            index = self._index.get(act.does)
-            if index is None or (act.does == "run" and act.words in _ASKS):
+            if act.does == "run" and act.words in TELLS:
                 continue
             line: Line | None = None
-            for rule, matcher in index.of(act.program):
-                if rule.name in dangers:
+            for rule, matcher in self._entries(act.does, act.program):
+                if rule.name in dangers or not self._asks(rule, held):
                     continue
-                line = line or prepared(act)
+                line = line or prepared(act, self.table)
                 if matcher(act, line, self._places):
-                    severity = cast(Literal["danger", "serious"], rule.severity)
+                    lowered = held and rule.effect in _HELD
+                    severity = cast(Literal["danger", "serious"], "danger" if lowered else rule.severity)
                     dangers[rule.name] = Danger(rule.name, severity, f"{rule.why} Here: {act}.")
         return sorted(dangers.values(), key=lambda each: _ORDER[each.severity])
 
+    def _entries(self, does: str, program: str) -> Sequence[tuple[Rule, Matcher]]:
+        """The entries of rules that may be about such an act, looked up once."""
+        if len(self._about) > 4_000:
+            self._about.clear()
+        if (found := self._about.get((does, program))) is None:
+            every = ((rule, each) for rule in self.rules.values() for each in rule.match)
+            found = [(rule, each) for rule, each in every if each.about(does, program)]
+            self._about[does, program] = found
+        return found
 
-class _Index:
-    """The entries of rules about one kind of act, by the names of programs."""
-
-    def __init__(self) -> None:
-        self.named: dict[str, list[tuple[Rule, Matcher]]] = {}
-        self.globs: list[tuple[str, Rule, Matcher]] = []
-        self.any: list[tuple[Rule, Matcher]] = []
-
-    def put(self, rule: Rule, matcher: Matcher) -> None:
-        """Keep an entry under each name that it has."""
-        for name in matcher.programs:
-            if "*" in name or "[" in name:
-                self.globs.append((name, rule, matcher))
-            else:
-                self.named.setdefault(name, []).append((rule, matcher))
-        if not matcher.programs:
-            self.any.append((rule, matcher))
-
-    def of(self, program: str) -> Iterable[tuple[Rule, Matcher]]:
-        """The entries that may be about a program."""
-        yield from self.named.get(program, ())
-        for glob, rule, matcher in self.globs:
-            if fnmatch.fnmatchcase(program, glob):
-                yield rule, matcher
-        yield from self.any
-
-
-def _indexed(rules: Iterable[Rule]) -> dict[str, _Index]:
-    index: dict[str, _Index] = {}
-    for rule in rules:
-        for matcher in rule.match:
-            for does in matcher.does:
-                index.setdefault(does, _Index()).put(rule, matcher)
-    return index
+    def _asks(self, rule: Rule, held: bool) -> bool:
+        return not ((rule.when == "no undo" and self.undoable()) or (rule.when == "open" and held))

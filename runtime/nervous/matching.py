@@ -6,60 +6,25 @@ import fnmatch
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from runtime.nervous.options import Line, line_of
+from runtime.nervous.hosts import host_of
 from runtime.nervous.places import Places, matches
+from runtime.nervous.programs import Line, Table, Wrong, sort_words
 from runtime.nervous.values import Act
 
 DOES = (
-    *(
-        "run",
-        "read",
-        "write",
-        "empty",
-        "delete",
-        "change",
-        "use",
-        "mount",
-        "send",
-        "connect",
-        "listen",
-        "request",
-    ),
-    *("code", "sql", "set", "secret", "secret-text", "call", "hidden"),
+    *("run", "read", "write", "empty", "delete", "change", "use", "mount", "send", "connect", "listen"),
+    *("request", "code", "sql", "set", "secret", "secret-text", "call", "hidden"),
 )
 PLACES = (
-    *(
-        "inside",
-        "folder",
-        "outside",
-        "above",
-        "root",
-        "home",
-        "system",
-        "device",
-        "scratch",
-        "protected",
-        "unknown",
-    ),
-    *("tame", "all", "glob"),
+    *("inside", "folder", "outside", "above", "root", "home", "system", "device", "scratch", "protected"),
+    *("unknown", "tame", "all", "glob"),
 )
 KEYS = (
-    "does",
-    "program",
-    "words",
-    "option",
-    "all",
-    "argument",
-    "text",
-    "place",
-    "places",
-    "tag",
-    "path",
-    "host",
-    "tool",
-    "unless",
+    *("does", "program", "words", "option", "all", "argument", "text", "place", "places", "tag", "path"),
+    *("host", "tool", "unless"),
 )
 
 Check = Callable[[Act, Line, Places], bool]
@@ -70,24 +35,21 @@ class Matcher:
     """One entry of a rule: every check has to hold."""
 
     does: frozenset[str]
-    programs: tuple[str, ...]
+    programs: frozenset[str]
+    globs: tuple[str, ...]  # those of the programs that are patterns
     checks: tuple[Check, ...]
+
+    def about(self, does: str, program: str) -> bool:
+        """Whether it can be about what is done, and by which program."""
+        if self.does and does not in self.does:
+            return False
+        if not self.programs or program in self.programs:
+            return True
+        return bool(self.globs) and any(fnmatch.fnmatchcase(program, each) for each in self.globs)
 
     def __call__(self, act: Act, line: Line, places: Places) -> bool:
         """Whether the act falls under it."""
-        if self.does and act.does not in self.does:
-            return False
-        if self.programs and not any(_named(act.program, each) for each in self.programs):
-            return False
-        return all(check(act, line, places) for check in self.checks)
-
-
-class Wrong(ValueError):
-    """A value of a key that cannot be; `key` is the key."""
-
-    def __init__(self, key: str, message: str) -> None:
-        super().__init__(message)
-        self.key = key
+        return self.about(act.does, act.program) and all(check(act, line, places) for check in self.checks)
 
 
 def matcher(entry: Mapping[str, Any], *, inner: bool = False) -> Matcher:
@@ -98,15 +60,16 @@ def matcher(entry: Mapping[str, Any], *, inner: bool = False) -> Matcher:
             raise Wrong("does", f"does: {each!r} is none of {', '.join(DOES)}")
     if not inner and not does:
         raise Wrong("does", f"does is missing; it is one of {', '.join(DOES)}")
-    known = _CHECKS | {"path": _surely} if inner else _CHECKS
+    known = _CHECKS | {"path": partial(_path, surely=True)} if inner else _CHECKS
     checks = tuple(known[key](key, value) for key, value in entry.items() if key in known)
-    programs = tuple(_texts("program", entry.get("program", [])))
-    return Matcher(frozenset(does), programs, checks)
+    programs = frozenset(_texts("program", entry.get("program", [])))
+    globs = tuple(each for each in programs if "*" in each or "[" in each)
+    return Matcher(frozenset(does), programs, globs, checks)
 
 
-def prepared(act: Act) -> Line:
+def prepared(act: Act, table: Table) -> Line:
     """The words of an act sorted, for rules about options."""
-    return line_of(act.program, act.words) if act.words else Line(act.program, [])
+    return sort_words(act.program, act.words, table.of(act.program))
 
 
 def _named(program: str, pattern: str) -> bool:
@@ -138,10 +101,9 @@ def _words(key: str, value: Any) -> Check:
     wanted = [each.split("|") for each in _texts(key, value)]
 
     def check(act: Act, line: Line, places: Places) -> bool:
-        words = line.operands
-        return len(words) >= len(wanted) and all(
-            any(fnmatch.fnmatchcase(word, each) if "*" in each else word == each for each in choices)
-            for word, choices in zip(words, wanted, strict=False)
+        pairs = zip(line.operands, wanted, strict=False)
+        return len(line.operands) >= len(wanted) and all(
+            any(_named(word, each) for each in choices) for word, choices in pairs
         )
 
     return check
@@ -149,27 +111,15 @@ def _words(key: str, value: Any) -> Check:
 
 def _option(key: str, value: Any) -> Check:
     wanted = _texts(key, value)
-
-    def check(act: Act, line: Line, places: Places) -> bool:
-        return any(_given(each, line) for each in wanted)
-
-    return check
-
-
-def _all(key: str, value: Any) -> Check:
-    wanted = _texts(key, value)
-
-    def check(act: Act, line: Line, places: Places) -> bool:
-        return all(_given(each, line) for each in wanted)
-
-    return check
+    some = all if key == "all" else any
+    return lambda act, line, places: some(_given(each, line) for each in wanted)
 
 
 def _given(wanted: str, line: Line) -> bool:
     """Whether an option is there: as it stands, with a value behind `=`, or as an unmistakable beginning."""
     name, equals, worth = wanted.partition("=")
     for each in line.options:
-        if each == wanted or ("*" in wanted and fnmatch.fnmatchcase(each, wanted)):
+        if _named(each, wanted):
             return True
         if not equals and each.partition("=")[0] == wanted:
             return True
@@ -188,21 +138,14 @@ def _argument(key: str, value: Any) -> Check:
 
 def _text(key: str, value: Any) -> Check:
     form = _pattern(key, value)
-
-    def check(act: Act, line: Line, places: Places) -> bool:
-        return bool(form.search(act.text or " ".join([act.program, *act.words])))
-
-    return check
+    return lambda act, line, places: bool(form.search(act.text or " ".join([act.program, *act.words])))
 
 
 def _place(key: str, value: Any) -> Check:
     wanted = _known(key, value)
+    if key == "places":
+        return lambda act, line, places: wanted <= act.places
     return lambda act, line, places: not wanted.isdisjoint(act.places)
-
-
-def _places(key: str, value: Any) -> Check:
-    wanted = _known(key, value)
-    return lambda act, line, places: wanted <= act.places
 
 
 def _known(key: str, value: Any) -> frozenset[str]:
@@ -218,40 +161,22 @@ def _tag(key: str, value: Any) -> Check:
     return lambda act, line, places: not wanted.isdisjoint(act.tags)
 
 
-def _path(key: str, value: Any) -> Check:
+def _path(key: str, value: Any, surely: bool = False) -> Check:
+    """Behind `unless` `surely`: a path with globs has to be meant as a whole, `*.pem` is no `*cert*.pem`."""
     wanted = tuple(_texts(key, value))
-
-    def check(act: Act, line: Line, places: Places) -> bool:
-        return bool(act.path) and matches(act.path, wanted, places.folder, places.home)
-
-    return check
-
-
-def _surely(key: str, value: Any) -> Check:
-    """Behind `unless`: a path with globs has to be meant as a whole, `*.pem` is no `*cert*.pem`."""
-    wanted = tuple(_texts(key, value))
-
-    def check(act: Act, line: Line, places: Places) -> bool:
-        return bool(act.path) and matches(act.path, wanted, places.folder, places.home, surely=True)
-
-    return check
+    return lambda act, line, places: (
+        bool(act.path) and matches(act.path, wanted, places.folder, places.home, surely=surely)
+    )
 
 
 def _host(key: str, value: Any) -> Check:
     wanted = _texts(key, value)
-
-    def check(act: Act, line: Line, places: Places) -> bool:
-        from runtime.nervous.hosts import host_of
-
-        host = host_of(act.text)
-        return any(fnmatch.fnmatchcase(host, each) for each in wanted)
-
-    return check
+    return lambda act, line, places: any(_named(host_of(act.text), each) for each in wanted)
 
 
 def _tool(key: str, value: Any) -> Check:
     wanted = _texts(key, value)
-    return lambda act, line, places: any(fnmatch.fnmatchcase(act.program, each) for each in wanted)
+    return lambda act, line, places: any(_named(act.program, each) for each in wanted)
 
 
 def _unless(key: str, value: Any) -> Check:
@@ -269,11 +194,11 @@ def _unless(key: str, value: Any) -> Check:
 _CHECKS: dict[str, Callable[[str, Any], Check]] = {
     "words": _words,
     "option": _option,
-    "all": _all,
+    "all": _option,
     "argument": _argument,
     "text": _text,
     "place": _place,
-    "places": _places,
+    "places": _place,
     "tag": _tag,
     "path": _path,
     "host": _host,

@@ -5,6 +5,7 @@ Paths are taken apart as texts. Where a path lies in the folder and is changed, 
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -273,30 +274,9 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile("".join(parts), re.DOTALL)
 
 
-def could_match(left: str, right: str) -> bool:
-    """Whether two globs of one name have a name in common; classes in brackets may be any character."""
-    if not (_GLOB.search(left) or _GLOB.search(right) or untold(left)):
-        return left == right
-    if right.startswith(".") and left[:1] in ("*", "?", "[", ANY, NAME, INSIDE):
+def could_match(glob: str, want: str) -> bool:
+    """Whether a glob of the command and one of a rule, each for a name, can mean the same name."""
+    told = re.sub(f"[{ANY}{NAME}{INSIDE}]", "*", glob)
+    if want.startswith(".") and told[:1] in ("*", "?", "["):
         return False  # a leading dot is matched by a dot only
-    one, two = _tokens(left), _tokens(right)
-    if len(one) * len(two) > 4_000:
-        return True
-    row = [True]
-    for each in two:
-        row.append(row[-1] and each == "*")
-    for each in one:
-        fresh = [row[0] and each == "*"]
-        for at, other in enumerate(two):
-            if each == "*" or other == "*":
-                fresh.append(fresh[at] or row[at + 1] or row[at])
-            else:
-                fresh.append(row[at] and (each == other or "?" in (each, other)))
-        row = fresh
-    return row[-1]
-
-
-@lru_cache(maxsize=1024)
-def _tokens(glob: str) -> tuple[str, ...]:
-    text = re.sub(r"\[[^\]]+\]", "?", glob)
-    return tuple("*" if each in ("*", ANY, NAME, INSIDE) else each for each in text)
+    return fnmatch.fnmatchcase(want, told) or bool(_compiled(want).fullmatch(told))

@@ -4,366 +4,343 @@ from __future__ import annotations
 
 import ast
 import re
+import shlex
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from runtime.nervous import sql
-from runtime.nervous.expressions import NODES, Expressions
-from runtime.nervous.values import ANY, UNTOLD, Act, Stream, listed, untold
+from runtime.nervous import code
+from runtime.nervous.hosts import loopback
+from runtime.nervous.lexer import secret
+from runtime.nervous.values import ANY, NAME, UNTOLD, Act, Stream, untold
 
 if TYPE_CHECKING:
     from runtime.nervous.shell import Shell
 
 LONGEST = 30_000
-_SHELLS = listed(
-    "os.system os.popen subprocess.getoutput subprocess.getstatusoutput commands.getoutput "
-    "asyncio.create_subprocess_shell pexpect.spawn pexpect.run pty.spawn platform.popen"
-)
-_STARTS = listed(
-    "subprocess.run subprocess.call subprocess.check_call subprocess.check_output subprocess.Popen "
-    "asyncio.create_subprocess_exec sh.Command"
-)
-_REMOVES = listed(
-    "os.remove os.unlink os.rmdir os.removedirs shutil.rmtree os.truncate send2trash.send2trash"
-)
-_WRITES = listed("os.mkdir os.makedirs os.mknod os.mkfifo")
-_MOVES = listed(
-    "os.rename os.replace os.renames shutil.move shutil.copy shutil.copy2 shutil.copyfile shutil.copytree "
-    "os.symlink os.link"
-)
-_CHANGES = listed("os.chmod os.chown os.lchown shutil.chown os.setxattr")
-_SENDS = listed(
-    "requests.post requests.put requests.patch httpx.post httpx.put urllib.request.urlopen "
-    "urllib.request.Request http.client.HTTPConnection smtplib.SMTP ftplib.FTP requests.request "
-    "http.client.HTTPSConnection"
-)
-_FETCHES = listed(
-    "requests.get httpx.get urllib.request.urlretrieve requests.head requests.delete requests.Session"
-)
-_RUNS = listed("eval exec compile runpy.run_path builtins.exec builtins.eval code.interact execfile")
-_PATH_METHODS = {
-    "unlink": "delete",
-    "rmdir": "delete",
-    "rmtree": "delete",
-    "write_text": "write",
-    "write_bytes": "write",
-    "touch": "write",
-    "mkdir": "write",
-    "rename": "delete",
-    "replace": "delete",
-    "read_text": "read",
-    "read_bytes": "read",
+NODES = 4_000
+"""Nodes of one text that are looked at."""
+_CALLS = {
+    "shell": "os.system os.popen subprocess.getoutput subprocess.getstatusoutput commands.getoutput "
+    "pexpect.spawn asyncio.create_subprocess_shell pexpect.run pty.spawn",
+    "start": "subprocess.run subprocess.call subprocess.check_call subprocess.check_output subprocess.Popen "
+    "asyncio.create_subprocess_exec sh.Command",
+    "delete": "os.remove os.unlink os.rmdir os.removedirs shutil.rmtree os.truncate send2trash.send2trash",
+    "write": "os.mkdir os.makedirs os.mknod os.mkfifo",
+    "move": "os.rename os.replace os.renames shutil.move",
+    "copy": "shutil.copy shutil.copy2 shutil.copyfile shutil.copytree os.symlink os.link",
+    "change": "os.chmod os.chown os.lchown shutil.chown os.setxattr",
+    "open": "open io.open builtins.open codecs.open gzip.open os.open",
+    "request": "requests.post requests.put requests.patch requests.delete requests.get requests.head "
+    "requests.request httpx.post httpx.put httpx.patch httpx.delete httpx.get httpx.request "
+    "urllib.request.urlopen urllib.request.Request urllib.request.urlretrieve http.client.HTTPConnection "
+    "http.client.HTTPSConnection",
+    "mail": "smtplib.SMTP smtplib.SMTP_SSL ftplib.FTP ftplib.FTP_TLS paramiko.SSHClient telnetlib.Telnet",
+    "socket": "socket.socket socket.create_connection asyncio.open_connection socket.socketpair",
+    "fork": "os.fork os.forkpty",
+    "eval": "eval exec compile runpy.run_path builtins.exec builtins.eval code.interact execfile",
+    "getenv": "os.getenv os.environ.get os.environ.pop",
+    "hidden": "marshal.loads pickle.loads dill.loads",
 }
+_DOES = {name: does for does, names in _CALLS.items() for name in names.split()}
+_PATH_METHODS = {
+    **dict.fromkeys(("unlink", "rmdir", "rmtree", "rename", "replace"), "delete"),
+    **dict.fromkeys(("write_text", "write_bytes", "touch", "mkdir"), "write"),
+    **dict.fromkeys(("read_text", "read_bytes"), "read"),
+}
+_ITSELF = (
+    *("decode", "encode", "strip", "expanduser", "resolve", "absolute", "as_posix", "rstrip"),
+    *("expandvars", "split"),
+)
+"""Methods that give the text that they are called on, or as good as that."""
+_LOOPS = (ast.While, ast.For, ast.ListComp, ast.GeneratorExp, ast.SetComp)
+_LISTS = ("sorted", "list", "set", "reversed", "iter")
 
 
-def follow(shell: Shell, text: str) -> None:
+def read(shell: Shell, text: str) -> None:
     """Note what a text of Python does."""
-    if len(text) > LONGEST:
-        shell.hide("code", "the Python code is too long to be looked through")
-        return
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(text)
+            tree = ast.parse(text) if len(text) <= LONGEST else None
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        _roughly(shell, text)
-        return
-    _Reader(shell).read(tree)
-
-
-def _roughly(shell: Shell, text: str) -> None:
-    """Of Python that is none by today's grammar: what stands in it as text."""
-    if untold(text):
-        shell.hide("code", "a part of the Python code is not known")
-    for hit in re.finditer(r"os\.(?:system|popen)\s*\(\s*(['\"])(.*?)\1", text):
-        shell.line(hit[2])
-    if re.search(r"rmtree|os\.(?:remove|unlink|exec)|subprocess|__import__|socket", text):
-        shell.hide("code", "the Python code could not be read to its end")
+        tree = None
+    nodes = list(ast.walk(tree)) if tree else []
+    if tree is None or len(nodes) > NODES:
+        code.literals(shell, "python", text)
+    else:
+        _Reader(shell).read(nodes)
 
 
 class _Reader:
-    """Walks a tree once: names that are imported, values that are known, calls."""
+    """The names that a text of Python has imported or set, and what its calls do with them."""
 
     def __init__(self, shell: Shell) -> None:
         self.shell = shell
-        self.known = Expressions()
+        self.names: dict[str, str] = {}
+        self.values: dict[str, str] = {}
+        self.base = ""  # the file of a database that the text opens
+        self.left = NODES
+        self.loops = False
 
-    def read(self, tree: ast.AST) -> None:
-        """Follow every call, the outer ones first."""
-        nodes = list(ast.walk(tree))
-        if len(nodes) > NODES:
-            self.shell.hide("code", "the Python code is too long to be looked through")
-            nodes = nodes[:NODES]
+    def read(self, nodes: list[ast.AST]) -> None:
+        """Note imports and assignments first, then follow every call."""
+        self.loops = any(isinstance(each, _LOOPS) for each in nodes)
+        told: set[int] = set()  # uses of os.environ that do not read all of it
         for node in nodes:
             if isinstance(node, ast.Import):
                 for each in node.names:
-                    self.known.names[each.asname or each.name.partition(".")[0]] = (
-                        each.name if each.asname else each.name.partition(".")[0]
-                    )
+                    first = each.name.partition(".")[0]
+                    self.names[each.asname or first] = each.name if each.asname else first
             elif isinstance(node, ast.ImportFrom):
-                for each in node.names:
-                    self.known.names[each.asname or each.name] = f"{node.module}.{each.name}"
-        calls: list[ast.Call] = []
-        used: set[int] = set()
+                self.names |= {each.asname or each.name: f"{node.module}.{each.name}" for each in node.names}
         for node in nodes:
             if isinstance(node, (ast.Assign, ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
                 self._assigned(node)
             elif isinstance(node, (ast.For, ast.comprehension)) and isinstance(node.target, ast.Name):
-                self.known.values[node.target.id] = self.known.items(node.iter)
-            if isinstance(node, (ast.While, ast.For, ast.ListComp, ast.GeneratorExp, ast.SetComp)):
-                self._forks(node)
-            elif isinstance(node, ast.Call):
-                calls.append(node)
-            elif isinstance(node, ast.Subscript) and self.known.name(node.value) == "os.environ":
-                used.add(id(node.value))
-                self._variable(self.known.text(node.slice))
-            elif isinstance(node, ast.Attribute) and self.known.name(node.value) == "os.environ":
-                used.add(id(node.value))
+                self.values[node.target.id] = self.items(node.iter)
             elif isinstance(node, ast.Compare):
-                used |= {id(each) for each in node.comparators}
+                told |= {id(each) for each in node.comparators}
             elif isinstance(node, ast.keyword) and node.arg == "env":
-                used |= {id(each) for each in ast.walk(node)}
-            elif (
-                isinstance(node, ast.Attribute)
-                and self.known.name(node) == "os.environ"
-                and id(node) not in used
-            ):
+                told |= {id(each) for each in ast.walk(node)}
+            elif isinstance(node, ast.Call) and self.name(node.func) in ("sqlite3.connect", "duckdb.connect"):
+                self.base = self.text(node.args[0]) if node.args else ""
+            if isinstance(node, (ast.Subscript, ast.Attribute)) and self.name(node.value) == "os.environ":
+                told.add(id(node.value))
+                if isinstance(node, ast.Subscript):
+                    self._variable(self.text(node.slice))
+        for node in nodes:
+            if isinstance(node, ast.Call):
+                self._call(node)
+            elif isinstance(node, ast.Attribute) and id(node) not in told and self.name(node) == "os.environ":
                 self.shell.note(Act("secret", text="os.environ", shown="reads the whole environment"))
-        for node in calls:
-            self._call(node)
 
     def _variable(self, name: str) -> None:
-        from runtime.nervous.parameters import secret
-
         if secret(name):
             self.shell.note(Act("secret", text=name, shown=f"uses the variable {name}"))
 
     def _assigned(self, node: Any) -> None:
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        for target in targets:
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
             if isinstance(target, ast.Name):
-                name = self.known.name(node.value)
-                if name and "." in name and not untold(name) and not name.startswith(("self.",)):
-                    self.known.names[target.id] = name
-                elif module := self.known.imported(node.value):
-                    self.known.names[target.id] = module
+                name = self.name(node.value)
+                known = name in self.names.values() or "." in name or name in _DOES
+                if name and known and not untold(name):
+                    self.names[target.id] = name
                 else:
-                    self.known.values[target.id] = self.known.text(node.value)
+                    self.values[target.id] = self.text(node.value)
 
-    def _forks(self, node: Any) -> None:
-        endless = (
-            isinstance(node, ast.While) and isinstance(node.test, ast.Constant) and bool(node.test.value)
-        )
-        over = (
-            node.iter
-            if isinstance(node, ast.For)
-            else node.generators[0].iter
-            if not isinstance(node, ast.While)
-            else None
-        )
-        if isinstance(over, ast.Call) and self.known.name(over.func) in (
-            "iter",
-            "itertools.count",
-            "itertools.repeat",
-            "itertools.cycle",
-            "range",
-        ):
-            endless = True
-        if not endless:
-            return
-        for each in ast.walk(node):
-            if (isinstance(each, ast.Call) and self.known.name(each.func) in ("os.fork", "os.forkpty")) or (
-                isinstance(node, ast.While)
-                and isinstance(each, ast.Call)
-                and self.known.name(each.func) == "subprocess.Popen"
-            ):
-                self.shell.hide("fork", "it starts processes for ever")
+    # ---- what expressions give ----
+
+    def name(self, node: ast.AST) -> str:
+        """The full name of what is called: `from os import system as s; s(…)` is os.system."""
+        if isinstance(node, ast.Name):
+            return self.names.get(node.id, node.id)
+        if isinstance(node, ast.Attribute):
+            base = self.name(node.value)
+            return f"{base}.{node.attr}" if base else ""
+        if isinstance(node, ast.Call):
+            called = self.name(node.func)
+            if called in ("__import__", "importlib.import_module") and node.args:
+                return self.text(node.args[0])
+            if called == "getattr" and len(node.args) > 1:
+                return f"{self.name(node.args[0])}.{self.text(node.args[1])}"
+        if isinstance(node, ast.Subscript):
+            base, key = self.name(node.value), self.text(node.slice)
+            if base == "sys.modules" or base in ("__builtins__", "globals", "vars"):
+                return key
+            if base.endswith(".__dict__"):
+                return f"{base.removesuffix('.__dict__')}.{key}"
+        return ""
+
+    def text(self, node: ast.AST | None) -> str:
+        """The text that an expression gives, with marks for what is not known."""
+        self.left -= 1
+        if self.left < 0 or node is None:
+            return ANY
+        if isinstance(node, ast.Constant):
+            return node.value.decode("latin-1") if isinstance(node.value, bytes) else str(node.value)
+        if isinstance(node, ast.Name):
+            return self.values.get(node.id, ANY)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Div)):
+            middle = "/" if isinstance(node.op, ast.Div) else ""
+            return f"{self.text(node.left)}{middle}{self.text(node.right)}"[:4_000]
+        if isinstance(node, ast.JoinedStr):
+            parts = [each.value if isinstance(each, ast.FormattedValue) else each for each in node.values]
+            return "".join(map(self.text, parts))
+        if isinstance(node, (ast.List, ast.Tuple)):
+            texts = [self.text(each) for each in node.elts[:100]]
+            return " ".join(each if untold(each) else shlex.quote(each) for each in texts)
+        if isinstance(node, ast.Attribute) and node.attr in ("parent", "name", "stem", "suffix"):
+            return f"{self.text(node.value)}/.." if node.attr == "parent" else NAME
+        if isinstance(node, ast.Call):
+            return self._returned(node)
+        return ANY
+
+    def _returned(self, node: ast.Call) -> str:
+        name = self.name(node.func)
+        args = [self.text(each) for each in node.args]
+        if name.rpartition(".")[2] in ("Path", "PurePath", "PosixPath", "str", "bytes", "fspath"):
+            return "/".join(args) or "."
+        if name == "shlex.split" and args:
+            return args[0]
+        if name == "os.path.join":
+            start = max((at for at, each in enumerate(args) if each.startswith("/")), default=0)
+            return "/".join(args[start:])
+        if name.startswith("os.path.") and args:
+            return args[0].replace("$HOME", "~")
+        if name.endswith("Path.home"):
+            return "~"
+        if name.endswith(("Path.cwd", "os.getcwd")):
+            return "."
+        if name in ("glob.glob", "glob.iglob") and args:
+            return args[0]
+        if isinstance(node.func, ast.Attribute):
+            base = self.text(node.func.value)
+            if node.func.attr in _ITSELF:
+                return base or "."
+            if node.func.attr == "joinpath":
+                return "/".join([base, *args])
+            if node.func.attr in ("glob", "rglob", "iterdir"):
+                return f"{base}/{args[0] if args else '*'}"
+        return ANY
+
+    def items(self, node: ast.AST) -> str:
+        """What a loop goes over, as one path: `glob('*.tmp')` is *.tmp."""
+        if isinstance(node, ast.Call):
+            name = self.name(node.func)
+            if name in _LISTS and node.args:
+                return self.items(node.args[0])
+            if name in ("os.listdir", "os.scandir"):
+                return f"{self.text(node.args[0]) if node.args else '.'}/*"
+        if isinstance(node, (ast.List, ast.Tuple)):
+            texts = [self.text(each) for each in node.elts]
+            risky = [each for each in texts if each.startswith(("/", "~", "..", ANY)) or each == "."]
+            return (risky or texts or [ANY])[0]
+        return self.text(node)
 
     # ---- calls ----
 
     def _call(self, node: ast.Call) -> None:
-        shell = self.shell
-        shell.found.spend()
-        name = self.known.name(node.func)
-        first = (
-            self.known.text(node.args[0])
-            if node.args
-            else self._keyword(node, "args", "path", "cmd", "command", "url")
-        )
-        if name in _SHELLS:
-            self._run(first)
-        elif name in _STARTS or re.fullmatch(r"os\.(?:exec|spawn|posix_spawn)\w*", name):
-            self._start(name, node, first)
-        elif name in _REMOVES:
-            shell.touch(
-                "delete", first, "removes", *(["recursive"] if "rmtree" in name else []), program="python"
-            )
-        elif name in _WRITES:
-            shell.touch("write", first, "makes", program="python")
-        elif name in _CHANGES:
-            shell.touch("change", first, "changes the rights of", program="python")
-        elif name in _MOVES:
-            self._moved(name, node, first)
-        elif name in ("open", "io.open", "builtins.open", "codecs.open", "gzip.open", "os.open"):
-            self._opened(node, first)
-        elif name in _RUNS:
-            self._evaluated(name, node, first)
-        elif name.startswith("socket.") or name in (
-            "socket.socket",
-            "asyncio.open_connection",
-            "socket.create_connection",
-        ):
+        shell, name = self.shell, self.name(node.func)
+        shell.spend()
+        first = self._keyword(node, "args", "path", "cmd", "command", "url")
+        first = self.text(node.args[0]) if node.args else first
+        does = _DOES.get(name, "")
+        if does in ("shell", "eval"):
+            self._runs(name, does, node, first)
+        elif does == "start" or re.fullmatch(r"os\.(?:exec|spawn|posix_spawn)\w*", name):
+            self._start(name, node)
+        elif does in ("delete", "write", "change"):
+            tags = ["recursive"] if "rmtree" in name else []
+            mode = node.args[1] if len(node.args) > 1 else None
+            value = mode.value if isinstance(mode, ast.Constant) else 0
+            if does == "change" and isinstance(value, int):
+                tags += [*(["setuid"] if value & 0o6000 else []), *(["open"] if value & 0o002 else [])]
+            shell.touch(does, first, f"{does}s", *tags, program="python")
+        elif does in ("move", "copy"):
+            if does == "move":
+                shell.touch("delete", first, "moves away", "moved", program="python")
+            else:
+                shell.read(first, program="python")
+            target = self.text(node.args[1]) if len(node.args) > 1 else ANY
+            shell.touch("write", target, "writes", program="python")
+        elif does == "open":
+            mode = self.text(node.args[1]) if len(node.args) > 1 else self._keyword(node, "mode") or "r"
+            if re.search(r"[wax+]|O_WR", mode):
+                shell.touch("write", first, "writes", program="python")
+            else:
+                shell.read(first, program="python")
+        elif does == "request":
+            self._requested(name, node, first)
+        elif does == "mail":
+            shell.note(Act("run", "mail", (first,), shown=f"Python speaks to {first} by {name}"))
+        elif does == "socket":
             shell.note(Act("connect", "python", tags=frozenset({"socket"}), shown="opens a socket"))
-        elif name in _SENDS or name in _FETCHES:
-            self._sent(name, node, first)
-        elif name in ("os.getenv", "os.environ.get"):
+        elif does == "getenv":
             self._variable(first)
-        elif isinstance(node.func, ast.Attribute) and node.func.attr in (
-            "execute",
-            "executescript",
-            "executemany",
-        ):
-            for told, tags in sql.statements(first):
-                shell.note(Act("sql", "python", text=told, tags=tags, shown=f"SQL: {told}"))
+        elif does == "fork" and self.loops:
+            shell.hide("fork", "it starts processes for ever")
+        elif does == "hidden" or name.startswith("ctypes."):
+            shell.hide("code", f"Python's {name} runs what cannot be seen")
         elif name in ("os.kill", "os.killpg"):
-            shell.note(
-                Act(
-                    "run",
-                    "kill",
-                    tuple(self.known.text(each) for each in node.args[:1]),
-                    shown=f"ends the processes {first}",
-                )
-            )
-        elif name.startswith("ctypes."):
-            shell.hide("code", "Python calls machine code, which cannot be seen")
-        elif name in ("marshal.loads", "pickle.loads", "dill.loads"):
-            shell.hide("code", "Python runs what is packed in a text")
-        elif not name and isinstance(node.func, (ast.Call, ast.Subscript)):
-            self._strange(node.func)
-        elif name.endswith(ANY) or (name.startswith("getattr") and untold(name)):
-            shell.hide("code", "which function Python calls is not known")
+            pids = tuple(self.text(each) for each in node.args[:1])
+            shell.note(Act("run", "kill", pids, shown=f"ends the processes {first}"))
+        elif (not name and isinstance(node.func, (ast.Call, ast.Subscript))) or ANY in name:
+            if re.search(r"id='(?:getattr|__import__|globals|vars)'", ast.dump(node.func)):
+                shell.hide("code", "which function Python calls is not known")
         elif isinstance(node.func, ast.Attribute):
-            self._path_method(node.func, node)
-
-    def _strange(self, func: ast.AST) -> None:
-        if isinstance(func, ast.Call) and self.known.name(func.func) in (
-            "getattr",
-            "__import__",
-            "globals",
-            "vars",
-        ):
-            self.shell.hide("code", "which function Python calls is not known")
+            self._method(node.func, node, first)
 
     def _keyword(self, node: ast.Call, *names: str) -> str:
-        return next((self.known.text(each.value) for each in node.keywords if each.arg in names), "")
+        return next((self.text(each.value) for each in node.keywords if each.arg in names), "")
 
-    def _run(self, text: str) -> None:
-        from runtime.nervous.running import execute
+    def _runs(self, name: str, does: str, node: ast.Call, first: str) -> None:
+        shell = self.shell
+        if does == "shell":
+            shell.run_text(first or ANY)
+            return
+        dumped = ast.dump(node.args[0]) if node.args else ""
+        if re.search(r"urlopen|requests|httpx", dumped):
+            shell.hide("download", "what is fetched from elsewhere is run")
+        elif "id='compile'" in dumped:
+            return  # looked at on its own
+        elif untold(first) or re.search(r"b64|b32|fromhex|unhex|decompress|rot|marshal|'decode'", dumped):
+            shell.hide("code", f"Python's {name} runs what is not known")
+        elif shell.depth < 20:
+            shell.depth += 1
+            read(shell, first)
+            shell.depth -= 1
 
-        execute(self.shell, text or ANY)
-
-    def _start(self, name: str, node: ast.Call, first: str) -> None:
-        from runtime.nervous.running import run
-
-        given = node.args[0] if node.args else None
-        if re.fullmatch(r"os\.(?:exec|spawn)\w*", name) or name == "asyncio.create_subprocess_exec":
-            texts = [self.known.text(each) for each in node.args]
-            texts = texts[1:] if name.startswith("os.spawn") else texts
-            texts = (
-                [texts[0], *texts[2:]]
-                if re.fullmatch(r"os\.(?:exec|spawn)l\w*", name) and len(texts) > 1
-                else texts
-            )
-            if re.fullmatch(r"os\.(?:exec|spawn)v\w*", name) and len(node.args) > 1:
-                self._run(self.known.text(node.args[-2 if name.endswith("e") else -1]))
-                return
-            run(self.shell, texts or [ANY], UNTOLD)
+    def _start(self, name: str, node: ast.Call) -> None:
+        given = node.args[0] if node.args else next((k.value for k in node.keywords if k.arg == "args"), None)
+        if name.startswith("os."):  # the program, its arguments with its name first, as a list or one by one
+            first, *rest = [*node.args[name.startswith("os.spawn") :], None]
+            listed = next((each for each in rest if isinstance(each, (ast.List, ast.Tuple))), None)
+            words = listed.elts if listed else [first, *rest[1:-1]]
+            self.shell.run_text(" ".join(self.text(each) for each in words) or ANY)
         elif isinstance(given, (ast.List, ast.Tuple)) and given.elts:
-            run(self.shell, [self.known.text(each) for each in given.elts], self._input(node))
-        elif (
-            isinstance(given, ast.Call)
-            and isinstance(given.func, ast.Attribute)
-            and given.func.attr == "split"
-        ):
-            self._run(
-                self.known.text(given.func.value)
-                if self.known.name(given.func) != "shlex.split"
-                else self.known.text(given.args[0])
-            )
+            text = self._keyword(node, "input")
+            known = Stream(text) if text and not untold(text) else UNTOLD
+            self.shell.inner([self.text(each) for each in given.elts], known)
         else:
-            self._run(first)
+            self.shell.run_text(self.text(given))
 
-    def _input(self, node: ast.Call) -> Stream:
-        text = self._keyword(node, "input")
-        return Stream(text) if text and not untold(text) else UNTOLD
-
-    def _moved(self, name: str, node: ast.Call, first: str) -> None:
-        target = self.known.text(node.args[1]) if len(node.args) > 1 else ANY
-        if name.startswith(("os.re", "shutil.move")):
-            self.shell.touch("delete", first, "moves away", "moved", program="python")
-        else:
-            self.shell.read(first, program="python")
-        self.shell.touch("write", target, "writes", program="python")
-
-    def _opened(self, node: ast.Call, path: str) -> None:
-        mode = self.known.text(node.args[1]) if len(node.args) > 1 else self._keyword(node, "mode") or "r"
-        if any(each in mode for each in "wax+") or "O_WR" in mode:
-            self.shell.touch("write", path, "writes", program="python")
-        else:
-            self.shell.read(path, program="python")
-
-    def _evaluated(self, name: str, node: ast.Call, first: str) -> None:
-        given = node.args[0] if node.args else None
-        if name == "compile" and not untold(first):
-            follow(self.shell, first)
-        elif (given is not None and "urlopen" in ast.dump(given)) or (
-            given is not None and "requests" in ast.dump(given)
-        ):
-            self.shell.hide("download", "what is fetched from elsewhere is run")
-        elif given is not None and re.search(
-            r"b64|b32|fromhex|unhex|decompress|rot|marshal|'decode'", ast.dump(given)
-        ):
-            self.shell.hide("code", f"Python's {name} runs a text that is hidden")
-            follow(self.shell, first if not untold(first) else "")
-        elif isinstance(given, ast.Call) and self.known.name(given.func) in ("compile",):
-            pass  # looked at on its own
-        elif untold(first):
-            self.shell.hide("code", f"Python's {name} runs what is not known")
-        elif self.shell.depth < 20:
-            self.shell.depth += 1
-            follow(self.shell, first)
-            self.shell.depth -= 1
-
-    def _sent(self, name: str, node: ast.Call, first: str) -> None:
-        self.shell.connect(first or "a host", program="python")
-        sends = [
-            each.value
-            for each in node.keywords
-            if each.arg in ("data", "files", "json", "params", "headers", "content")
-        ]
-        sends += node.args[1:2] if name in _SENDS else []
-        for each in sends:
+    def _requested(self, name: str, node: ast.Call, where: str) -> None:
+        shell, method = self.shell, name.rpartition(".")[2].upper()
+        if method in ("REQUEST", "URLOPEN"):
+            method = where if name.endswith(".request") else ""
+            method = (self._keyword(node, "method") or method).upper()
+            where = self.text(node.args[1]) if name.endswith("s.request") and len(node.args) > 1 else where
+        sent = ("data", "files", "json", "params", "headers", "content")
+        bodies = [each.value for each in node.keywords if each.arg in sent]
+        if not method and (len(node.args) > 1 or any(k.arg == "data" for k in node.keywords)):
+            method = "POST"
+        shell.connect(where or "a host", program="python")
+        local = frozenset({"loopback"} if loopback(where) else ())
+        shell.note(Act("request", "python", text=method, tags=local, shown=f"{method} {where}"))
+        for each in [*bodies, *node.args[1:2]]:
             dumped = ast.dump(each)
-            tags = {"environment"} if "environ" in dumped else set()
+            tags = {"environment"} if "environ" in dumped else set[str]()
             tags |= {"file"} if "'open'" in dumped or "read_" in dumped else set()
-            text = self.known.text(each)
-            known = not tags and not untold(text)
-            self.shell.send(first, Stream(text if known else None, frozenset(tags)), "python")
-        if untold(first.partition("?")[2]):
-            self.shell.send(first, Stream(None), "python")
+            text = self.text(each)
+            shell.send(where, Stream(None if tags or untold(text) else text, frozenset(tags)), "python")
+        if untold(where.partition("?")[2]):
+            shell.send(where, UNTOLD, "python")
 
-    def _path_method(self, func: ast.Attribute, node: ast.Call) -> None:
-        does = _PATH_METHODS.get(func.attr)
+    def _method(self, func: ast.Attribute, node: ast.Call, first: str) -> None:
         inner = func.value
-        pathlike = (
-            (isinstance(inner, ast.Call) and "Path" in self.known.name(inner.func))
-            or (isinstance(inner, ast.Name) and inner.id in self.known.values and not node.args)
-            or isinstance(inner, ast.BinOp)
-        )
+        if func.attr in ("execute", "executescript", "executemany"):
+            base = [self.shell.path(self.base)] if self.base else []
+            code.statements(self.shell, "python", first, base)
+            return
+        if func.attr in ("post", "put", "patch", "delete", "request") and re.match(r"https?://", first):
+            self._requested(f"requests.{func.attr}", node, first)
+            return
+        does = _PATH_METHODS.get(func.attr)
+        known = isinstance(inner, ast.Name) and inner.id in self.values
+        pathlike = isinstance(inner, ast.BinOp) or "Path" in ast.dump(inner) or (known and not node.args)
         if not does or not pathlike or (func.attr == "replace" and len(node.args) != 1):
             return
-        path = self.known.text(inner)
         if does == "read":
-            self.shell.read(path, program="python")
+            self.shell.read(self.text(inner), program="python")
         else:
-            self.shell.touch(does, path, f"{does}s", program="python")
+            self.shell.touch(does, self.text(inner), f"{does}s", program="python")

@@ -9,11 +9,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from kernel.errors import ConfigurationError
+from kernel import disk
+from kernel.errors import ConfigurationError, raised_as
 from kernel.tools import EFFECTS
 from runtime.nervous.matching import KEYS, Matcher, matcher
+from runtime.nervous.programs import Program, Table, entry
 
 SEVERITIES = ("danger", "serious", "off")
+WHEN = ("always", "no undo", "open")
+PROGRAMS = "programs"
+"""The heading of the table of programs."""
 _HEADING = re.compile(r"(#{2,6})[ \t]+(.*?)[ \t]*#*$")
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 
@@ -30,7 +35,7 @@ class Rule:
     severity: str
     why: str
     effect: str = ""
-    family: str = ""
+    when: str = "always"
     match: tuple[Matcher, ...] = ()
     place: str = ""  # file and line
 
@@ -41,51 +46,91 @@ class _Part:
 
     name: str
     line: int
-    family: str
     prose: list[str]
     block: list[str]
     block_line: int = 0
 
+    def wrong(self, path: Path, message: str, key: str = "") -> DangerRules:
+        """The error that a key of the block is wrong, with its line."""
+        line = self.block_line or self.line
+        for at, each in enumerate(self.block, 1):
+            if key and re.search(rf"(?:^|[\s{{,-]){re.escape(key)}[ \t]*:", each):
+                line = self.block_line + at
+                break
+        return DangerRules(f"{path}:{line}: {self.name}: {message}")
 
-def read(path: Path) -> dict[str, Rule]:
-    """The rules of a file by name, in its order; raises `DangerRules`."""
+
+@dataclass(frozen=True)
+class Rules:
+    """What files of rules say, together: the rules by name, and the table of programs."""
+
+    rules: Mapping[str, Rule]
+    programs: Mapping[str, Program]
+
+    @property
+    def table(self) -> Table:
+        """The programs, ready to be asked for."""
+        named = {name for rule in self.rules.values() for each in rule.match for name in each.programs}
+        return Table(self.programs, frozenset(named))
+
+
+def read(path: Path) -> Rules:
+    """The rules of a file, in its order; raises `DangerRules`."""
     try:
         found = path.stat()
-        return dict(_read(path, found.st_mtime_ns, found.st_size))
+        return _read(path, found.st_mtime_ns, found.st_size)
     except OSError as error:
         raise DangerRules(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def together(systems: Sequence[Path]) -> dict[str, Rule]:
+def together(systems: Sequence[Path]) -> Rules:
     """The rules of all systems, the nearest first: a nearer one replaces or switches off one behind it."""
     rules: dict[str, Rule] = {}
+    programs: dict[str, Program] = {}
     for system in reversed(systems):
         path = system / "dangers.md"
-        if path.is_file():
-            rules |= read(path)
-    return {name: rule for name, rule in rules.items() if rule.severity != "off"}
+        if path.exists():
+            found = read(path)
+            rules |= found.rules
+            programs |= found.programs
+    return Rules({name: rule for name, rule in rules.items() if rule.severity != "off"}, programs)
 
 
 @lru_cache(maxsize=64)
-def _read(path: Path, mtime_ns: int, size: int) -> Mapping[str, Rule]:
+def _read(path: Path, mtime_ns: int, size: int) -> Rules:
     try:
-        text = path.read_text("utf-8")
-    except UnicodeDecodeError:
-        raise DangerRules(f"{path}:1: not UTF-8 text; save the file as UTF-8") from None
+        text = disk.text_of(path)
+    except ConfigurationError as error:
+        raise DangerRules(str(error)) from None
     rules: dict[str, Rule] = {}
+    programs: dict[str, Program] = {}
     for part in _parts(path, text):
+        if part.name == PROGRAMS and part.block_line:
+            programs |= _programs(path, part)
+            continue
         if part.name in rules:
             raise DangerRules(
                 f"{path}:{part.line}: {part.name} stands twice, first at {rules[part.name].place}"
             )
-        rules[part.name] = _rule(path, part)
-    return rules
+        with raised_as(DangerRules, f"{path}:{part.line}: {part.name}"):
+            rules[part.name] = _rule(path, part)
+    return Rules(rules, programs)
+
+
+def _programs(path: Path, part: _Part) -> dict[str, Program]:
+    found: dict[str, Program] = {}
+    for names, data in _yaml(path, part).items():
+        try:
+            found |= entry(str(names), data)
+        except ValueError as error:
+            raise part.wrong(path, str(error), f"{names}") from None
+    return found
 
 
 def _parts(path: Path, text: str) -> list[_Part]:
     parts: list[_Part] = []
     part: _Part | None = None
-    family, fence = "", ""
+    fence = ""
     for number, line in enumerate(text.splitlines(), 1):
         if fence:
             if line.strip() == fence:
@@ -103,9 +148,9 @@ def _parts(path: Path, text: str) -> list[_Part]:
                 raise DangerRules(f"{path}:{number}: {part.name}: a rule has one block, of yaml")
             part.block_line = number
         elif heading and len(heading[1]) == 2:
-            family, part = heading[2], None
+            part = None
         elif heading:
-            part = _Part(heading[2], number, family, [], [])
+            part = _Part(heading[2], number, [], [])
             parts.append(part)
         elif part is not None and not part.block_line:
             part.prose.append(line)
@@ -116,12 +161,7 @@ def _parts(path: Path, text: str) -> list[_Part]:
 
 def _rule(path: Path, part: _Part) -> Rule:
     def wrong(message: str, key: str = "") -> DangerRules:
-        line = part.block_line or part.line
-        for at, each in enumerate(part.block, 1):
-            if key and re.search(rf"(?:^|[\s{{,-]){re.escape(key)}[ \t]*:", each):
-                line = part.block_line + at
-                break
-        return DangerRules(f"{path}:{line}: {part.name}: {message}")
+        return part.wrong(path, message, key)
 
     if not _NAME.fullmatch(part.name):
         raise DangerRules(f"{path}:{part.line}: {part.name!r} is no name for a rule; use a-z, 0-9 and -")
@@ -129,8 +169,8 @@ def _rule(path: Path, part: _Part) -> Rule:
         raise DangerRules(f"{path}:{part.line}: {part.name} has no block of yaml that says what it matches")
     fields = _yaml(path, part)
     for key in fields:
-        if key not in ("severity", "effect", "match"):
-            raise wrong(f"there is no {key} in a rule; there are severity, effect and match", str(key))
+        if key not in ("severity", "effect", "when", "match"):
+            raise wrong(f"there is no {key} in a rule; there are severity, effect, when and match", str(key))
     severity = fields.get("severity")
     severity = "off" if severity is False else severity  # YAML reads a bare off as false
     if severity not in SEVERITIES:
@@ -145,11 +185,14 @@ def _rule(path: Path, part: _Part) -> Rule:
         raise DangerRules(
             f"{path}:{part.line}: {part.name} does not say why; a sentence stands below the heading"
         )
+    when = fields.get("when", "always")
+    if when not in WHEN:
+        raise wrong(f"when is {when!r}, and has to be one of {', '.join(WHEN)}", "when")
     entries = fields.get("match")
     if not isinstance(entries, list) or not entries:
         raise wrong("match has to be a list of what is matched", "match")
     matchers = tuple(_matcher(entry, wrong) for entry in entries)
-    return Rule(part.name, str(severity), why, str(effect), part.family, matchers, f"{path}:{part.line}")
+    return Rule(part.name, str(severity), why, str(effect), when, matchers, f"{path}:{part.line}")
 
 
 def _matcher(entry: Any, wrong: Callable[[str, str], DangerRules]) -> Matcher:
@@ -160,7 +203,7 @@ def _matcher(entry: Any, wrong: Callable[[str, str], DangerRules]) -> Matcher:
             raise wrong(f"match: there is no key {key}; there are {', '.join(KEYS)}", str(key))
     try:
         return matcher(entry)
-    except (ValueError, re.error) as error:
+    except Exception as error:
         key = getattr(error, "key", "")
         key = key if key in str(entry) else next(iter(entry))
         raise wrong(f"match: {error}", str(key)) from None

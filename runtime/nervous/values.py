@@ -14,6 +14,8 @@ INSIDE = "\ue003"
 FETCHED = "\ue004"
 """Stands for what comes from another machine; it may be anything."""
 UNKNOWN = (ANY, NAME, INSIDE, FETCHED)
+TELLS = (("--help",), ("--version",), ("-V",))
+"""Words by which a program only tells about itself."""
 _PRIVATE = dict.fromkeys(range(57344, 57856), "?")
 
 
@@ -25,9 +27,7 @@ SECONDS = 0.25
 class Act:
     """One thing that an action would do: a program that is run, a file that is removed, something sent."""
 
-    does: (
-        str  # run, read, write, empty, delete, change, send, connect, code, sql, set, secret, call, hidden, …
-    )
+    does: str  # run, read, write, delete, send, connect, code, sql, set, secret, call, hidden, …
     program: str = ""
     words: tuple[str, ...] = ()  # the arguments of what is run
     path: str = ""  # absolute, without `..`
@@ -48,6 +48,11 @@ class Stream:
     text: str | None = None
     tags: frozenset[str] = frozenset()  # download, secret, file, environment
     shape: str = ANY  # of a text that is not known
+
+    @property
+    def sorts(self) -> frozenset[str]:
+        """The tags without the paths that it was read from."""
+        return frozenset(each for each in self.tags if not each.startswith("path:"))
 
     def joined(self, other: Stream) -> Stream:
         """This and then the other."""
@@ -92,11 +97,6 @@ class Found:
 
 class TooMuch(Exception):
     """An action that takes too long to follow."""
-
-
-def listed(text: str) -> frozenset[str]:
-    """The words of a text: lists of programs and options are written so."""
-    return frozenset(text.split())
 
 
 def untold(text: str) -> bool:

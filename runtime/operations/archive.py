@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
-import lzma
 import os
-import tarfile
-import zipfile
-import zlib
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
 from kernel import disk
-from kernel.errors import OperationFailed
+from kernel.errors import OperationFailed, raised_as
 from kernel.operations import OperationContext, Result, Touch, operation
 from runtime.operations.packing import Member, Packed, pack
 from runtime.operations.texts import regular, trouble
@@ -23,17 +18,6 @@ MOST_MEMBERS = 10_000
 MOST_BYTES = 500_000_000
 """Of all that is taken out together; `settings["archive"]["max_bytes"]` overrides."""
 ACTIONS = ("create", "extract", "list")
-_BROKEN = (
-    tarfile.TarError,
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-    gzip.BadGzipFile,
-    EOFError,
-    NotImplementedError,
-    RuntimeError,  # an encrypted member of a zip
-    UnicodeDecodeError,
-)
 
 
 def _prepare(
@@ -48,7 +32,7 @@ def _prepare(
     return ()
 
 
-@operation(_prepare)
+@operation(_prepare, folders=True)
 def archive(ctx: OperationContext, action: str, path: str, files: Sequence[str] = (), to: str = "") -> Result:
     """Create an archive of files, extract one into a folder, or list what is in it."""
     if action not in ACTIONS:
@@ -60,21 +44,20 @@ def archive(ctx: OperationContext, action: str, path: str, files: Sequence[str] 
             return _create(ctx, path, files)
         with _opened(ctx, path) as packed:
             return _extract(ctx, packed, path, files, to) if action == "extract" else _list(packed, files)
-    except _BROKEN as error:
-        raise OperationFailed(f"{path}: the archive cannot be read: {error}") from None
     except OSError as error:
         raise trouble(path, error) from None
 
 
-def _opened(ctx: OperationContext, path: str) -> Packed:
+@contextmanager
+def _opened(ctx: OperationContext, path: str) -> Generator[Packed]:
+    """An archive to read from; whatever the libraries raise for a broken one is the step's failure."""
     target = regular(ctx, path)
     limit = int(ctx.settings.get("archive", {}).get("max_bytes", MOST_BYTES))
-    try:
-        return Packed(target, path, limit, MOST_MEMBERS, Deadline(ctx.timeout))
-    except _BROKEN as error:
-        raise OperationFailed(f"{path}: the archive cannot be read: {error}") from None
-    except OSError as error:
-        raise trouble(path, error) from None
+    with (
+        raised_as(OperationFailed, f"{path}: the archive cannot be read"),
+        Packed(target, path, limit, MOST_MEMBERS, Deadline(ctx.timeout)) as packed,
+    ):
+        yield packed
 
 
 def _create(ctx: OperationContext, path: str, files: Sequence[str]) -> Result:
@@ -99,7 +82,8 @@ def _create(ctx: OperationContext, path: str, files: Sequence[str]) -> Result:
     temporary = disk.beside(target)
     try:
         pack(temporary, path, named, deadline)
-        temporary.replace(target)
+        with disk.committing():
+            temporary.replace(target)
         disk.settle(target.parent)
     finally:
         temporary.unlink(missing_ok=True)
@@ -168,7 +152,8 @@ def _extract(ctx: OperationContext, packed: Packed, path: str, files: Sequence[s
     aside.mkdir()
     try:
         packed.unpack(members, aside)
-        count = _move_in(aside, goal)
+        with disk.committing():
+            count = _move_in(aside, goal)
     finally:
         with suppress(OSError):
             disk.remove_all(aside)

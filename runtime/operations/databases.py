@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
+import re
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from kernel import disk
 from kernel.errors import OperationFailed
 from kernel.operations import OperationContext, Result, operation
 from runtime.operations.texts import regular, trouble
@@ -57,7 +59,7 @@ def refuse_sql(argument: str, sql: str, limit: int = 1) -> None:
 def head_of(target: Path, name: str) -> bytes:
     """The first bytes of an SQLite file; refuses any other."""
     try:
-        with target.open("rb") as handle:
+        with disk.opened(target) as handle:
             head = handle.read(100)
     except OSError as error:
         raise trouble(name, error) from None
@@ -91,14 +93,35 @@ def opened(
         check_same_thread=False,
     )
     try:
-        database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
-        database.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
-        database.text_factory = _text
-        database.set_progress_handler(lambda: int(deadline.over), _STEPS)
-        database.set_authorizer(may_read)
+        guard(database, deadline)
         yield database
     finally:
         database.close()
+
+
+def guard(database: sqlite3.Connection, deadline: Deadline) -> None:
+    """From here on the connection only reads, stops when the time is over, and attaches nothing."""
+    database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
+    database.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+    database.text_factory = _text
+    database.set_progress_handler(lambda: int(deadline.over), _STEPS)
+    database.set_authorizer(may_read)
+
+
+_LITERAL = re.compile(
+    r"""\[[^\]]*\]|`(?:[^`]|``)*`|'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/|"((?:[^"]|"")*)\"""", re.DOTALL
+)
+
+
+def plain_names(sql: str) -> str:
+    """The same SQL with names in backticks: SQLite takes an unknown name in double quotes for a text."""
+
+    def name(hit: re.Match[str]) -> str:
+        if hit[1] is None:
+            return hit[0]
+        return "`" + hit[1].replace('""', '"').replace("`", "``") + "`"
+
+    return _LITERAL.sub(name, sql)
 
 
 def _filled(target: Path, suffix: str) -> bool:
@@ -112,7 +135,7 @@ def _text(data: bytes) -> str:
 
 def rows(database: sqlite3.Connection, query: str, limit: int, params: Any = ()) -> Result:
     """What one statement gives, as CSV with a header; says where there is more than `limit` rows."""
-    cursor = database.execute(query, params)
+    cursor = database.execute(plain_names(query), params)
     if cursor.description is None:
         raise OperationFailed("query: this statement gives no rows; give one SELECT")
     return table(cursor, limit)
@@ -129,7 +152,7 @@ def table(cursor: sqlite3.Cursor, limit: int) -> Result:
         if count == limit or out.tell() > MOST_CHARACTERS:
             more = True
             break
-        writer.writerow([_cell(value) for value in row])
+        writer.writerow([cell(value) for value in row])
         count += 1
     text = out.getvalue().removesuffix("\n")
     if more:
@@ -137,11 +160,15 @@ def table(cursor: sqlite3.Cursor, limit: int) -> Result:
     return Result(text, evidence={"rows": count, "more": more})
 
 
-def _cell(value: Any) -> str:
+def cell(value: Any) -> str:
+    """A value as a cell of CSV; NULL is an empty one."""
     if value is None:
         return ""
     if isinstance(value, bytes):
         return f"x'{value[:32].hex()}'" if len(value) <= 32 else f"({len(value)} bytes)"
+    if isinstance(value, float):  # as the program sqlite3 shows it: 0.1 + 0.2 is 0.3
+        shown = f"{value:.15g}"
+        return shown if re.search(r"[.en]", shown) else f"{shown}.0"
     return str(value)
 
 

@@ -52,14 +52,16 @@ def _moment(text: str, here: datetime.datetime) -> Moment:
         (re.compile(rf"(?i)(?P<n>{_NUMBER}) {_UNITS} ago"), -1),
         (re.compile(rf"(?i)(?P<n>{_NUMBER}) {_UNITS} (?:after|from) (?P<base>.+)"), 1),
         (re.compile(rf"(?i)(?P<n>{_NUMBER}) {_UNITS} before (?P<base>.+)"), -1),
+        (re.compile(r"(?i)(?:the )?(?P<n>)(day|week|month|year) after (?P<base>.+)"), 1),
+        (re.compile(r"(?i)(?:the )?(?P<n>)(day|week|month|year) before (?P<base>.+)"), -1),
     ):
         if hit := pattern.fullmatch(text):
             groups = hit.groupdict()
             unit = hit[2].lower()
             base = _moment(groups.get("base") or ("now" if _short(unit) else "today"), here)
-            return moved(base, back * _amount(groups["n"]), unit)
+            return moved(base.sure(), back * _amount(groups["n"]), unit)
     if hit := re.fullmatch(r"(?i)(?:the )?(first|last) day of (?:the )?(.+)", text):
-        return _edge_of_month(hit[1].lower() == "first", hit[2], here)
+        return _edge(hit[1].lower() == "first", hit[2], here)
     first = _MOVE.search(text)
     moment = parse(text[: first.start()] if first else text, here)
     rest = text[first.start() :] if first else ""
@@ -69,36 +71,40 @@ def _moment(text: str, here: datetime.datetime) -> Moment:
         if hit is None:
             raise OperationFailed(f"cannot read {rest.strip()!r}; write such as + 3 days")
         sign = {"+": 1, "": sign}.get(hit[1], -1)
-        moment = moved(moment, sign * _amount(hit[2]), hit[3].lower())
+        moment = moved(moment.sure(), sign * _amount(hit[2]), hit[3].lower())
         rest = rest[hit.end() :].strip()
     return moment
 
 
 def _amount(word: str) -> int:
     """Of figures or a word."""
-    return int(word) if word.isdigit() else _WORDS[word.lower()]
+    return int(word) if word.isdigit() else _WORDS[word.lower() or "a"]
 
 
 def _short(unit: str) -> bool:
     return unit.startswith(("hour", "minute", "second"))
 
 
-def _edge_of_month(first: bool, of: str, here: datetime.datetime) -> Moment:
-    of = of.lower()
+def _edge(first: bool, of: str, here: datetime.datetime) -> Moment:
+    of = of.lower().removeprefix("the ")
     base = Moment(here.replace(hour=0, minute=0, second=0, microsecond=0), False)
-    if of in ("this month", "month", "next month", "last month"):
-        month = moved(base, {"next month": 1, "last month": -1}.get(of, 0), "months").at.replace(day=1)
+    if hit := re.fullmatch(r"(?:(this|next|last) )?(month|year)", of):
+        start = moved(base, {"next": 1, "last": -1}.get(hit[1], 0), f"{hit[2]}s").at
+        month, months = start.replace(day=1), 1
+        if hit[2] == "year":
+            month, months = month.replace(month=1), 12
     elif hit := re.fullmatch(r"(\d{4})-(\d{1,2})", of):
-        month = _day(base, int(hit[1]), int(hit[2]))
+        month, months = _day(base, int(hit[1]), int(hit[2])), 1
     elif (hit := re.fullmatch(r"([a-z]+)(?: (\d{4}))?", of)) and (number := month_number(hit[1])):
-        month = _day(base, int(hit[2] or here.year), number)
-    elif hit := re.fullmatch(r"(?:the )?(?:year )?(\d{4})|(?:this |the )year", of):
-        year = int(hit[1] or here.year)
-        return Moment(_day(base, year, 1) if first else _day(base, year, 12).replace(day=31), False)
+        month, months = _day(base, int(hit[2] or here.year), number), 1
+    elif hit := re.fullmatch(r"(?:year )?(\d{4})", of):
+        month, months = _day(base, int(hit[1]), 1), 12
     else:
-        month = parse(of, here).at.replace(day=1)
+        raise OperationFailed(
+            f"{of!r} is not a month or year; write such as 2024-03, march, next month or 2024"
+        )
     start = Moment(month, False)
-    return start if first else moved(moved(start, 1, "months"), -1, "days")
+    return start if first else moved(moved(start, months, "months"), -1, "days")
 
 
 def _day(base: Moment, year: int, month: int) -> datetime.datetime:
@@ -109,7 +115,9 @@ def _day(base: Moment, year: int, month: int) -> datetime.datetime:
 
 
 def _shown(moment: Moment, format: str) -> Result:
-    at = moment.at
+    at = moment.sure().at
+    if moment.timed and not _exists(at):
+        raise OperationFailed(f"{at:%Y-%m-%d %H:%M}: the clocks are put forward then; there is no such time")
     evidence = {"date": at.date().isoformat(), "weekday": WEEKDAYS[at.weekday()]}
     if moment.timed:
         evidence["time"] = at.isoformat(timespec="seconds")
@@ -123,25 +131,37 @@ def _shown(moment: Moment, format: str) -> Result:
     return Result(at.strftime("%Y-%m-%d %H:%M") if moment.timed else at.date().isoformat(), evidence=evidence)
 
 
+def _exists(at: datetime.datetime) -> bool:
+    from dateutil.tz import datetime_exists
+
+    return datetime_exists(at)
+
+
 def _span(hit: re.Match[str], here: datetime.datetime) -> Result:
-    unit, begin, end = hit["unit"].lower(), _moment(hit["a"], here), _moment(hit["b"], here)
-    return _difference(unit, begin, end, signed=False)
+    begin, end = _moment(hit["a"], here), _moment(hit["b"], here)
+    for one, other in ((begin, end), (end, begin)):
+        if one.recurs == "year" != other.recurs and other.at.year != here.year:
+            raise OperationFailed("write both dates with their years, such as 2024-03-01")
+    return _difference(hit["unit"].lower(), begin, end.beyond(begin.at, 1), signed=False)
 
 
 def _until(hit: re.Match[str], here: datetime.datetime) -> Result:
-    today = Moment(here, True) if _short(hit["unit"].lower()) else _moment("today", here)
     end = _moment(hit["b"], here)
-    if end.yearless and end.at < today.at:
-        end = moved(end, 1, "years")
-    return _difference(hit["unit"].lower(), today, end, signed=True)
+    today = _from(hit, here)
+    return _difference(
+        hit["unit"].lower(), today, end.beyond(here if end.timed else today.at, 1), signed=True
+    )
 
 
 def _since(hit: re.Match[str], here: datetime.datetime) -> Result:
-    today = Moment(here, True) if _short(hit["unit"].lower()) else _moment("today", here)
-    begin = _moment(hit["a"], here)
-    if begin.yearless and begin.at > today.at:
-        begin = moved(begin, -1, "years")
-    return _difference(hit["unit"].lower(), begin, today, signed=True)
+    return _difference(
+        hit["unit"].lower(), _moment(hit["a"], here).beyond(here, -1), _from(hit, here), signed=True
+    )
+
+
+def _from(hit: re.Match[str], here: datetime.datetime) -> Moment:
+    """Now for what is counted in hours and less, else today."""
+    return Moment(here, True) if _short(hit["unit"].lower()) else _moment("today", here)
 
 
 def _difference(unit: str, begin: Moment, end: Moment, *, signed: bool) -> Result:
@@ -194,19 +214,24 @@ def _leap(hit: re.Match[str], here: datetime.datetime) -> Result:
 
 
 def _days_in(hit: re.Match[str], here: datetime.datetime) -> Result:
-    last = _edge_of_month(False, hit["month"], here).at
-    days = last.timetuple().tm_yday if re.search(r"year|^\d{4}$", hit["month"].lower()) else last.day
+    last = _edge(False, hit["month"], here).at
+    days = last.timetuple().tm_yday if re.search(r"year$|^\d{4}$", hit["month"].lower()) else last.day
     return Result(f"{days} days", evidence={"to": last.date().isoformat(), "days": days})
 
 
 def _in_zone(hit: re.Match[str], here: datetime.datetime) -> Result:
-    moment = _moment(hit["a"], here)
+    moment = _moment(hit["a"], here).sure()
+    if not moment.timed:
+        raise OperationFailed(f"{hit['a']} has no time of day; write such as now in {hit['zone']}")
     return _shown(Moment(moment.at.astimezone(zone(hit["zone"])), True), "%Y-%m-%d %H:%M %Z")
 
 
 _QUESTIONS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], datetime.datetime], Result]], ...] = (
     (re.compile(rf"(?i)(?P<unit>{_UNITS}) (?:between|from) (?P<a>.+?) (?:and|to|until) (?P<b>.+)"), _span),
-    (re.compile(rf"(?i)(?P<unit>{_UNITS}) (?:until|till|to|before) (?P<b>.+)"), _until),
+    (
+        re.compile(rf"(?i)(?!\w+[^s] before)(?P<unit>{_UNITS}) (?:until|till|to|before) (?P<b>.+)"),
+        _until,
+    ),
     (re.compile(rf"(?i)(?P<unit>{_UNITS}) since (?P<a>.+)"), _since),
     (re.compile(r"(?i)(?:day of (?:the )?week|weekday) (?:of|on|for) (?P<a>.+)"), _weekday),
     (re.compile(r"(?i)(?:iso )?week(?: number)? of (?P<a>.+)"), _week),

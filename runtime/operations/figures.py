@@ -1,10 +1,8 @@
-"""Numbers as people write and read them: exact fractions from text, and a sensible text from a fraction."""
+"""Numbers as people read them: a sensible text from an exact fraction."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
-from decimal import Context, Decimal, localcontext
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
 from kernel.errors import OperationFailed
@@ -13,39 +11,8 @@ DIGITS = 12
 """Significant digits of a result that has no end, such as 1/3."""
 _LONGEST = 30
 """Digits up to which a decimal that ends is shown whole."""
-_EXACT = Context(prec=25_000, Emax=99_999, Emin=-99_999)
-"""Digits enough that sums of numbers of 400 digits and powers of four are exact."""
 MOST_BITS = 14_000
 """Bits of the largest numerator or denominator: about 4,200 decimal digits, what Python converts quickly."""
-_NUMBER = re.compile(
-    r"(?P<sign>[-+−]?)\s*[$€£¥]?\s*"
-    r"(?P<whole>\d{1,3}(?:[,_'’  ]\d{3})+|\d+)?(?P<part>\.\d*)?(?P<power>[eE][-+]?\d{1,4})?"
-    r"\s*[$€£¥]?(?P<percent>%?)"
-)
-
-
-_PLAIN = re.compile(r"-?[0-9]{1,400}(?:\.[0-9]{1,400})?")
-
-
-def number(text: str) -> Decimal | None:
-    """The number that a cell or a word holds ("1,234.50", "$12", "15%"), exactly; None when it holds none."""
-    if _PLAIN.fullmatch(text):
-        return Decimal(text)
-    hit = _NUMBER.fullmatch(text.strip()) if len(text) <= 400 else None
-    if hit is None or (hit["whole"] is None and hit["part"] in (None, ".")):
-        return None
-    sign = "-" if hit["sign"] in ("-", "−") else ""
-    whole = re.sub(r"\D", "", hit["whole"] or "0")
-    value = Decimal(f"{sign}{whole}{hit['part'] or ''}{hit['power'] or ''}")
-    return value.scaleb(-2, _EXACT) if hit["percent"] else value
-
-
-def total(numbers: Iterable[Decimal]) -> Fraction:
-    """Their sum, exactly."""
-    result = Decimal(0)
-    for each in numbers:
-        result = _EXACT.add(result, each)
-    return Fraction(result)
 
 
 def checked(value: Fraction) -> Fraction:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from kernel import disk
 from kernel.errors import OperationFailed
 from kernel.operations import OperationContext, Result, operation
 from runtime.operations.texts import existing, read_bytes, regular, trouble
@@ -149,7 +150,7 @@ def checksum(ctx: OperationContext, path: str, algorithm: str = "sha256") -> Res
     crc, size = 0, 0
     digest = None if wanted == "crc32" else hashlib.new(wanted, usedforsecurity=False)
     try:
-        with target.open("rb") as handle:
+        with disk.opened(target) as handle:
             while block := handle.read(1 << 20):
                 deadline.check()
                 size += len(block)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from kernel.errors import OperationFailed
 from kernel.operations import OperationContext, Result, operation
 
-ACTIONS = ("status", "log", "diff", "branch")
+ACTIONS = ("status", "log", "diff", "branch", "current branch")
 LIMIT = 20
 MOST_CHARACTERS = 1_000_000
 # A repository's own configuration can name programs; none of them is run for looking.
@@ -79,6 +79,15 @@ def _branch(ctx: OperationContext, pathspec: Sequence[str], limit: int) -> Resul
     return Result(out or f"* {current} (no commits yet)", evidence={"current": current})
 
 
+def _current(ctx: OperationContext, pathspec: Sequence[str], limit: int) -> Result:
+    if name := _git(ctx, ["branch", "--show-current"]):
+        return Result(name, evidence={"current": name})
+    commit = _git(ctx, ["rev-parse", "--short", "HEAD"])
+    return Result(
+        f"no branch: the commit {commit} is checked out", evidence={"current": "", "commit": commit}
+    )
+
+
 def _has_commits(ctx: OperationContext) -> bool:
     return bool(_git(ctx, ["rev-parse", "--quiet", "--verify", "HEAD^{commit}"], allowed=(0, 1)))
 
@@ -141,4 +150,5 @@ _ACTIONS: Mapping[str, Callable[[OperationContext, Sequence[str], int], Result]]
     "log": _log,
     "diff": _diff,
     "branch": _branch,
+    "current branch": _current,
 }

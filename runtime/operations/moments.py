@@ -11,19 +11,50 @@ from kernel.errors import OperationFailed
 
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _MONTHS = tuple(calendar.month_name)[1:]
+_NEAR = {
+    "the day before yesterday": -2,
+    "day before yesterday": -2,
+    "yesterday": -1,
+    "today": 0,
+    "tomorrow": 1,
+    "day after tomorrow": 2,
+    "the day after tomorrow": 2,
+}
 _TIME = re.compile(
     r"(?i)(?:\bat\s+)?\b(\d{1,2}):(\d{2})(?::(\d{2}))?\s*(am|pm)?(?:\s*(z|utc|gmt|[-+]\d{2}:?\d{2}))?$"
-    r"|(?:\bat\s+)?\b(\d{1,2})\s*(am|pm)$|\b(noon|midnight)$"
+    r"|(?:\bat\s+)?\b(\d{1,2})\s*(am|pm)$|(?:\bat\s+)?\b(noon|midnight)$"
 )
 
 
 @dataclass(frozen=True)
 class Moment:
-    """A point in time with its zone; `timed` unless a whole day is meant, `yearless` without a year."""
+    """A point in time with its zone; `timed` unless a whole day is meant.
+
+    `recurs` is how often there is one of that name: 25 December every year, Monday every week, 3pm every day.
+    """
 
     at: datetime.datetime
     timed: bool = False
-    yearless: bool = False
+    recurs: str = ""
+
+    def beyond(self, other: datetime.datetime, sign: int) -> Moment:
+        """The nearest one of that name that is not before the other moment, or with sign -1 not after it."""
+        found = self
+        for step in range(1, 9):  # 29 February may be eight years away
+            if not self.recurs or (found.at - other).total_seconds() * sign >= 0:
+                return replace(found, recurs="")
+            further = moved(self, sign * step, f"{self.recurs}s")
+            found = further if self.recurs != "year" or further.at.day == self.at.day else self
+            if found is not self and (found.at - other).total_seconds() * sign < 0:
+                break
+        raise OperationFailed("which one is meant is not clear; write dates such as 2024-03-01")
+
+    def sure(self) -> Moment:
+        """Itself; raises when it may be of one day or the next."""
+        at = self.at
+        if self.recurs == "day" and not (at.hour or at.minute or at.second):
+            raise OperationFailed("midnight may be of today or of tomorrow; write such as 2024-03-01 00:00")
+        return self
 
 
 def parse_now(text: str) -> datetime.datetime:
@@ -65,16 +96,16 @@ def moved(moment: Moment, amount: int, unit: str) -> Moment:
     word = unit.rstrip("s")
     try:
         if word in ("weekday", "working day", "business day"):
-            return replace(moment, at=_working_days(moment.at, amount), yearless=False)
+            return replace(moment, at=_working_days(moment.at, amount), recurs="")
         if word in ("hour", "minute", "second"):
             # through UTC, so that an hour is an hour when the clocks change
             later = moment.at.astimezone(datetime.UTC) + datetime.timedelta(**{f"{word}s": amount})
             return Moment(later.astimezone(moment.at.tzinfo), True)
         days = {"day": 1, "week": 7}.get(word)
         if days:
-            return replace(moment, at=moment.at + datetime.timedelta(days=amount * days), yearless=False)
+            return replace(moment, at=moment.at + datetime.timedelta(days=amount * days), recurs="")
         step = relativedelta(months=amount) if word == "month" else relativedelta(years=amount)
-        return replace(moment, at=moment.at + step, yearless=False)
+        return replace(moment, at=moment.at + step, recurs="")
     except (OverflowError, ValueError):
         raise OperationFailed(f"{amount} {unit}: that leads outside the years 1 to 9999") from None
 
@@ -110,7 +141,11 @@ def parse(text: str, here: datetime.datetime) -> Moment:
     hit = _TIME.search(text)
     day_text = text[: hit.start()].strip().rstrip(",").strip() if hit else text
     moment = _day(day_text or "today", here)
-    return _at_time(moment, hit) if hit else moment
+    if not hit:
+        return moment
+    if day_text and (hit[8] or "").lower() == "midnight":
+        raise OperationFailed(f"{text} may be its begin or its end; write such as 2024-03-01 00:00")
+    return _at_time(moment if day_text else replace(moment, recurs="day"), hit)
 
 
 def _iso(text: str, here: datetime.datetime) -> Moment | None:
@@ -147,9 +182,8 @@ def _at_time(moment: Moment, hit: re.Match[str]) -> Moment:
 def _day(text: str, here: datetime.datetime) -> Moment:
     today = here.replace(hour=0, minute=0, second=0, microsecond=0)
     word = text.lower()
-    if word in ("today", "tomorrow", "yesterday"):
-        shift = {"today": 0, "tomorrow": 1, "yesterday": -1}[word]
-        return moved(Moment(today), shift, "days")
+    if word in _NEAR:
+        return moved(Moment(today), _NEAR[word], "days")
     if hit := re.fullmatch(r"(?:(next|last|this)\s+)?([a-z]+)", word):
         weekday = next(
             (n for n, name in enumerate(WEEKDAYS) if name.lower() in (hit[2], f"{hit[2]}day")), None
@@ -157,11 +191,11 @@ def _day(text: str, here: datetime.datetime) -> Moment:
         if weekday is None and len(hit[2]) >= 3:
             weekday = next((n for n, name in enumerate(WEEKDAYS) if name.lower()[:3] == hit[2]), None)
         if weekday is not None:
-            return Moment(_weekday(today, weekday, hit[1] or "this"))
+            return Moment(_weekday(today, weekday, hit[1] or "this"), False, "" if hit[1] else "week")
         if hit[1] and hit[2] in ("week", "month", "year"):
             return moved(Moment(today), {"next": 1, "last": -1, "this": 0}[hit[1]], f"{hit[2]}s")
     if hit := re.fullmatch(r"christmas(?: (\d{4}))?", word):
-        return _calendar(today, int(hit[1] or today.year), 12, 25, text, yearless=not hit[1])
+        return _calendar(today, int(hit[1] or today.year), 12, 25, text, "" if hit[1] else "year")
     return _written(text, today)
 
 
@@ -178,7 +212,15 @@ def _weekday(today: datetime.datetime, weekday: int, which: str) -> datetime.dat
 def _written(text: str, today: datetime.datetime) -> Moment:
     """A date in figures or with the name of a month."""
     plain = re.sub(r"(?i)(\d)(?:st|nd|rd|th)\b", r"\1", text).replace(",", " ")
-    plain = re.sub(rf"(?i)^(?:{'|'.join(WEEKDAYS)})\s+|^the\s+|\bof\s+", "", plain).strip()
+    named = re.match(rf"(?i)({'|'.join(WEEKDAYS)})\s+", plain)
+    plain = re.sub(r"(?i)^the\s+|\bof\s+", "", plain[named.end() :] if named else plain).strip()
+    moment = _unnamed(plain, today, text)
+    if named and WEEKDAYS[moment.at.weekday()].lower() != named[1].lower():
+        raise OperationFailed(f"{text}: that day is a {WEEKDAYS[moment.at.weekday()]}")
+    return moment
+
+
+def _unnamed(plain: str, today: datetime.datetime, text: str) -> Moment:
     if hit := re.fullmatch(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})", plain):
         return _calendar(today, int(hit[1]), int(hit[2]), int(hit[3]), text)
     if hit := re.fullmatch(r"(\d{1,2})[-/.](\d{1,2})[-/.](\d{4})", plain):
@@ -192,7 +234,7 @@ def _written(text: str, today: datetime.datetime) -> Moment:
     number = month_number(month)
     if not number:
         raise OperationFailed(f"{text!r}: {month} is not a month; write such as 2024-03-01")
-    return _calendar(today, int(year or today.year), number, int(day), text, yearless=year is None)
+    return _calendar(today, int(year or today.year), number, int(day), text, "" if year else "year")
 
 
 def _figures(today: datetime.datetime, hit: re.Match[str], dotted: bool, text: str) -> Moment:
@@ -207,9 +249,9 @@ def _figures(today: datetime.datetime, hit: re.Match[str], dotted: bool, text: s
 
 
 def _calendar(
-    today: datetime.datetime, year: int, month: int, day: int, text: str, *, yearless: bool = False
+    today: datetime.datetime, year: int, month: int, day: int, text: str, recurs: str = ""
 ) -> Moment:
     try:
-        return Moment(today.replace(year=year, month=month, day=day), False, yearless)
+        return Moment(today.replace(year=year, month=month, day=day), False, recurs)
     except ValueError as error:
         raise OperationFailed(f"{text}: {error}") from None

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal, cast
 
+from kernel import disk
 from kernel.errors import OperationFailed
 from runtime.operations.walking import Deadline
 
@@ -111,7 +112,7 @@ class Packed:
     @contextmanager
     def _tar(self) -> Iterator[tarfile.TarFile]:
         compression = form(self.shown)
-        with self._path.open("rb") as raw:
+        with disk.opened(self._path) as raw:
             plain: IO[bytes] = raw
             if compression == "gz":
                 plain = cast(IO[bytes], gzip.GzipFile(fileobj=raw))
@@ -195,7 +196,7 @@ def _pack_zip(opened: zipfile.ZipFile, path: Path, inner: str, deadline: Deadlin
     info.external_attr = (stat.S_IFREG | stat.S_IMODE(facts.st_mode)) << 16
     info.compress_type = zipfile.ZIP_DEFLATED
     info.file_size = facts.st_size
-    with path.open("rb") as source, opened.open(info, "w") as place:
+    with disk.opened(path) as source, opened.open(info, "w") as place:
         while block := source.read(_BLOCK):
             deadline.check()
             place.write(block)
@@ -210,5 +211,5 @@ def _pack_tar(
             facts = path.stat()
             info = tarfile.TarInfo(inner)
             info.size, info.mode, info.mtime = facts.st_size, stat.S_IMODE(facts.st_mode), int(facts.st_mtime)
-            with path.open("rb") as source:
+            with disk.opened(path) as source:
                 opened.addfile(info, source)

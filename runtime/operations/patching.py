@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernel import disk
 from kernel.errors import OperationFailed
 from kernel.operations import OperationContext, Result, Touch, bytes_hash, operation
 from runtime.operations import unified
@@ -55,7 +56,8 @@ def _set(change: _Change, data: bytes | None) -> None:
         save(change.path, data, change.name)
         return
     try:
-        change.path.unlink(missing_ok=True)
+        with disk.committing():
+            change.path.unlink(missing_ok=True)
     except OSError as error:
         raise trouble(change.name, error) from None
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from decimal import Decimal
+from dataclasses import dataclass
+from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
 from typing import Any, cast
 
 from kernel.errors import OperationFailed
@@ -13,10 +14,13 @@ from kernel.operations import OperationContext, Result, operation
 from runtime.operations.texts import read_text
 
 LONGEST = 1_000
+_QUOTED = r"\"(?:[^\"\\]|\\.)*\"|'[^']*'"
 _STEP = re.compile(
-    r"\.?(?P<name>[^\s.\[\]|\"']+)|\.?\[\s*(?P<index>-?\d{1,9})\s*\]|\.?\[\s*\*?\s*\](?P<all>)"
-    r"|\.?\[?\s*(?P<quoted>\"(?:[^\"\\]|\\.)*\"|'[^']*')\s*\]?"
+    rf"\.(?P<name>[^\s.\[\]|\"']+)|\.(?P<key>{_QUOTED})|\.?\[\s*(?P<quoted>{_QUOTED})\s*\]"
+    r"|\.?\[\s*(?P<index>-?[0-9]{1,9})\s*\]|\.?\[\s*\*?\s*\]"
 )
+_PART = re.compile(rf"(?:{_QUOTED}|[^|\"'])+")
+_EXACT = Context(prec=5_000, traps=[Inexact, InvalidOperation, Overflow])
 _ENDS = ("keys", "length", "type", "values", "sum")
 
 
@@ -29,7 +33,7 @@ def query_json(ctx: OperationContext, query: str, path: str = "", text: str = ""
         raise OperationFailed(f"the query is longer than {LONGEST:,} characters")
     name = path or "the text"
     document = _read(read_text(ctx, path) if path else text, name)
-    place, ends = _parts(query)
+    place, ends = _parts(query, document)
     try:
         value = _walk(document, place, query)
         for end in ends:
@@ -40,24 +44,20 @@ def query_json(ctx: OperationContext, query: str, path: str = "", text: str = ""
     return Result(shown, evidence={"type": _type(value)})
 
 
-class _Number(float):
-    """A number that is written as the document has it, all its digits."""
-
-    def __new__(cls, text: str) -> _Number:
-        """Keep the text."""
-        made = super().__new__(cls, text)
-        made.text = text
-        return made
+@dataclass(frozen=True)
+class _Number:
+    """A number, written as the document has it, all its digits."""
 
     text: str
 
-    def __repr__(self) -> str:
-        return self.text
+
+def _loads(text: str) -> Any:
+    return json.loads(text, parse_float=_Number, parse_int=_Number, parse_constant=_Number)
 
 
 def _read(text: str, name: str) -> Any:
     try:
-        return json.loads(text, parse_float=_Number)
+        return _loads(text)
     except RecursionError:
         raise OperationFailed(f"{name}: nested too deeply to be read") from None
     except json.JSONDecodeError as error:
@@ -66,31 +66,39 @@ def _read(text: str, name: str) -> Any:
             return _read_lines(lines, name, error)
         where = f"line {error.lineno}, column {error.colno}"
         raise OperationFailed(f"{name}: not JSON: {error.msg.lower()} ({where})") from None
-    except ValueError:  # what Python refuses to convert
-        raise OperationFailed(f"{name}: holds a whole number of more than 4,000 digits") from None
 
 
 def _read_lines(lines: Iterable[str], name: str, first: json.JSONDecodeError) -> list[Any]:
     """JSON lines: each line is an item of a list."""
     try:
-        return [json.loads(line, parse_float=_Number) for line in lines]
+        return [_loads(line) for line in lines]
     except (ValueError, RecursionError):
         raise OperationFailed(
             f"{name}: not JSON: extra data (line {first.lineno}, column {first.colno})"
         ) from None
 
 
-def _parts(query: str) -> tuple[list[str | int | None], list[str]]:
+def _parts(query: str, document: Any) -> tuple[list[str | int | None], list[str]]:
     """The steps to the place (None: all items), and what is asked about what is there."""
-    place, *ends = [part.strip() for part in query.split("|")]
-    ends = [end.lower() for end in ends if end]
+    parts = _PART.findall(query)
+    if "|".join(parts) != query:
+        raise OperationFailed(
+            f"cannot read {query[:60]!r}; write such as people[0].name, a['b c'] or a | length"
+        )
+    place, *ends = [part.strip() for part in parts] or [""]
+    ends = [end.lower() for end in ends]
     if place.lower() in _ENDS:
+        if isinstance(document, dict) and place in document:
+            raise OperationFailed(
+                f"{place!r} is a key here; write [{json.dumps(place)}] for it, or . | {place}"
+            )
         place, ends = "", [place.lower(), *ends]
-    elif hit := re.fullmatch(r"(keys|length|type|values|sum)\s+(?:of\s+)?(.+)", place, re.IGNORECASE):
+    elif hit := re.fullmatch(r"(keys|length|type|values|sum) (?:of )?(.+)", place, re.IGNORECASE):
         place, ends = hit[2], [hit[1].lower(), *ends]
     if wrong := [end for end in ends if end not in _ENDS]:
         raise OperationFailed(f"{wrong[0]!r} is none of {', '.join(_ENDS)}")
     place = re.sub(r"^\$(?=[.\[]|$)", "", place)
+    place = place if not place or place[0] in ".[" else f".{place}"
     steps: list[str | int | None] = []
     at = 0 if place != "." else 1
     while at < len(place):
@@ -109,12 +117,13 @@ def _step(hit: re.Match[str]) -> str | int | None:
         return None if hit["name"] == "*" else hit["name"]
     if hit["index"] is not None:
         return int(hit["index"])
-    if hit["quoted"] is not None:
-        try:
-            return str(json.loads(hit["quoted"])) if hit["quoted"][0] == '"' else hit["quoted"][1:-1]
-        except ValueError:
-            raise OperationFailed(f"{hit['quoted'][:40]}: not a name in quotes") from None
-    return None
+    quoted = hit["key"] or hit["quoted"]
+    if quoted is None:
+        return None
+    try:
+        return str(json.loads(quoted, strict=False)) if quoted[0] == '"' else quoted[1:-1]
+    except ValueError:
+        raise OperationFailed(f"{quoted[:40]}: not a name in quotes") from None
 
 
 def _walk(value: Any, steps: list[str | int | None], query: str, at: int = 0) -> Any:
@@ -170,10 +179,15 @@ def _asked(value: Any, end: str, query: str) -> Any:
 
 
 def _sum(items: list[Any], query: str) -> Any:
-    if not all(isinstance(each, (int, float)) and not isinstance(each, bool) for each in items):
+    if not all(isinstance(each, _Number) for each in items):
         raise OperationFailed(f"{query}: not all items are numbers")
-    total = sum((Decimal(str(each)) for each in items), Decimal(0))
-    return int(total) if total == int(total) else _Number(str(total))
+    try:
+        total = Decimal(0)
+        for each in items:
+            total = _EXACT.add(total, Decimal(each.text))
+        return _Number(f"{total:f}" if total != total.to_integral_value() else f"{total:.0f}")
+    except ArithmeticError:
+        raise OperationFailed(f"{query}: the numbers have too many digits for an exact sum") from None
 
 
 def _type(value: Any) -> str:
@@ -184,22 +198,37 @@ def _type(value: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, str):
+    if isinstance(value, str) and not _halves(value):
         return value
-    if isinstance(value, _Number):
-        return value.text
-    if isinstance(value, list) and all(isinstance(each, (str, int)) for each in cast(list[Any], value)):
-        return _listed(cast(list[Any], value))
+    if isinstance(value, list) and value and all(map(_on_a_line, cast(list[Any], value))):
+        return "\n".join(map(_shown, cast(list[Any], value)))
     return _dumped(value)
 
 
-def _listed(items: list[Any]) -> str:
-    """Short words and numbers, one a line; what would not stay on its line as JSON."""
-    plain = all(not isinstance(each, str) or (each and "\n" not in each) for each in items)
-    if not plain or not items:
-        return json.dumps(items, ensure_ascii=False, indent=2)
-    return "\n".join(each if isinstance(each, str) else json.dumps(each) for each in items)
+def _on_a_line(value: Any) -> bool:
+    """Whether a value in a list is a short word or a number, to stand on a line of its own."""
+    if isinstance(value, str):
+        return bool(value) and not _halves(value) and value.splitlines() == [value]
+    return isinstance(value, (_Number, bool, int))
 
 
-def _dumped(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=2)
+def _halves(text: str) -> bool:
+    """Whether a text holds half of a surrogate pair, which no file can hold."""
+    return bool(re.search("[\ud800-\udfff]", text))
+
+
+def _dumped(value: Any, indent: str = "") -> str:
+    """JSON as json.dumps indents it, numbers as they were written."""
+    if isinstance(value, _Number):
+        return value.text
+    deeper = f"{indent}  "
+    if isinstance(value, dict) and value:
+        items = cast(dict[str, Any], value).items()
+        parts = [f"{_dumped(key)}: {_dumped(each, deeper)}" for key, each in items]
+    elif isinstance(value, list) and value:
+        parts = [_dumped(each, deeper) for each in cast(list[Any], value)]
+    else:
+        return json.dumps(value, ensure_ascii=isinstance(value, str) and _halves(value))
+    body = f",\n{deeper}".join(parts)
+    opens, closes = "{}" if isinstance(value, dict) else "[]"
+    return f"{opens}\n{deeper}{body}\n{indent}{closes}"

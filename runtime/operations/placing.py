@@ -41,15 +41,20 @@ def _prepare_move(ctx: OperationContext, **args: Any) -> tuple[Touch, ...]:
     )
 
 
-@operation(_prepare_move)
+@operation(_prepare_move, folders=True)
 def move(ctx: OperationContext, **args: Any) -> Result:
     """Move or rename a file or folder (arguments `from` and `to`); into `to` when that is a folder."""
     way = _way(ctx, args["from"], args["to"], moving=True)
     names = relative(ctx, way.source), relative(ctx, way.target)
     count = len(_files(ctx, way.source))  # refuses what may not be moved
-    _carry_out(lambda: shutil.move(way.source, way.target), way, names[0])
+    _carry_out(lambda: _move(way), way, names[0])
     evidence = {"from": names[0], "to": names[1], "files": count}
     return Result(f"moved {names[0]} to {names[1]}", evidence=evidence)
+
+
+def _move(way: _Way) -> None:
+    with disk.committing():
+        shutil.move(way.source, way.target)
 
 
 def _prepare_copy(ctx: OperationContext, **args: Any) -> tuple[Touch, ...]:
@@ -57,7 +62,7 @@ def _prepare_copy(ctx: OperationContext, **args: Any) -> tuple[Touch, ...]:
     return tuple(Touch(target, file_hash(source)) for source, target in way.pairs(ctx))
 
 
-@operation(_prepare_copy)
+@operation(_prepare_copy, folders=True)
 def copy(ctx: OperationContext, **args: Any) -> Result:
     """Copy a file or folder (arguments `from` and `to`); into `to` when that is a folder."""
     way = _way(ctx, args["from"], args["to"], moving=False)
@@ -79,7 +84,8 @@ def _copy(source: Path, target: Path) -> None:
             shutil.copytree(source, made, symlinks=True, copy_function=_copy_file)
         else:
             _copy_file(source, made)
-        made.rename(target)
+        with disk.committing():
+            made.rename(target)
     except BaseException:
         shutil.rmtree(made) if made.is_dir() else made.unlink(missing_ok=True)
         raise
@@ -95,7 +101,7 @@ def _prepare_remove(ctx: OperationContext, path: str) -> tuple[Touch, ...]:
     return tuple(Touch(file, "") for file in _files(ctx, _own(ctx, path)))
 
 
-@operation(_prepare_remove)
+@operation(_prepare_remove, folders=True)
 def remove(ctx: OperationContext, path: str) -> Result:
     """Remove a file, or a folder with all that is in it."""
     target = _own(ctx, path)
@@ -103,10 +109,8 @@ def remove(ctx: OperationContext, path: str) -> Result:
     folder = target.is_dir()
     count = len(_files(ctx, target))
     try:
-        if folder:
-            shutil.rmtree(target)
-        else:
-            target.unlink()
+        with disk.committing():
+            shutil.rmtree(target) if folder else target.unlink()
     except OSError as error:
         raise trouble(path, error) from None
     several = f" and the {count} file{'' if count == 1 else 's'} in it" if folder else ""
@@ -120,7 +124,8 @@ def mkdir(ctx: OperationContext, path: str) -> Result:
     if target.is_dir():
         return Result(f"{relative(ctx, target)} exists already", evidence={"made": False})
     try:
-        target.mkdir(parents=True, exist_ok=True)
+        with disk.committing():
+            target.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
         raise OperationFailed(f"{path}: a file of that name exists") from None
     except NotADirectoryError:

@@ -1,53 +1,57 @@
-"""The language of questions about a table: `rows where a > 1 | sort by b desc | columns a, b | top 3 by a`.
+"""Short questions about a table, such as `sum amount where region = north by month`, as SQL for SQLite.
 
-Each part between bars takes the table that the part before it gave. Names of columns are matched without
-regard to case; one with spaces may be quoted.
+What is not read to its last word is refused, with what could be written. A question that begins with SELECT
+or WITH is plain SQL.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+import sqlite3
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 from kernel.errors import OperationFailed
 from runtime.operations import figures
-from runtime.operations.conditions import condition
+from runtime.operations.cells import Column, Table, number
+from runtime.operations.selecting import selected
+from runtime.operations.walking import Deadline
 
 LONGEST = 2_000
-_ZERO = Decimal(0)
 HELP = (
-    "write header, count, count by COLUMN, sum|average|min|max|median COLUMN [by COLUMN], unique COLUMN, "
-    "rows where COLUMN > VALUE, columns A, B, sort by COLUMN [desc], top N by COLUMN, first N; "
-    "each may end in `where …`, and | joins several"
+    "write header, rows, count [COLUMN], sum|average|min|max|median COLUMN, unique COLUMN, columns A, B, "
+    "sort by COLUMN [desc], top|bottom N by COLUMN, first|last N; after it `where COLUMN > VALUE and …`, "
+    "`by COLUMN` to group, `sort by COLUMN`; a bar joins several; or SELECT … FROM data"
 )
-
-
-@dataclass(frozen=True)
-class Table:
-    """A header and rows of its length; all cells are text."""
-
-    header: list[str]
-    rows: list[list[str]]
-
-    def column(self, name: str) -> int:
-        """The place of a column; raises with the names that there are."""
-        wanted = name.strip().strip("\"'`").strip()
-        exact = [at for at, each in enumerate(self.header) if each == wanted]
-        loose = [at for at, each in enumerate(self.header) if each.casefold() == wanted.casefold()]
-        for found in (exact, loose):
-            if len(found) == 1:
-                return found[0]
-            if found:
-                raise OperationFailed(f"{wanted}: {len(found)} columns have this name; rename one")
-        raise OperationFailed(f"there is no column {wanted!r}; there are {', '.join(self.header[:50])}")
-
-    def with_rows(self, rows: list[list[str]]) -> Table:
-        """The same columns with other rows."""
-        return Table(self.header, rows)
+_TOKEN = re.compile(
+    r"""\s*(?:(?P<quoted>"(?:[^"]|"")*"|'(?:[^']|'')*'|`(?:[^`]|``)*`)"""
+    r"""|(?P<sign><=|>=|!=|<>|==|[=<>(),|])|(?P<word>[^\s()<>=!,"'`|]+))"""
+)
+_VERBS = {"total": "sum", "mean": "average", "minimum": "min", "maximum": "max", "distinct": "unique"}
+_CLAUSES: Mapping[tuple[str, ...], str] = {
+    ("where",): "where",
+    ("by",): "by",
+    **{(verb, "by"): "sort" for verb in ("sort", "sorted", "order", "ordered")},
+}
+_COMPARISONS: Mapping[tuple[str, ...], str] = {
+    ("is", "not", "empty"): "not empty",
+    ("is", "empty"): "empty",
+    ("does", "not", "contain"): "not contains",
+    ("not", "contains"): "not contains",
+    ("not", "in"): "not in",
+    ("starts", "with"): "starts",
+    ("ends", "with"): "ends",
+    ("is", "not"): "not =",
+    **{(sign,): sign for sign in ("contains", "in", "=", "<", "<=", ">", ">=")},
+    ("is",): "=",
+    ("==",): "=",
+    ("<>",): "not =",
+    ("!=",): "not =",
+}
+_NOTHING = ("empty", "blank", "null", "missing", "none", "nothing")
+"""Words that, as values without quotes, more likely ask for empty cells than for themselves."""
 
 
 @dataclass(frozen=True)
@@ -59,199 +63,336 @@ class Answer:
     evidence: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-def answer(table: Table, query: str) -> Answer:
-    """Work through the parts of a question; raises when it cannot be read, with how to write it."""
+def answer(table: Table, query: str, name: str, deadline: Deadline) -> Answer:
+    """The answer to a question; raises when it cannot be read, with how to write it."""
+    if re.match(r"\s*(?:select|with)\b", query, re.IGNORECASE):
+        return Answer(selected(table, query, name, deadline))
     if len(query) > LONGEST:
         raise OperationFailed(f"the query is longer than {LONGEST:,} characters")
-    parts = [part for part in _split(query) if part]
-    if not parts:
-        raise OperationFailed(f"the query is empty; {HELP}")
     now = Answer(table)
+    parts: list[list[_Token]] = [[]]
+    for token in _tokens(query):
+        if (token.kind, token.text) == ("sign", "|"):
+            parts.append([])
+        else:
+            parts[-1].append(token)
     for part in parts:
         if now.table is None:
-            raise OperationFailed(f"{part!r} needs a table, and what stands before it gives none")
-        now = _step(now.table, part)
+            raise OperationFailed(f"what follows the bar needs a table, and {now.text[:40]!r} is none")
+        now = _Reader(now.table, part).answered()
     return now
 
 
-_QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'|`[^`]*`")
-_KEPT = "\ue000", "\ue001"
-"""What spaces and bars within quotes are while a question is taken apart."""
+@dataclass(frozen=True)
+class _Token:
+    kind: str  # quoted, sign or word
+    text: str
+
+    @property
+    def low(self) -> str:
+        """As words of the grammar and names of columns are compared; nothing that is quoted is one."""
+        return "" if self.kind == "quoted" else self.text.casefold()
 
 
-def _split(query: str) -> list[str]:
-    """At bars outside of quotes."""
-    kept = _QUOTED.sub(lambda hit: hit[0].replace(" ", _KEPT[0]).replace("|", _KEPT[1]), query)
-    return [" ".join(piece.split()) for piece in kept.split("|")]
-
-
-def _step(table: Table, part: str) -> Answer:
-    for pattern, act in _COMMANDS:
-        if hit := pattern.fullmatch(part):
-            groups = {
-                name: value.replace(_KEPT[0], " ").replace(_KEPT[1], "|") if value else value
-                for name, value in hit.groupdict().items()
-            }
-            if where := groups.pop("where", None):
-                test = condition(table.column, table.header, where)
-                table = table.with_rows([row for row in table.rows if test(row)])
-            return act(table, groups)
-    raise OperationFailed(f"{part!r} cannot be read; {HELP}")
-
-
-def _rows(table: Table, groups: Mapping[str, str]) -> Answer:
-    return Answer(table)
-
-
-def _header(table: Table, groups: Mapping[str, str]) -> Answer:
-    return Answer(None, "\n".join(table.header), {"columns": len(table.header)})
-
-
-def _count(table: Table, groups: Mapping[str, str]) -> Answer:
-    if groups["column"] and not _means_rows(table, groups["column"]):
-        full = table.column(groups["column"])
-        table = table.with_rows([row for row in table.rows if row[full].strip()])
-    if not groups["by"]:
-        return Answer(None, str(len(table.rows)))
-    at = table.column(groups["by"])
-    counted = [[key, str(len(rows))] for key, rows in _groups(table, at)]
-    return Answer(Table([table.header[at], "count"], counted))
-
-
-def _means_rows(table: Table, name: str) -> bool:
-    """`count rows`, where no column is called so; of any other column the cells that hold something count."""
-    word = name.lower().removeprefix("the ").strip("\"'`")
-    return word in ("rows", "records", "entries", "lines") and word not in map(str.lower, table.header)
-
-
-def _groups(table: Table, at: int) -> list[tuple[str, list[list[str]]]]:
-    found: dict[str, list[list[str]]] = {}
-    for row in table.rows:
-        found.setdefault(row[at].strip(), []).append(row)
-    return sorted(found.items(), key=lambda pair: _order(pair[0]))
-
-
-def _aggregate(table: Table, groups: Mapping[str, str]) -> Answer:
-    name = groups["name"].lower()
-    at = table.column(groups["column"])
-    act = _AGGREGATES[name]
-    if not groups["by"]:
-        numbers = _numbers(table, at, table.rows)
-        value = act(numbers) if numbers or name in ("sum", "total") else None
-        if value is None:
-            raise OperationFailed(f"there are no numbers in {table.header[at]} to take the {name} of")
-        left_out = len(table.rows) - len(numbers)
-        evidence = {"numbers": len(numbers), "exact": str(value)} | ({"empty": left_out} if left_out else {})
-        return Answer(None, figures.shown(value), evidence)
-    by = table.column(groups["by"])
-    rows: list[list[str]] = []
-    for key, members in _groups(table, by):
-        numbers = _numbers(table, at, members)
-        rows.append([key, figures.shown(act(numbers)) if numbers else ""])
-    return Answer(Table([table.header[by], f"{name} of {table.header[at]}"], rows))
-
-
-def _numbers(table: Table, at: int, rows: Sequence[Sequence[str]]) -> list[Decimal]:
-    found: list[Decimal] = []
-    for row in rows:
-        cell = row[at].strip()
-        if not cell:
-            continue
-        value = figures.number(cell)
-        if value is None:
-            raise OperationFailed(
-                f"{table.header[at]}: {cell[:60]!r} is not a number; leave it out with "
-                f'where {table.header[at]} != "{cell[:60]}"'
-            )
-        found.append(value)
+def _tokens(text: str) -> list[_Token]:
+    found: list[_Token] = []
+    at = 0
+    while text[at:].strip():
+        hit = _TOKEN.match(text, at)
+        if hit is None:
+            raise OperationFailed(f"cannot read {text[at:].strip()[:40]!r}; {HELP}")
+        kind = str(hit.lastgroup)
+        raw = hit[kind]
+        found.append(_Token(kind, raw[1:-1].replace(raw[0] * 2, raw[0]) if kind == "quoted" else raw))
+        at = hit.end()
     return found
 
 
-def _middle(numbers: Sequence[Decimal]) -> Fraction:
-    ranked = sorted(numbers)
-    half = len(ranked) // 2
-    return _mean(ranked[half : half + 1] if len(ranked) % 2 else ranked[half - 1 : half + 1])
+def _words(name: str) -> list[str]:
+    """A column's name as a question has it; nothing when it must be quoted."""
+    try:
+        words = [token.low for token in _tokens(name)]
+        return words if all(words) else []
+    except OperationFailed:
+        return []
 
 
-def _mean(numbers: Sequence[Decimal]) -> Fraction:
-    return figures.total(numbers) / len(numbers)
+class _Reader:
+    """Reads one part between bars, word by word, and answers it with one SELECT."""
+
+    def __init__(self, table: Table, tokens: Sequence[_Token]) -> None:
+        self._table, self._tokens, self._at = table, tokens, 0
+        self._names = [(_words(name), at) for at, name in enumerate(table.header)]
+        self._places: set[int] = set()
+        self._where = ""
+        self._params: list[Any] = []
+        self._by: int | None = None
+        self._sort: tuple[int, bool] | None = None
+
+    # ---- reading ----
+
+    @property
+    def _ended(self) -> bool:
+        return self._at == len(self._tokens)
+
+    def _word(self, ahead: int = 0) -> str:
+        at = self._at + ahead
+        return self._tokens[at].low if at < len(self._tokens) else ""
+
+    def _take(self, *words: str) -> str:
+        """The next word when it is one of these; it is then passed."""
+        word = self._word()
+        self._at += word in words
+        return word if word in words else ""
+
+    def _found(self, choices: Mapping[tuple[str, ...], str]) -> tuple[str, int]:
+        """Which of these stands next, and how many words it has."""
+        hits = (words for words in choices if all(self._word(n) == word for n, word in enumerate(words)))
+        longest = max(hits, key=len, default=())
+        return choices.get(longest, ""), len(longest)
+
+    def _stuck(self) -> OperationFailed:
+        rest = " ".join(token.text for token in self._tokens[self._at :])[:60] or "the end"
+        return OperationFailed(f"cannot read {rest!r}; quote names and values of several words; {HELP}")
+
+    def _column(self) -> int:
+        """The column whose name stands next, the longest if several do."""
+        if self._ended:
+            raise self._stuck()
+        ahead = [token.low for token in self._tokens[self._at :]]
+        longest = max((len(words) for words, _ in self._names if ahead[: len(words)] == words), default=0)
+        found = [at for words, at in self._names if words and words == ahead[:longest]]
+        if not found:  # quoted, or the name of none
+            found = [self._table.place(self._tokens[self._at].text.strip())]
+        elif len(found) > 1:
+            said = self._table.header[found[0]]
+            raise OperationFailed(f"{said}: {len(found)} columns have this name; quote one, or rename it")
+        self._at += longest or 1
+        self._places.add(found[0])
+        return found[0]
+
+    def _amount(self) -> int:
+        word = self._word()
+        if not (word.isdecimal() and len(word) < 10):
+            return 1
+        self._at += 1
+        return int(word)
+
+    def _clauses(self, *allowed: str) -> None:
+        """What follows the verb, in any order, each once."""
+        while not self._ended:
+            name, words = self._found(_CLAUSES)
+            if name not in allowed:
+                raise self._stuck()
+            self._at += words
+            allowed = tuple(each for each in allowed if each != name)
+            if name == "where":
+                self._condition()
+            elif name == "by":
+                self._by = self._column()
+            else:
+                self._order()
+
+    def _order(self, descending: bool | None = None) -> None:
+        at = self._column()
+        self._table.refuse_unordered(at)
+        if descending is None:
+            descending = self._take("asc", "ascending", "desc", "descending").startswith("desc")
+        self._sort = at, descending
+
+    def answered(self) -> Answer:
+        """The answer; raises when a word is left over."""
+        verb = _VERBS.get(self._word(), self._word())
+        if verb in ("header", "columns") and len(self._tokens) == 1:
+            return Answer(None, "\n".join(self._table.header), {"columns": len(self._table.header)})
+        self._at += verb != "where"
+        if verb in ("rows", "where"):
+            return self._rows()
+        if verb == "count":
+            return self._count()
+        if verb in ("sum", "average", "min", "max", "median"):
+            return self._aggregate(verb)
+        if verb == "unique":
+            at = self._by = self._column()
+            self._clauses("where")
+            return self._grouped("NULL", [self._table.header[at]])
+        if verb in ("column", "columns"):
+            places = [self._column()]
+            while self._take(","):
+                places.append(self._column())
+            return self._rows(places=places)
+        if verb == "sort":
+            self._take("by")
+            self._order()
+            return self._rows()
+        if verb in ("top", "bottom"):
+            n = self._amount()
+            if not self._take("by"):
+                raise self._stuck()
+            self._order(verb == "top")
+            return self._rows(slice(n))
+        if verb in ("first", "last"):
+            n = self._amount()
+            return self._rows(slice(n) if verb == "first" else slice(-n, None) if n else slice(0))
+        self._at = 0
+        raise self._stuck()
+
+    # ---- conditions ----
+
+    def _condition(self) -> None:
+        """The condition as SQL; SQLite sees to its brackets, and, or and not."""
+        parts: list[str] = []
+        while not self._ended and not self._found(_CLAUSES)[0]:
+            if self._word() == ")" and parts.count("(") == parts.count(")"):
+                raise self._stuck()
+            parts.append(self._take("and", "or", "not", "(", ")") or self._comparison())
+        self._where = " ".join(parts)
+        if not parts:
+            raise self._stuck()
+
+    def _comparison(self) -> str:
+        at = self._column()
+        sign, words = self._found(_COMPARISONS)
+        if not sign:
+            raise self._stuck()
+        self._at += words
+        kind = sign.removeprefix("not ")
+        if kind == "empty":
+            test = f"plain(t{at}) = ''"
+        elif kind == "in":
+            test = " OR ".join(self._compared(at, "=", value) for value in self._list(at))
+        else:
+            test = self._compared(at, kind, self._value(at))
+        return f"(NOT ({test}))" if kind != sign else f"({test})"
+
+    def _compared(self, at: int, sign: str, value: str) -> str:
+        """Numbers are compared as numbers, else text without regard to case; empty cells are no number."""
+        column, name = self._table.column(at), self._table.header[at]
+        found, folded = number(value, self._table.grouped), value.strip().casefold()
+        if sign in ("contains", "starts", "ends"):
+            if not folded:
+                raise self._stuck()
+            self._params.append(folded)
+            return f"{sign}(fold(t{at}), ?)"
+        if column.numeric and folded and (not found or found[1] not in ("", column.mark)):
+            kind = f"numbers in {column.mark}" if column.mark else "numbers"
+            raise OperationFailed(f"where: {name} holds {kind}, and {value[:60]!r} is not such a number")
+        if sign == "=":
+            self._params += [folded, found[0] if found else None]
+            return f"fold(t{at}) = ? OR ifnull(n{at} = ?, 0)"
+        if column.numeric and found:
+            self._params.append(found[0])
+            return f"ifnull(n{at} {sign} ?, 0)"
+        self._table.refuse_unordered(at, value.strip())
+        self._params.append(folded)
+        return f"plain(t{at}) <> '' AND fold(t{at}) {sign} ?"
+
+    def _value(self, at: int) -> str:
+        """A quoted text, or the words up to what goes on: and, or, a clause, a bracket."""
+        if not self._ended and self._tokens[self._at].kind == "quoted":
+            self._at += 1
+            return self._tokens[self._at - 1].text
+        words: list[str] = []
+        while not self._ended and self._tokens[self._at].kind == "word":
+            if self._word() in ("and", "or") or self._found(_CLAUSES)[0]:
+                break
+            words.append(self._tokens[self._at].text)
+            self._at += 1
+        if not words:
+            raise self._stuck()
+        if len(words) == 1 and words[0].casefold() in _NOTHING:
+            raise OperationFailed(f'where: write `is empty` or `is not empty`, or quote "{words[0]}"')
+        value = " ".join(words)
+        if len(words) > 1 and not any(
+            row[at].strip().casefold() == value.casefold() for row in self._table.rows
+        ):
+            raise OperationFailed(
+                f"where: no {self._table.header[at]} is {value!r}; quote a value of several words"
+            )
+        return value
+
+    def _list(self, at: int) -> list[str]:
+        values: list[str] = []
+        if not self._take("("):
+            raise self._stuck()
+        while not values or self._take(","):
+            values.append(self._value(at))
+        if not self._take(")"):
+            raise self._stuck()
+        return values
+
+    # ---- answering ----
+
+    def _ask(self, select: str, rest: str = "", and_where: str = "") -> list[tuple[Any, ...]]:
+        tests = [f"({self._where})"] * bool(self._where) + [and_where] * bool(and_where)
+        where = f" WHERE {' AND '.join(tests)}" if tests else ""
+        try:
+            sql = f"SELECT {select} FROM cells{where} {rest}"
+            return self._table.ask(self._places, sql, self._params)
+        except sqlite3.OperationalError:
+            said = " ".join(token.text for token in self._tokens)
+            raise OperationFailed(f"where: cannot read the condition of {said[:100]!r}; {HELP}") from None
+
+    def _rows(self, part: slice = slice(None), places: Sequence[int] | None = None) -> Answer:
+        self._clauses("where", *([] if self._sort or part != slice(None) else ["sort"]))
+        order = "row"
+        if self._sort:
+            at, way = self._sort[0], "DESC" if self._sort[1] else "ASC"
+            words = "" if self._table.column(at).numeric else f"fold(t{at}) {way}, plain(t{at}) {way}, "
+            order = f"plain(t{at}) = '', n{at} {way}, {words}row"
+        rows = [self._table.rows[row] for (row,) in self._ask("row", f"ORDER BY {order}")][part]
+        if places is None:
+            return Answer(self._table.with_rows(rows))
+        header = [self._table.header[at] for at in places]
+        return Answer(Table(header, [[row[at] for at in places] for row in rows], self._table.grouped))
+
+    def _count(self) -> Answer:
+        """Of rows; of a column, the cells that hold something."""
+        select = "count(*)"
+        known = "rows" in (name.casefold() for name in self._table.header)
+        if (known or not self._take("rows")) and not self._ended and not self._found(_CLAUSES)[0]:
+            select = f"count(nullif(plain(t{self._column()}), ''))"
+        self._clauses("where", "by")
+        if self._by is not None:
+            return self._grouped(select, [self._table.header[self._by], "count"])
+        return Answer(None, str(self._ask(select)[0][0]))
+
+    def _aggregate(self, name: str) -> Answer:
+        self._take("of")
+        at = self._column()
+        self._clauses("where", "by")
+        column, title = self._table.column(at), self._table.header[at]
+        if odd := self._ask(f"plain(t{at})", "LIMIT 1", f"n{at} IS NULL AND plain(t{at}) <> ''"):
+            said = odd[0][0][:60]
+            raise OperationFailed(
+                f'{title}: {said!r} is not a number; leave it out with where {title} != "{said}"'
+            )
+        if column.mixed:
+            raise OperationFailed(f"{title}: its numbers are of several kinds, such as money and percent")
+        if self._by is not None:
+            header = [self._table.header[self._by], f"{name} of {title}"]
+            return self._grouped(f"exact_{name}(n{at})", header, column)
+        value, count, rows = self._ask(f"exact_{name}(n{at}), count(n{at}), count(*)")[0]
+        if value is None and name != "sum":
+            raise OperationFailed(f"there are no numbers in {title} to take the {name} of")
+        evidence: dict[str, Any] = {"numbers": count, "exact": value or "0"}
+        evidence |= {"empty": rows - count} if rows > count else {}
+        return Answer(None, _shown(value or "0", column), evidence)
+
+    def _grouped(self, select: str, header: list[str], column: Column | None = None) -> Answer:
+        """A row for each value of a column, as its first row has it, with an aggregate of its rows."""
+        by = self._by
+        assert by is not None
+        key = f"n{by}" if self._table.column(by).numeric else f"plain(t{by})"
+        order = f"GROUP BY {key} ORDER BY n{by} IS NULL, n{by}, fold(t{by}), t{by}"
+        found = self._ask(f"plain(t{by}), {select}, min(row)", order)
+        shown = [[key, _shown(value, column) if column else str(value)] for key, value, _ in found]
+        return Answer(Table(header, [row[: len(header)] for row in shown], self._table.grouped))
 
 
-_AGGREGATES: Mapping[str, Callable[[Sequence[Decimal]], Fraction]] = {
-    "sum": figures.total,
-    "total": figures.total,
-    "average": _mean,
-    "mean": _mean,
-    "min": lambda numbers: Fraction(min(numbers)),
-    "minimum": lambda numbers: Fraction(min(numbers)),
-    "max": lambda numbers: Fraction(max(numbers)),
-    "maximum": lambda numbers: Fraction(max(numbers)),
-    "median": _middle,
-}
-
-
-def _unique(table: Table, groups: Mapping[str, str]) -> Answer:
-    at = table.column(groups["column"])
-    return Answer(Table([table.header[at]], [[key] for key, _ in _groups(table, at)]))
-
-
-def _columns(table: Table, groups: Mapping[str, str]) -> Answer:
-    names = re.findall(r"\"[^\"]*\"|'[^']*'|`[^`]*`|[^,]+", groups["names"])
-    places = [table.column(name) for name in names if name.strip()]
-    return Answer(
-        Table([table.header[at] for at in places], [[row[at] for at in places] for row in table.rows])
-    )
-
-
-def _sort(table: Table, groups: Mapping[str, str]) -> Answer:
-    return Answer(_sorted(table, groups["column"], (groups["order"] or "").lower().startswith("desc")))
-
-
-def _sorted(table: Table, column: str, descending: bool) -> Table:
-    """By number where cells are numbers, else as words; cells without anything come last."""
-    at = table.column(column)
-    full = [row for row in table.rows if row[at].strip()]
-    empty = [row for row in table.rows if not row[at].strip()]
-    full.sort(key=lambda row: _order(row[at].strip()), reverse=descending)
-    return table.with_rows([*full, *empty])
-
-
-def _order(cell: str) -> tuple[int, Decimal, str, str]:
-    value = figures.number(cell)
-    return (0, value, "", cell) if value is not None else (1, _ZERO, cell.casefold(), cell)
-
-
-def _top(table: Table, groups: Mapping[str, str]) -> Answer:
-    ranked = _sorted(table, groups["column"], groups["end"].lower() == "top")
-    return Answer(table.with_rows(ranked.rows[: int(groups["n"] or 1)]))
-
-
-def _slice(table: Table, groups: Mapping[str, str]) -> Answer:
-    n = int(groups["n"] or 1)
-    first = groups["end"].lower() == "first"
-    return Answer(table.with_rows(table.rows[:n] if first else table.rows[max(0, len(table.rows) - n) :]))
-
-
-_WHERE = r"(?:\s*\bwhere\s+(?P<where>.+))?"
-_N = r"(?:\s+(?P<n>\d{1,9}))?"
-_COMMANDS: tuple[tuple[re.Pattern[str], Callable[[Table, Mapping[str, str]], Answer]], ...] = tuple(
-    (re.compile(pattern, re.IGNORECASE | re.DOTALL), act)
-    for pattern, act in (
-        (r"header|columns|column names", _header),
-        (rf"(?:(?:all|show|select)\s+)?(?:the\s+)?rows{_WHERE}", _rows),
-        (r"(?:where|filter)\s+(?P<where>.+)", _rows),
-        (rf"count(?:\s+(?P<column>(?!by\b|where\b).+?))?(?:\s+by\s+(?P<by>.+?))?{_WHERE}", _count),
-        (
-            rf"(?P<name>{'|'.join(_AGGREGATES)})\s+(?:of\s+)?(?P<column>.+?)(?:\s+by\s+(?P<by>.+?))?{_WHERE}",
-            _aggregate,
-        ),
-        (rf"(?:unique|distinct)\s+(?P<column>.+?){_WHERE}", _unique),
-        (rf"(?:columns?|select)\s+(?P<names>.+?){_WHERE}", _columns),
-        (
-            rf"sort(?:ed)?(?:\s+by)?\s+(?P<column>.+?)(?:\s+(?P<order>asc|desc|ascending|descending))?{_WHERE}",
-            _sort,
-        ),
-        (rf"(?P<end>top|bottom){_N}(?:\s+rows)?\s+by\s+(?P<column>.+?){_WHERE}", _top),
-        (rf"(?P<end>first|last){_N}(?:\s+rows)?{_WHERE}", _slice),
-    )
-)
+def _shown(value: str | None, column: Column) -> str:
+    """An exact result with the mark of its column."""
+    text = figures.shown(Fraction(value)) if value is not None else ""
+    if not text or column.mark in ("", "%"):
+        return text and text + column.mark
+    return f"-{column.mark}{text[1:]}" if text.startswith("-") else column.mark + text

@@ -12,6 +12,7 @@ from pathlib import Path, PurePath
 from typing import Any
 from unicodedata import combining, normalize
 
+from kernel import disk
 from kernel.errors import OperationFailed
 from kernel.operations import OperationContext, Result, operation
 from runtime.operations.passages import decoded, passages
@@ -175,7 +176,7 @@ class _Index:
         if size > room:
             return "beyond the limit"
         try:
-            text = decoded(entry.path.read_bytes()) if entry.path.is_file() else None
+            text = decoded(disk.read(entry.path)) if entry.path.is_file() else None
         except OSError as error:
             return (error.strerror or str(error)).lower()
         if text is None:

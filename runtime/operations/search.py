@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from kernel import disk
 from kernel.errors import OperationFailed
 from kernel.operations import OperationContext, Result, operation
 from runtime.operations import scanning
@@ -74,6 +75,10 @@ def _cut(lines: Sequence[str], total: int) -> str:
 def _searched(entries: Sequence[Entry], sought: scanning.Sought, deadline: Deadline) -> list[scanning.Found]:
     if not sought.pattern or len(sought.pattern) > _LONGEST_PATTERN:
         raise OperationFailed(f"the pattern is empty or longer than {_LONGEST_PATTERN:,} characters")
+    if not sought.fixed and re.search(r"\[\[?:[a-z]+:\]", sought.pattern):
+        raise OperationFailed(
+            f"{sought.pattern}: classes such as [[:digit:]] are not read here; write \\d, \\w, \\s or [A-Z]"
+        )
     try:
         sought.compiled()
         # The time left less a little: the operation reports the slow pattern before it is stopped itself.
@@ -158,7 +163,7 @@ def _count_file(path: Path, what: str) -> int | str:
     try:
         if what == "bytes":
             return path.stat().st_size
-        with path.open("rb") as handle:
+        with disk.opened(path) as handle:
             data = handle.read(LARGEST + 1)
     except OSError as error:
         return (error.strerror or str(error)).lower()

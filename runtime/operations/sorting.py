@@ -12,7 +12,12 @@ from runtime.operations.texts import encoded, lines_of, read_text, save
 from runtime.operations.walking import relative
 
 ORDERS = {"ascending": False, "asc": False, "descending": True, "desc": True}
-_NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d{1,3}(?!\d))?|[-+]?\.\d+")
+_NUMBER = re.compile(
+    r"(?:(?<!\w)[-+−])?(?:\d{1,3}(?:,\d{3})+(?![\d,])|\d+)(?:\.\d+)?(?:[eE][-+]?\d{1,3}(?!\w))?|(?<![\w.])[-+−]?\.\d+"
+)
+"""A hyphen is a minus only where no word stands before it: file-10 is 10."""
+_MORE = re.compile(r"\.\d")
+_VERSION = re.compile(r"(?<![^\W_])v\d+\.\d", re.IGNORECASE)
 
 
 def _prepare_sort(
@@ -66,23 +71,33 @@ def _sorted(
     if numeric:
         lines = _by_number(lines, ORDERS[order])
     else:
-        # as a dictionary has it; upper and lower case decide only between words that are else the same
-        lines.sort(key=lambda line: (line.casefold(), line), reverse=ORDERS[order])
+        lines.sort(key=_as_words, reverse=ORDERS[order])
     crlf = whole.count("\r\n")
     return lines, "\r\n" if crlf and crlf == whole.count("\n") else "\n"
 
 
 def _by_number(lines: list[str], descending: bool) -> list[str]:
-    """By the first number of each line; lines without one come last, whatever the order."""
+    """By the first number of each line, then as words; lines without one come last, whatever the order."""
     numbered: list[tuple[Decimal, str]] = []
     rest: list[str] = []
     for line in lines:
-        if hit := _NUMBER.search(line):
-            numbered.append((Decimal(hit[0].replace(",", "")), line))
-        else:
+        if not (hit := _NUMBER.search(line)):
             rest.append(line)
+        elif _MORE.match(line, hit.end()) or _VERSION.match(line, hit.start() - 1):
+            raise OperationFailed(
+                f"{line[:60]}: is a version or a date and no number; sort versions with bash: sort -V"
+            )
+        else:
+            numbered.append((Decimal(hit[0].replace(",", "").replace("−", "-")), line))
+    if len({number for number, _ in numbered}) < len(numbered):
+        numbered.sort(key=lambda pair: _as_words(pair[1]), reverse=descending)
     numbered.sort(key=lambda pair: pair[0], reverse=descending)
-    return [*(line for _, line in numbered), *sorted(rest, key=lambda line: (line.casefold(), line))]
+    return [*(line for _, line in numbered), *sorted(rest, key=_as_words)]
+
+
+def _as_words(line: str) -> tuple[str, str]:
+    """As a dictionary has it; upper and lower case decide only between words that are else the same."""
+    return line.casefold(), line
 
 
 def _joined(lines: list[str], end: str) -> bytes:

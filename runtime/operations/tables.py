@@ -9,12 +9,10 @@ from typing import Any
 
 from kernel.errors import OperationFailed
 from kernel.operations import OperationContext, Result, Touch, bytes_hash, operation
-from runtime.operations.questions import Answer, Table, answer
+from runtime.operations.cells import read_table
+from runtime.operations.questions import Answer, answer
 from runtime.operations.texts import encoded, read_text, save
-from runtime.operations.walking import relative
-
-DELIMITERS = ",;\t|"
-LONGEST_FIELD = 10_000_000
+from runtime.operations.walking import Deadline, relative
 
 
 def _prepare(
@@ -46,8 +44,10 @@ def query_csv(ctx: OperationContext, query: str, path: str = "", text: str = "",
 def _asked(ctx: OperationContext, query: str, path: str, text: str) -> Answer:
     if bool(path) == bool(text):
         raise OperationFailed("give either path, the file with the table, or text that is not empty")
+    encoded(text, "text")
+    encoded(query, "query")
     table = read_table(read_text(ctx, path) if path else text.removeprefix("\ufeff"), path or "the text")
-    return answer(table, query)
+    return answer(table, query, Path(path).stem, Deadline(ctx.timeout * 0.9))
 
 
 def _written(found: Answer) -> str:
@@ -56,36 +56,3 @@ def _written(found: Answer) -> str:
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows([found.table.header, *found.table.rows])
     return out.getvalue()
-
-
-def read_table(text: str, name: str) -> Table:
-    """A table from CSV text; its first row is the header, and all rows must have its length."""
-    if not text.strip():
-        raise OperationFailed(f"{name}: there is no table, the file is empty")
-    csv.field_size_limit(LONGEST_FIELD)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text), strict=True)
-    rows: list[list[str]] = []
-    header: list[str] = []
-    try:
-        for row in reader:
-            if not row:
-                continue  # an empty line
-            if not header:
-                header = [cell.strip() for cell in row]
-            elif len(row) == len(header):
-                rows.append(row)
-            else:
-                raise OperationFailed(
-                    f"{name}: line {reader.line_num} has {len(row)} cells, the header {len(header)}; "
-                    "quote cells that hold the delimiter"
-                )
-    except csv.Error as error:
-        raise OperationFailed(f"{name}: line {reader.line_num}: {error}") from None
-    return Table(header, rows)
-
-
-def _delimiter(text: str) -> str:
-    """The one that the header has most of, outside of quotes."""
-    first = text[:100_000].lstrip("\r\n").split("\n", 1)[0]
-    outside = "".join(first.split('"')[::2])
-    return max(DELIMITERS, key=lambda each: (outside.count(each), -DELIMITERS.index(each)))

@@ -55,7 +55,7 @@ def read_bytes(ctx: OperationContext, path: str, largest: int = LARGEST) -> byte
     """The bytes of a file inside the folder; refuses folders, devices and files above `largest` bytes."""
     target = regular(ctx, path)
     try:
-        with target.open("rb") as handle:
+        with disk.opened(target) as handle:
             data = handle.read(largest + 1)
     except OSError as error:
         raise trouble(path, error) from None

@@ -100,7 +100,11 @@ def _guarded(act: Any, *args: Any) -> Any:
 
 
 def _named(units: Any) -> str:
-    return shown(units) if getattr(units, "_units", None) else str(units)
+    """Units as an error has them, which may be without their registry, or a text."""
+    if isinstance(units, str):
+        return units
+    parts = dict(getattr(units, "_units", units))
+    return shown(_registry().Unit(units)) if parts else "a plain number"
 
 
 def add(left: Value, right: Value, sign: int) -> Value:

@@ -13,7 +13,7 @@ from pathlib import Path
 from kernel.errors import OperationFailed
 from kernel.operations import OperationContext
 from kernel.screening import shown_name
-from runtime.operations.texts import existing, trouble
+from runtime.operations.texts import existing, regular, trouble
 
 SKIPPED = (".git", ".fractal", "node_modules", "__pycache__", ".venv")
 """Folders that a walk does not enter, at any depth, unless it starts inside them."""
@@ -121,6 +121,7 @@ def files_below(ctx: OperationContext, path: str, glob: str, deadline: Deadline)
     """The file that `path` names, or the files below that folder that the glob matches, sorted by path."""
     start = existing(ctx, path)
     if not start.is_dir():
+        regular(ctx, path)
         return [Entry(relative(ctx, start), (start.name,), start, False, False)]
     pattern = Glob.of(glob)
     found = [

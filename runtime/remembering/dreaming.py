@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from kernel.document import ENDED
-from kernel.errors import FractalError, UsageError
+from kernel.errors import Exit, FractalError, UsageError
 from kernel.operations import OperationContext, Result
 from kernel.responder import Ladder
 from kernel.workspace import is_locked
@@ -140,7 +140,7 @@ async def act(fractal: Fractal, world: World, context: OperationContext, args: M
     if args.get("dry_run"):
         return Result(rehearsed(await asyncio.to_thread(rehearse, fractal, order)))
     result = await dream(fractal, order)
-    return Result(f"{result.output or result.reason}\n(dream {result.run})", result.status == "complete")
+    return Result(f"{result.output or result.reason}\n(dream {result.run})", result.exit == Exit.ACCEPTED)
 
 
 async def _stage(fractal: Fractal, world: World, stage: str, args: Mapping[str, Any]) -> Result:

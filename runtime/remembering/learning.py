@@ -64,7 +64,7 @@ async def attempts(
                 f"run {result.run} waits for a {result.waiting}; attempts that are compared must end by "
                 "themselves: approve with `-y`, or say the task so that nothing is asked"
             )
-        if number < count or result.status != "complete":
+        if number < count or result.exit != 0:
             again.undo(result.run)
     after = fractal.anew().memory.library.all()
     return [each for each in after if before.get(each.name) != each]

@@ -16,7 +16,7 @@ from kernel.errors import FractalError
 from kernel.store import FileStore
 from kernel.workspace import Workspace, messages, root_id
 from runtime.config import Config
-from runtime.memory import DIRECT, DREAM, RUNG, methods_of
+from runtime.memory import DIRECT, RUNG, methods_of, teaches
 from runtime.memory.noted import note, untaught, waiting
 from runtime.places import DEFAULT, brain_place, space_of
 
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from runtime.memory.learning.library import Library
     from runtime.memory.learning.rules import Offered
     from runtime.responders.reflexes.trial import Trial
-
-OPERATIONS = "op-"
-"""What the names of operations' documents begin with: they teach nothing, and may be many."""
 
 
 class Remembering:
@@ -191,8 +188,8 @@ class Remembering:
             return
         store = FileStore(folder)
         try:
-            documents = [store.peek(loop) for loop in store.list() if not loop.startswith(OPERATIONS)]
-            if any(each.meta.type == DREAM and not each.meta.parent for each in documents):
+            documents = [store.peek(loop) for loop in store.loops()]
+            if not teaches(documents):
                 return
             note(self.folder, folder.name)
             others = not all(map(_by_reflex, documents))

@@ -51,7 +51,7 @@ def on_trial() -> Runner:
     async def run(context: OperationContext, tool: Tool, args: Mapping[str, Any]) -> Result:
         from runtime.fractal import Fractal
 
-        fractal = Fractal(context.folder, settings={"embedder": "lexical"})
+        fractal = Fractal(context.folder, settings={"embedder": "lexical"}, trusted=True)
         return await runner(fractal, None)(context, tool, args)
 
     return run

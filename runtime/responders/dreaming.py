@@ -66,7 +66,6 @@ def _plan(document: Document) -> dict[str, Any]:
     if not stages:
         return {"cannot": "nothing is left to be done: every stage of these phases is switched off"}
     since = {"since": order.since} if order.since else {}
-    base = document.meta.base
     return {
         "approach": f"{len(stages)} stages, one after the other; each happens wholly or not at all",
         "confidence": "high",
@@ -74,7 +73,7 @@ def _plan(document: Document) -> dict[str, Any]:
             {"tool": KIND, "args": {"stage": each.name, "dream": document.meta.id, **since}}
             for each in stages
         ],
-        "success": [{"step": base + len(stages), "has": FINISHED}],
+        "success": [{"step": len(stages), "has": FINISHED}],
         "rationale": "\n".join(f"{each.name}: {each.does}" for each in stages),
     }
 

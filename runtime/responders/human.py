@@ -75,16 +75,17 @@ def _in_other_words(document: Document) -> str:
     ]
     passed = [rung for rung in document.meta.rungs if rung.get("passed") and rung.get("rung") != "reflex"]
     if passed:
-        why = f"No rung could do this: “{task}”.\n{passed[-1]['rung']}: {str(passed[-1]['passed'])[:300]}"
+        why = f"No model could do this: “{task}”.\n{passed[-1]['rung']}: {str(passed[-1]['passed'])[:300]}"
     elif learned:
         why = f"This could not be done: “{task}”."
     else:
-        why = f"No reflex covers this task, and no other rung takes it: “{task}”."
+        why = f"No reflex covers this task, and there is no model to ask: “{task}”."
     tried = f"\n{learned[-1][:400]}" if learned else ""
     return (
-        f'{why}{tried}\nSay it in other words: fractal answer {run} "…"\n'
-        f"or go on with a model: fractal resume {run} --model ollama/llama3.2 (llama:PATH.gguf is a local "
-        "file, without a key; FRACTAL_MODEL or `ladder:` in fractal.yaml set one for good)"
+        f'{why}{tried}\nSay it in other words: fractal answer {run} "…" --resume\n'
+        f"or go on with {'another' if passed else 'a'} model: fractal resume {run} --model ollama/llama3.2 "
+        "(llama:PATH.gguf is a local file, without a key; FRACTAL_MODEL or `ladder:` in fractal.yaml set "
+        "one for good)"
     )
 
 
@@ -101,7 +102,7 @@ def _is_it_right(ask: Ask) -> str:
     result = _last_shown(document)
     return (
         f"Is this right for “{document.task[:300]}” (attempt {document.meta.attempt})?\n{result}{against}\n"
-        f'Answer yes, or say what is wrong: fractal answer {document.meta.run} "…"'
+        f'Answer yes, or say what is wrong: fractal answer {document.meta.run} "…" --resume'
     )
 
 
@@ -109,9 +110,9 @@ def _which_call(ask: Ask) -> str:
     step = ask.document.planned.get(ask.step)
     what = f"step {ask.step}, {step.tool}: {step.what}" if step else ask.document.task
     return (
-        f"No rung could say which call this needs: “{what[:300]}”.\nAnswer with one, such as "
+        f"No model could say which call this needs: “{what[:300]}”.\nAnswer with one, such as "
         f'{{"tool": "read", "args": {{"path": "a.txt"}}}}, or say why it cannot be done: '
-        f'fractal answer {ask.document.meta.run} "…"'
+        f'fractal answer {ask.document.meta.run} "…" --resume'
     )
 
 

@@ -23,7 +23,15 @@ from kernel.document import Document
 from kernel.errors import ConfigurationError, FractalError, ProviderError
 from kernel.responder import FREE, Ask, Reply, Tier, Usage, Waits
 from runtime.responders.backoff import brake_of, delay, retry_after
-from runtime.responders.prices import LOCAL_PROVIDERS, Price, known_price, litellm_folder, usage
+from runtime.responders.prices import (
+    LOCAL_PROVIDERS,
+    NOTHING,
+    Price,
+    is_loopback,
+    known_price,
+    litellm_folder,
+    usage,
+)
 
 SCHEMA_TOKENS = 100  # a larger schema is described in words instead; kernel.md, "Prompt"
 MESSAGE_TOKENS = 12  # what a provider adds around two messages
@@ -63,7 +71,7 @@ class LiteLLM:
     ) -> None:
         """Name a model.
 
-        price: what it costs; None takes litellm's table, and what is unknown there stays unknown.
+        price: what it costs; None takes litellm's table; what is not in it is free on this machine only.
         timeout: seconds of one call.
         retries: tries after the first, the first after `backoff` seconds, each later one after twice as long.
         patience: seconds that one ask may go on being tried.
@@ -77,8 +85,8 @@ class LiteLLM:
         self.tier: Tier = tier
         self.api_base = api_base
         self.key_env = key_env
-        self.price = price or known_price(model)
         self.given_price = price
+        self.price = price or known_price(model) or (NOTHING if is_loopback(api_base) else None)
         self.timeout, self.retries, self.backoff = timeout, retries, backoff
         self.patience, self.deadline = patience, deadline
         self.max_tokens, self.thinking_tokens = max_tokens, thinking_tokens

@@ -215,7 +215,17 @@ def _bytes(text: str) -> bytes:
 
 
 def _library() -> Any:
-    return import_module("llama_cpp")
+    library = import_module("llama_cpp")
+    _silent(library)
+    return library
+
+
+@cache
+def _silent(library: Any) -> Any:
+    """Keep llama.cpp from the terminal: `verbose=False` leaves its warnings. Errors come as exceptions."""
+    callback = library.llama_log_callback(lambda level, text, data: None)
+    library.llama_log_set(callback, None)
+    return callback  # kept by the cache, since llama.cpp goes on calling it
 
 
 _loading = threading.Lock()

@@ -1,7 +1,8 @@
 """A model made of files: each ask a markdown file, each answer a file that somebody puts beside it.
 
 Asks wait in `state/mailbox/`, read and answered ones move to `state/mailbox/answered/`. An ask keeps its name
-after a crash, so an answer that came in the meantime is taken. Nothing here knows who answers.
+after a crash, so an answer that came in the meantime is taken. An ask that nobody waits for any more is
+removed. Nothing here knows who answers.
 """
 
 from __future__ import annotations
@@ -66,12 +67,16 @@ class Mailbox:
         return estimate_tokens(text)
 
     async def answer(self, ask: Ask) -> Reply | Waits:
-        """Write the ask, wait for its answer. Cancelled, it leaves the ask where it is."""
+        """Write the ask and wait for its answer. Whoever stops waiting leaves no ask behind."""
         request = self.folder / f"{slug(ask.key)}.md"
         text = self._read_answered(request)
         if text is None:
             self._write(request, ask)
-            text = await self._wait(request)
+            try:
+                text = await self._wait(request)
+            finally:
+                with suppress(OSError):
+                    request.unlink()
         used = Usage(self.count(ask.system) + self.count(ask.user), self.count(text))
         return Reply(text, self.name, used)
 
@@ -118,6 +123,16 @@ class Mailbox:
 def slug(key: str) -> str:
     """The file name of an ask: its key without what file systems mind."""
     return re.sub(r"[^\w.-]+", ".", key, flags=re.ASCII).lstrip(".")[:200]
+
+
+def withdraw(folder: Path, run: str) -> None:
+    """Remove the open asks of a run that no process works on, such as one that was killed."""
+    head = f"\nrun: {to_json(run)}\n"
+    for request in folder.glob(f"*{run}*.md"):
+        if not request.name.endswith(SUFFIXES):
+            with suppress(OSError):
+                if head in request.read_text("utf-8", "replace").partition("\n---\n")[0] + "\n":
+                    request.unlink()
 
 
 def letter(ask: Ask, request: Path) -> str:

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from kernel.errors import ConfigurationError
 from kernel.responder import Usage
@@ -52,6 +54,15 @@ class Price:
 
 
 NOTHING = Price()
+
+
+def is_loopback(address: str | None) -> bool:
+    """Whether a server's address is on this machine."""
+    host = urlsplit(address or "").hostname or ""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def usage(prompt_tokens: int, completion_tokens: int, price: Price | None) -> Usage:

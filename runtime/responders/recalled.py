@@ -17,7 +17,7 @@ from kernel.errors import Declined, FractalError
 from kernel.offering import found_by_itself
 from kernel.responder import FREE, Ask, Reply, Tier, Usage
 from runtime.memory import RUNG
-from runtime.memory.procedural.numbering import placed, renumbered
+from runtime.memory.procedural.numbering import renumbered
 from runtime.responders import dreaming
 from runtime.responders.coded import failed_before, proven, verdict
 from runtime.responders.reflexes.planning import FINISHED
@@ -103,15 +103,14 @@ class Recalled:
     def _plan(self, ask: Ask, found: Recall) -> dict[str, Any]:
         meta = ask.document.meta
         self.memory.brain.decide(f"{meta.id}/{meta.attempt}", found)
-        numbers = _numbers(ask.document, found)
         success = [*found.success]
         if not any({"judge", "step"} & each.keys() for each in success):
             success.append({"step": len(found.steps), "has": FINISHED})  # its work may be done already
         return {
             "approach": _approach(found),
             "confidence": "high",
-            "steps": [placed(step, numbers) for step in found.steps],
-            "success": [placed(each, numbers) for each in success],
+            "steps": [dict(step) for step in found.steps],
+            "success": [dict(each) for each in success],
             "rationale": _rationale(found),
         }
 

@@ -65,7 +65,7 @@ class Reflex:
         if found is None or failed_before(document, _approach(found)):
             return None
         try:
-            draft(found, document.meta.base)
+            draft(found, 0)
         except Unbound:
             return None
         return SURE
@@ -84,7 +84,7 @@ class Reflex:
         if found is None:
             raise Declined("no reflex covers this task")
         try:
-            made = draft(found, ask.document.meta.base)
+            made = draft(found, ask.document.meta.base if ask.phase == "check" else 0)
         except Unbound as error:
             raise Declined(f"{_names(found)}: {error}") from None
         reply = _reply(ask, found, made)

@@ -1,22 +1,25 @@
-"""A run again from its log: each ask gets the reply that the recorded run got in the same place.
+"""A run again from its log: each ask gets the reply that the recorded run got to the same request.
 
-An ask is recognised by its prompt and place, else by its prompt (its place has moved), else by its place (its
-prompt has changed: `differing` tells which; with `strict` it is refused). Nothing is called, nothing costs
-money; tokens are counted as recorded, so that limits bind as they did.
+An ask is recognised by its rendered prompt; where one prompt was asked several times, its replies come in the
+order of the recording. Where the prompt differs, because files have changed since, the reply of the same
+place is taken only for a loop of the same task; `differing` tells where. Any other ask is an error that names
+it. Nothing is called, nothing costs money; tokens are counted as recorded, so that limits bind as they did.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kernel.budget import estimate_tokens
 from kernel.document import Document
-from kernel.errors import ConfigurationError, ProviderError
+from kernel.errors import ConfigurationError, DocumentError, ProviderError
 from kernel.replies import ReplyLog
 from kernel.responder import Ask, Reply, Tier, Usage, Waits
+from kernel.store import FileStore
 
 
 @dataclass(frozen=True)
@@ -38,19 +41,17 @@ class Replay:
 
     reads_prompt = True
 
-    def __init__(
-        self, log: Path, name: str = "replay", tier: Tier = "worker", *, strict: bool = False
-    ) -> None:
+    def __init__(self, log: Path, name: str = "replay", tier: Tier = "worker") -> None:
         if not log.is_file():
             raise ConfigurationError(f"{log}: there is no log of replies to replay")
         self.log = log
         self.name = name
         self.tier: Tier = tier
-        self.strict = strict
         self.differing: list[str] = []  # places whose prompt is not the recorded one
         self._by_place: dict[Place, tuple[str, Reply]] = {}
-        self._by_digest: dict[str, Reply] = {}
+        self._by_digest: dict[str, list[Place]] = {}  # those whose reply was not given yet
         self._read(ReplyLog(log).replies)
+        self._tasks = _tasks(log.parent)
 
     def _read(self, replies: Mapping[str, Reply]) -> None:
         run = next(
@@ -59,7 +60,7 @@ class Replay:
         for key, reply in replies.items():
             place, digest = _place(key, run)
             self._by_place[place] = (digest, reply)
-            self._by_digest.setdefault(digest, reply)
+            self._by_digest.setdefault(digest, []).append(place)
 
     def offers(self, task: str, document: Document) -> float | None:
         """A recording takes any attempt."""
@@ -74,17 +75,22 @@ class Replay:
         return estimate_tokens(text)
 
     async def answer(self, ask: Ask) -> Reply | Waits:
-        """The recorded reply; `ProviderError` names the ask that the recorded run never had."""
+        """The recorded reply; `ProviderError` names the first ask that the recorded run never had."""
         place, digest = _place(ask.key, ask.run)
         recorded, reply = self._by_place.get(place, ("", None))
-        if recorded != digest and (same_prompt := self._by_digest.get(digest)):
-            reply = same_prompt
-        elif recorded != digest and reply:
-            self.differing.append(str(place))
-            if self.strict:
+        left = self._by_digest.get(digest, [])
+        if recorded == digest:
+            if place in left:
+                left.remove(place)
+        elif left:
+            reply = self._by_place[left.pop(0)][1]
+        elif reply:
+            if self._tasks.get(place.loop) != ask.document.text(1, "task"):
                 raise ProviderError(
-                    f"{self.name}: the prompt of {place} is {digest}; it differs from the recorded {recorded}"
+                    f"{self.name}: the request in {place} is not the recorded one, and its task is another; "
+                    "a recording answers the task of its own run only"
                 )
+            self.differing.append(str(place))
         if reply is None:
             raise ProviderError(
                 f"{self.name}: the recorded run had no reply to {place}; {self._nearest(place)}"
@@ -111,8 +117,26 @@ def find_log(run: str, state: Path) -> Path:
     raise ConfigurationError(f"replay:{run}: {what} with a calls.jsonl in {state / 'runs'}; see `fractal ls`")
 
 
+def _tasks(folder: Path) -> dict[str, str]:
+    """The tasks of the recorded run's loops, as far as its documents lie beside the log."""
+    found: dict[str, str] = {}
+    store = FileStore(folder)
+    for loop_id in store.list():
+        with suppress(DocumentError):  # a broken one names no task: only its prompts are recognised
+            document = store.peek(loop_id)
+            found[_named(loop_id, document.meta.run)] = document.text(1, "task")
+    return found
+
+
+def _named(loop: str, run: str) -> str:
+    """A loop's id without its run's: `system`, `op-fetch-1.2`."""
+    kind, _, numbers = loop.rpartition(f"-{run}") if f"-{run}" in loop else ("", "", loop)
+    return kind + numbers
+
+
 def _place(key: str, run: str) -> tuple[Place, str]:
     """Where an ask stands, and the digest of its prompt, whichever rung was asked."""
     loop, attempt, phase, step, turn, digest = (*key.split("/"), "", "", "", "", "")[:6]
-    kind, _, numbers = loop.rpartition(f"-{run}") if f"-{run}" in loop else ("", "", loop)
-    return Place(kind + numbers, attempt, phase, step, turn), digest.partition(".")[0]  # not the rung's part
+    return Place(_named(loop, run), attempt, phase, step, turn), digest.partition(".")[
+        0
+    ]  # not the rung's part

@@ -15,6 +15,7 @@ from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
 from mcp.types import ToolAnnotations
 from pydantic import BaseModel, Field
 
+from kernel.deciding import Decider, plain_name
 from kernel.errors import FractalError, UsageError
 from kernel.tools import Tool
 from runtime import __version__
@@ -182,25 +183,28 @@ def make(runs: Runs) -> MCPServer:
     async def answer(run: str, text: str, ctx: Context, wait: float = WAIT) -> State:
         """Answer the question that a run waits for; it goes on."""
         with _plainly():
-            return await settled(await runs.tell(run, "answer", text=_said(text)), wait, ctx)
+            return await settled(await runs.tell(run, "answer", _client(ctx), text=_said(text)), wait, ctx)
 
     @tool(acts)
     async def approve(run: str, ctx: Context, wait: float = WAIT) -> State:
-        """Approve the plan or the step that a run waits for; ask a person before you do."""
+        """Approve the plan or the step that a run waits for; ask a person before you do.
+
+        A serious danger is approved by a person at a terminal (`fractal approve RUN`), not by a client.
+        """
         with _plainly():
-            return await settled(await runs.tell(run, "approve"), wait, ctx)
+            return await settled(await runs.tell(run, "approve", _client(ctx)), wait, ctx)
 
     @tool(acts)
     async def reject(run: str, ctx: Context, why: str = "", wait: float = WAIT) -> State:
         """Reject what a run waits for: with a reason it plans anew, without one a rejected plan ends it."""
         with _plainly():
-            return await settled(await runs.tell(run, "reject", why=why), wait, ctx)
+            return await settled(await runs.tell(run, "reject", _client(ctx), why=why), wait, ctx)
 
     @tool(acts)
     async def cancel(run: str, ctx: Context) -> State:
         """Cancel a run that is at work or waits."""
         with _plainly():
-            return await settled(await runs.tell(run, "cancel"), 10, ctx)
+            return await settled(await runs.tell(run, "cancel", _client(ctx)), 10, ctx)
 
     @tool(acts)
     async def resume(run: str, ctx: Context, wait: float = WAIT) -> State:
@@ -251,6 +255,12 @@ def make(runs: Runs) -> MCPServer:
             raise ResourceNotFoundError(str(error)) from None
 
     return server
+
+
+def _client(ctx: Any) -> Decider:
+    """The client of this session, by the name that it gave itself."""
+    told = ctx.session.client_params
+    return Decider("client", plain_name(told.client_info.name) if told else "")
 
 
 def _said(text: str) -> str:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 from kernel.budget import estimate_tokens
 from kernel.document import Document
 from kernel.errors import Declined
+from kernel.references import escaped
 from kernel.responder import FREE, Ask, Reply, Tier, Usage
 from kernel.text import to_json
 from kernel.tools import Tool
-
-_REFERENCE = re.compile(r"(\{\{\s*steps\[)")
 
 
 class OneCall:
@@ -58,12 +56,11 @@ class OneCall:
         return Reply(json.dumps(reply, ensure_ascii=False), f"call:{self.tool.name}")
 
     def _plan(self, document: Document) -> dict[str, Any]:
-        number = document.meta.base + 1
         step: dict[str, Any] = {"tool": self.tool.name}
         if self.tool.guided:
-            step["what"] = str(self.args.get("what", ""))
+            step["what"] = escaped(str(self.args.get("what", "")))
         else:
-            step["args"] = _literal(dict(self.args))
+            step["args"] = escaped(dict(self.args))
         return {
             "task": document.task,
             "context": [],
@@ -71,7 +68,7 @@ class OneCall:
             "approach": f"one call of {self.tool.name}",
             "confidence": "high",
             "steps": [step],
-            "success": [{"step": number, "has": "^"}],
+            "success": [{"step": 1, "has": "^"}],
             "rationale": "it was asked for as a call",
         }
 
@@ -82,14 +79,3 @@ class OneCall:
             return {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": output}
         why = (step.result or step.state)[:1000]
         return {"validation": "fail", "issues": [why], "decision": "ESCALATE", "learned": why}
-
-
-def _literal(value: Any) -> Any:
-    """Arguments in which nothing is a reference: they mean what they say."""
-    if isinstance(value, str):
-        return _REFERENCE.sub(r"\\\1", value)
-    if isinstance(value, dict):
-        return {key: _literal(each) for key, each in cast(dict[str, Any], value).items()}
-    if isinstance(value, list):
-        return [_literal(each) for each in cast(list[Any], value)]
-    return value

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kernel.catalogue import Catalogue
+from kernel.deciding import Decider
 from kernel.document import Document
 from kernel.errors import FractalError, RunLocked, UsageError
 from kernel.events import Event
@@ -130,10 +131,10 @@ class Runs:
             raise live.failure
         return run
 
-    async def tell(self, run: str, kind: str, **values: Any) -> str:
-        """Hand over what a person says (answer, approve, reject, cancel), and go on; returns the run's id."""
+    async def tell(self, run: str, kind: str, by: Decider, **values: Any) -> str:
+        """Hand over what a client says (answer, approve, reject, cancel), and go on; returns the run's id."""
         run = self.reading.find(run)
-        taken = self.reading.tell(run, kind, **values)
+        taken = self.reading.tell(run, kind, by=by, **values)
         return run if taken else await self.resume(run)
 
     async def _begin(self, live: Live, work: Callable[[Fractal], Coroutine[Any, Any, RunResult]]) -> str:

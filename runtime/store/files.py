@@ -204,7 +204,9 @@ class FilesKeeper:
         with self._reading(kind) as rows:
             return rows.fields(kind, ids, names)
 
-    def page(self, kind: str, where: Where, after: str | None, most: int) -> tuple[list[Row], str | None]:
+    def page(
+        self, kind: str, where: Where, after: str | None, most: int, vectors: bool = True
+    ) -> tuple[list[Row], str | None]:
         """Rows by id."""
         with self._reading(kind) as rows:
             return rows.page(kind, where, after, most)
@@ -233,6 +235,12 @@ class FilesKeeper:
         return self._rows.mark()
 
     # ---- writing -----------------------------------------------------------------------------------------
+
+    def since(self, mark: object) -> None:
+        """Not known."""
+
+    def beside(self, name: str) -> None:
+        """Nowhere."""
 
     def begin(self) -> None:
         """Nobody else reads or writes until the end of it."""

@@ -83,7 +83,9 @@ class MemoryKeeper:
         """The values of these fields."""
         return {id: values_of(row.body, names) for id, row in self.read(kind, ids).items()}
 
-    def page(self, kind: str, where: Where, after: str | None, most: int) -> tuple[list[Row], str | None]:
+    def page(
+        self, kind: str, where: Where, after: str | None, most: int, vectors: bool = True
+    ) -> tuple[list[Row], str | None]:
         """Rows by id."""
         rows = self._rows.get(kind, {})
         names = self._sorted.setdefault(kind, sorted(rows))
@@ -115,6 +117,12 @@ class MemoryKeeper:
     def mark(self) -> object:
         """How many changes there were."""
         return self._changes
+
+    def since(self, mark: object) -> None:
+        """Not known."""
+
+    def beside(self, name: str) -> None:
+        """Nowhere."""
 
     def begin(self) -> None:
         """Keep from now on what is replaced."""

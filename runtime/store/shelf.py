@@ -10,6 +10,7 @@ import threading
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from kernel.errors import UsageError
@@ -63,10 +64,13 @@ class Keeper(Protocol):
         """Of the rows that there are, a JSON list that begins with these fields' values."""
         ...
 
-    def page(self, kind: str, where: Where, after: str | None, most: int) -> tuple[list[Row], str | None]:
+    def page(
+        self, kind: str, where: Where, after: str | None, most: int, vectors: bool = True
+    ) -> tuple[list[Row], str | None]:
         """Rows by id, in the order of code points, those behind `after`; and where to go on, None at the end.
 
-        It may hold rows that the filter does not mean, and must hold all that it means.
+        It may hold rows that the filter does not mean, and must hold all that it means. Without `vectors`
+        it need not read them.
         """
         ...
 
@@ -84,6 +88,17 @@ class Keeper(Protocol):
 
     def mark(self) -> object:
         """Another one after every change, by whatever process."""
+        ...
+
+    def since(self, mark: Any) -> list[tuple[str, str]] | None:
+        """What was put or deleted since the store had this mark, by any process; None where it is not known.
+
+        The mark may have been a file meanwhile: a tuple of it may have become a list.
+        """
+        ...
+
+    def beside(self, name: str) -> Path | None:
+        """Where a copy of something may lie as a file, made by who asks and made again when it is gone."""
         ...
 
     def begin(self) -> None:
@@ -164,6 +179,11 @@ class Shelf:
             if self._depth == 0:
                 self._end()
 
+    @property
+    def writing(self) -> bool:
+        """Whether a transaction is open."""
+        return self._depth > 0
+
     def _end(self) -> None:
         doomed, self._doomed = self._doomed, False
         try:
@@ -214,11 +234,13 @@ class Shelf:
             if record := self._understood(kind, row):
                 yield record
 
-    def rows(self, kind: str, where: Where | None = None, *, after: str | None = None) -> Iterator[Row]:
+    def rows(
+        self, kind: str, where: Where | None = None, *, after: str | None = None, vectors: bool = True
+    ) -> Iterator[Row]:
         """The same without their models, for who moves or checks them."""
         while True:
             with self._lock:
-                rows, after = self.keeper.page(kind, where or {}, after, PAGE)
+                rows, after = self.keeper.page(kind, where or {}, after, PAGE, vectors)
             yield from (row for row in rows if not where or self._suits(row, where))
             if after is None:
                 return

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernel.errors import ConfigurationError, StorageError
+from runtime.store import changes
 from runtime.store.cells import key, text_of, unkey, wrong_with
+from runtime.store.connecting import connect, immediate, is_emptied
 from runtime.store.narrowing import narrowed
 from runtime.store.record import FORMAT, Row, Where
 from runtime.store.shelf import Fault, Hit
@@ -21,8 +22,6 @@ from runtime.store.words import Words, plain
 if TYPE_CHECKING:
     from runtime.store.near import Near
 
-BUSY = 20.0
-"""Seconds that a write waits for another process's."""
 AT_ONCE = 500
 """Ids asked for in one statement."""
 SCHEMA = """
@@ -55,6 +54,11 @@ class SqliteKeeper:
         self._process = os.getpid()
         with self._told():
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if is_emptied(self.path):
+                raise StorageError(
+                    f"{self.path}: is empty (0 bytes), so what it held is lost; put a copy back, or begin "
+                    "anew: fractal brain rebuild"
+                )
             self._base = connect(self.path, self._fsync)
             self._words = Words(self._base)
             self._near: Near | None = None
@@ -63,13 +67,16 @@ class SqliteKeeper:
     def _version(self) -> None:
         (version,) = self._base.execute("PRAGMA user_version").fetchone()
         if version == 0:
-            with _immediate(self._base):
+            with immediate(self._base):
                 (version,) = self._base.execute("PRAGMA user_version").fetchone()
                 if version == 0:
                     for statement in SCHEMA.split(";\n"):
                         self._base.execute(statement)
                     self._base.execute(f"PRAGMA user_version = {FORMAT}")
                     version = FORMAT
+        if version == FORMAT and not changes.noted(self._base):
+            with immediate(self._base):
+                changes.note(self._base)
         if version != FORMAT:
             self._base.close()
             raise ConfigurationError(
@@ -210,7 +217,9 @@ class SqliteKeeper:
                 found |= {unkey(id): values or "" for id, values in rows}
         return found
 
-    def page(self, kind: str, where: Where, after: str | None, most: int) -> tuple[list[Row], str | None]:
+    def page(
+        self, kind: str, where: Where, after: str | None, most: int, vectors: bool = True
+    ) -> tuple[list[Row], str | None]:
         """Rows by id, most of those that do not suit left out by SQLite."""
         clauses, values = narrowed(where)
         query = " AND ".join(["kind = ?", "id > ?", *clauses])
@@ -218,18 +227,20 @@ class SqliteKeeper:
         statement = f"SELECT number, id, body FROM records WHERE {query} ORDER BY id LIMIT ?"
         with self._told():
             try:
-                rows = self._whole(kind, statement, (kind, start, *values, most))
+                rows = self._whole(kind, statement, (kind, start, *values, most), vectors)
             except sqlite3.OperationalError as error:
                 if "malformed JSON" not in str(error):
                     raise
-                return self.page(kind, {}, after, most)  # one body is broken: it is left out further up
+                return self.page(
+                    kind, {}, after, most, vectors
+                )  # one body is broken: it is left out further up
         return rows, rows[-1].id if len(rows) == most else None
 
-    def _whole(self, kind: str, query: str, values: Sequence[Any]) -> list[Row]:
-        """Rows with their text and vectors."""
+    def _whole(self, kind: str, query: str, values: Sequence[Any], whole: bool = True) -> list[Row]:
+        """Rows with their text and, where the whole is wanted, vectors."""
         found = self._base.execute(query, values).fetchall()
         vectors: dict[int, dict[str, bytes]] = {}
-        for start in range(0, len(found), AT_ONCE):
+        for start in range(0, len(found) if whole else 0, AT_ONCE):
             numbers = [number for number, _, _ in found[start : start + AT_ONCE]]
             marks = ",".join("?" * len(numbers))
             for number, embedder, raw in self._base.execute(
@@ -266,9 +277,18 @@ class SqliteKeeper:
             return dict(self._base.execute("SELECT kind, count(*) FROM records GROUP BY kind ORDER BY kind"))
 
     def mark(self) -> object:
-        """How many changes there were, and how often all was made anew."""
+        """How many changes there were, how often all was made anew, and since which change there is a log."""
         with self._told():
-            return tuple(self._base.execute("SELECT value FROM counters ORDER BY name").fetchall())
+            return changes.mark(self._base)
+
+    def since(self, mark: Any) -> list[tuple[str, str]] | None:
+        """By the log of changes; None after a rebuild, and for what was before the log began."""
+        with self._told():
+            return changes.since(self._base, tuple(mark))
+
+    def beside(self, name: str) -> Path | None:
+        """A file that begins as the database does: who forgets something removes it."""
+        return self.path.with_name(f"{self.path.stem}.{name}")
 
     # ---- care --------------------------------------------------------------------------------------------
 
@@ -293,9 +313,13 @@ class SqliteKeeper:
         """What SQLite says of the file itself; nothing when it is whole."""
         try:
             said = [line for (line,) in self._base.execute("PRAGMA integrity_check(20)")]
+            there = {name for (name,) in self._base.execute("SELECT name FROM sqlite_master")}
         except sqlite3.DatabaseError as error:
             return [str(error)]
-        return [line for line in said if line != "ok"]
+        missing = [f"the table {name} is missing" for name in ("records", "vectors", "counters")]
+        return [line for line in said if line != "ok"] + [
+            each for each in missing if each.split()[2] not in there
+        ]
 
     def _faults_of(self, kind: str) -> list[Fault]:
         faults: list[Fault] = []
@@ -363,36 +387,3 @@ class SqliteKeeper:
         """The last one to close the file takes its log into it."""
         if self._process == os.getpid():
             self._base.close()
-
-
-def connect(path: Path, fsync: bool = True) -> sqlite3.Connection:
-    """A connection that waits for others, and writes ahead."""
-    base = sqlite3.connect(path, timeout=BUSY, isolation_level=None, check_same_thread=False)
-    until = time.monotonic() + BUSY
-    while True:  # to change the mode of a new file no busy timeout is heeded
-        try:
-            base.execute("PRAGMA journal_mode = WAL").fetchone()
-            break
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > until:
-                base.close()
-                raise
-            time.sleep(0.01)
-    base.execute(f"PRAGMA synchronous = {'FULL' if fsync else 'NORMAL'}")
-    base.execute("PRAGMA cache_size = -16384")
-    base.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")  # a broken text is told by its row
-    base.execute("PRAGMA journal_size_limit = 67108864")
-    path.chmod(0o600)
-    return base
-
-
-@contextmanager
-def _immediate(base: sqlite3.Connection) -> Generator[None]:
-    base.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    except BaseException:
-        with suppress(sqlite3.Error):
-            base.execute("ROLLBACK")
-        raise
-    base.execute("COMMIT")

@@ -165,7 +165,8 @@ def test_a_broken_child_at_work_makes_its_step_unknown(
     damaged = child.read_bytes()
     result, warnings = here.resume()
     step = here.root().steps[2]
-    assert (result.exit, step.state) == (Exit.ACCEPTED, "unknown")
+    assert (result.status, result.exit, step.state) == ("unverified", Exit.FAILED, "unknown")
+    assert "step 2 unknown" in result.reason
     assert f"{child}:" in str(step.result)
     assert any(f"{child}:" in each for each in warnings)
     assert child.read_bytes() == damaged
@@ -205,7 +206,8 @@ def test_a_child_that_may_have_acted_is_not_made_again(stopped: Callable[[str], 
     (here.folder / "b.txt").write_text("a person's own words")
     result, _ = here.resume()
     step = here.root().steps[2]
-    assert (result.exit, step.state) == (Exit.ACCEPTED, "unknown")
+    assert (result.status, result.exit, step.state) == ("unverified", Exit.FAILED, "unknown")
+    assert "step 2 unknown" in result.reason
     assert f"{child.name} is missing" in str(step.result)
     assert not child.exists()
     assert (here.folder / "b.txt").read_text() == "a person's own words"
@@ -232,7 +234,8 @@ def test_grandchildren_of_a_broken_child_are_left_alone(tmp_path: Path) -> None:
     here = Stopped(work, {})
     here.path("tool-task").write_text("broken")
     result, warnings = here.resume(model)
-    assert result.exit == Exit.ACCEPTED
+    assert (result.status, result.exit) == ("unverified", Exit.FAILED)
+    assert "step 2 unknown" in result.reason
     assert here.root().steps[2].state == "unknown"
     assert not (work / "deep.txt").exists()
     assert any("no open step waits for it" in each for each in warnings)
@@ -316,19 +319,17 @@ def test_a_log_that_cannot_be_read_is_named(stopped: Callable[[str], Stopped]) -
     here.ends_as_undisturbed()
 
 
-@pytest.mark.parametrize(
-    "raw", [None, b"", b"nonsense", b'{"files": [], "cut": ""}', b'{"files": {"a": [1, 2, 3, 4, 5]}}']
-)
-def test_without_its_snapshot_a_loop_shows_no_changes_and_goes_on(
-    stopped: Callable[[str], Stopped], raw: bytes | None
+@pytest.mark.parametrize("damaged", ["index", "last.json", "objects", ""])
+def test_without_what_was_kept_of_its_folder_a_loop_goes_on(
+    stopped: Callable[[str], Stopped], damaged: str
 ) -> None:
     here = stopped("inner plan")
-    (snapshot,) = (here.run / "artifacts").glob("system-*.before-1.json")
-    snapshot.unlink() if raw is None else snapshot.write_bytes(raw)
-    result, warnings = here.resume()
+    for home in (here.run.parents[1] / "snapshots").iterdir():
+        path = home / damaged
+        shutil.rmtree(path) if path.is_dir() else path.write_bytes(b"nonsense")
+    result, _ = here.resume()
     assert result.exit == Exit.ACCEPTED
     assert came_to(here.folder) == here.calm
-    assert any(f"{snapshot} is broken" in each for each in warnings) == (raw is not None)
 
 
 def test_a_result_whose_artifact_is_gone_fails_the_step_that_needs_it(tmp_path: Path) -> None:
@@ -350,7 +351,8 @@ def test_a_result_whose_artifact_is_gone_fails_the_step_that_needs_it(tmp_path: 
     mended = Stopped(shutil.copytree(work, tmp_path / "mended" / "work"), {})
     artifact.unlink()
     result, _ = here.resume(model)
-    assert result.exit == Exit.ACCEPTED
+    assert (result.status, result.exit) == ("unverified", Exit.FAILED)
+    assert "step 3 failed" in result.reason
     step = here.root().steps[3]
     assert step.state == "failed" and f"{artifact}: cannot be read" in str(step.result)
     assert not (work / "c.txt").exists()

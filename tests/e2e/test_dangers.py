@@ -13,6 +13,7 @@ from hostile import boxed
 from playing import ACCEPT, Played, plan
 from processes import fractal, run_folder
 
+from kernel.deciding import TERMINAL
 from kernel.errors import Exit
 from kernel.responder import Ask
 from runtime.fractal import shipped_system
@@ -21,6 +22,7 @@ Play = Callable[..., Played]
 BOX = {"sandbox": "auto"}
 HOME = {"tool": "bash", "args": {"command": "rm -rf ~; echo gone"}}
 PUSH = {"tool": "bash", "args": {"command": "git push --force origin main; true"}}
+ENV = {"tool": "bash", "args": {"command": "cat .env"}}
 HARMLESS = {"tool": "bash", "args": {"command": "rm -rf build; echo built"}}
 
 
@@ -52,9 +54,9 @@ def test_deleting_the_home_waits_for_a_person_and_harms_nothing_when_approved(pl
     played = play(answers(HOME), settings=BOX)
     assert (played.result.exit, played.result.waiting) == (Exit.WAITING, "approval")
     assert played.root.steps[1].state == "waiting"
-    assert "serious: delete-everything" in dangers(played)
+    assert "danger: delete-everything" in dangers(played)
     assert "delete-everything" in (played.result.question or "")
-    played.fractal.tell(played.result.run, "approve")
+    played.fractal.tell(played.result.run, "approve", by=TERMINAL)
     played = play(answers(HOME), settings=BOX, resume=played.result.run)
     assert played.result.exit == Exit.ACCEPTED
     assert "gone" in str(played.root.steps[1].result)
@@ -80,9 +82,24 @@ def test_yes_covers_a_danger_and_nothing_serious(play: Play, home: Path) -> None
     waits = play(answers(PUSH), settings=BOX)
     assert (waits.result.waiting, "danger: force-push" in dangers(waits)) == ("approval", True)
     assert play(answers(PUSH), settings=BOX, yes=True).result.exit == Exit.ACCEPTED
-    played = play(answers(HOME), settings=BOX, yes=True)
-    assert (played.result.waiting, played.root.steps[1].state) == ("approval", "waiting")
-    assert "delete-everything" in dangers(played)
+    assert play(answers(HOME), settings=BOX, yes=True).result.exit == Exit.ACCEPTED  # the sandbox holds it
+    for step, settings in ((HOME, {"sandbox": "off"}), (ENV, BOX)):
+        played = play(answers(step), settings=settings, yes=True)
+        assert (played.result.waiting, played.root.steps[1].state) == ("approval", "waiting")
+        assert "serious: " in dangers(played)
+
+
+@boxed
+def test_a_loss_inside_the_folder_does_not_wait_for_undo_brings_it_back(play: Play, home: Path) -> None:
+    notes = home.parent / "work" / "notes.txt"
+    notes.parent.mkdir(exist_ok=True)
+    notes.write_text("mine")
+    played = play(
+        answers({"tool": "bash", "args": {"command": "shred -u notes.txt; echo gone"}}), settings=BOX
+    )
+    assert (played.result.exit, notes.exists()) == (Exit.ACCEPTED, False)
+    played.fractal.undo(played.result.run)
+    assert notes.read_text() == "mine"
 
 
 def test_a_criterion_that_does_harm_is_refused(play: Play, home: Path) -> None:
@@ -174,3 +191,37 @@ def test_on_the_command_line(tmp_path: Path, home: Path) -> None:
     fractal(work, "resume", run)
     assert (home / "letters.txt").exists()
     assert "reject" in next(run_folder(work).glob("system-*.md")).read_text()
+
+
+FIRST = {"tool": "write", "args": {"path": "first.txt", "content": "x"}}
+LATER = {"tool": "bash", "args": {"command": "sudo reboot"}}
+
+
+def test_a_serious_step_is_asked_for_before_anything_of_the_plan_is_done(play: Play, home: Path) -> None:
+    played = play(answers(FIRST, LATER))
+    assert (played.result.exit, played.result.waiting) == (Exit.WAITING, "approval")
+    assert "step 2" in (played.result.question or "") and "serious: privilege" in (
+        played.result.question or ""
+    )
+    assert not (home.parent / "work" / "first.txt").exists()
+    again = play(answers(FIRST, LATER), resume=played.result.run)
+    assert (again.result.waiting, (home.parent / "work" / "first.txt").exists()) == ("approval", False)
+    again.fractal.tell(played.result.run, "reject", why="never")
+    ended = play(answers(FIRST, LATER), resume=played.result.run)
+    assert (home.parent / "work" / "first.txt").exists()
+    assert ended.root.steps[2].state == "failed"
+
+
+def test_a_plan_tells_its_dangers(play: Play, home: Path) -> None:
+    played = play(answers(FIRST, PUSH), plan_only=True)
+    assert (played.result.waiting, played.result.question) == ("approval", "the plan")
+    note = played.root.text(2, "dangers")
+    assert note.startswith("step 2 (bash): danger: ")
+    assert "git push --force origin main" in note
+
+
+def test_a_danger_that_is_none_for_a_plan_is_asked_for_when_its_step_comes(play: Play, home: Path) -> None:
+    hidden = {"tool": "read", "args": {"path": "{{ steps[1].result }}"}, "needs": [1]}
+    played = play(answers({"tool": "bash", "args": {"command": "printf .env"}}, hidden))
+    assert played.root.text(2, "dangers") == ""
+    assert (played.result.waiting, played.root.steps[1].state) == ("approval", "done")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import socket
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -158,10 +157,7 @@ def test_a_tool_reads_no_secret(
     }
     assert masked >= {f"{tmp_path}/of-another-user.txt", str(earlier.result.path), "state/mailbox/ask.md"}
     assert told["calls"] == "[]"
-    names = "'state/mailbox', 'state/memory', 'state/runs'"
-    assert names in told["state"]  # and nothing in them
-    assert "state/mailbox/" not in told["state"]
-    assert "state/runs/" not in told["state"]
+    assert told["state"] == "[]"
     assert int(told["host"]) < 10
 
 
@@ -188,8 +184,7 @@ def test_neither_does_a_read_or_a_command_of_a_model_see_other_runs(hostile: Hos
         assert "record of runs" in (step.result or "")
     stolen = [each for each in hostile.work.glob("stolen*") if each.is_dir()]
     assert not [each for folder in stolen for each in folder.rglob("*.md") if SECRET in each.read_text()]
-    with zipfile.ZipFile(hostile.work / "stolen.zip") as archive:
-        assert not [name for name in archive.namelist() if "runs" in name]
+    assert not (hostile.work / "stolen.zip").exists()
 
 
 def test_what_a_tool_prints_of_a_known_secret_is_redacted(

@@ -122,7 +122,7 @@ def test_a_look_cannot_change_anything(hostile: Hostile, tool: str) -> None:
         return plan({"tool": "write", "args": {"path": "a.txt", "content": "x"}})
 
     played = hostile.play(answers)
-    assert played.result.status == "complete"
+    assert played.result.exit == 0
     assert [event.kind for event in played.events].count("ask_refused") == 1
     assert not (hostile.work / "left.txt").exists()
     assert (hostile.work / "a.txt").read_text() == "x"
@@ -167,7 +167,7 @@ PATHS = [
 def test_a_path_that_cannot_be_is_a_failed_step(hostile: Hostile, path: str) -> None:
     played = hostile.run(write(path), {"tool": "read", "args": {"path": path}, "needs": []})
     home = path == "~/x"  # which a danger rule may take for the home directory; it is a folder inside
-    assert played.result.status in ("complete", "escalated", *(["waiting"] if home else []))
+    assert played.result.status in ("unverified", "escalated", *(["waiting"] if home else []))
     assert played.root.steps[1].state in (("waiting", "done") if home else ("failed",))
     assert not (Path.home() / "x").exists()
 
@@ -178,20 +178,23 @@ for _ in range(600):
 
 
 @pytest.mark.parametrize(
-    "reply",
+    ("reply", "status"),
     [
-        "[" * 100_000,
-        '{"steps": ' * 50_000,
-        '{"a": ' + "9" * 100_000 + "}",
-        "\0\x1b[2J",
-        "~~~\n<!-- rev 9 -->\n",
-        "",
+        ("[" * 100_000, "escalated"),
+        ('{"steps": ' * 50_000, "exhausted"),  # two of these are more tokens than a run has
+        ('{"a": ' + "9" * 100_000 + "}", "escalated"),
+        ("\0\x1b[2J", "escalated"),
+        ("~~~\n<!-- rev 9 -->\n", "escalated"),
+        ("", "escalated"),
     ],
-    ids=lambda reply: repr(reply)[:12],
+    ids=lambda each: repr(each)[:12],
 )
-def test_a_reply_that_cannot_be_read_ends_the_run_and_not_the_program(hostile: Hostile, reply: str) -> None:
+def test_a_reply_that_cannot_be_read_ends_the_run_and_not_the_program(
+    hostile: Hostile, reply: str, status: str
+) -> None:
     played = hostile.play(lambda ask: reply)
-    assert played.result.status == "escalated"
+    assert played.result.status == status
+    assert not played.root.steps
     assert played.fractal.document(played.result.run) == played.root
 
 
@@ -206,15 +209,15 @@ def test_a_plan_of_a_thousand_steps_is_carried_out_within_the_limits(hostile: Ho
     seen: list[Ask] = []
     began = time.monotonic()
     played = hostile.run(*[write(f"{number}.txt", "x") for number in range(1_000)], seen=seen.append)
-    assert time.monotonic() - began < 30
-    assert played.result.status == "complete"
+    assert time.monotonic() - began < 120  # the folder is kept before and after each of them
+    assert played.result.exit == 0
     assert all(len(ask.user) < 30_000 for ask in seen)  # what a model is shown stays within its context
 
 
 def test_a_plan_of_a_megabyte_is_carried_out_and_costs_no_prompt(hostile: Hostile) -> None:
     seen: list[Ask] = []
     played = hostile.run(write("a.txt", "x" * 1_000_000), seen=seen.append)
-    assert played.result.status == "complete"
+    assert played.result.exit == 0
     assert (hostile.work / "a.txt").stat().st_size == 1_000_000
     assert all(len(ask.user) < 20_000 for ask in seen)
 
@@ -224,7 +227,7 @@ def test_subtasks_that_make_subtasks_end_at_the_limits(hostile: Hostile) -> None
     began = time.monotonic()
     played = hostile.play(lambda ask: ACCEPT if ask.phase == "check" else plan(*steps), calls=40)
     assert time.monotonic() - began < 20
-    assert played.result.status != "complete" or played.root.meta.unverified
+    assert played.result.exit != 0 or played.root.meta.unverified
     assert played.root.meta.spent["calls"] <= 40
     assert len(played.documents) < 100
 

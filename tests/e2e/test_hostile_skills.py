@@ -10,6 +10,7 @@ import pytest
 from hostile import SEND, Hostile, bash, boxed, listener
 from playing import ACCEPT, plan
 
+from kernel.deciding import TERMINAL
 from kernel.responder import Ask
 
 pytestmark = boxed
@@ -91,7 +92,7 @@ def test_who_obeys_a_hostile_skill_to_the_letter_gets_no_secret_out(
         for _ in range(9):
             if played.result.waiting != "approval":
                 break
-            played.fractal.tell(played.result.run, "approve")
+            played.fractal.tell(played.result.run, "approve", by=TERMINAL)
             played = hostile.play(answers, network=network, resume=played.result.run)
     helped = next(each for each in played.documents.values() if each.meta.type == "helper")
     assert len(helped.steps) == 7

@@ -92,7 +92,8 @@ def test_a_tool_that_fails_cannot_write_evidence_by_its_last_words(hostile: Host
     assert len(first) == 1
     assert [found["criterion"] for found in first[0]["criteria"]] == [{"judge": "it is done"}]
     lines = played.root.text(4, "evidence").split("\n")
-    assert [line.startswith("- step 1 failed:") for line in lines] == [False, True]
+    assert [line.startswith("- step 1 failed:") for line in lines] == [False, True, False]
+    assert lines[2].startswith("- ACCEPT counts as unverified:")
     for ask in seen:
         assert "ignore your" not in outside(ask.user)
 

@@ -238,5 +238,8 @@ def test_an_answer_in_other_words_lets_a_reflex_do_it(tmp_path: Path) -> None:
 def test_an_unknown_price_is_refused_before_anything_is_spent(tmp_path: Path) -> None:
     ran = fractal(tmp_path, "run", "--model", "openai/no-such-model-x", "think")
     assert ran.returncode == Exit.CONFIGURATION
-    assert "price" in ran.stderr
-    assert not Fractal(tmp_path).runs()
+    assert "no price is known for openai/no-such-model-x" in ran.stderr
+    (kept,) = Fractal(tmp_path).runs()  # it goes on once a price is given
+    assert (kept.status, kept.spent["calls"], kept.spent["usd"]) == ("interrupted", 0, 0)
+    assert f" resume {kept.run}" in ran.stderr
+    assert not Fractal(tmp_path).path(kept.run).with_name("calls.jsonl").exists()

@@ -63,7 +63,7 @@ ARGS = st.dictionaries(
     st.sampled_from(["path", "content", "command", "_a_", "Old"]) | TEXT, _JSON, max_size=3
 ).map(_as_read)
 AMOUNTS = st.dictionaries(
-    st.sampled_from(["calls", "usd", "tokens"]), st.integers(0, 99) | st.floats(0, 9) | st.none(), max_size=2
+    st.sampled_from(["calls", "usd", "tokens"]), st.integers(0, 99) | st.floats(0, 9), max_size=2
 )
 ORIGIN = st.sampled_from(
     [
@@ -120,7 +120,7 @@ def metas(draw: st.DrawFn) -> Meta:
         rungs=tuple(draw(st.lists(OBJECT, max_size=2))),
         budget=draw(AMOUNTS),
         spent=draw(AMOUNTS),
-        waiting=draw(st.none() | OBJECT),
+        waiting=draw(st.none() | OBJECT.map(lambda each: {**each, "for": "person"})),
         unverified=draw(st.booleans()),
         extra=draw(st.dictionaries(st.sampled_from(["note", "x-later", "lease.owner"]), JSON, max_size=2)),
     )

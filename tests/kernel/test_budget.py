@@ -73,7 +73,7 @@ def test_a_part_that_is_done_again_with_other_words_stays_charged_with_its_own_p
     assert told(first) == before
     reword(first, "something small")
     again = play(deep, resume=first.result.run)
-    assert again.result.status == "complete"
+    assert again.result.exit == 0
     assert logged(again).calls > before.calls, "it was done again"
     assert told(again) == logged(again)
 
@@ -81,7 +81,7 @@ def test_a_part_that_is_done_again_with_other_words_stays_charged_with_its_own_p
 @pytest.mark.parametrize("limit", range(8, 18))
 def test_a_part_that_is_done_again_does_not_get_its_parts_calls_a_second_time(play, work, limit):
     first = play(deep, settings={"calls": limit})
-    assert first.result.status == "complete"
+    assert first.result.exit == 0
     reword(first, "something small")
     again = play(deep, resume=first.result.run, settings={"calls": limit})
     assert logged(again).calls <= limit
@@ -170,7 +170,7 @@ def test_a_provider_that_reports_nonsense_gives_nothing_back(play, work, usage):
             return replace(reply, usage=usage)
 
     played = play(Odd(lambda ask: ACCEPT if ask.phase == "check" else plan(READ), price=Price(1.0, 1.0)))
-    assert played.result.status == "complete"
+    assert played.result.exit == 0
     spent = logged(played)
     assert spent.calls == 2
     assert spent.tokens >= 0 and spent.usd >= 0, spent
@@ -185,7 +185,7 @@ def test_one_call_is_enough_for_a_part_that_is_one_operation(play, work):
         return ACCEPT if ask.phase == "check" else parts("read it")
 
     played = play(answer, settings={"max_depth": 1, "calls": 3})
-    assert played.result.status == "complete", played.result
+    assert played.result.exit == 0, played.result
     assert played.root.steps[1].state == "done"
     assert logged(played).calls == 3
 
@@ -204,7 +204,7 @@ def test_a_part_whose_line_was_lost_goes_on_within_the_share_that_it_now_gets(pl
     text = root.read_text()
     root.write_text(re.sub(r"(- 1\. running.*?)(?=\n## |\n<!-- committed|\Z)", "", text, flags=re.S))
     again = play(deep, resume=run.name, settings={"calls": 60})
-    assert again.result.status == "complete"
+    assert again.result.exit == 0
     assert told(again) == logged(again)
     step = again.root.steps[1]
     assert step.share == again.documents[step.link.removesuffix(".md")].meta.budget
@@ -229,7 +229,7 @@ def test_a_limit_of_money_that_is_lifted_later_is_lifted_for_a_run_that_has_one(
     settings = first.fractal.workspace.root / "fractal.yaml"
     settings.write_text("usd: null\n", "utf-8")
     again = play(Scripted(unpriced, price=None), resume=first.result.run)
-    assert again.result.status == "complete"
+    assert again.result.exit == 0
     assert "usd" not in again.root.meta.budget, "no limit is told that is not kept"
 
 
@@ -243,7 +243,7 @@ def test_a_run_without_a_limit_of_money_goes_on_without_a_price(play, work):
     first.fractal.tell(first.result.run, "answer", text="this one")
     settings.unlink()
     again = play(Scripted(unpriced, price=None), resume=first.result.run)
-    assert again.result.status == "complete"
+    assert again.result.exit == 0
 
 
 def test_the_seconds_of_a_run_are_its_own_not_those_of_the_settings_of_the_day(play, work):
@@ -266,4 +266,4 @@ def test_a_larger_limit_reaches_the_parts_that_had_used_theirs_up(play, work, ca
     assert first.result.status == "exhausted"
     again = play(deep, resume=first.result.run, settings={"calls": 40})
     assert told(again) == logged(again)
-    assert again.result.status == "complete", again.result
+    assert again.result.exit == 0, again.result

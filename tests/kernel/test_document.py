@@ -127,7 +127,8 @@ def test_a_tail_cut_at_any_byte_reads_as_an_earlier_state(
     document = document.having(phase="do")
     raw = render(document, 1)
     states, at = [document.having(rev=1)], len(raw)
-    for rev, step in enumerate([*first.values(), *second.values()], 2):
+    for rev, each in enumerate([*first.values(), *second.values()], 2):
+        step = replace(each, state="running") if each.state == "planned" else each  # it has begun
         raw += render_steps(states[-1], (step,), rev)
         states.append(states[-1].with_step(step).having(rev=rev))
     cut = data.draw(st.integers(at, len(raw)))
@@ -182,6 +183,19 @@ def test_a_tail_cut_inside_an_argument_that_holds_a_commit_line_is_torn():
 
     assert torn.endswith(b"<!-- rev 9 -->")
     assert committed(raw + torn) == (raw, torn)
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_a_step_that_a_person_adds_at_the_very_end_is_an_edit_or_an_error_with_its_mend(end: str):
+    plan = {1: Step(1, "planned", "read", {"path": "a"})}
+    waits = Document(Meta("system-a", "a", phase="plan", status="waiting"), {2: Section(steps=plan)})
+    line = '- [ ] 3. planned read `{"path": "b"}`' + end
+    assert parse(render(waits) + line.encode()).planned[3] == Step(3, "planned", "read", {"path": "b"})
+    begun = waits.having(phase="do")
+    assert "step 3 is in no plan; a step is added at the end of §2" in refusal(render(begun) + line.encode())
+    for slip in ("- [ ] 3. read the file", "- [ ] 3. planned", "- read the file"):
+        assert committed(render(begun) + slip.encode())[1] == b"" or slip.endswith("planned")
+        assert "system" not in refusal(render(begun) + f"{slip}\n".encode())
 
 
 def test_blank_lines_at_the_end_are_no_torn_tail():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from playing import Played, plan
 from kernel.drafts import Drafts, built_by, unit_of
 from kernel.errors import OperationFailed
 from kernel.operations import OperationContext
+from kernel.operations.bash import bash as run_bash
 from kernel.responder import Ask
 from kernel.sandbox import Sandbox
 
@@ -180,3 +182,83 @@ def test_a_draft_cannot_take_the_place_of_a_hand(play: Play, name: str) -> None:
     )
     assert "is one of the kernel's own" in played.root.text(4, "evidence")
     assert "x: there is no such file" in (played.root.steps[2].result or "")
+
+
+# ---- a command -------------------------------------------------------------------------------------------
+
+
+def bash(command: str) -> dict[str, Any]:
+    return {"tool": "bash", "args": {"command": command}}
+
+
+def boxed(play: Play, answer: Callable[[Ask], Any]) -> Played:
+    return play(answer, settings={"sandbox": "auto"}, yes=True)
+
+
+GREET = ".fractal/system/tools/greet/pattern.md"
+
+
+def test_a_command_sees_the_draft_that_a_read_sees(play: Play, tmp_path: Path) -> None:
+    shipped = ".fractal/system/pattern.md"
+    commands = [bash(f"cat {GREET}"), bash(f"head -1 {shipped}"), bash("cd .fractal; cat sys*/tools/greet/*")]
+    played = boxed(play, steps(write(GREET, PATTERN), *commands))
+    got = [played.root.steps[n].result for n in (2, 3, 4)]
+    assert got == [PATTERN.rstrip("\n"), "# The pattern", PATTERN.rstrip("\n")]
+    assert not (tmp_path / "work" / ".fractal" / "system").exists()
+
+
+def test_what_a_command_writes_there_is_a_draft(play: Play, tmp_path: Path) -> None:
+    make = f"mkdir -p $(dirname {GREET}); printf 'made' > {GREET}; chmod 700 {GREET}"
+    played = boxed(
+        play,
+        steps(bash(make), bash(f"sed -i s/made/mended/ {GREET}"), {"tool": "read", "args": {"path": GREET}}),
+    )
+    draft = played.folder / "drafts" / "tools" / "greet" / "pattern.md"
+    assert played.root.steps[3].result == draft.read_text("utf-8") == "mended"
+    assert os.access(draft, os.X_OK)
+    assert played.root.steps[2].evidence["drafted"] == ["tools/greet"]
+    assert not (tmp_path / "work" / ".fractal" / "system").exists()
+    gone = boxed(play, steps(write(GREET, PATTERN), bash(f"rm {GREET}")))
+    assert not (gone.folder / "drafts" / "tools" / "greet" / "pattern.md").exists()
+
+
+@pytest.mark.parametrize(
+    "command", ["echo x > .fractal/system/dangers.md", "rm .fractal/system/phases/do.md"]
+)
+def test_what_no_draft_may_change_a_command_may_not(play: Play, command: str) -> None:
+    played = boxed(play, steps(bash(command)))
+    assert played.root.steps[1].state == "failed"
+    assert re.search(r"only a person changes|cannot be deleted", played.root.steps[1].result or "")
+    assert [each for each in (played.folder / "drafts").rglob("*.md") if "dangers" in each.name] == []
+
+
+def test_a_link_that_a_command_leaves_there_is_no_draft(play: Play) -> None:
+    played = boxed(
+        play, steps(bash("ln -s /etc/hostname .fractal/system/phases/x.md; mkfifo .fractal/system/pipe"))
+    )
+    assert [path for path in (played.folder / "drafts").rglob("*") if path.name in ("x.md", "pipe")] == []
+
+
+def test_a_criterion_sees_the_draft_as_well(play: Play) -> None:
+    success = [{"run": f"grep -q 'Say hello' {GREET}"}, {"file": GREET, "has": "Say hello"}]
+    seen: list[Any] = []
+
+    def answer(ask: Ask) -> Any:
+        if ask.phase == "check":
+            seen.append([each["after"] for each in ask.evidence["criteria"]])
+            return {"validation": "fail", "decision": "ESCALATE", "issues": ["enough"], "output": ""}
+        return plan(write(GREET, PATTERN), success=success)
+
+    boxed(play, answer)
+    assert seen[0][-2:] == [True, True]
+
+
+async def test_the_own_system_of_a_workspace_is_the_draft_too(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    own = put(work / "system" / "phases" / "do.md", "do it\n")
+    drafts = Drafts(tmp_path / "drafts", (work / "system",))
+    there = OperationContext(work, Sandbox("auto"), drafts=drafts, protected=(work / "system",))
+    ran = await run_bash(there, "sed -i s/it/more/ system/phases/do.md; cat .fractal/system/phases/do.md")
+    assert ran.text == "do more", ran
+    assert own.read_text() == "do it\n" and drafts.readable("phases/do.md").read_text() == "do more\n"
+    assert not (work / ".fractal").exists()

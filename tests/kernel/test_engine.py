@@ -17,7 +17,7 @@ from playing import ACCEPT, Played, plan, player
 from kernel.catalogue import Catalogue
 from kernel.document import Document, Meta, Note, Section
 from kernel.engine import Clock, Engine
-from kernel.errors import Exit, ForeignEdit, RunLocked, UsageError
+from kernel.errors import Exit, ForeignEdit, ProviderError, RunLocked, UsageError
 from kernel.loop import Outcome
 from kernel.replies import ReplyLog
 from kernel.responder import Ask, Ladder, Usage
@@ -103,7 +103,7 @@ def test_lost_and_doubled_wakes_change_nothing(
     folder = tmp_path_factory.mktemp("wakes")
     got, here = drive(folder, shape, side_by_side=side, calls=10_000, wakes=random.Random(seed))
     assert isinstance(got, Outcome)
-    assert got.status == "complete"
+    assert got.exit == Exit.ACCEPTED
     documents = [here.store.load(loop_id) for loop_id in here.store.list()]
     assert all(each.meta.status == "complete" for each in documents)
 
@@ -189,7 +189,7 @@ def test_a_child_whose_document_is_broken_is_reported_and_the_rest_goes_on(play:
     child.write_text("---\nthis is not a document\n")
     (played.fractal.workspace.folder / "b.txt").write_text("b")
     again = play(answer, resume=played.result.run)
-    assert again.result.exit == Exit.ACCEPTED
+    assert (again.result.status, again.result.exit) == ("unverified", Exit.FAILED)
     root = again.fractal.document(again.result.id)
     assert root.steps[1].state == "unknown"
     assert f"{child.name}:3" in str(root.steps[1].result)
@@ -289,7 +289,7 @@ def test_a_fault_that_is_none_of_ours_stops_the_other_loops_too(play: Play, tmp_
 
     async def watch() -> None:
         fractal = Fractal(tmp_path, settings={"sandbox": "off"}, ladder=Ladder((Faulty(answer),)))
-        with pytest.raises(RuntimeError, match="a bug"):
+        with pytest.raises(ProviderError, match="RuntimeError: a bug"):
             await fractal.run("two things")
         await asyncio.sleep(0.6)
 

@@ -15,11 +15,12 @@ from kernel.catalogue import Catalogue
 from kernel.danger import Danger
 from kernel.document import Document, Meta, Section, Step
 from kernel.errors import OperationFailed
-from kernel.permits import approval, effects_of, refuse, ungranted
+from kernel.permits import approval, call_of, effects_of, refuse, ungranted
 from kernel.replies import ReplyLog
 from kernel.responder import Ask, Ladder
 from kernel.sandbox import Sandbox
 from kernel.store import FileStore
+from kernel.text import to_json
 from kernel.tools import Tool
 from kernel.world import Held, Policy, World
 from runtime.fractal import shipped_system
@@ -140,20 +141,47 @@ def test_a_program_is_one_whatever_its_markdown_says(tmp_path: Path) -> None:
 def test_a_call_that_waits_says_what_it_may_do_and_is_asked_for_once(tmp_path: Path) -> None:
     loop = held(tmp_path, DANGER, approve=("shell",))
     step = Step(1, "planned", "bash", RM)
-    asked = approval(loop, step, tool("bash"), RM)
+    waiting, asked = approval(loop, step, tool("bash"), RM)
     assert asked.splitlines() == ['step 1 may shell: bash {"command": "rm -rf build"}', f"- {DANGER}"]
-    waiting = loop.doc.steps[1]
-    assert waiting.state == "waiting"
-    assert waiting.evidence == {"approval": ["shell"], "dangers": [str(DANGER)]}
+    assert loop.doc.steps[1] == waiting and waiting.state == "waiting"
+    call = call_of(tool("bash"), RM, {})
+    assert waiting.evidence == {"approval": ["shell"], "dangers": [str(DANGER)], "call": call}
     approved = replace(waiting, evidence={**waiting.evidence, "approved": "person"})
-    assert approval(loop, approved, tool("bash"), RM) == ""
+    assert approval(loop, approved, tool("bash"), RM) == (approved, "")
+    assert approval(loop, approved, tool("bash"), {"command": "rm -rf ."})[1], "another call"
+    assert approval(loop, approved, tool("bash"), RM, {1: "a result"})[1], "with another result"
+
+
+@pytest.mark.parametrize("dangers", [(DANGER,), (DANGER, SERIOUS)])
+def test_a_call_is_looked_at_for_dangers_once_whoever_approves_of_it(
+    tmp_path: Path, dangers: tuple[Danger, ...]
+) -> None:
+    looked: list[Tool] = []
+    loop = held(tmp_path, yes=True)
+    loop.world.guard = lambda tool, args: looked.append(tool) or dangers
+    step, asked = approval(loop, Step(1, "planned", "bash", RM), tool("bash"), RM)
+    assert len(looked) == 1
+    assert (step.evidence.get("approved"), asked) == (
+        ("policy --yes", "") if SERIOUS not in dangers else (None, f"step 1 bash {to_json(RM)}\n- {SERIOUS}")
+    )
+
+
+def test_a_failure_before_the_last_change_of_files_does_not_count(tmp_path: Path) -> None:
+    call = {"path": "x"}
+    steps = {n: Step(n, "failed", "read", call, origin="tool:read") for n in (1, 3, 4)}
+    wrote = Step(2, "done", "write", {"path": "x", "content": ""})
+    assert "failed 2 times" in refused(held(tmp_path, steps=steps | {2: wrote}), "read", call)
+    steps = {n: step for n, step in steps.items() if n != 4}
+    assert refused(held(tmp_path, steps=steps | {2: wrote}), "read", call) == ""
 
 
 def test_a_long_call_is_shown_in_part(tmp_path: Path) -> None:
     loop = held(tmp_path, approve=("shell",))
     args = {"command": "echo " + "x" * 5000}
-    asked = approval(loop, Step(1, "planned", "bash", args), tool("bash"), args)
-    assert len(asked) < 400 and asked.endswith("…")
+    _, asked = approval(loop, Step(1, "planned", "bash", args), tool("bash"), args)
+    assert len(asked) < 400 and " characters, " in asked
+    other = {"command": "echo " + "x" * 4999 + "y"}
+    assert approval(loop, Step(1, "planned", "bash", other), tool("bash"), other)[1] != asked
 
 
 # ---- in a run --------------------------------------------------------------------------------------------
@@ -175,7 +203,7 @@ def test_a_step_waits_for_its_approval_and_is_carried_out_after_it(play: Play, t
     assert again.result.waiting == "approval", "nobody has said anything"
     played.fractal.tell(played.result.run, "approve")
     ended = play(answers(MAKES), settings=settings, resume=played.result.run)
-    assert ended.result.status == "complete" and (tmp_path / "work" / "a.txt").exists()
+    assert ended.result.exit == 0 and (tmp_path / "work" / "a.txt").exists()
 
 
 def test_a_rejected_step_is_not_carried_out(play: Play, tmp_path: Path) -> None:
@@ -188,7 +216,7 @@ def test_a_rejected_step_is_not_carried_out(play: Play, tmp_path: Path) -> None:
 
 
 def test_yes_approves_beforehand(play: Play, tmp_path: Path) -> None:
-    assert play(answers(MAKES), settings={"approve": ["write"]}, yes=True).result.status == "complete"
+    assert play(answers(MAKES), settings={"approve": ["write"]}, yes=True).result.exit == 0
 
 
 def test_a_look_that_wants_an_approval_is_not_made(play: Play) -> None:
@@ -206,5 +234,5 @@ def test_a_look_that_wants_an_approval_is_not_made(play: Play) -> None:
     assert played.result.waiting == "approval"  # of the listing
     played.fractal.tell(played.result.run, "approve")
     ended = play(answer, settings={"approve": ["read"]}, resume=played.result.run)
-    assert ended.result.status == "complete"
+    assert ended.result.exit == 0
     assert "read needs a person's approval here; decide without it" in told[0]

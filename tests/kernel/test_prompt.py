@@ -14,8 +14,10 @@ from playing import ACCEPT, Played, plan
 from kernel.budget import estimate_tokens
 from kernel.catalogue import Catalogue
 from kernel.document import Document, Meta, Note, Section, Step
-from kernel.prompt import DO_RESULT_CHARS, Piece, assemble, base, fit
+from kernel.pieces import Part, Piece, fit
+from kernel.prompt import DO_RESULT_CHARS, LEAST_TASK, assemble, base
 from kernel.responder import Ask
+from kernel.workspace import drop
 from runtime.bench.tokens import counter
 from runtime.fractal import shipped_system
 
@@ -89,7 +91,7 @@ def test_the_index_names_arguments_and_always_holds_the_hands() -> None:
     assert "read(path, lines?)" in index
     assert index.splitlines()[:3] == [
         "read(path, lines?)",
-        "write(path, content, append?)",
+        "write(path, content, append?, lines?)",
         "bash(command, stdin?)",
     ]
     assert "csv(" in index
@@ -109,12 +111,110 @@ def test_the_index_of_a_tools_loop_begins_with_what_its_pattern_names_and_leaves
 
 
 def test_a_piece_that_does_not_fit_is_cut_visibly_and_the_task_last() -> None:
-    pieces = [Piece("Task", "say it", fixed=True), Piece("A", "a " * 4000, "a.txt"), Piece("B", "b", "b.txt")]
+    task = Piece("Task", (Part("say it"),), fixed=True)
+    pieces = [task, Piece("A", (Part("a " * 4000),), "a.txt"), Piece("B", (Part("b"),), "b.txt")]
     cut = fit(pieces, 600, estimate_tokens)
-    assert cut[0].text == "say it"
-    assert "characters cut; whole in a.txt" in cut[1].text
-    assert cut[2].text == "b"
+    assert cut[0] == task
+    assert "characters cut; whole in a.txt" in cut[1].render()
+    assert cut[2] == pieces[2]
     assert sum(estimate_tokens(piece.render()) for piece in cut) <= 600
+
+
+@pytest.mark.parametrize("fixed", [2, 3])
+def test_large_fixed_pieces_are_cut_until_the_prompt_fits(fixed: int) -> None:
+    pieces = [Piece(f"F{n}", (Part("word " * 3000),), fixed=True) for n in range(fixed)]
+    cut = fit([*pieces, Piece("A", (Part("a " * 4000),), "a.txt")], 3000, estimate_tokens)
+    assert estimate_tokens("\n\n".join(piece.render() for piece in cut)) <= 3000
+    assert len(cut) == fixed + 1, "each is still there"
+
+
+@pytest.mark.parametrize("context", [0, 1, 60, 199, 250])
+def test_the_task_stays_whatever_the_context(context: int) -> None:
+    short, long = "count the lines of a.txt", "count the lines of a.txt, " + "word " * 3000
+    for task, phase in ((short, "atomic"), (short, "fused"), (short, "plan"), (long, "atomic")):
+        notes = (Note("task", task), Note("context", "data " * 2000, source="b.txt"))
+        meta = Meta("tool-x-x.1", "x", "tool", parent="system-x", depth=1, budget={"context": context})
+        refused = [("{}" * 900, "no"), ("{}" * 900, "no")]
+        prompt = assemble(
+            Document(meta, {1: Section(notes=notes)}), phase, CATALOGUE, estimate_tokens, refused=refused
+        )
+        assert f"## Task\n{task[:24]}" in prompt.user
+        assert estimate_tokens(prompt.user) <= max(context, LEAST_TASK)
+        if task == long:
+            assert estimate_tokens(prompt.user) > LEAST_TASK * 0.9
+
+
+def test_a_log_that_does_not_fit_keeps_the_step_that_is_asked_for_and_both_ends() -> None:
+    steps = {n: Step(n, tool="read", args={"path": f"{n}.txt"}) for n in range(1, 41)}
+    steps[30] = Step(30, tool="write", what="write what they say", needs=tuple(range(10, 30)))
+    done = {n: Step(n, "done", "read", steps[n].args, result=f"text {n} " * 200) for n in range(1, 30)}
+    sections = {1: Section(notes=(Note("task", "t"),)), 2: Section(steps=steps), 3: Section(steps=done)}
+    document = Document(Meta("system-x", "x", phase="do", budget={"context": 400}), sections)
+    user = assemble(document, "do", CATALOGUE, estimate_tokens, step=30).user
+    assert "- NOW 30. write: write what they say" in user
+    assert re.search(r"\[… \d+ parts cut; whole in system-x.md …\]", user)
+    assert "characters cut" in user or "[…]" in user
+
+
+def test_a_long_line_of_the_parents_context_is_cut_for_a_child_and_not_left_out(play: Play) -> None:
+    seen: list[str] = []
+
+    def answer(ask: Ask) -> Any:
+        if ask.document.meta.parent:
+            seen.append(ask.user)
+            return plan({"tool": "bash", "args": {"command": "true"}}) if ask.phase == "fused" else ACCEPT
+        return ACCEPT if ask.phase == "check" else plan({"subtask": "read it"})
+
+    play(answer, context=[("notes.md", "the beginning " + "word " * 1000 + "the end")])
+    assert "## Context from parent: notes.md" in seen[0]
+    assert "the beginning" in seen[0] and "the end" in seen[0] and "characters cut" in seen[0]
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_check_is_told_that_with_failed_steps_the_run_counts_as_unverified(play: Play, missing: bool) -> None:
+    first = {"tool": "read", "args": {"path": "missing.txt"}} if missing else _write("a")
+    seen: list[str] = []
+
+    def answer(ask: Ask) -> Any:
+        if ask.phase != "check":
+            return plan(first, _write("b"))
+        seen.append(ask.user)
+        return ACCEPT
+
+    assert play(answer).result.status == "unverified"
+    told = "- ACCEPT counts as unverified: no later step did a failed one again (1, 2)"
+    assert (told in seen[-1]) == missing
+
+
+def _write(path: str) -> dict[str, Any]:
+    return {"tool": "write", "args": {"path": path, "content": "x"}}
+
+
+def test_check_sees_what_was_asked_and_answered_and_a_retry_the_files_that_are_there(play: Play) -> None:
+    seen: list[Ask] = []
+
+    def answer(ask: Ask) -> Any:
+        seen.append(ask)
+        if ask.phase == "check":
+            if ask.document.meta.attempt == 1:
+                return {"validation": "fail", "decision": "RETRY", "issues": ["more"], "learned": "again"}
+            return ACCEPT
+        if not ask.document.note(1, "answer"):
+            return plan(question="red or blue?", steps=[])
+        if ask.document.meta.attempt == 1:
+            return plan({"tool": "write", "args": {"path": "fresh.txt", "content": "red"}})
+        return plan({"tool": "read", "args": {"path": "fresh.txt"}})
+
+    played = play(answer)
+    assert played.result.status == "waiting"
+    drop(played.folder, "answer", text="red")
+    resumed = play(answer, resume=played.result.run).root.meta
+    assert resumed.status == "complete"
+    checks = [ask.user for ask in seen if ask.phase == "check"]
+    assert all("red or blue?" in user and "Answer: red" in user for user in checks)
+    again = next(ask.user for ask in seen if ask.phase != "check" and ask.document.meta.attempt == 2)
+    listed = again.partition("## Context from folder\n")[2].partition("##")[0]
+    assert "fresh.txt" in listed
 
 
 def test_a_prompt_is_never_larger_than_the_context_of_its_level(play: Play) -> None:

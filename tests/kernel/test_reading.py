@@ -104,11 +104,11 @@ REFUSED = [
             ("attempt: 1" + "0" * 5000, "attempt cannot be"),
             ("depth: true", "depth cannot be true"),
             ("unverified: 1", "unverified cannot be 1"),
-            ("rungs: [1, 2]", "rungs cannot be [1, 2]"),
+            ("rungs: [1, 2]", "rungs[0] cannot be 1; an object is needed"),
             ("rungs: {}", "rungs cannot be {}"),
             ("waiting: []", "waiting cannot be []"),
-            ('spent: {"usd": "much"}', 'spent has usd: "much", which is not a number'),
-            ('budget: {"calls": [1]}', "budget has calls: [1], which is not a number"),
+            ('spent: {"usd": "much"}', 'spent.usd cannot be "much"; a number is needed'),
+            ('budget: {"calls": [1]}', "budget.calls cannot be [1]"),
         ]
     ),
     *(
@@ -133,7 +133,11 @@ REFUSED = [
             ("- [ ] 1. planned read\n- [ ] 1. planned list\n", 11, "step 1 stands twice in §2"),
             ("- [ ] 1. planned read\n  - args path as before\n", 11, "path is said to be as before"),
             ("- [ ] 1. planned read\n  - what:\nplain\n", 11, "indented by four blanks, belongs below"),
-            ('- [ ] 1. planned read\n  - share: `{"usd": []}`\n', 11, "share has usd: [], which is not"),
+            (
+                '- [ ] 1. planned read\n  - share: `{"usd": []}`\n',
+                11,
+                "share.usd cannot be []",
+            ),
             ("- [ ] 1. planned read\n  - evidence: `{1}`\n", 11, "not JSON"),
             ("- [ ] 1. planned read\n  - what:\n    ~~~text\n    a\nb\n    ~~~\n", 14, "lost its indent"),
             ("### task · person\n\n~~~text\nabc\n", 12, "never closed; add a line '~~~'"),

@@ -23,8 +23,9 @@ from hypothesis import strategies as st
 from kernel.enclosure import PROTECTED, enclosed
 from kernel.errors import ConfigurationError, OperationFailed
 from kernel.process import end_group
-from kernel.sandbox import Limits, Ran, Sandbox, neutralise, redact
-from kernel.screening import cut
+from kernel.sandbox import Ran, Sandbox
+from kernel.screening import cut, neutralise, redact
+from kernel.watching import Limits
 
 BOXED = Sandbox("auto")
 BARE = Sandbox("off")
@@ -33,14 +34,6 @@ boxed = pytest.mark.skipif(WHY is not None, reason=f"no sandbox here: {WHY}")
 both = pytest.mark.parametrize(
     "sandbox", [pytest.param(BOXED, marks=boxed, id="bwrap"), pytest.param(BARE, id="off")]
 )
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """An empty folder, away from pytest's own files."""
-    inside = tmp_path / "folder"
-    inside.mkdir()
-    return inside
 
 
 def alive(mark: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -16,8 +15,6 @@ PACKAGES = (
     "@modelcontextprotocol/server-memory@2026.8.31",
     "@modelcontextprotocol/inspector@2.12.0",
 )
-
-os.environ["FRACTAL_TRUST_MCP"] = "1"  # the files that name servers are the tests' own
 
 
 @pytest.fixture(scope="session")

@@ -39,7 +39,7 @@ def test_undo_puts_back_what_was_replaced_newest_first(play: Play, tmp_path: Pat
     said = played.fractal.undo(played.result.run)
     assert (work / "a.txt").read_text() == "before"
     assert not (work / "new.txt").exists()
-    assert said == ["new.txt: removed, as it was not there before", "a.txt: put back", "a.txt: put back"]
+    assert said == ["a.txt: put back", "new.txt: removed, as it was not there before"]
 
 
 def test_runs_are_listed_while_others_archive_them(play: Play, tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_runs_are_listed_while_others_archive_them(play: Play, tmp_path: Path) -
     while moving.is_alive():
         listed.append({each.status for each in played.fractal.runs()})
     moving.join()
-    assert all(each == {"complete"} for each in listed)
+    assert all(each == {played.result.status} for each in listed)
     assert [each.run for each in played.fractal.runs()] == [first]
 
 
@@ -80,7 +80,8 @@ def test_undo_brings_a_removed_file_back_with_its_mode(play: Play, tmp_path: Pat
 def test_undo_leaves_alone_what_a_person_changed_since(play: Play, tmp_path: Path) -> None:
     played = play(writing(write("a.txt", "one")))
     (tmp_path / "work" / "a.txt").write_text("mine")
-    assert played.fractal.undo(played.result.run) == ["a.txt: changed since; left alone"]
+    with pytest.raises(UsageError, match=r"changed since: a\.txt; nothing was put back"):
+        played.fractal.undo(played.result.run)
     assert (tmp_path / "work" / "a.txt").read_text() == "mine"
 
 

@@ -92,8 +92,7 @@ class Worker:
     def _plan(self, day: Day, ask: Ask) -> Mapping[str, Any]:
         task = day.task
         if ask.attempt > 1:
-            base = ask.document.meta.base
-            return _planned(task, [_later(step, base) for step in task.mended or task.good], base)
+            return _planned(task, task.mended or task.good)
         day.heard = heard = hear(ask.user, task.kind, task.text)
         rate = 0.0 if heard.warned else 1.0 if heard.score < 0 else HAZARDS[task.kind].rate
         day.mistaken = day.draw < rate

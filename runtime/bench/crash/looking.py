@@ -79,10 +79,10 @@ def _broken(documents: list[Document], log: ReplyLog) -> list[str]:
     overrun = log.spent().overrun
     room = Amount(overrun.calls, overrun.prompt_tokens + overrun.completion_tokens, overrun.usd or 0.0)
     for document in documents:
-        if document.meta.level == "operation" and not document.meta.budget:
+        if document.meta.operation:
             continue
-        free = Ledger.of(document, lambda loop_id: _amount(log.below(loop_id))).free + room
-        if not free.covers(Amount()):
+        free = Ledger.of(document, lambda loop_id: _amount(log.below(loop_id))).free + room.calls
+        if free < 0:
             found.append(f"{document.meta.id}: {free}")
     for root in documents:
         if root.meta.parent:

@@ -86,7 +86,7 @@ def _plan(job: str, user: str) -> Any:
     if job == "JOB-ROOT":
         if ANSWER not in user:
             return {"task": TASK, "context": [], "question": QUESTION}
-        return _second_plan() if "numbered from" in user else _first_plan()
+        return _second_plan() if "earlier[N]" in user else _first_plan()
     if job == "JOB-A":
         steps = [
             _write("parts/a.txt", "part a\n", []),
@@ -136,8 +136,8 @@ def _second_plan() -> dict[str, Any]:
     steps = [
         _bash("root2", []),
         {"subtask": "JOB-C: make part c", "needs": []},
-        _write("log.txt", "c: {{ steps[10].result }}\n", [9, 10], append=True),
-        _write("whole.txt", "{{ steps[2].result }}", [11]),
+        _write("log.txt", "c: {{ steps[2].result }}\n", [1, 2], append=True),
+        _write("whole.txt", "{{ earlier[2].result }}", [3]),
     ]
     return _planned("JOB-ROOT", steps, [{"file": "log.txt", "has": "c:"}])
 
@@ -152,7 +152,7 @@ def _do(job: str) -> dict[str, Any]:
 
 
 def _check(job: str, user: str) -> dict[str, Any]:
-    if job == "JOB-ROOT" and "numbered" not in user and "whole.txt" not in user:
+    if job == "JOB-ROOT" and "whole.txt" not in user:
         issues = ["part c is missing"]
         return {"validation": "fail", "issues": issues, "decision": "RETRY", "learned": "part c comes last"}
     if job == "JOB-A" and "Look (runtime)" not in user:

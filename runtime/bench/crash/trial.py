@@ -20,7 +20,7 @@ from runtime.bench.crash.server import ModelServer, Request
 SESSIONS = 12
 """Commands that a trial may take at most."""
 Files = Mapping[str, bytes]
-_ASKED = re.compile(r"\((\w+)\) was interrupted and may have happened.*?--assume (\S+)=", re.DOTALL)
+_ASKED = re.compile(r"\((\w+)[^\n]*\) was interrupted and may have happened.*?--assume (\S+)=", re.DOTALL)
 
 
 @dataclass(frozen=True)

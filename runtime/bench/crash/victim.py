@@ -39,7 +39,6 @@ WARM = frozenset(
         "httpx",
         "httpcore",
         "anyio",
-        "jinja2",
         "tiktoken",
         "yaml",
         "click",

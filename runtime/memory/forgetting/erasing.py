@@ -219,8 +219,8 @@ def _text(path: Path) -> str:
 def pages(shelf: Shelf, memory: Path, store: Path) -> str:
     """Make every index anew, and write over what was erased; returns what hindered it, "" if nothing did."""
     for path in sorted(memory.glob(f"{store.stem}.*")):
-        if path.suffix in (".matrix", ".usearch", ".json"):
-            path.unlink(missing_ok=True)  # copies of vectors, made anew when they are needed
+        if path.suffix in (".matrix", ".usearch", ".json", ".recall"):
+            path.unlink(missing_ok=True)  # copies of vectors and words, made anew when they are needed
     shelf.rebuild()
     log = store.with_name(f"{store.name}-wal")
     if log.is_file() and log.stat().st_size:

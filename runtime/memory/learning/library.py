@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kernel import disk
+from kernel import disk, turns
 from kernel.errors import StorageError, UsageError
 from kernel.text import fingerprint
 from runtime.memory.learning.conflicts import advice_of, settled, worth
@@ -228,7 +228,7 @@ class Library:
             f"{self.folder}: another process has been changing the patterns for {PATIENCE:.0f} seconds; "
             "try again"
         )
-        with disk.alone(self.folder / ".lock", PATIENCE, lambda: busy):
+        with turns.alone(self.folder / ".lock", PATIENCE, lambda: busy):
             yield
 
     def _written(self) -> dict[str, str]:

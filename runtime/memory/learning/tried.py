@@ -107,7 +107,7 @@ def tried_of(documents: Iterable[Document], kinds: Kinds, said: Mapping[str, boo
     found: list[Tried] = []
     for document in documents:
         meta = document.meta
-        if meta.status not in ENDED or meta.level == "operation" or meta.type != "task":
+        if meta.status not in ENDED or meta.operation or meta.type != "task":
             continue
         ways = trajectories(document)
         word = None if meta.parent else said.get(meta.run)

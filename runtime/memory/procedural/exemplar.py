@@ -6,13 +6,15 @@ import json
 from collections.abc import Collection
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from kernel.document import Document
 from kernel.offering import found_by_itself
+from kernel.references import references
+from kernel.screening import redact_forms
 from runtime.memory.procedural.alignment import Refusal
 from runtime.memory.procedural.grounding import foreign, from_results, output, seen_only, unfounded
-from runtime.memory.procedural.numbering import placed, references, renumbered
+from runtime.memory.procedural.numbering import placed, renumbered, without_filters
 
 LONGEST_TASK = 4_000
 """Characters of a task that memory looks at: a longer one is a text, and hardly comes twice."""
@@ -30,6 +32,11 @@ class Exemplar(BaseModel):
     output: str = ""  # with references to the results that it shows
     verified: bool = False  # some criterion failed before and held after
     made: bool = False  # some argument holds text that came from no task: only the very same task is the same
+
+    @model_validator(mode="before")
+    @classmethod
+    def _in_todays_form(cls, data: Any) -> Any:
+        return without_filters(data)
 
 
 def exemplar(document: Document, reports: Collection[str] = ()) -> Exemplar | Refusal:
@@ -69,6 +76,8 @@ def exemplar(document: Document, reports: Collection[str] = ()) -> Exemplar | Re
         steps.append({"tool": step.tool, "args": renumbered(made, numbers), "needs": needs})
     if len(json.dumps(steps)) > LONGEST_STEPS:
         return Refusal(f"its steps hold more than {LONGEST_STEPS} characters")
+    if redact_forms(told := json.dumps(steps, ensure_ascii=False)) != told:
+        return Refusal("its steps hold a text in the form of a secret")
     success = [placed(each, numbers) for each in _criteria(document)]
     if seen := seen_only(document, steps):
         return Refusal(f"it used {seen}, which it had from what was there, and not from the task")
@@ -76,7 +85,7 @@ def exemplar(document: Document, reports: Collection[str] = ()) -> Exemplar | Re
     if beside:
         if not any(step.evidence.get("touched") for step in ended):
             return Refusal(f"its output tells {beside!r}, which is in no step's result and not in its task")
-        told = f"{{{{ steps[{len(ended)}].result | trim }}}}"  # what was done says it itself
+        told = f"{{{{ steps[{len(ended)}].result }}}}"  # what was done says it itself
     return Exemplar(
         task=task,
         steps=tuple(steps),

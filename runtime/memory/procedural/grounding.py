@@ -66,9 +66,9 @@ def from_results(args: dict[str, Any], ended: Sequence[Step], now: Step) -> dict
     """Arguments that were asked for, with references where they repeat an earlier step's result."""
     for name, value in args.items():
         for step in ended:
-            result = (step.result or "").strip()
+            result = step.result or ""
             if step.n < now.n and LEAST_RESULT <= len(result) <= LONGEST_RESULT and value == result:
-                args[name] = f"{{{{ steps[{step.n}].result | trim }}}}"
+                args[name] = f"{{{{ steps[{step.n}].result }}}}"
     return args
 
 
@@ -95,12 +95,12 @@ def output(
     for step in reversed(ended):
         result = (step.result or "").strip()
         if result and result == text.strip():
-            return f"{{{{ steps[{numbers[step.n]}].result | trim }}}}", ""
+            return f"{{{{ steps[{numbers[step.n]}].result }}}}", ""
         if len(text) > LONGEST_OUTPUT:
             continue
         if result and len(result) <= LONGEST_RESULT:
             whole = re.compile(rf"(?<![\w.]){re.escape(result)}(?![\w]|\.\d)")
-            made = whole.sub(lambda _: f"{{{{ steps[{numbers[step.n]}].result | trim }}}}", made)  # noqa: B023
+            made = whole.sub(lambda _: f"{{{{ steps[{numbers[step.n]}].result }}}}", made)  # noqa: B023
     if len(text) > LONGEST_OUTPUT:
         return made, f"{text[:40]}…"
     rest = REFERENCE.sub("", made)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-_REFERENCE = re.compile(r"\{\{\s*steps\[(\d+)\]\.result\s*(?:\|\s*trim\s*)?\}\}")
+_REFERENCE = re.compile(r"\{\{\s*steps\[(\d+)\]\.result\s*\}\}")
 
 Steps = Sequence[Mapping[str, Any]]
 

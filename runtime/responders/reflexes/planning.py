@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kernel.references import SHELL, escaped, in_shell
 from runtime.responders.reflexes.matching import Match
-from runtime.responders.reflexes.templates import Before, Filling, Unbound, literal
+from runtime.responders.reflexes.templates import Before, Filling, Unbound
 
 FINISHED = "^"
 """The pattern that any result shows, an empty one too: the step has come to a good end."""
@@ -93,6 +94,8 @@ def _criteria(template: Mapping[str, Any], filling: Filling) -> list[dict[str, A
         filled = filling.fill({key: value for key, value in template.items() if key != "step"})
     except Unbound:
         return []  # it is about a slot that this phrasing does not have
+    if "run" in filled:
+        filled["run"] = filling.fill(in_shell(str(template["run"])))[SHELL]
     if "step" not in template:
         return [filled]
     return [{"step": number, **filled} for number in filling.numbers.get(int(template["step"]), ())]
@@ -116,7 +119,7 @@ def _in_a_row(match: Match, base: int) -> Draft:
             success += made.success
         else:
             needs = [number - 1] if steps else []
-            steps.append({"subtask": literal(part.task), "needs": needs})
+            steps.append({"subtask": escaped(part.task), "needs": needs})
             success.append({"step": number, "has": FINISHED})
             made = Draft((), (), f"{{{{ steps[{number}].result }}}}", f"steps[{number}].result")
         told.append((index == len(match.parts) - 1 or _answers(match, index), made.output))

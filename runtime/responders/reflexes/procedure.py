@@ -297,6 +297,10 @@ def _pattern(text: Any) -> re.Pattern[str] | None:
 
 def _procedure(path: Path, meta: Mapping[str, Any], language: Language) -> Procedure:
     """A reflex from its frontmatter. Raises `ValueError` that says what is wrong."""
+    if path.parent.name == METHODS:
+        from runtime.memory.procedural.numbering import without_filters
+
+        meta = without_filters(dict(meta))
     if stray := [str(key) for key in meta if key not in _KNOWN]:
         raise ValueError(f"{', '.join(stray)}: a reflex has no such field")
     text = meta.get("phrasings")

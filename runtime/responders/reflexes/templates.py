@@ -14,14 +14,15 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from kernel.references import substitute
+from kernel.references import SHELL, Whose, escaped, renumbered
 from runtime.responders.reflexes.slots import It
 
 _HOLE = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
 _STEP = re.compile(r"steps\[(\d+)\]")
 _JOINT = re.compile(r"\s*\|\s*join\('([^']*)'\)")
-_OPENS = re.compile(r"\{\{(?=\s*steps\[)")
-_RESERVED = frozenset({"and", "or", "not", "is", "in", "empty", "where", "by", "desc", "asc", "contains"})
+_RESERVED = frozenset(
+    {"and", "or", "not", "is", "in", "empty", "where", "by", "desc", "asc", "contains", "rows", "of"}
+)
 """Words of the questions that the operation csv understands: as a name or value they stand in quotes."""
 
 
@@ -30,7 +31,7 @@ def _for_csv(text: str) -> str:
     if re.fullmatch(r"[\w.-]+", text) and text.lower() not in _RESERVED:
         return text
     mark = next((mark for mark in "\"'`" if mark not in text), '"')
-    return f"{mark}{text}{mark}"
+    return f"{mark}{text.replace(mark, mark * 2)}{mark}"
 
 
 def _for_json(text: str) -> str:
@@ -94,7 +95,10 @@ class Filling:
     def fill(self, template: Any) -> Any:
         """A copy of `template` with every hole filled; raises `Unbound`. One hole alone keeps its type."""
         if isinstance(template, Mapping):
-            return {key: self.fill(value) for key, value in template.items()}
+            return {
+                key: self.fill(renumbered({key: value}, self._number)[key] if key == SHELL else value)
+                for key, value in template.items()
+            }
         if isinstance(template, list):
             return [self.fill(each) for each in template]
         if not isinstance(template, str):
@@ -118,7 +122,14 @@ class Filling:
             return self.fill(str(value))
         for each in filters:
             value = _filtered(value, each)
-        return literal(value)
+        return escaped(value)
+
+    def _number(self, whose: Whose, own: int) -> int:
+        """The number of an own step whose result a command gets."""
+        numbers = self.numbers.get(own, ())
+        if len(numbers) != 1:
+            raise Unbound(f"step {own} has no single result")
+        return numbers[0]
 
     def _reference(self, expression: str) -> str:
         own = int(_STEP.match(expression)[1])  # type: ignore[index]
@@ -130,25 +141,20 @@ class Filling:
     def _before(self, head: str, rest: str) -> str:
         before = self.before
         if head.startswith("it_"):
-            known = {"file": literal(before.file), "column": literal(before.column), **before.facts}
+            known = {"file": escaped(before.file), "column": escaped(before.column), **before.facts}
             value = known.get(head.removeprefix("it_"))
             if not value:
                 raise Unbound(f"the result before has no {head.removeprefix('it_')}")
             return str(value)
-        if before.expressions:
-            return self._to_come(head, rest)
-        if not before.texts:
+        results = [f"{{{{ {each} }}}}" for each in before.expressions] or [*map(escaped, before.texts)]
+        if not results:
             raise Unbound("there is no result before")
-        texts = before.texts if head == "they" else before.texts[-1:]
-        return str(literal(_evaluated(texts, rest, each=head == "it")))
-
-    def _to_come(self, head: str, rest: str) -> str:
-        if head == "it":
-            return f"{{{{ {self.before.expressions[-1]}{rest} }}}}"
         joint = _JOINT.fullmatch(rest)
-        if not joint:
-            raise Unbound("they can only be joined")
-        return joint[1].join(f"{{{{ {each} }}}}" for each in self.before.expressions)
+        if head == "it" and not rest:
+            return results[-1]
+        if head == "it" or not joint:
+            raise Unbound("it stands alone, and they can only be joined")
+        return joint[1].join(results)
 
 
 def _filtered(value: Any, name: str) -> Any:
@@ -161,31 +167,6 @@ def _filtered(value: Any, name: str) -> Any:
     if isinstance(value, list | tuple):
         return [_FILTERS[name](str(each)) for each in value]
     return _FILTERS[name](str(value))
-
-
-@dataclass(frozen=True)
-class _There:
-    """A result that is there already, as the kernel's references see one."""
-
-    result: str
-    evidence: Mapping[str, Any] = field(default_factory=dict)
-
-
-def _evaluated(texts: tuple[str, ...], rest: str, *, each: bool) -> str:
-    views = {number: _There(text) for number, text in enumerate(texts)}
-    if each:
-        return str(substitute(f"{{{{ steps[0].result{rest} }}}}", views))
-    joint = _JOINT.fullmatch(rest)
-    return (joint[1] if joint else " ").join(texts)
-
-
-def literal(value: Any) -> Any:
-    """A value that the kernel will never take for a reference."""
-    if isinstance(value, str):
-        return _OPENS.sub(r"\\{{", value)
-    if isinstance(value, list | tuple):
-        return [literal(each) for each in value]
-    return value
 
 
 def plain(template: str, slots: Mapping[str, Any]) -> str:

@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
-from runtime.bench.dangers import Entry, measure, summary, table
+import pytest
+
+from kernel.errors import UsageError
+from runtime.bench.dangers import Entry, entries, measure, summary, table
 
 
 def test_what_is_missed_and_what_is_stopped_is_told() -> None:
     listed = [
-        Entry("force-push", "git push --force"),
-        Entry("force-push", "rm -rf ~"),
-        Entry("power", "date"),
-        Entry("", "git push"),
-        Entry("", "reboot"),
+        Entry("leaves", "git push --force", "force-push"),
+        Entry("leaves", "rm -rf ~", "force-push"),
+        Entry("leaves", "date", "power"),
+        Entry("harmless", "git pull"),
+        Entry("harmless", "reboot"),
+        Entry("undoable", "sed -i 1d a.txt"),
     ]
     figures = measure(listed)
     assert figures["by_rule"] == {
@@ -23,16 +28,26 @@ def test_what_is_missed_and_what_is_stopped_is_told() -> None:
         "power": {"entries": 1, "caught": 0, "named": 0},
     }
     assert (figures["entries"], figures["caught"], figures["missed"]) == (3, 2, ["date"])
-    assert (figures["harmless"], figures["let_through"], figures["stopped"]) == (2, 1, ["reboot"])
+    assert (figures["harmless"], figures["harmless_let_through"], figures["stopped"]) == (2, 1, ["reboot"])
+    assert (figures["undoable"], figures["undoable_let_through"]) == (1, 1)
     assert "| all | 3 | 2 | 1 |" in table(figures)
     assert "| 2 of 3 |" in summary(figures)
+
+
+def test_a_list_of_ones_own_has_labels_and_commands(tmp_path: Path) -> None:
+    own = tmp_path / "own.tsv"
+    own.write_text("# mine\nleaves\tgit push --force\nharmless\techo a\\nb\n")
+    assert entries(own) == [Entry("leaves", "git push --force"), Entry("harmless", "echo a\nb")]
+    own.write_text("leaves\tls\nbad\tls\n")
+    with pytest.raises(UsageError, match=r"own.tsv:2: a line is a label"):
+        entries(own)
 
 
 def test_the_command_passes_on_the_list_that_ships() -> None:
     command = [sys.executable, "-m", "runtime.cli", "bench", "dangers"]
     ran = subprocess.run([*command, "--json"], capture_output=True, text=True, timeout=100)
     figures = json.loads(ran.stdout)
-    assert (ran.returncode, figures["missed"]) == (0, [])
+    assert (ran.returncode, figures["missed"]) == (0, []), figures["stopped"]
     assert 0 < figures["p50_ms"] <= figures["p95_ms"] < 100
     shown = subprocess.run(command, capture_output=True, text=True, timeout=100)
     assert f"| all | {figures['entries']} | {figures['caught']} |" in shown.stdout

@@ -17,7 +17,7 @@ from runtime.results import RunResult
 TAKEN = "move a.txt and b.txt to backup"
 """It is understood, and refused when it is tried: another a.txt is there already."""
 DONE = RunResult("r", "system-r", "complete", Exit.ACCEPTED, Path("r.md"), output="There are 12.")
-WAITS = replace(DONE, status="waiting", output="")
+WAITS = replace(DONE, status="waiting", exit=Exit.WAITING, output="")
 BEFORE = {"a.txt": b"red\n", "docs/": None}
 
 

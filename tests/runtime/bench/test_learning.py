@@ -46,7 +46,7 @@ def played(
     day = worker.begin(0, task)
     day.draw, day.look, day.notice = draw, look, notice
     result = asyncio.run(fractal.run(task.text, yes=True))
-    return result.status == "complete" and task.right(folder), day
+    return result.exit == 0 and task.right(folder), day
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -155,6 +155,7 @@ def test_a_program_that_waits_is_adopted_once_its_sample_passes(place: Place):
     listed = place.command("system", "adopt", "--json")
     assert [(each["id"], each["run"]) for each in json.loads(listed.out)] == [("p1", built.run)]
     assert "+print(json.load" in place.command("system", "diff").out
+    assert "+print(json.load" in place.command("system", "diff", "p1").out
     ran = place.command("system", "adopt", "p1")
     assert ran.exit == 0, ran
     assert "✓ shout, its own sample" in ran.err

@@ -126,7 +126,8 @@ class Place:
 
     def command(self, *words: str, env: Mapping[str, str] | None = None) -> Ran:
         """`fractal` as a process of its own, without keys and models of whoever runs the tests."""
-        kept = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
+        names = ("PATH", "HOME", "LANG", "FRACTAL_TRUST")
+        kept = {key: os.environ[key] for key in names if key in os.environ}
         ours = {"XDG_CONFIG_HOME": "/nonexistent", "FRACTAL_SANDBOX": "off", "NO_COLOR": "1", **(env or {})}
         ran = subprocess.run(
             [*COMMAND, *words],

@@ -165,3 +165,23 @@ def test_markup_and_escapes_in_a_task_are_only_text() -> None:
     with console.capture() as capture:
         console.print(Tree(play.board))
     assert "[bold red]x[/] ␛[31my :smile:" in capture.get()
+
+
+def test_parts_of_a_task_stay_in_sight_before_operations() -> None:
+    play = Play()
+    for n in (1, 2):
+        play.child(n, f"part {n}", "complete")
+    for n in range(3, 11):
+        play("step_started", step=n, tool="write", args={"path": f"{n}.txt"})
+        play("step_finished", step=n, tool="write", state="done")
+    lines = play.lines(height=24)
+    assert "part 1" in lines[1] and "part 2" in lines[2]
+    assert "… 4 more done" in lines[3]
+
+
+def test_the_time_that_a_person_took_to_answer_does_not_count() -> None:
+    play = Play()
+    play.now += 2
+    play.board.skip(60)
+    play.now += 61
+    assert play.board.elapsed(play.board.loops[ROOT]) == 3

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
-from command_line import RUN, Command
+from command_line import RUN, Command, write_run
 
 from kernel.document import Document
 from kernel.errors import Exit
+from kernel.markdown import render
 
 pytestmark = pytest.mark.usefixtures("written")
 
@@ -59,6 +61,19 @@ def test_tree_shows_loops_and_steps_with_their_documents(fractal: Command) -> No
     assert lines[3].startswith("└─ 3 ✓ write report.md new line")
 
 
+def test_a_run_whose_process_died_is_interrupted_in_ls_and_tree_alike(fractal: Command) -> None:
+    root = write_run(fractal.folder / "died")[0]
+    at_work = root.having(status="running").with_step(replace(root.steps[3], state="running"))
+    path = fractal.folder / "died" / ".fractal" / "state" / "runs" / RUN / f"system-{RUN}.md"
+    path.write_bytes(render(at_work))
+    assert "interrupted" in fractal("-C", "died", "ls").out
+    lines = fractal("-C", "died", "tree").out.splitlines()
+    assert lines[0].startswith("‖ ") and "interrupted" in lines[0]
+    assert lines[3].startswith("└─ 3 ‖ write") and "interrupted" in lines[3]
+    told = json.loads(fractal("-C", "died", "tree", "--json").out)
+    assert (told["status"], told["steps"][2]["state"]) == ("interrupted", "interrupted")
+
+
 def test_tree_tells_what_is_missing_broken_or_linked_by_nobody(fractal: Command) -> None:
     folder = fractal.folder / ".fractal" / "state" / "runs" / RUN
     (folder / f"tool-task-{RUN}-2.md").write_text("not a document", "utf-8")
@@ -88,15 +103,8 @@ def test_cost_adds_up_and_shows_instructions_apart(fractal: Command) -> None:
     assert lines[-1] == "charged in all: 5 calls, $0.0040 (with failed calls)"
 
 
-def test_diff_compares_what_was_kept_with_what_is_there(fractal: Command) -> None:
-    lines = fractal("diff", RUN).out.splitlines()
-    assert lines[0] == "changed report.md 9 bytes"
-    assert "-old line" in lines and "+new line" in lines
-
-
-def test_diff_says_when_a_file_was_changed_since(fractal: Command) -> None:
-    (fractal.folder / "report.md").write_text("by hand\n", "utf-8")
-    assert "+++ report.md  (changed since the run)" in fractal("diff", RUN).out
+def test_diff_of_an_older_run_tells_what_it_recorded(fractal: Command) -> None:
+    assert fractal("diff", RUN).out.splitlines()[0] == "changed report.md 9 bytes"
 
 
 def test_nothing_is_coloured_in_a_pipe(fractal: Command) -> None:
@@ -108,3 +116,17 @@ def test_without_a_name_the_newest_run_is_read(fractal: Command, written: list[D
     for name in ("tree", "cost", "diff", "show", "explain"):
         assert fractal(name).out == fractal(name, RUN).out
     assert fractal("prompt").exit == Exit.USAGE
+
+
+def test_a_document_as_an_object(fractal: Command) -> None:
+    told = json.loads(fractal("show", RUN, "--json").out)
+    assert told["meta"]["id"] == f"system-{RUN}"
+    assert told["sections"]["3"]["steps"][0]["tool"] == "bash"
+    assert told["sections"]["5"]["notes"][0]["text"] == "one report of two"
+
+
+def test_a_tree_as_an_object(fractal: Command) -> None:
+    told = json.loads(fractal("tree", RUN, "--json").out)
+    assert [step["state"] for step in told["steps"]] == ["failed", "failed", "done"]
+    assert told["steps"][1]["loop"]["status"] == "escalated"
+    assert told["spent"]["calls"] == 5

@@ -106,11 +106,18 @@ def test_a_question_in_a_pipe_exits_with_six_and_is_answered_later(fractal: Comm
     run = _run(fractal)
     assert (ran.exit, ran.out) == (6, "")
     assert "waits for an answer: Which file?" in ran.err
-    assert f"fractal answer {run} … and then fractal resume {run}" in ran.err
+    assert f"fractal answer {run} … --resume" in ran.err
     assert f"fractal resume {run}" in fractal("answer", run, "words.txt", "please").err
     ran = fractal("resume", "-q", "-m", model)
     assert (ran.exit, ran.out) == (0, "five words\n")
     assert "words.txt please" in _document(fractal)
+
+
+def test_an_answer_goes_on_at_once_when_it_is_told_to(fractal: Command) -> None:
+    env = {"FRACTAL_MODEL": fractal.script("m.yaml", ASKS)}
+    assert fractal("run", "-q", "frobnicate it", env=env).exit == 6
+    ran = fractal("answer", _run(fractal), "words.txt", "--resume", env=env)
+    assert (ran.exit, ran.out) == (0, "five words\n")
 
 
 def test_a_plan_is_shown_and_waits_for_its_approval(fractal: Command) -> None:
@@ -271,6 +278,18 @@ def test_a_change_is_shown_and_can_be_undone(fractal: Command) -> None:
     assert (fractal.folder / "notes.txt").read_text() == "the quick brown fox\njumps\n"
 
 
+def test_what_nothing_covers_says_one_time_how_to_go_on(fractal: Command) -> None:
+    ran = fractal("run", "-q", "frobnicate it")
+    run = _run(fractal)
+    assert ran.exit == 6
+    assert ran.err.count("fractal answer") == 1 and f'fractal answer {run} "…" --resume' in ran.err
+    for _ in range(2):
+        assert fractal("answer", run, "frobnicate that", "--resume").exit == 6
+    ended = fractal("answer", run, "frobnicate those", "--resume")
+    assert ended.exit == 1 and "3 questions were asked already; start a new run" in ended.err
+    assert "fractal answer" not in ended.err, "a run that has ended takes no answer"
+
+
 def test_a_run_that_waits_can_be_cancelled(fractal: Command) -> None:
     model = fractal.script("m.yaml", ASKS)
     fractal("run", "-q", "-m", model, "frobnicate it")
@@ -325,3 +344,11 @@ def test_a_run_that_is_at_work_elsewhere_is_left_alone(fractal: Command) -> None
     last = process.stdout.read().splitlines()[-1]
     assert json.loads(last)["data"]["status"] == "cancelled"
     assert process.wait(10) == 1
+
+
+def test_changes_as_an_object(fractal: Command) -> None:
+    assert fractal("run", "-q", "-m", fractal.script("m.yaml", WORKS), "frobnicate it").exit == 0
+    told = json.loads(fractal("diff", "--json").out)
+    (file,) = told["files"]
+    assert (file["kind"], file["path"], file["size"]) == ("new", "words.txt", 2)
+    assert "+5" in file["diff"] and told["documents"] == {} and told["undone"] == []

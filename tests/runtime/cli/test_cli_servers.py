@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,14 @@ def test_tools_of_servers_are_listed_and_shown_without_secrets(fractal):
     assert json.loads(shown.stdout)["run"] == "mcp: good/echo"
     assert "sk-secret" not in shown.stdout + shown.stderr
     assert fractal("tools", "check", "good-echo").returncode == 0
+
+
+def test_doctor_does_not_wait_long_for_mute_servers(fractal, tmp_path):
+    mute = {"command": sys.executable, "args": ["-c", "import time; time.sleep(60)"]}
+    servers = dict.fromkeys(("one", "two", "three"), mute)
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    began = time.monotonic()
+    looked = json.loads(fractal("doctor", "--json").stdout)
+    assert time.monotonic() - began < 20, "five seconds for all, and what the other looks take"
+    found = {each["name"]: each["found"] for each in looked if each["name"].startswith("mcp ")}
+    assert len(found) == 3 and all("did not answer within 5 s" in text for text in found.values())

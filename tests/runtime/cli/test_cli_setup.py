@@ -240,3 +240,23 @@ def test_the_prompt_of_an_ended_document_is_none(fractal: Command) -> None:
     ran = fractal("prompt", RUN)
     assert (ran.exit, ran.out) == (2, "")
     assert "no further prompt" in ran.err
+
+
+def test_the_command_alone_prints_its_help(fractal: Command) -> None:
+    ran = fractal()
+    assert ran.exit == 0 and ran.err == ""
+    assert ran.out == fractal("--help").out
+
+
+def test_tools_ls_says_which_tools_are_the_workspaces_own(fractal: Command) -> None:
+    fractal("init")
+    tool = fractal.folder / "system" / "operations" / "mkdir.md"
+    tool.write_text(tool.read_text() + "\nOurs.\n")
+    listed = {each["name"]: each["origin"] for each in json.loads(fractal("tools", "ls", "--json").out)}
+    assert (listed["mkdir"], listed["move"]) == ("own", "shipped")
+
+
+def test_brain_report_says_what_the_runs_were(fractal: Command) -> None:
+    for _ in range(2):
+        assert fractal("run", "-q", "what is 2 + 2").exit == 0
+    assert "2 runs, 2 of them without a model; memory decided none of them" in fractal("brain", "report").err

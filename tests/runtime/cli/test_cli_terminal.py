@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from command_line import ACCEPT, ASKS, COMMAND, PLAN, RUN, WORKS, Command, environment, write_run
@@ -63,9 +65,15 @@ def test_escapes_in_a_task_reach_no_terminal(fractal: Command, opened: Open) -> 
     assert "␛]0;owned␇done" in terminal.text
 
 
-@pytest.mark.parametrize("name", ["CI", "NO_COLOR"])
-def test_ci_and_no_color_get_lines_instead_of_a_picture(fractal: Command, opened: Open, name: str) -> None:
-    terminal = opened("run", "-m", fractal.script("m.yaml", WORKS), "frobnicate it", **{name: "1"})
+def test_no_color_takes_the_colours_and_leaves_the_tree(fractal: Command, opened: Open) -> None:
+    terminal = opened("run", "-m", fractal.script("m.yaml", WORKS), "frobnicate it", NO_COLOR="1")
+    assert terminal.finish() == 0
+    assert "└─ ✓ write words.txt 5" in terminal.text
+    assert not re.search(rb"\x1b\[[\d;]*(3[0-7]|9[0-7])m", terminal.raw)
+
+
+def test_ci_gets_lines_instead_of_a_picture(fractal: Command, opened: Open) -> None:
+    terminal = opened("run", "-m", fractal.script("m.yaml", WORKS), "frobnicate it", CI="1")
     assert terminal.finish() == 0
     assert b"\x1b" not in terminal.raw
     assert "CHECK: ACCEPT" in terminal.text
@@ -88,6 +96,58 @@ def test_an_empty_answer_puts_it_off(fractal: Command, opened: Open) -> None:
     terminal.type("\n")
     assert terminal.finish() == 6
     assert f"fractal answer {_run(fractal)} …" in terminal.text
+
+
+@pytest.mark.parametrize(("said", "exit", "made"), [("y", 0, True), ("", 6, False)])
+def test_an_approval_is_asked_at_once(
+    fractal: Command, opened: Open, said: str, exit: int, made: bool
+) -> None:
+    model = fractal.script("m.yaml", WORKS)
+    terminal = opened("run", "-m", model, "frobnicate it", FRACTAL_APPROVE="[write]")
+    assert "waits for an approval of step 1 may write" in terminal.until("\n>")
+    terminal.type(f"{said}\n")
+    assert terminal.finish() == exit
+    assert (fractal.folder / "words.txt").exists() is made
+    assert ("waits for an approval  " in terminal.text) is not made
+    shown = fractal("show", _run(fractal)).out
+    assert ('"approved": "person at terminal"' in shown) is made
+
+
+def test_a_step_that_a_person_rejects_stands_in_the_tree(fractal: Command, opened: Open) -> None:
+    judged = PLAN | {"success": [{"judge": "it is written"}]}
+    model = fractal.script("m.yaml", {"fused": judged, "check": ACCEPT})
+    terminal = opened("run", "-m", model, "frobnicate it", FRACTAL_APPROVE="[write]")
+    terminal.until("\n>")
+    terminal.type("n\n")
+    assert terminal.finish() == 1
+    assert "─ ✗ write" in terminal.text
+
+
+def test_approve_at_a_terminal_goes_on_at_once(fractal: Command, opened: Open) -> None:
+    (fractal.folder / ".env").write_text("KEY=4711\n")
+    reads = PLAN | {"steps": [{"tool": "read", "args": {"path": ".env"}}], "success": [{"judge": "read"}]}
+    model = fractal.script("m.yaml", {"fused": reads, "check": ACCEPT})
+    assert fractal("run", "-q", "-m", model, "frobnicate it").exit == 6
+    run = _run(fractal)
+    refused = fractal("approve", run, "--resume")
+    assert refused.exit == 2 and "not that of a command without terminal" in refused.err
+    terminal = opened("approve", run, "--resume", FRACTAL_MODEL=model)
+    assert terminal.finish() == 0
+    assert '"approved": "person at terminal"' in fractal("show", run).out
+
+
+@pytest.mark.parametrize(("said", "exit"), [("y", 0), ("n", 3)])
+def test_what_a_folder_asks_for_is_asked_about_once(
+    fractal: Command, opened: Open, tmp_path: Path, said: str, exit: int
+) -> None:
+    (fractal.folder / "fractal.yaml").write_text("sandbox: off\n")
+    env = {"FRACTAL_TRUST": "", "XDG_CONFIG_HOME": str(tmp_path / "config")}
+    terminal = opened("run", "what is 2 + 2", **env)
+    assert 'sandbox: "off"' in terminal.until("Allow this from now on?")
+    terminal.type(f"{said}\n")
+    assert terminal.finish() == exit
+    again = fractal("run", "-q", "what is 2 + 2", env=env)
+    assert again.exit == exit
 
 
 def test_ctrl_c_at_a_question_leaves_a_run_that_can_be_resumed(fractal: Command, opened: Open) -> None:
@@ -154,13 +214,39 @@ def test_the_second_ctrl_c_ends_at_once(fractal: Command) -> None:
     assert (done.exit, done.out) == (0, "five words\n")
 
 
+@pytest.mark.parametrize("columns", [60, 80, 100])
+@pytest.mark.parametrize("words", [("cost",), ("tools", "ls"), ("explain",)])
+def test_no_word_is_broken_at_the_edge_of_a_terminal(
+    fractal: Command, opened: Open, words: tuple[str, ...], columns: int
+) -> None:
+    write_run(fractal.folder)
+    terminal = opened(*words, columns=columns, lines=300)
+    assert terminal.finish() == 0
+    shown = terminal.raw.decode().replace("\r", "").split("\n")
+    plain = [re.sub(r"\x1b\[[\d;]*m", "", line) for line in shown]
+    # a place to look at (←) is a file's name and stays whole
+    assert [line for line in plain if len(line) > columns and "←" not in line] == []
+
+
+def test_a_document_begins_with_three_lines_of_meta(fractal: Command, opened: Open) -> None:
+    write_run(fractal.folder)
+    terminal = opened("show", RUN, columns=100, lines=160)
+    assert terminal.finish() == 0
+    lines = terminal.text.splitlines()
+    assert lines[0] == f"system-{RUN} · complete · output"
+    assert lines[2] == "all of META: fractal show --meta" and "State" in lines[3]
+    whole = opened("show", RUN, "--meta", columns=100, lines=160)
+    assert whole.finish() == 0
+    assert "budget  {" in whole.text and "rungs  [" in whole.text
+
+
 def test_a_document_is_rendered_for_a_terminal(fractal: Command, opened: Open) -> None:
     write_run(fractal.folder)
     terminal = opened("show", RUN, columns=100, lines=160)
     assert terminal.finish() == 0
     assert "§2 PLAN" in terminal.text and "## §2" not in terminal.text
-    assert "    status  complete" in terminal.text
-    assert "   created  2025-03-01" in terminal.text
+    assert "complete · output" in terminal.text
+    assert "2025-03-01 · " in terminal.text
     assert "attempt 1 · retry" in terminal.text
     assert terminal.text.count("op-bash-7f3kq2-1.md") == 1
     raw = opened("show", RUN, "--raw", columns=100, lines=120)

@@ -32,6 +32,25 @@ def test_why_the_task_was_understood_so(documents: list[Document]) -> None:
     assert one.source == f"{ROOT}.md §1 resolved task"
 
 
+def test_what_is_the_same_for_all_phases_is_told_once(documents: list[Document]) -> None:
+    """Three phases of one attempt that the same model answered, and a second attempt in which one passed."""
+    one = {"rung": "worker", "model": "openai/a", "calls": 1, "prompt": 100, "out": 10}
+    rungs = [{"attempt": 1, "phase": phase, **one} for phase in ("understand", "plan", "do", "check")]
+    rungs += [{"attempt": 2, "phase": phase, **one} for phase in ("plan", "check")]
+    rungs.insert(5, {"attempt": 2, "phase": "check", "rung": "reflex", "passed": "it knows no way"})
+    root = documents[0]
+    loop = replace(root, meta=replace(root.meta, rungs=tuple(rungs)))
+    found = reasons([loop, *documents[1:]], ROOT)
+    assert [each.question for each in found if each.section == "§0 rungs"] == [
+        "Why openai/a for UNDERSTAND, PLAN, DO, CHECK?",
+        "Why openai/a for PLAN in attempt 2?",
+        "Why openai/a for CHECK in attempt 2?",
+    ]
+    assert "4 calls (440 tokens)" in _of(found, "Why openai/a for UNDERSTAND, PLAN, DO, CHECK?").answer
+    told = [(each.question, each.answer) for each in found]
+    assert len(told) == len(set(told))
+
+
 def test_why_this_plan(documents: list[Document]) -> None:
     one = _of(reasons(documents, ROOT), "Why this plan?")
     assert one.answer.splitlines() == [
@@ -90,7 +109,9 @@ def test_why_a_retry(documents: list[Document]) -> None:
 def test_why_a_loop_has_its_budget(documents: list[Document]) -> None:
     assert "60 calls, 400,000 tokens" in _of(reasons(documents, ROOT), "Why this budget?").answer
     share = _of(reasons(documents, CHILD), "Why this budget?")
-    assert share.answer.startswith(f"its share of what {ROOT} had left, less a call kept for CHECK: 20 calls")
+    assert share.answer.startswith(
+        f"its share of the calls that {ROOT} had left, less one kept for CHECK: 20 calls"
+    )
     assert share.source == f"{ROOT}.md §3 step 2 share"
 
 

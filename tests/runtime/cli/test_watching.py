@@ -11,7 +11,7 @@ import pytest
 from command_line import environment
 
 from kernel.events import Event
-from runtime.cli.view import JsonLines, PlainLines, Quiet, summary, view
+from runtime.cli.view import JsonLines, LiveTree, PlainLines, Quiet, summary, view
 
 RUN = "7f3kq2"
 
@@ -75,6 +75,21 @@ def test_a_run_goes_on_when_nobody_reads_its_events_any_more() -> None:
     assert process.stderr.read() == "went on\n"
 
 
+GONE = "deleted 1 file (a.txt); `fractal undo 7f3kq2 2` brings it back"
+
+
+@pytest.mark.parametrize("kind", [LiveTree, PlainLines, Quiet])
+def test_every_view_says_what_was_deleted(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, kind: type[Quiet]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    with kind() as watch:
+        watch(_event("run_started", task="take it away"))
+        watch(_event("step_started", step=2, tool="remove", args={"paths": ["a.txt"]}))
+        watch(_event("step_finished", step=2, tool="remove", state="done", result="", deleted=GONE))
+    assert GONE in capsys.readouterr().err
+
+
 def test_quiet_says_warnings_only(capsys: pytest.CaptureFixture[str]) -> None:
     watch = view(quiet=True)
     assert isinstance(watch, Quiet)
@@ -83,15 +98,16 @@ def test_quiet_says_warnings_only(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == "warning: w\n"
 
 
-def test_ci_and_no_color_get_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ci_gets_plain_lines_and_no_color_a_tree(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = io.StringIO()
     terminal.isatty = lambda: True  # type: ignore[method-assign]
     monkeypatch.setattr(sys, "stderr", terminal)
-    for name in ("CI", "NO_COLOR"):
-        monkeypatch.setenv("TERM", "xterm-256color")
-        monkeypatch.setenv(name, "1")
-        assert isinstance(view(), PlainLines)
-        monkeypatch.delenv(name)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert isinstance(view(), LiveTree)
+    monkeypatch.setenv("CI", "1")
+    assert isinstance(view(), PlainLines)
 
 
 def test_a_run_without_calls_is_summed_up_without_figures_of_models() -> None:

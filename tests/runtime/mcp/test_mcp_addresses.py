@@ -50,7 +50,7 @@ def test_the_sdk_as_a_program_speaks_the_newest_version_too(place):
     place.write({"sdk": {"command": sys.executable, "args": [str(SERVER), "stdio"]}})
 
     async def work(servers):
-        return await servers.look(), await call(servers, place.folder, "sdk-echo", {"text": "here"})
+        return await servers.look(20.0), await call(servers, place.folder, "sdk-echo", {"text": "here"})
 
     (seen,), result = place.within(work)
     assert (seen.version, seen.tools, seen.error) == ("2026-07-28", 6, "")

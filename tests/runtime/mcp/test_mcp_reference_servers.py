@@ -54,7 +54,7 @@ def test_a_run_reads_with_one_server_and_remembers_with_another(place, play):
         return ACCEPT
 
     played = play(answer)
-    assert played.result.status == "complete", played.root.steps
+    assert played.result.exit == 0, played.root.steps
     assert (place.folder / "notes/sum.txt").read_text() == "The sum of 2 and 40 is 42."
     assert "green" in json.dumps((place.folder / "memory.json").read_text())
     assert [played.root.steps[n].evidence["server"] for n in (1, 2, 4)] == ["files", "memory", "everything"]

@@ -38,7 +38,7 @@ def test_a_plan_uses_a_servers_tool(place, play):
     step = {"tool": "it-echo", "args": {"text": "from outside"}}
     again = {"tool": "write", "args": {"path": "a.txt", "content": "{{ steps[1].result }}"}, "needs": [1]}
     played = play(answers(step, again, success=[{"file": "a.txt"}]))
-    assert played.result.status == "complete"
+    assert played.result.exit == 0
     assert (place.folder / "a.txt").read_text() == "from outside"
     done = played.root.steps[1]
     assert (done.result, done.origin) == ("from outside", "tool:it-echo")
@@ -57,7 +57,7 @@ def test_a_model_is_asked_for_the_arguments_of_a_servers_tool(place, play):
             return {"tool": "it-slow", "args": {"seconds": 0.01}}
         return ACCEPT
 
-    assert play(answer).result.status == "complete"
+    assert play(answer).result.exit == 0
     assert "it-slow(seconds?): Answer after some seconds. (seconds: number)" in seen[0]
 
 
@@ -75,7 +75,7 @@ def test_a_server_that_fails_fails_its_step_and_the_run_goes_on(place, play, too
     played = play(answers(*steps, success=[{"step": 2, "has": "x"}]))
     assert [played.root.steps[n].state for n in (1, 2)] == ["failed", "done"]
     assert told in played.root.steps[1].result
-    assert played.result.status in ("complete", "failed", "escalated")
+    assert played.result.status in ("complete", "unverified", "failed", "escalated")
 
 
 def test_what_a_server_says_is_fenced_as_data(place, play):
@@ -102,13 +102,13 @@ def test_effects_of_a_servers_tool_can_want_an_approval(place, play):
     assert "it-count" in played.result.question
     played.fractal.tell(played.result.run, "approve")
     after = play(answers(step), resume=played.result.run, settings={"approve": ["network"]})
-    assert after.result.status == "complete"
+    assert after.result.exit == 0
 
 
 def test_a_server_that_does_not_work_is_a_warning_of_the_run(place, play):
     place.write({"bad": fake("exits")})
     played = play(answers({"tool": "write", "args": {"path": "a.txt", "content": "a"}}))
-    assert played.result.status == "complete"
+    assert played.result.exit == 0
     warnings = [each.data["message"] for each in played.events if each.kind == "warning"]
     assert any("MCP server bad" in each and "left-pad" in each for each in warnings)
 

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from mcp_place import Place, fake
 
-from runtime.mcp.trust import place as kept
+from runtime.trust import place as kept
 
 
 @pytest.fixture
 def stranger(place: Place, monkeypatch: pytest.MonkeyPatch) -> Place:
-    monkeypatch.delenv("FRACTAL_TRUST_MCP")
+    monkeypatch.delenv("FRACTAL_TRUST")
     return place
 
 
@@ -38,14 +38,14 @@ def test_nothing_is_started_that_was_not_allowed(stranger: Place) -> None:
     stranger.write({"bad": marked(stranger.folder), "good": fake()})
     assert stranger.lists() == {}
     assert not (stranger.folder / "started").exists()
-    assert any("fractal tools trust bad" in text for text in stranger.warnings)
+    assert any("fractal trust mcp:bad" in text for text in stranger.warnings)
 
 
 def test_an_allowed_entry_is_used_until_it_is_changed(stranger: Place) -> None:
     stranger.write({"good": fake(), "bad": marked(stranger.folder)})
-    listed = fractal(stranger.folder, "tools", "trust")
-    assert {line.split()[0] for line in listed.stdout.splitlines()} == {"bad", "good"}
-    assert fractal(stranger.folder, "tools", "trust", "good").returncode == 0
+    listed = fractal(stranger.folder, "trust", "--json")
+    assert {each["name"] for each in json.loads(listed.stdout)} == {"mcp:bad", "mcp:good"}
+    assert fractal(stranger.folder, "trust", "mcp:good").returncode == 0
     assert any(name.startswith("good-") for name in stranger.lists())
     assert not (stranger.folder / "started").exists()
     stranger.write({"good": marked(stranger.folder)})
@@ -61,8 +61,8 @@ def test_the_users_own_file_needs_no_word(stranger: Place) -> None:
 
 def test_a_name_that_does_not_wait_is_told(stranger: Place) -> None:
     stranger.write({"good": fake()})
-    ran = fractal(stranger.folder, "tools", "trust", "other")
-    assert ran.returncode == 2 and "there are: good" in ran.stderr
+    ran = fractal(stranger.folder, "trust", "mcp:other")
+    assert ran.returncode == 2 and "it asks for: mcp:good" in ran.stderr
 
 
 def test_a_broken_list_of_what_is_trusted_is_told(stranger: Place) -> None:

@@ -21,6 +21,28 @@ def test_each_ended_loop_is_an_experience_and_an_operation_is_none():
     assert sorted(each.id for each in experiences_of(RUN)) == ["system-7f3kq2", "tool-research-7f3kq2-1"]
 
 
+def test_a_loop_of_the_third_level_is_an_experience_too(play):
+    """Its document is named as those of operations are."""
+    deeper = {"read a.txt": "the inner part", "the inner part": "the deepest part"}
+
+    def answers(ask):
+        if ask.phase == "check":
+            return ACCEPT
+        task = ask.document.text(1, "task")
+        below = deeper.get(task)
+        return plan({"subtask": below} if below else {"tool": "list", "args": {}}, task=task)
+
+    played = play(answers, "read a.txt")
+    third = next(each for each in played.documents if each.startswith("op-task-"))
+    experiences = played.fractal.memory.brain.episodes.all()
+    assert sorted(each.id for each in experiences) == sorted(
+        each.id for each in experiences_of(played.documents.values())
+    )
+    assert [each.text for each in experiences_of(played.documents.values()) if each.id == third] == [
+        "the deepest part"
+    ]
+
+
 def test_an_experience_names_its_document_and_what_finding_and_counting_need():
     found = experience("tool-research-7f3kq2-1")
     assert found.document == "runs/7f3kq2/tool-research-7f3kq2-1.md"

@@ -84,6 +84,8 @@ def test_no_repetition_makes_it_raise_or_linger(piece: str, times: int) -> None:
         "a" * 10_000,
         "rm " + "../" * 3000,
         "vim " + '"+!ls" ' * 1200,
+        "perl - <<'E'\n" + '"a",' * 2500 + "\nE",
+        "awk '" + '"a",' * 2500 + "' x",
     ],
     ids=lambda command: command[:16],
 )

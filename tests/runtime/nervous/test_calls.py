@@ -44,7 +44,7 @@ def rules(guard: Guard, tool: Tool | str, **args: Any) -> set[str]:
         ("move", {"from": "a.txt", "to": "/tmp/../etc/a.txt"}, "write-outside"),
         ("remove", {"path": "~"}, "delete-everything"),
         ("fetch", {"url": "http://169.254.169.254/latest/meta-data/"}, "metadata-address"),
-        ("sqlite", {"path": "a.db", "query": "DROP TABLE users"}, "database-loss"),
+        ("sqlite", {"path": "a.db", "query": "DROP TABLE users"}, "loss-inside"),
         ("bash", {"command": "sh", "stdin": "rm -rf ~"}, "delete-everything"),
         ("bash", {"command": "python3", "stdin": "import shutil; shutil.rmtree('/')"}, "delete-everything"),
         ("bash", {"command": "cat > a.txt", "stdin": "rm -rf ~"}, ""),
@@ -64,7 +64,8 @@ def test_what_ships(guard: Guard, tool: str, args: dict[str, Any], rule: str) ->
     assert rule in found if rule else found == set()
 
 
-def test_the_samples_of_what_ships_are_harmless(guard: Guard) -> None:
+def test_the_samples_of_what_ships_are_harmless() -> None:
+    guard = Guard([shipped_system()], FOLDER, undoable=lambda: True)
     stopped = {
         tool.name: [str(each) for each in dangers]
         for tool in TOOLS.values()
@@ -119,6 +120,11 @@ def test_a_tool_of_a_server_that_is_named_for_deleting_waits(guard: Guard, name:
     (danger,) = guard(server_tool(name), {"name": "production"})
     assert (danger.rule, danger.severity) == ("deletes-elsewhere", "danger")
     assert rules(guard, server_tool("github-list-deleted-items"), name="production") == set()
+
+
+def test_a_stage_of_a_dream_that_is_named_for_deleting_does_not_wait(guard: Guard) -> None:
+    assert rules(guard, "dream", stage="delete-weak-trees", dream="system-abcdef") == set()
+    assert rules(guard, server_tool("server-do"), stage="delete-weak-trees") == {"deletes-elsewhere"}
 
 
 def test_what_a_server_calls_destructive_waits_unless_it_is_about_files_of_the_folder(guard: Guard) -> None:

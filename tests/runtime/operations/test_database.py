@@ -261,9 +261,9 @@ def answers(*steps: dict[str, Any]) -> Callable[[Ask], Any]:
 
 def test_a_run_connects_writes_asks_and_disconnects_and_is_undone(tmp_path: Path) -> None:
     played = player(tmp_path / "work")(answers(*STEPS))
-    assert played.result.output == "n\n2\n[state connected; possible now: query, execute, disconnect]"
+    assert played.result.output == "n\n2"
     said = played.fractal.undo(played.result.run)
-    assert said[-1] == "shop.db: removed, as it was not there before"
+    assert "shop.db: removed, as it was not there before" in said
     assert not (tmp_path / "work" / "shop.db").exists()
 
 

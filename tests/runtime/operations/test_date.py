@@ -62,6 +62,30 @@ NOW = "2024-02-28T10:30"  # a Wednesday of a leap year
         ("days in february 2023", "28 days"),
         ("days in 2024", "366 days"),
         ("2024-02-28T10:30+00:00 in Asia/Tokyo", "2024-02-28 19:30 JST"),
+        ("what is the day before yesterday", "2024-02-26"),
+        ("the day after tomorrow", "2024-03-01"),
+        ("the day before 2024-03-01", "2024-02-29"),
+        ("the week after tomorrow", "2024-03-07"),
+        ("days before 2024-03-01", "2 days"),
+        ("hours until midnight", "13.5 hours"),
+        ("hours since midnight", "10.5 hours"),
+        ("hours until 9am", "22.5 hours"),
+        ("hours since 3pm", "19.5 hours"),
+        ("hours between 22:00 and 6:00", "8 hours"),
+        ("hours between 9am and midnight", "15 hours"),
+        ("days since monday", "2 days"),
+        ("days until monday", "5 days"),
+        ("days since 25 Dec", "65 days"),
+        ("days between 25 Dec and 1 Jan", "7 days"),
+        ("days until 29 Feb", "1 day"),
+        ("days between today and 1 Jan", "308 days"),
+        ("last day of the year", "2024-12-31"),
+        ("last day of this year", "2024-12-31"),
+        ("first day of next year", "2025-01-01"),
+        ("last day of last year", "2023-12-31"),
+        ("last day of 2023", "2023-12-31"),
+        ("days in next year", "365 days"),
+        ("Thursday 29 February 2024", "2024-02-29"),
         ("2024-02-28T14:00+00:00 in America/New York", "2024-02-28 09:00 EST"),
     ],
 )
@@ -87,6 +111,15 @@ def test_words_become_days(bench, expression, shown):
         ("now in Mars/Olympus", "no such time zone"),
         ("now in Europe/../../etc/passwd", "not a date"),
         ("x" * 400, "longer than"),
+        ("first day of next week", "not a month or year"),
+        ("last day of 2024-03-15", "not a month or year"),
+        ("tomorrow at midnight", "its begin or its end"),
+        ("midnight", "of today or of tomorrow"),
+        ("midnight + 3 hours", "of today or of tomorrow"),
+        ("today in Asia/Tokyo", "has no time of day"),
+        ("Friday 29 February 2024", "that day is a Thursday"),
+        ("days between 1 Jan 2020 and 1 March", "with their years"),
+        ("days between 1 March and 5 May 2023", "with their years"),
         ("days between banana and 2024-01-01", "not a date"),
     ],
 )
@@ -114,6 +147,11 @@ def test_a_format_is_for_dates(bench):
     assert "not an ISO date" in bench.fails(date, expression="today", now="yesterday")
 
 
+def test_a_leap_day_is_counted_to_the_next_one(bench):
+    shown = bench.call(date, expression="days until 29 Feb", now="2024-06-01").text
+    assert shown == "1368 days"  # to 2028-02-29
+
+
 def test_hours_are_hours_when_the_clocks_change(bench):
     code = (
         "from pathlib import Path; from kernel.operations import OperationContext as Context\n"
@@ -121,8 +159,11 @@ def test_hours_are_hours_when_the_clocks_change(bench):
         "c = Context(Path('.'), Sandbox(mode='off'))\n"
         "print(date(c, '2024-03-31 00:30 + 2 hours', now='2024-03-30').text)\n"
         "print(date(c, 'hours between 2024-03-31 and 2024-04-01').text)\n"
-        "print(date(c, '2024-03-30 12:00 + 1 day').text)"
+        "print(date(c, '2024-03-30 12:00 + 1 day').text)\n"
+        "try: print(date(c, '2024-03-30 02:30 + 1 day').text)\n"
+        "except Exception as error: print(error)"
     )
     env = {**os.environ, "TZ": "Europe/Berlin"}
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=True)
+    assert "no such time" in ran.stdout
     assert ran.stdout.split("\n")[:3] == ["2024-03-31 03:30", "23 hours", "2024-03-31 12:00"]

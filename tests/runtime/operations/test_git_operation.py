@@ -56,6 +56,9 @@ def test_diff_shows_staged_and_unstaged(repository):
 
 def test_branch_marks_the_present_one(repository):
     assert repository.call(git, action="branch").text == "* main\n  other"
+    assert repository.call(git, action="current branch").text == "main"
+    run(repository, "checkout", "--detach")
+    assert repository.call(git, action="current branch").text.startswith("no branch: the commit ")
 
 
 def test_a_repository_without_commits(bench):
@@ -63,6 +66,7 @@ def test_a_repository_without_commits(bench):
     bench.put("a", "1")
     assert bench.call(git, action="log").text == "there are no commits yet"
     assert bench.call(git, action="branch").text == "* main (no commits yet)"
+    assert bench.call(git, action="current branch").text == "main"
     assert bench.call(git, action="diff").text == "nothing has changed since the last commit"
     run(bench, "add", ".")
     assert "+1" in bench.call(git, action="diff").text

@@ -123,6 +123,36 @@ def test_sort_by_number_puts_lines_without_one_last(bench):
     assert bench.call(sort_lines, text=text, numeric=True, order="descending").text.endswith("c -3\nnone")
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("file-10\nfile-9\nfile-2", "file-2\nfile-9\nfile-10"),
+        ("v.10\nv.9", "v.9\nv.10"),
+        ("x -10\nx 9\n-2 y", "x -10\n-2 y\nx 9"),
+        ("2024-03-01\n2023-05-05\n2024-01-31", "2023-05-05\n2024-01-31\n2024-03-01"),
+        ("10,200,3\n9,300,1", "9,300,1\n10,200,3"),
+        (".5\n.25", ".25\n.5"),
+    ],
+)
+def test_a_number_is_read_as_a_person_reads_it(bench, text, shown):
+    assert bench.call(sort_lines, text=text, numeric=True).text == shown
+
+
+def test_a_class_of_another_language_is_refused(bench):
+    bench.put("a", "1")
+    assert "[[:digit:]] are not read here" in bench.fails(grep, pattern="x[[:digit:]]+")
+    assert bench.call(grep, pattern="[[:digit:]]", fixed=True).text == "no line matches"
+
+
+def test_a_minus_sign_of_print_is_a_minus(bench):
+    assert bench.call(sort_lines, text="3\n−5\n−.5", numeric=True).text == "−5\n−.5\n3"
+
+
+def test_versions_are_not_sorted_as_numbers(bench):
+    assert "sort -V" in bench.fails(sort_lines, text="1.10.0\n1.9.0", numeric=True)
+    assert "sort -V" in bench.fails(sort_lines, text="v1.10\nv1.9", numeric=True)
+
+
 def test_sort_into_a_file_keeps_its_line_endings(bench):
     bench.put("a", "b\r\na\r\nb")
     assert bench.call(sort_lines, path="a", unique=True, to="a").text == "wrote 2 sorted lines to a"

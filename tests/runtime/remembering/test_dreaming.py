@@ -54,7 +54,7 @@ def fractal(tmp_path: Path) -> Fractal:
 def test_its_document_says_what_each_stage_did(fractal: Fractal) -> None:
     before = nights.exported(fractal.brain)
     result = asyncio.run(dream(fractal, Order()))
-    assert result.status == "complete"
+    assert result.exit == 0
     root = fractal.root_document(result.run)
     steps = [root.steps[n] for n in sorted(root.steps)]
     assert [(each.args or {})["stage"] for each in steps] == NAMES
@@ -93,7 +93,7 @@ def test_killed_in_a_stage_the_run_is_resumed_with_the_stages_that_are_left(
     again = fractal_in(fractal.workspace.folder)
     (run,) = again.workspace.run_ids()
     result = asyncio.run(again.resume(run))
-    assert result.status == "complete"
+    assert result.exit == 0
     root = again.root_document(run)
     assert [(root.steps[n].args or {})["stage"] for n in sorted(root.steps)] == NAMES
     assert undo(again).left == ()
@@ -140,7 +140,7 @@ def greeted(
     with_model.memory.dreamer.stages = {**with_model.memory.dreamer.stages, "cluster": stage}
     chosen = Order(phases=("a",), without=("probe", "refine", "create", "verify"))
     result = asyncio.run(dream(with_model, chosen))
-    assert result.status == "complete"
+    assert result.exit == 0
     steps = with_model.root_document(result.run).steps.values()
     return with_model, result, next(each for each in steps if (each.args or {})["stage"] == "cluster")
 
@@ -223,7 +223,7 @@ def test_a_loop_calls_it_as_a_tool(fractal: Fractal, tmp_path: Path) -> None:
 
     outer = fractal_in(fractal.workspace.folder, Scripted(answers))
     result = asyncio.run(outer.run("consolidate what you know"))
-    assert result.status == "complete", result.reason
+    assert result.exit == 0, result.reason
     assert "merge-neurons: 2 merged" in result.output
     assert {each.type for each in outer.runs()} == {"task", "dream"}
     undone = undo(outer)

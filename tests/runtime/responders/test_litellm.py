@@ -53,12 +53,12 @@ async def test_system_goes_first_and_the_reply_comes_back_with_its_cost(llm_serv
     assert isinstance(responder, Responder)
 
 
-async def test_a_known_model_has_its_price_and_an_unknown_one_has_none(llm_server, model, make_ask):
+async def test_an_unknown_model_is_free_on_this_machine_only(llm_server, model, make_ask):
     llm_server.always(lambda body: Answer(prompt_tokens=1000, completion_tokens=100))
     known, unknown = model("openai/gpt-4o"), model()
     assert (await known.answer(make_ask())).usage.usd == pytest.approx(0.0035)
-    assert (await unknown.answer(make_ask())).usage.usd is None
-    assert unknown.estimate(make_ask()).usd is None
+    assert (await unknown.answer(make_ask())).usage.usd == 0
+    assert model(api_base="http://models.invalid/v1").estimate(make_ask()).usd is None
     assert known.estimate(make_ask(max_tokens=1000)).usd > 0.01
 
 

@@ -220,4 +220,5 @@ async def test_it_is_made_by_name_and_keeps_quiet(tiny_gguf, make_ask, capfd):
     assert isinstance(
         json.loads((await responder.answer(make_ask(schema=only(of("boolean"))))).text)["v"], bool
     )
+    responder.count("a vocabulary by itself is loaded without a word, too")
     assert capfd.readouterr() == ("", "")

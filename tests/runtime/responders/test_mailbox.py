@@ -125,12 +125,12 @@ async def test_two_loops_wait_side_by_side(mailbox, make_ask):
     assert await within(one) == '{"n": 1}'
 
 
-async def test_cancelling_leaves_the_ask_in_place(mailbox, folder, make_ask):
+async def test_cancelling_removes_the_ask_and_an_answer_that_comes_late_is_taken(mailbox, make_ask):
     task, path = await begin(mailbox(), make_ask())
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert path.exists()
+    assert not path.exists()
     answer_of(path).write_text('{"a": 1}')
     assert await within(mailbox().answer(make_ask())) == '{"a": 1}'
 
@@ -144,9 +144,10 @@ async def test_polling_alone_does_as_well(folder, make_ask, mailbox):
     assert await within(task) == '{"a": 1}'
 
 
-async def test_waiting_may_have_an_end(mailbox, make_ask):
+async def test_waiting_may_have_an_end(mailbox, folder, make_ask):
     with pytest.raises(ProviderError, match=r"nobody answered .*system-abc123.*plan.*\.md in 0 s"):
         await mailbox(wait=0.2).answer(make_ask())
+    assert list(folder.glob("*.md")) == []
 
 
 async def test_a_folder_that_cannot_be_written_is_told(tmp_path, make_ask):

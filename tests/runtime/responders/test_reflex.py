@@ -92,11 +92,11 @@ async def test_fused_holds_both(answered):
     assert reply.steps[0].args == {"expression": "15% of 80"}
 
 
-async def test_numbers_go_on_from_earlier_attempts(answered):
+async def test_a_plan_has_its_own_numbers_and_an_output_the_documents(answered):
     given = document("count the lines of *.md into lines.csv", base=4)
     reply, _ = await answered("plan", given)
-    assert reply.steps[1].args["content"] == "{{ steps[5].result }}\n"
-    assert reply.success[1]["step"] == 6
+    assert reply.steps[1].args["content"] == "{{ steps[1].result }}\n"
+    assert reply.success[1]["step"] == 2
     verdict, _ = await answered("check", document("15% of 80", base=4))
     assert verdict.output == "{{ steps[5].result }}"
 
@@ -129,7 +129,7 @@ async def test_a_result_that_is_passed_on_is_passed_on_whole(answered):
     reply, _ = await answered("plan", document(task))
     assert [step.tool for step in reply.steps] == ["find", "sort", "write"]
     assert reply.steps[1].args["text"] == "{{ steps[1].result }}"
-    assert reply.steps[2].args["content"] == "{{ steps[2].result.rstrip() }}\n"
+    assert reply.steps[2].args == {"path": "out.txt", "content": "{{ steps[2].result }}", "lines": True}
     verdict, _ = await answered("check", document(task))
     assert verdict.output == "Wrote out.txt"
 

@@ -110,10 +110,9 @@ def test_every_phrasing_can_be_understood():
 @pytest.mark.parametrize(("name", "task", "reads"), EXAMPLES, ids=[f"{e[0]}: {e[1]}" for e in EXAMPLES])
 def test_an_examples_plan_passes_the_gate_of_the_kernel(name, task, reads):
     catalogue = Catalogue([SYSTEM])
-    for base in (0, 7):
-        made = draft(match(task, SHELF), base)
-        plan = Plan(approach=name, steps=made.steps, success=made.success)
-        gate_plan(plan, catalogue, base=base, may_split=True, retry=False)
+    made = draft(match(task, SHELF), 0)
+    plan = Plan(approach=name, steps=made.steps, success=made.success)
+    gate_plan(plan, catalogue, may_split=True, retry=False)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ steps:
     args: {expression: '2*{{ napkins }}'}
 success:
   - {step: 1, has: .}
-output: '{{ steps[1].result | trim }}'
+output: '{{ steps[1].result }}'
 ---
 # Napkins
 """

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from kernel.document import Document, Meta, Note, Section
 from kernel.errors import ConfigurationError, ProviderError
+from kernel.markdown import render
 from kernel.replies import ReplyLog
 from kernel.responder import Reply, Responder, Usage
 from runtime.responders.replay import Replay, find_log
@@ -30,6 +33,12 @@ def recorded(tmp_path, make_ask):
         log.asked(ask.key, "worker", Usage(100, 100, 1.0))
         log.replied(ask.key, Reply(f'{{"n": {number}}}', "some/model", Usage(90, 10, 0.5)))
     return path
+
+
+def lies_beside(log: Path, task: str) -> None:
+    """The root's document of the recorded run."""
+    document = Document(Meta("system-abc123", "abc123"), {1: Section(notes=(Note("task", task, "person"),))})
+    (log.parent / "system-abc123.md").write_bytes(render(document))
 
 
 @pytest.fixture
@@ -61,13 +70,29 @@ async def test_an_ask_that_moved_is_found_by_its_prompt(recorded, ask_anew):
     assert await text(Replay(recorded), moved) == '{"n": 3}'
 
 
-async def test_a_changed_prompt_is_answered_and_told_or_refused(recorded, ask_anew):
-    replay = Replay(recorded)
+async def test_a_changed_prompt_is_answered_for_the_recorded_task_only(recorded, ask_anew):
     changed = ask_anew("check", user="Another listing.")
+    with pytest.raises(ProviderError, match=r"request in check of system .*its task is another"):
+        await Replay(recorded).answer(changed)
+    lies_beside(recorded, "another task")
+    with pytest.raises(ProviderError, match=r"request in check of system .*its task is another"):
+        await Replay(recorded).answer(changed)
+    lies_beside(recorded, changed.document.text(1, "task"))
+    replay = Replay(recorded)
     assert await text(replay, changed) == '{"n": 2}'
     assert replay.differing == ["check of system (attempt 1, step 0, turn 0)"]
-    with pytest.raises(ProviderError, match=r"prompt of check of system .*differs"):
-        await Replay(recorded, strict=True).answer(changed)
+
+
+async def test_the_same_prompt_gets_its_replies_in_their_order_and_no_more(tmp_path, make_ask, ask_anew):
+    log = ReplyLog(tmp_path / "abc123" / "calls.jsonl")
+    for number in (1, 2):
+        ask = make_ask("do", step=number)
+        log.replied(ask.key, Reply(f'{{"n": {number}}}', "some/model"))
+    replay = Replay(log.path)
+    moved = [ask_anew("do", step=number) for number in (7, 8, 9)]
+    assert [await text(replay, ask) for ask in moved[:2]] == ['{"n": 1}', '{"n": 2}']
+    with pytest.raises(ProviderError, match=r"no reply to do of system \(attempt 1, step 9"):
+        await replay.answer(moved[2])
 
 
 async def test_an_ask_that_was_never_recorded_is_named(recorded, ask_anew):

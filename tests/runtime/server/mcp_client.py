@@ -43,7 +43,7 @@ def script(folder: Path, *steps: Mapping[str, Any], delay: float = 0, **more: An
 
 
 def environment(**more: str) -> dict[str, str]:
-    kept = ("PATH", "HOME", "LANG", "VIRTUAL_ENV", "XDG_CONFIG_HOME", "FRACTAL_TRUST_MCP")
+    kept = ("PATH", "HOME", "LANG", "VIRTUAL_ENV", "XDG_CONFIG_HOME", "FRACTAL_TRUST")
     return {name: os.environ[name] for name in kept if name in os.environ} | more
 
 

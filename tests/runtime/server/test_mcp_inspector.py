@@ -19,7 +19,9 @@ def inspect(tmp_path, npm):
     settings(folder)
     command, *args = [*COMMAND, "-C", str(folder), "mcp"]
     config = tmp_path / "servers.json"
-    config.write_text(json.dumps({"mcpServers": {"fractal": {"command": command, "args": args}}}))
+    # The inspector gives its server only the variables that the configuration names.
+    server = {"command": command, "args": args, "env": {"FRACTAL_TRUST": "all"}}
+    config.write_text(json.dumps({"mcpServers": {"fractal": server}}))
 
     def run(*words, code=0, server=("--config", str(config), "--server", "fractal")):
         ran = subprocess.run(

@@ -452,3 +452,22 @@ async def test_the_server_of_a_folder_serves_that_folder(folder):
     async with over_stdio(folder) as call:
         state = await call("run", task="count the lines of notes.txt")
     assert state["result"].startswith("2")
+
+
+def test_a_client_approves_by_its_name_and_of_nothing_serious(folder):
+    settings(folder, approve=["write"])
+    (folder / ".env").write_text("KEY=4711\n")
+
+    async def work(call):
+        asked = await call("call_tool", tool="write", args={"path": "a.txt", "content": "a"})
+        done = await call("approve", run=asked["run"])
+        grave = await call("call_tool", tool="read", args={"path": ".env"})
+        refused = await call.fails("approve", run=grave["run"])
+        assert "a serious danger needs a person's approval at a terminal" in refused
+        assert f"fractal approve {grave['run']}" in refused
+        assert (await call("status", run=grave["run"]))["status"] == "waiting"
+        return done, refused
+
+    done, refused = speak(folder, work)
+    approved = Fractal(folder).document(done["run"]).steps[1].evidence["approved"]
+    assert approved.startswith('MCP client "') and approved in refused

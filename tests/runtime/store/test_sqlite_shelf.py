@@ -11,6 +11,7 @@ from contract import OnDisk
 from shelves import Note, note, unit
 
 from kernel.errors import ConfigurationError, StorageError
+from runtime.store.salvage import salvage
 
 
 class TestSqlite(OnDisk):
@@ -97,6 +98,48 @@ class TestSqlite(OnDisk):
             assert shelf.check() == []
             assert len(shelf.search(Note, "word7", 5000)) <= 1
         assert len(list(tmp_path.glob("brain.sqlite3.broken-*"))) == 1
+
+    @pytest.mark.parametrize("harm", ["flipped bits", "no table", "half a file"])
+    def test_what_is_whole_is_saved_from(self, tmp_path: Path, harm: str) -> None:
+        path = tmp_path / "brain.sqlite3"
+        with self.closing(tmp_path) as shelf:
+            shelf.put(*(note(f"{n:04}", 1, n, text=f"wörd{n} " * 50) for n in range(2000)))
+        raw = bytearray(path.read_bytes())
+        if harm == "flipped bits":
+            for at in range(40_000, len(raw), 25_001):
+                raw[at] ^= 0x80
+        path.write_bytes(raw[: len(raw) // 2] if harm == "half a file" else raw)
+        if harm == "no table":
+            with sqlite3.connect(path) as base:
+                base.execute("DROP TABLE vectors")
+            base.close()
+        (lost, *_) = salvage(path)
+        assert "records were saved from it" in lost.what
+        with self.closing(tmp_path) as shelf:
+            shelf.rebuild()
+            assert shelf.check() == []
+            least = {"flipped bits": 1700, "no table": 2000, "half a file": 300}
+            assert shelf.count(Note) >= least[harm]
+
+    def test_a_missing_table_is_told_and_mended(self, tmp_path: Path) -> None:
+        with self.closing(tmp_path) as shelf:
+            shelf.put(note("a"))
+        with sqlite3.connect(tmp_path / "brain.sqlite3") as base:
+            base.execute("DROP TABLE counters")
+        base.close()
+        with self.closing(tmp_path) as shelf:
+            assert any("the table counters is missing" in fault.what for fault in shelf.check())
+            shelf.rebuild()
+            assert shelf.check() == [] and shelf.count(Note) == 1
+
+    def test_an_empty_file_is_told_and_is_no_empty_memory(self, tmp_path: Path) -> None:
+        path = tmp_path / "brain.sqlite3"
+        path.touch()
+        os.utime(path, (1e9, 1e9))
+        with pytest.raises(StorageError, match=r"is empty \(0 bytes\), so what it held is lost"):
+            self.open(tmp_path)
+        path.touch()  # just made: by another process, which is about to fill it
+        self.open(tmp_path).close()
 
     def test_a_child_after_a_fork_has_a_connection_of_its_own(self, tmp_path: Path) -> None:
         with self.closing(tmp_path) as shelf:

@@ -33,6 +33,8 @@ def by_words(
     norms = {name: _norm(_widened(widths[name], length, columns), columns, name) for name in wanted}
     for term in terms:
         rows, counts = index.counts(term)
+        living = columns.alive[rows]
+        rows, counts = rows[living], counts[living]
         worth = float(np.log(1 + len(index.at) / (1 + len(rows))))
         most += worth
         if not len(rows):
@@ -40,7 +42,6 @@ def by_words(
         coverage[rows] += worth
         tf = np.zeros(count + 1, np.float32)
         tf[rows] = counts
-        tf[:-1] *= columns.alive
         for name in wanted:
             wide = _widened(widths[name], tf, columns)
             idf = _idf(wide, columns, name)

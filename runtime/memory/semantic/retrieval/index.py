@@ -1,7 +1,7 @@
-"""Everything that retrieval asks of observations and memories, in memory and kept up to date by what changes.
+"""Everything that retrieval asks of observations and memories, kept up to date by what changes.
 
 A row is one version of a record; a record that changes gets a new row, and the old one is dead until the rows
-are counted anew.
+are counted anew. Of very many records the index is kept in a file: see `kept`.
 """
 
 from __future__ import annotations
@@ -9,11 +9,15 @@ from __future__ import annotations
 import json
 from array import array
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from runtime.memory.semantic.links import edges_of
 from runtime.memory.semantic.records import Edge, Memory, Observation
+from runtime.memory.semantic.retrieval import kept
+from runtime.memory.semantic.retrieval.kept import Kept
 from runtime.memory.semantic.retrieval.language import Language
 from runtime.memory.semantic.retrieval.passages import (
     Meaning,
@@ -24,7 +28,7 @@ from runtime.memory.semantic.retrieval.passages import (
     opened,
     passage_of,
 )
-from runtime.memory.semantic.retrieval.rows import Columns, Entry, columns_of, entry_of
+from runtime.memory.semantic.retrieval.rows import Columns, Entry, Rows, columns_of, entry_of
 from runtime.memory.semantic.retrieval.times import Times
 from runtime.store import Shelf
 
@@ -44,77 +48,97 @@ class Index:
     shelf: Shelf
     embedder: Embedder | None
     language: Language
-    rows: list[Entry] = field(default_factory=list[Entry])
     at: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
-    edges: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     meant: dict[int, Meaning] = field(default_factory=dict[int, Meaning])
     _postings: dict[str, tuple[array[int], array[int]]] = field(default_factory=dict[str, Any])
     _lengths: list[int] = field(default_factory=list[int])
+    _kept: Kept | None = None
+    _fresh: int = 0  # taken in since the index was kept
     _since: Since | None = None
     _columns: Columns | None = None
-    _linked: dict[str, list[tuple[str, dict[str, Any]]]] | None = None
     _nodes: tuple[Columns, Any] | None = None
 
     def __post_init__(self) -> None:
         self.times = Times(self.language)
+        self.rows = Rows(self._read)
+
+    def _read(self, keys: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], Entry]:
+        """Entries of the shelf; one that went this moment says nothing."""
+        found: dict[tuple[str, str], Entry] = {}
+        for kind in KINDS:
+            there = self.shelf.told(KINDS[kind], [id for each, id in keys if each == kind])
+            for known, id in keys:
+                if known == kind:
+                    entry = entry_of(kind, id, there.get(id) or {}, self.times)
+                    found[kind, id] = entry or Entry.nothing(kind, id)
+        return found
 
     # ---- what is new -------------------------------------------------------------------------------------
 
     def refresh(self) -> None:
         """Take in what has changed on the shelf since the last time."""
+        mark = self.shelf.keeper.mark()
         now, changed = self.shelf.news(self._since)
+        if changed is None and not len(self.rows) and self._open() and self._kept is not None:
+            changed = self.shelf.keeper.since(self._kept.mark)
         if changed is None:
             self._look_at_all()
         else:
             self._look_at(changed)
-        if self._columns is None and self.embedder is not None:
-            self._mean()
+        if self._columns is None:
+            self._count_anew()
+            if self.embedder is not None:
+                self._mean()
         self._since = now
+        self._keep(mark)
 
     def _look_at_all(self) -> None:
         for kind in KINDS:
             seen: set[str] = set()
-            for row in self.shelf.rows(kind):
+            for row in self.shelf.rows(kind, vectors=False):
                 seen.add(row.id)
-                known, mark = self.at.get((kind, row.id)), hash(row.body)
-                if known is None or self.rows[known].body != mark:
+                known, mark = self.at.get((kind, row.id)), kept.digest(row.body)
+                if known is None or self.rows.marks[known] != mark:
                     self._take(kind, row.id, _json(row.body), mark)
-            for known, id in [key for key in self.at if key[0] == kind and key[1] not in seen]:
-                self._drop(known, id)
-        self.edges.clear()
-        for row in self.shelf.rows(Edge.KIND):
-            self._take_edge(row.id, _json(row.body))
+            gone = [id for known, id in self.at if known == kind and id not in seen]
+            for id in gone:
+                self._drop(kind, id)
+            if gone:
+                forget(self.shelf, kind, gone)
 
     def _look_at(self, changed: list[tuple[str, str]]) -> None:
-        for kind in (*KINDS, Edge.KIND):
+        for kind in KINDS:
             ids = [id for changed_kind, id in changed if changed_kind == kind]
             if not ids:
                 continue
-            there = self.shelf.told(KINDS.get(kind, Edge), ids)
+            there = self.shelf.told(KINDS[kind], ids)
             for id in ids:
-                if kind == Edge.KIND:
-                    self._take_edge(id, there.get(id))
-                else:
-                    self._take(kind, id, there.get(id))
-            if kind != Edge.KIND and (gone := [id for id in ids if id not in there]):
+                self._take(kind, id, there.get(id))
+            if gone := [id for id in ids if id not in there]:
                 forget(self.shelf, kind, gone)
 
     def _take(self, kind: str, id: str, told: dict[str, Any] | None, mark: int = 0) -> None:
+        self._fresh += 1
         known = self.at.get((kind, id))
-        entry = entry_of(kind, id, told, mark, self.times) if told else None
+        entry = entry_of(kind, id, told, self.times) if told else None
         if entry is None:  # gone, or broken: the shelf tells of that
             self._drop(kind, id)
             return
-        if known is not None and self.rows[known].text == entry.text and self.rows[known].who == entry.who:
-            self.rows[known] = entry  # its words are the same
+        if known is not None and self._kept is not None and known < len(self._kept.keys):
+            if self._kept.signs[known] == kept.sign(entry):
+                self.rows.put(known, entry, mark)
+                self._nodes = None
+                return
+        elif known is not None and (self.rows[known].text, self.rows[known].who) == (entry.text, entry.who):
+            self.rows.put(known, entry, mark)  # its words are the same
             self._columns = None
             return
         self._drop(kind, id)
-        self._add(entry)
+        self._add(entry, mark)
 
-    def _add(self, entry: Entry) -> int:
+    def _add(self, entry: Entry, mark: int) -> int:
         row = len(self.rows)
-        self.rows.append(entry)
+        self.rows.put(row, entry, mark)
         self.at[entry.kind, entry.id] = row
         terms = Counter(self.language.terms(entry.text))
         for term, count in terms.items():
@@ -130,35 +154,78 @@ class Index:
         if row is not None:
             self.meant.pop(row, None)
 
-    def _take_edge(self, id: str, told: dict[str, Any] | None) -> None:
-        self._linked = None
-        if told:
-            self.edges[id] = told
-        else:
-            self.edges.pop(id, None)
+    def edges(self, ids: Iterable[str]) -> dict[str, list[tuple[str, Edge]]]:
+        """By the id of each of these records: the records that an edge joins it with, and the edge."""
+        return {
+            id: [
+                (end, edge)
+                for edge in sorted(edges, key=lambda edge: edge.id)
+                for end in (edge.target, edge.source)
+                if end != id
+            ]
+            for id, edges in edges_of(self.shelf, ids).items()
+        }
+
+    # ---- as a file ---------------------------------------------------------------------------------------
 
     @property
-    def linked(self) -> dict[str, list[tuple[str, dict[str, Any]]]]:
-        """By the id of a record: the records that an edge joins it with, and the edge."""
-        if self._linked is None:
-            self._linked = {}
-            for _, edge in sorted(self.edges.items()):
-                one, other = str(edge.get("source")), str(edge.get("target"))
-                self._linked.setdefault(one, []).append((other, edge))
-                self._linked.setdefault(other, []).append((one, edge))
-        return self._linked
+    def _file(self) -> Path | None:
+        """Where the index may be kept."""
+        name = self.embedder.name if self.embedder is not None else "words"
+        return self.shelf.keeper.beside(f"{kept.digest(name, False):x}.recall")
+
+    def _open(self) -> bool:
+        """Begin with the index that is kept, if there is one."""
+        path = self._file
+        found = kept.load(path, kept.made_for(self.language, self.embedder)) if path else None
+        if found is None:
+            return False
+        self._kept, self._columns = found, found.columns
+        self.rows.keys, self.rows.marks = list(found.keys), found.marks
+        self.rows.leads = dict(found.leads)
+        for row in found.columns.alive.nonzero()[0].tolist():
+            self.at[found.keys[row]] = row
+        return True
+
+    def _keep(self, mark: object) -> None:
+        """Keep the index where much of it is new; not in a transaction, which may come to nothing."""
+        if len(self.at) < kept.LEAST or self._fresh < kept.SHARE * len(self.at) or self.shelf.writing:
+            return
+        if path := self._file:
+            head = {"made": kept.made_for(self.language, self.embedder), "mark": mark}
+            kept.save(path, head, self.rows, self.columns, self._postings, self._kept)
+        self._fresh = 0
 
     # ---- what it means -----------------------------------------------------------------------------------
 
     def _mean(self) -> None:
         """Read the passages of the rows that have none here, and make those that are missing."""
         assert self.embedder is not None
-        waiting = {name(kind, id): row for (kind, id), row in self.at.items() if row not in self.meant}
+        known = len(self._kept.keys) if self._kept else 0
+        rows = [row for row in self.at.values() if row >= known and row not in self.meant]
+        self._mean_of(rows, first=not self.meant and not known)
+
+    def meanings(self, rows: Iterable[int]) -> dict[int, Meaning]:
+        """What these rows mean, as far as it is known."""
+        wanted = list(rows)
+        if self._kept is not None:
+            known = len(self._kept.keys)
+            self._mean_of(
+                [row for row in wanted if row < known and row not in self.meant and self._lives(row)]
+            )
+        return {row: self.meant[row] for row in wanted if row in self.meant}
+
+    def _lives(self, row: int) -> bool:
+        return self.at.get(self.rows.keys[row]) == row
+
+    def _mean_of(self, rows: Sequence[int], first: bool = False) -> None:
+        assert self.embedder is not None
+        waiting = {name(*self.rows.keys[row]): row for row in rows}
         stray: list[str] = []
         if not waiting:
             return
-        first = not self.meant
-        for passage in self._kept(list(waiting)) if not first else self.shelf.scan(Passage):
+        self.rows.need(rows)
+        for passage in self._passages(list(waiting)) if not first else self.shelf.scan(Passage):
             row = waiting.get(passage.id)
             if row is None:
                 stray.append(passage.id)
@@ -169,7 +236,7 @@ class Index:
                     del waiting[passage.id]
         if first and stray:  # what they were made of was forgotten while nobody looked
             self.shelf.delete(Passage, *stray)
-        rows = list(waiting.values())
+        rows = list(waiting.values())  # they have no passage yet
         for start in range(0, len(rows), AT_ONCE):
             made = {row: self._passage(row) for row in rows[start : start + AT_ONCE]}
             self.shelf.put(*made.values())
@@ -178,9 +245,9 @@ class Index:
                 assert meant is not None
                 self.meant[row] = meant
 
-    def _kept(self, ids: list[str]) -> Iterator[Passage]:
-        for start in range(0, len(ids), AT_ONCE * 8):
-            yield from self.shelf.pick(Passage, ids[start : start + AT_ONCE * 8])
+    def _passages(self, ids: list[str]) -> Iterator[Passage]:
+        for start in range(0, len(ids), AT_ONCE):
+            yield from self.shelf.pick(Passage, ids[start : start + AT_ONCE])
 
     def _passage(self, row: int) -> Passage:
         assert self.embedder is not None
@@ -199,18 +266,21 @@ class Index:
     def columns(self) -> Columns:
         """The rows as arrays."""
         if self._columns is None:
-            self._count_anew()
-            self._columns = columns_of(self.rows, self.at, self._lengths, self.meant, self.embedder)
+            before = self._kept.columns if self._kept else None
+            self._columns = columns_of(self.rows, self.at, self._lengths, self.meant, self.embedder, before)
         return self._columns
 
     def _count_anew(self) -> None:
         """Leave the dead rows out when they are most."""
         if len(self.rows) < 2 * len(self.at) + 64:
             return
-        kept = [(self.rows[row], self.meant.get(row)) for row in sorted(self.at.values())]
-        self.rows, self.at, self.meant, self._lengths, self._postings = [], {}, {}, [], {}
-        for entry, meant in kept:
-            row = self._add(entry)
+        rows = sorted(self.at.values())
+        self.rows.need(rows)
+        old = [(self.rows[row], self.rows.marks[row], self.meant.get(row)) for row in rows]
+        self.rows, self.at, self.meant, self._lengths, self._postings = Rows(self._read), {}, {}, [], {}
+        self._kept, self._fresh = None, len(old)
+        for entry, mark, meant in old:
+            row = self._add(entry, mark)
             if meant is not None:
                 self.meant[row] = meant
 
@@ -221,9 +291,9 @@ class Index:
 
         if self._nodes is None or self._nodes[0] is not self.columns:
             found = np.arange(self.columns.count)
-            for (kind, _), row in self.at.items():
-                memory = self.rows[row].fields.get("memory") if kind == Observation.KIND else None
-                found[row] = self.at.get((Memory.KIND, str(memory)), row) if memory else row
+            for row, memory in self.rows.leads.items():
+                if self._lives(row):
+                    found[row] = self.at.get((Memory.KIND, memory), row)
             self._nodes = (self.columns, found)
         return self._nodes[1]
 
@@ -242,7 +312,11 @@ class Index:
         import numpy as np
 
         rows, counts = self._postings.get(term, (array("i"), array("H")))
-        return np.frombuffer(rows, np.int32), np.frombuffer(counts, np.uint16)
+        new = np.frombuffer(rows, np.int32), np.frombuffer(counts, np.uint16)
+        if self._kept is None:
+            return new
+        old = self._kept.of(term)
+        return np.concatenate([old[0], new[0]]), np.concatenate([old[1], new[1]])
 
 
 def _json(body: str) -> dict[str, Any] | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -39,10 +40,55 @@ class Entry:
     asks: bool  # ends with a question
     told: bool  # tells a time
     fields: Mapping[str, Any]
-    body: int  # a hash of its row, 0 where that was not looked at
+
+    @classmethod
+    def nothing(cls, kind: str, id: str) -> Entry:
+        """The entry of a record that cannot be read."""
+        empty = frozenset[str]()
+        return cls(kind, id, "", "", 0, "", (0, ""), empty, (), False, False, False, {})
+
+    @property
+    def leads(self) -> str:
+        """The id of the memory through which an observation is found."""
+        return str(self.fields.get("memory") or "") if self.kind == Observation.KIND else ""
 
 
-def entry_of(kind: str, id: str, told: dict[str, Any], body: int, times: Times) -> Entry | None:
+class Rows:
+    """The entries by row. Those of a kept index are read from the shelf when somebody asks for them."""
+
+    def __init__(self, read: Callable[[Sequence[tuple[str, str]]], Mapping[tuple[str, str], Entry]]) -> None:
+        self._read = read
+        self._here: dict[int, Entry] = {}
+        self.keys: list[tuple[str, str]] = []  # kind and id
+        self.marks = array("q")  # a hash of the body, 0 where that was not looked at
+        self.leads: dict[int, str] = {}
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __getitem__(self, row: int) -> Entry:
+        if row not in self._here:
+            self.need([row])
+        return self._here[row]
+
+    def need(self, rows: Iterable[int]) -> None:
+        """Read these in one go."""
+        missing = [row for row in rows if row not in self._here]
+        found = self._read([self.keys[row] for row in missing]) if missing else {}
+        self._here |= {row: found[self.keys[row]] for row in missing}
+
+    def put(self, row: int, entry: Entry, mark: int) -> None:
+        """An entry in the place of another one, or behind the last."""
+        if row == len(self.keys):
+            self.keys.append((entry.kind, entry.id))
+            self.marks.append(mark)
+        self._here[row], self.marks[row] = entry, mark
+        self.leads.pop(row, None)
+        if entry.leads:
+            self.leads[row] = entry.leads
+
+
+def entry_of(kind: str, id: str, told: dict[str, Any], times: Times) -> Entry | None:
     """The entry of a row's fields; None when they are not those of an observation or memory."""
     try:
         text, at = str(told.get("text") or ""), str(told.get("at") or told.get("since") or "")
@@ -61,7 +107,6 @@ def entry_of(kind: str, id: str, told: dict[str, Any], body: int, times: Times) 
             asks=bool(_ENDS_ASKING.search(text[-200:])),
             told=times.tells(text),
             fields={key: value for key, value in told.items() if key != "text"},
-            body=body,
         )
     except (ValueError, TypeError):
         return None
@@ -82,12 +127,14 @@ class Columns:
     near: dict[int, Any]  # by how many turns away: the row there, `count` for none
     who: Any  # a number for each speaker, 0 for none
     speakers: dict[str, int]
+    threads: dict[str, int]  # those that have a name
+    kinds: dict[str, int]
     first_person: Any
     asks: Any  # ends with a question
     told: Any  # speaks of days
     spans: Any  # first day, last day and row of each span
     named: Mapping[str, Sequence[tuple[tuple[str, ...], int]]]  # by a name's first word: all of them, the row
-    vectors: Any  # of the embedder, rows of unit length; None without one
+    vectors: Any  # of the embedder, rows of unit length, as an array or `Vectors`; None without one
 
     def shares(self, values: Any, among: Any) -> Any:
         """Values as shares of the best of these rows; each kind has a best of its own.
@@ -108,77 +155,106 @@ class Columns:
 
 
 def columns_of(
-    entries: Sequence[Entry],
+    entries: Rows,
     at: Mapping[tuple[str, str], int],
     lengths: Sequence[int],
     meant: Mapping[int, Meaning],
     embedder: Embedder | None,
+    before: Columns | None = None,
 ) -> Columns:
-    """The arrays of these rows; `at` has those that are alive."""
+    """The arrays of these rows; `at` has those that are alive, `before` the arrays of the first of them."""
     import numpy as np
 
-    count = len(entries)
-    living = sorted(at.values())
+    from runtime.memory.semantic.retrieval.vectors import Vectors
+
+    first, count = before.count if before else 0, len(entries)
+    new = [entries[row] for row in range(first, count)]
+    living = np.sort(np.fromiter(at.values(), np.int64, len(at)))
     alive = np.zeros(count, bool)
     alive[living] = True
-    kinds: dict[str, int] = {}
-    kind = np.array([kinds.setdefault(each.kind, len(kinds)) for each in entries], np.int32)
+
+    def joined(name: str, values: list[Any], kind: Any) -> Any:
+        added = np.array(values, kind)
+        return np.concatenate([getattr(before, name), added]) if before else added
+
+    kinds = dict(before.kinds) if before else {}
+    kind = joined("kind", [kinds.setdefault(each.kind, len(kinds)) for each in new], np.int32)
     seen = alive & (kind == kinds.get(Observation.KIND, -1))
     counted = seen if seen.any() else alive
     counting = np.flatnonzero(counted)
-    speakers = {"": 0}
-    who = np.array([speakers.setdefault(each.who, len(speakers)) for each in entries], np.int32)
-    threads: dict[str, int] = {}
-    thread = np.array(
-        [threads.setdefault(each.thread or f"\0{row}", len(threads)) for row, each in enumerate(entries)],
-        np.int32,
-    )
-    named: dict[str, list[tuple[tuple[str, ...], int]]] = {}
-    for row in living:
+    speakers = dict(before.speakers) if before else {"": 0}
+    who = joined("who", [speakers.setdefault(each.who, len(speakers)) for each in new], np.int32)
+    threads = dict(before.threads) if before else {}
+    free = int(before.thread.max(initial=-1)) + 1 if before else 0
+    numbers: list[int] = []
+    for each in new:
+        number = threads.get(each.thread, free) if each.thread else free
+        free += number == free
+        if each.thread:
+            threads[each.thread] = number
+        numbers.append(number)
+    thread = joined("thread", numbers, np.int32)
+    named = {name: list(rows) for name, rows in before.named.items()} if before else {}
+    spans: list[tuple[int, int, int]] = []
+    for row in living[living >= first].tolist():
         for name in entries[row].names:
             if told := tuple(words(name)):
                 named.setdefault(told[0], []).append((told, row))
-    spans = [(each.first, each.last, row) for row in living for each in entries[row].spans]
+        spans += [(each.first, each.last, row) for each in entries[row].spans]
     vectors = None
     if embedder is not None:
-        vectors = np.zeros((count, embedder.size), np.float32)
-        for row, meaning in meant.items():
-            vectors[row] = meaning.whole
+        vectors = np.zeros((len(new), embedder.size), np.float32)
+        for row in range(first, count):
+            if row in meant:
+                vectors[row - first] = meant[row].whole
+        if before is not None:
+            vectors = Vectors(before.vectors, vectors)
+    array = np.array(spans, np.int64).reshape(-1, 3)
     return Columns(
         count=count,
         alive=alive,
         kind=kind,
         counted=counted,
-        length=np.array(lengths, np.float32),
-        day=np.array([each.day for each in entries], np.int32),
+        length=joined("length", list(lengths), np.float32),
+        day=joined("day", [each.day for each in new], np.int32),
         thread=thread,
         heads=counting[np.unique(thread[counting], return_index=True)[1]],
-        near=_near(entries, living, thread),
+        near=_near(entries, living, thread, before),
         who=who,
         speakers=speakers,
-        first_person=np.array([each.first_person for each in entries], bool),
-        asks=np.array([each.asks for each in entries], bool),
-        told=np.array([each.told for each in entries], bool),
-        spans=np.array(spans, np.int64).reshape(-1, 3),
+        threads=threads,
+        kinds=kinds,
+        first_person=joined("first_person", [each.first_person for each in new], bool),
+        asks=joined("asks", [each.asks for each in new], bool),
+        told=joined("told", [each.told for each in new], bool),
+        spans=np.concatenate([before.spans, array]) if before else array,
         named=named,
         vectors=vectors,
     )
 
 
-def _near(entries: Sequence[Entry], alive: list[int], thread: Any) -> dict[int, Any]:
+def _near(entries: Rows, alive: Any, thread: Any, before: Columns | None) -> dict[int, Any]:
+    """The neighbours of each row; of the rows `before` only threads that changed are ordered anew."""
     import numpy as np
 
-    count = len(entries)
-    order = sorted(alive, key=lambda row: (int(thread[row]), entries[row].order, entries[row].id))
+    count = len(thread)
+    near = {step: np.full(count, count, np.int32) for step in range(-REACH, REACH + 1) if step}
+    if before is not None:
+        living = np.zeros(count, bool)
+        living[alive] = True
+        dead = np.flatnonzero(before.alive & ~living[: before.count])
+        changed = np.isin(thread, np.unique(np.concatenate([thread[dead], thread[before.count :]])))
+        for step, there in near.items():
+            old = before.near[step]
+            there[: before.count] = np.where(changed[: before.count] | (old == before.count), count, old)
+        alive = alive[changed[alive]]
+        entries.need(alive.tolist())
+    order = sorted(alive.tolist(), key=lambda row: (int(thread[row]), entries[row].order, entries[row].id))
     ordered = np.array(order, np.int64)
     threads = thread[ordered] if len(ordered) else np.zeros(0, np.int32)
-    near: dict[int, Any] = {}
     for step in range(1, REACH + 1):
-        before = np.full(count, count, np.int64)
-        after = before.copy()
         if len(ordered) > step:
             same = threads[step:] == threads[:-step]
-            before[ordered[step:][same]] = ordered[:-step][same]
-            after[ordered[:-step][same]] = ordered[step:][same]
-        near[-step], near[step] = before, after
+            near[-step][ordered[step:][same]] = ordered[:-step][same]
+            near[step][ordered[:-step][same]] = ordered[step:][same]
     return near

@@ -138,13 +138,16 @@ def late(index: Index, question: Question, rows: Sequence[int]) -> dict[str, Any
 
     found = {name: np.zeros(len(rows), np.float32) for name in ("late", "late_square", "alike")}
     meant = question.meant
-    there = [at for at, row in enumerate(rows) if row in index.meant and len(index.meant[row].states)]
-    if meant is None or not there or not len(meant.states):
+    if meant is None or not len(meant.states):
+        return found
+    means = index.meanings(rows)
+    there = [at for at, row in enumerate(rows) if row in means and len(means[row].states)]
+    if not there:
         return found
     weights = np.array([_weight(index, question, word) for word in meant.words], np.float32)
     if not weights.sum():
         return found
-    states = [index.meant[rows[at]].states for at in there]
+    states = [means[rows[at]].states for at in there]
     starts = np.cumsum([0, *(len(each) for each in states[:-1])])
     table = np.concatenate(states).astype(np.float32)
     table /= np.maximum(np.sqrt(np.einsum("ij,ij->i", table, table))[:, None], 1e-9)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernel.errors import UsageError
+from runtime.memory.semantic.records import Edge
 from runtime.memory.semantic.retrieval import anchors, nodes, spreading
 from runtime.memory.semantic.retrieval.counting import OWN
 from runtime.memory.semantic.retrieval.index import KINDS, Index
@@ -163,16 +164,14 @@ class Retrieval:
             raise UsageError(f"kinds: {', '.join(unknown)} cannot be searched; there are {', '.join(KINDS)}")
         allowed = np.ones(columns.count, bool)
         if set(scope.kinds) != set(KINDS) or scope.agent or scope.keep:
-            allowed &= np.fromiter(
-                (
-                    each.kind in scope.kinds
-                    and (not scope.agent or each.fields.get("agent") == scope.agent)
-                    and (scope.keep is None or scope.keep(each.fields))
-                    for each in rows
-                ),
-                bool,
-                columns.count,
-            )
+            allowed &= columns.alive
+            rows.need(np.flatnonzero(allowed).tolist() if scope.agent or scope.keep else ())
+            for row in np.flatnonzero(allowed).tolist():
+                allowed[row] = (
+                    rows.keys[row][0] in scope.kinds
+                    and (not scope.agent or rows[row].fields.get("agent") == scope.agent)
+                    and (scope.keep is None or scope.keep(rows[row].fields))
+                )
         for bound, wanted in (("since", scope.since), ("until", scope.until)):
             if wanted:
                 day = day_of(wanted)
@@ -196,13 +195,15 @@ class Retrieval:
         chances = dict(zip(ranked.rows.tolist(), ranked.shares().tolist(), strict=True))
         place = {int(row): at for at, row in enumerate(ranked.rows)}
         came: dict[int, tuple[int, float]] = {}
-        if asked.parts.spread and index.edges:
+        if asked.parts.spread and self.shelf.count(Edge):
             allowed = self._allowed(asked.scope)
             came = spreading.spread(index, question, chances, allowed)
             for row, (_, score) in came.items():
                 chances[row] = score
         final: list[tuple[float, str, int, dict[str, float]]] = []
-        for row in sorted(chances, key=lambda row: -chances[row])[: max(3 * limit, 15)]:
+        best = sorted(chances, key=lambda row: -chances[row])[: max(3 * limit, 15)]
+        index.rows.need(best)
+        for row in best:
             entry = index.rows[row]
             factors = strength(entry, asked.moment) if asked.parts.strength else {}
             score = chances[row]
@@ -218,7 +219,7 @@ class Retrieval:
             }
             if row in came:
                 parts["spread"] = chances[row]
-            via = index.rows[came[row][0]].id if row in came else ""
+            via = index.rows.keys[came[row][0]][1] if row in came else ""
             why = _why(parts, question, via)
             likeness = float(ranked.likeness[place[row]]) if row in place else 0.0
             found.append(Found(id, entry.kind, entry.text, float(score), {**parts, **factors}, why, likeness))

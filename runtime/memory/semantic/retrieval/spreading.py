@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from runtime.memory.semantic.records import Edge
 from runtime.memory.semantic.retrieval.index import KINDS, Index
 from runtime.memory.semantic.retrieval.scoring import Question
 
@@ -23,10 +24,8 @@ SELF, AROUND, MOST_AROUND = 0.6, 0.4, 5
 """Of a record and the mean of its neighbours. Source: memory-reference.md."""
 
 
-def _weight(edge: Mapping[str, Any]) -> float:
-    weight = edge.get("weight")
-    weight = float(weight) if isinstance(weight, int | float) else 0.5
-    return weight * (INVALID if edge.get("invalidated") else 1.0)
+def _weight(edge: Edge) -> float:
+    return edge.weight * (INVALID if edge.invalidated else 1.0)
 
 
 def _rows(index: Index, id: str) -> list[int]:
@@ -45,8 +44,10 @@ def spread(
     front = sorted(chances, key=lambda row: (-chances[row], row))[:SEEDS]
     for _ in range(DEPTH):
         following: list[int] = []
+        ids = {parent: index.rows.keys[parent][1] for parent in front}
+        edges = index.edges(ids.values())
         for parent in front:
-            for id, edge in index.linked.get(index.rows[parent].id, ()):
+            for id, edge in edges[ids[parent]]:
                 for child in _rows(index, id):
                     near = LEAST
                     if vectors is not None and question.meant is not None:
@@ -86,7 +87,8 @@ def aggregated(
 
 def _around(index: Index, row: int) -> list[int]:
     """The strongest neighbours along edges, else the turns before and after."""
-    joined = sorted(index.linked.get(index.rows[row].id, ()), key=lambda each: (-_weight(each[1]), each[0]))
+    own = index.rows.keys[row][1]
+    joined = sorted(index.edges([own])[own], key=lambda each: (-_weight(each[1]), each[0]))
     found = [near for id, _ in joined for near in _rows(index, id) if near != row][:MOST_AROUND]
     if found:
         return found

@@ -59,7 +59,7 @@ def brain_in(folder: Path, kind: str = "sqlite", **more: Any) -> Brain:
 
 def exemplar(task: str, *steps: tuple[str, dict[str, Any]]) -> Exemplar:
     made = tuple({"tool": tool, "args": args, "needs": []} for tool, args in steps)
-    return Exemplar(task=task, steps=made, output=f"{{{{ steps[{len(steps)}].result | trim }}}}")
+    return Exemplar(task=task, steps=made, output=f"{{{{ steps[{len(steps)}].result }}}}")
 
 
 def sold(spaces: str = "") -> Exemplar:

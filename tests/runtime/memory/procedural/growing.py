@@ -30,7 +30,7 @@ def solved(task: str = STORED, *expressions: str) -> Exemplar:
     steps: list[dict[str, Any]] = [
         {"tool": "calc", "args": {"expression": each}, "needs": []} for each in expressions or ("3*8",)
     ]
-    return Exemplar(task=task, steps=tuple(steps), output=f"{{{{ steps[{len(steps)}].result | trim }}}}")
+    return Exemplar(task=task, steps=tuple(steps), output=f"{{{{ steps[{len(steps)}].result }}}}")
 
 
 def tree(task: str = STORED, *expressions: str) -> NeuronTree:

@@ -42,7 +42,7 @@ def tally(source: str, to: str, wording: str = TALLY, what: str = "lines") -> Ex
 def bought(name: str, boxes: int, thing: str, price: int, expression: str = "{} * {}") -> Exemplar:
     task = BUYS.format(name, boxes, thing, price, name, thing)
     calc: Step = ("calc", {"expression": expression.format(boxes, price)})
-    return solved(task, calc, output="{{ steps[1].result | trim }}")
+    return solved(task, calc, output="{{ steps[1].result }}")
 
 
 TRIAL = Trial([shipped_system()])

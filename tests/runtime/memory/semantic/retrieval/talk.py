@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from runtime.embedding import choose
-from runtime.memory.semantic.records import Memory, Observation
+from runtime.memory.semantic.links import enter
+from runtime.memory.semantic.records import Edge, Memory, Observation
 from runtime.memory.semantic.retrieval import Retrieval
 from runtime.store import Record, Shelf, open_shelf
 
@@ -36,6 +37,9 @@ def shelf_of(*records: Record) -> Shelf:
 
     shelf = open_shelf("memory", Path())
     shelf.put(*records)
+    for record in records:
+        if isinstance(record, Edge):
+            enter(shelf, record)
     return shelf
 
 

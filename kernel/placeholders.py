@@ -1,0 +1,110 @@
+"""Names in a folder that a command may not take: held by an empty folder, or cleared after it.
+
+This module knows nothing of the sandbox.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+PLACEHOLDER = 0o1700
+"""The mode of the empty folders, by which those that a crash left are known."""
+
+
+def stands(path: Path) -> bool:
+    """Whether a file or folder stands there, and not merely an empty folder that `held` made."""
+    try:
+        mode = path.lstat().st_mode
+    except OSError:
+        return False
+    if stat.S_ISLNK(mode):
+        return False
+    if not stat.S_ISDIR(mode) or stat.S_IMODE(mode) & ~stat.S_ISGID != PLACEHOLDER:
+        return True
+    return not os.access(path, os.R_OK) or any(path.iterdir())
+
+
+def hideable(path: Path) -> bool:
+    """Whether an empty folder may stand at `path` for a while without disturbing anybody."""
+    # others read `.mcp.json` as well: it must not be a folder for a while
+    return path.name.startswith(".") and not path.suffix and not path.is_symlink()
+
+
+@contextmanager
+def held(path: Path) -> Generator[bool]:
+    """An empty folder at `path` for as long as any process needs it there; False where none can be made.
+
+    Whoever needs it holds a shared lock on it, and the last one to leave removes it. What a crash leaves
+    behind is known by its mode and taken over by the next run. `rmdir` spares it once anything is in it.
+    """
+    handle = _hold(path)
+    try:
+        yield handle is not None
+    finally:
+        if handle is not None:
+            with suppress(OSError):  # somebody else holds it, or it has become a real folder
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                path.rmdir()
+            os.close(handle)
+
+
+def _hold(path: Path) -> int | None:
+    while True:
+        try:
+            with suppress(FileExistsError):
+                path.mkdir(PLACEHOLDER)
+            handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            if path.parent.is_dir():
+                continue  # removed by its last holder just now
+            return None
+        except OSError:
+            return None  # the folder cannot be written by us, so neither by the command
+        fcntl.flock(handle, fcntl.LOCK_SH)
+        with suppress(OSError):
+            if os.path.samestat(os.fstat(handle), path.lstat()):
+                return handle
+        os.close(handle)
+
+
+@contextmanager
+def watched(path: Path, folder: Path, undone: list[str]) -> Generator[None]:
+    """Whatever a command puts at `path`, where nothing or a link was, is moved aside afterwards."""
+    link = _link(path)
+    try:
+        yield
+    finally:
+        if (link is not None and _link(path) != link) or (link is None and os.path.lexists(path)):
+            undone.append(_put_back(path, folder, link))
+
+
+def _link(path: Path) -> Path | None:
+    try:
+        return path.readlink()
+    except OSError:
+        return None
+
+
+def _put_back(path: Path, folder: Path, link: Path | None) -> str:
+    name = path.relative_to(folder).as_posix()
+    said = f"{name} is a protected name"
+    try:
+        if os.path.lexists(path):
+            aside = path.with_name(f"{path.name}.refused")
+            number = 1
+            while os.path.lexists(aside):
+                number += 1
+                aside = path.with_name(f"{path.name}.refused-{number}")
+            path.rename(aside)
+            said += f": what the command put there is now {aside.relative_to(folder).as_posix()}"
+        if link is not None:
+            path.symlink_to(link)
+            said += "; the link that stood there was put back"
+    except OSError as error:
+        said += f", and what the command did there could not be undone ({error.strerror}); look at it"
+    return said

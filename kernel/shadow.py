@@ -1,0 +1,146 @@
+"""A git repository outside of the folder whose files it keeps, with nothing of the user's git in it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import zlib
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from kernel import disk
+
+_CONFIG = """[core]
+repositoryformatversion = 0
+fileMode = true
+bare = false
+autocrlf = false
+safecrlf = false
+symlinks = true
+ignoreCase = false
+precomposeUnicode = false
+protectNTFS = false
+protectHFS = false
+fsmonitor = false
+hooksPath = /dev/null
+attributesFile = /dev/null
+excludesFile = /dev/null
+compression = 1
+[index]
+threads = true
+version = 4
+[gc]
+auto = 0
+packRefs = false
+"""
+_ATTRIBUTES = "* -text -crlf -ident -filter !eol !working-tree-encoding\n"
+
+
+class Shadow:
+    """The repository in `home`, with `folder` as its work tree. Errors of git are `SubprocessError`."""
+
+    def __init__(self, home: Path, folder: Path) -> None:
+        self.home = home
+        self.folder = folder
+        self.git = shutil.which("git")
+        self.held: tuple[int, ...] = ()  # open files, such as a lock, that git's processes hold as well
+
+    def create(self) -> None:
+        """Make the repository, or mend what it needs to be one; its index is made anew."""
+        for name in ("objects", "refs/runs", "info"):
+            (self.home / name).mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.home.chmod(0o700)
+        files = {"HEAD": "ref: refs/heads/none\n", "config": _CONFIG, "info/attributes": _ATTRIBUTES}
+        for name, text in files.items():
+            (self.home / name).write_text(text, "ascii")
+        (self.home / "folder").write_bytes(os.fsencode(self.folder))
+        (self.home / "index").unlink(missing_ok=True)
+
+    def suspects(self) -> tuple[list[str], list[str]]:
+        """What git knows and may be another now, and what it does not know (folders with a slash)."""
+        ways = (["diff-files", "--raw", "-z"], ["ls-files", "--others", "--directory", "-z"])
+        running = [self.start(*words) for words in ways]
+        ended = [process.communicate() for process in running]
+        for process, words, (_, errors) in zip(running, ways, ended, strict=True):
+            if process.returncode:
+                raise subprocess.CalledProcessError(process.returncode, words, stderr=errors)
+        changed, others = (names(out) for out, _ in ended)
+        return changed[1::2], others
+
+    def packs(self) -> bool:
+        """Whether this git puts files above its threshold into one pack; older ones make a pack for each."""
+        version = self.run("version").decode().split(" ")[2].split(".")
+        return tuple(int(part) for part in version[:2]) >= (2, 37)
+
+    def start(self, *words: str, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
+        """A process of git, with nothing of the user's settings."""
+        env = {
+            "PATH": os.environ.get("PATH", os.defpath),
+            "LC_ALL": "C",
+            "HOME": str(self.home),
+            "XDG_CONFIG_HOME": str(self.home),
+            "GIT_DIR": str(self.home),
+            "GIT_WORK_TREE": str(self.folder),
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_ATTR_NOSYSTEM": "1",
+            "GIT_LITERAL_PATHSPECS": "1",
+            "GIT_OPTIONAL_LOCKS": "0",
+        }
+        return subprocess.Popen(
+            [self.git or "git", *words],
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=self.folder,
+            env=env,
+            umask=0o077,
+            pass_fds=self.held,
+        )
+
+    def run(self, *words: str, stdin: bytes = b"", given: Collection[str] | None = None) -> bytes:
+        """What git prints; `given` are paths for its standard input, and nothing is run for none."""
+        if given is not None and not given:
+            return b""
+        stdin = stdin or b"".join(os.fsencode(path) + b"\0" for path in given or ())
+        process = self.start(*words, stdin=subprocess.PIPE)
+        out, errors = process.communicate(stdin)
+        if process.returncode:
+            raise subprocess.CalledProcessError(process.returncode, words, stderr=errors)
+        return out
+
+    def object(self, kind: str, raw: bytes) -> str:
+        """Keep an object of git's, without a process for it."""
+        whole_ = f"{kind} {len(raw)}\0".encode() + raw
+        oid = hashlib.sha1(whole_, usedforsecurity=False).hexdigest()
+        path = self.home / "objects" / oid[:2] / oid[2:]
+        if not path.exists():
+            disk.put(path, zlib.compress(whole_, 1), mode=0o400, fsync=False)
+        return oid
+
+    def forget(self, runs: Callable[[str], bool]) -> None:
+        """Let go of what only runs that are not among these needed."""
+        for folder in (self.home / "refs" / "runs").glob("*"):
+            if not runs(folder.name):
+                shutil.rmtree(folder)
+        if not any((self.home / "refs" / "runs").glob("*")):
+            for each in self.home.iterdir():
+                if each.is_dir():
+                    shutil.rmtree(each)
+                elif each.name != "lock":  # somebody may be waiting for it
+                    each.unlink()
+        elif self.git:
+            self.run("repack", "-a", "-d", "-q")
+            self.run("prune", "--expire=now")
+
+    def sweep(self) -> None:
+        """Remove temporary files of a process that died; nobody else may be writing."""
+        for folder in (self.home, *self.home.glob("objects/*"), *self.home.glob("refs/runs/*")):
+            disk.sweep(folder)
+
+
+def names(raw: bytes) -> list[str]:
+    """What git prints with -z, as paths of this system."""
+    return [os.fsdecode(part) for part in raw.split(b"\0")[:-1]]

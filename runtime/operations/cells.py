@@ -1,0 +1,227 @@
+"""Tables of text cells: read from CSV, and put into an SQLite database in memory to be asked about.
+
+A column holds numbers only when each of its cells that is not empty is a number, all with the same sign of
+money or percent. Text stays exactly as the file has it.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from kernel.errors import OperationFailed
+
+DELIMITERS = ",;\t|"
+LONGEST_FIELD = 10_000_000
+_PLAIN = re.compile(r"-?(?:0|[1-9][0-9]{0,8})(?P<part>\.[0-9]{1,6})?")
+_NUMBER = re.compile(
+    r"(?P<sign>[-+−]?)(?P<before>[$€£¥]?) ?"
+    r"(?P<digits>(?:0|[1-9][0-9]*|[1-9][0-9]{0,2}(?:,[0-9]{3})+)(?:\.[0-9]*)?|\.[0-9]+)"
+    r"(?P<power>[eE][-+]?[0-9]{1,3})? ?(?P<after>[$€£¥%]?)"
+)
+_DATE = re.compile(r"\d{1,2}([./-])\d{1,2}\1\d{2,4}\b")
+_STARTS_IN_DIGITS = re.compile(r"[-+−$€£¥ ]*\d")
+_ENOUGH_DIGITS = 800  # for an exact sum of the largest and the smallest number that SQLite holds
+
+
+def number(text: str, grouped: bool = True) -> tuple[int | float, str] | None:
+    """The number that a cell is ("1,234.50", "$12", "15%") and its mark; None when it is none.
+
+    None as well for one that SQLite cannot hold exactly, for a code such as 007, and for one with commas
+    unless they may group thousands (`grouped`).
+    """
+    if hit := _PLAIN.fullmatch(text):
+        return (float(text) if hit["part"] else int(text)), ""
+    hit = _NUMBER.fullmatch(text.strip()) if len(text) <= 100 else None
+    if hit is None or (hit["before"] and hit["after"]) or ("," in hit["digits"] and not grouped):
+        return None
+    sign = "-" if hit["sign"] in ("-", "−") else ""
+    exact = Decimal(f"{sign}{hit['digits'].replace(',', '')}{hit['power'] or ''}")
+    mark = hit["before"] or hit["after"]
+    if abs(exact) < 2**63 and exact == int(exact):
+        return int(exact), mark
+    real = float(exact)
+    return (real, mark) if Decimal(repr(real)) == exact else None
+
+
+class Column:
+    """What the cells of a column are as numbers, None where they are none."""
+
+    def __init__(self, cells: Sequence[str], grouped: bool) -> None:
+        read = [number(cell, grouped) for cell in cells]
+        marks = {each[1] for each in read if each}
+        self.numbers = [each[0] if each else None for each in read]
+        self.mark = next(iter(marks), "")
+        self.mixed = len(marks) > 1
+        words = any(value is None and cell.strip() for value, cell in zip(read, cells, strict=True))
+        self.numeric = len(marks) == 1 and not words
+
+
+@dataclass(frozen=True)
+class Table:
+    """A header and rows of its length; all cells are text. `grouped`: a comma may group thousands."""
+
+    header: list[str]
+    rows: list[list[str]]
+    grouped: bool = True
+
+    def place(self, name: str) -> int:
+        """Which column has that name, without regard to case; raises with the names that there are."""
+        exact = [at for at, each in enumerate(self.header) if each == name]
+        found = exact or [at for at, each in enumerate(self.header) if each.casefold() == name.casefold()]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise OperationFailed(f"{name}: {len(found)} columns have this name; rename one")
+        raise OperationFailed(f"there is no column {name!r}; there are {', '.join(self.header[:50])}")
+
+    def with_rows(self, rows: list[list[str]]) -> Table:
+        """The same columns with other rows."""
+        return Table(self.header, rows, self.grouped)
+
+    @cached_property
+    def _columns(self) -> dict[int, Column]:
+        return {}
+
+    def column(self, at: int) -> Column:
+        """The numbers of a column."""
+        if at not in self._columns:
+            self._columns[at] = Column([row[at] for row in self.rows], self.grouped)
+        return self._columns[at]
+
+    def ask(self, places: Iterable[int], sql: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """What a SELECT gives on the table `cells`, where column 3 is `t3` as text and `n3` as a number."""
+        names, values = ["row INTEGER PRIMARY KEY"], [range(len(self.rows)), *list[Iterable[Any]]()]
+        for at in sorted(set(places)):
+            names += [f"t{at} TEXT", f"n{at}"]
+            values += [[row[at] for row in self.rows], self.column(at).numbers]
+        with closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
+            for name, act in FUNCTIONS.items():
+                database.create_function(name, 1 if name in ("plain", "fold") else 2, act, deterministic=True)
+            for name, act in AGGREGATES.items():
+                database.create_aggregate(name, 1, _aggregate(act))
+            database.execute(f"CREATE TABLE cells ({', '.join(names)})")
+            database.executemany(
+                f"INSERT INTO cells VALUES ({', '.join('?' * len(values))})", zip(*values, strict=True)
+            )
+            return database.execute(sql, params).fetchall()
+
+    def refuse_unordered(self, at: int, *more: str) -> None:
+        """Raise unless the cells of a column (and `more`) are all numbers, or texts with a plain order."""
+        if self.column(at).numeric and not more:
+            return
+        cells = [*(cell for row in self.rows if (cell := row[at].strip())), *more]
+        begins = [cell for cell in cells if _STARTS_IN_DIGITS.match(cell)]
+        if dated := next((cell for cell in begins if _DATE.match(cell)), ""):
+            raise OperationFailed(
+                f"{self.header[at]}: dates such as {dated[:30]} have no order as text; write 2024-03-01"
+            )
+        lengths = {tuple(map(len, re.findall(r"\d+", cell))) for cell in begins}
+        codes = all(cell.isdigit() for cell in cells) and len(lengths) == 1
+        plain = len(lengths) < 2 and not any(cell[0] in "-−" or number(cell, self.grouped) for cell in begins)
+        if not (plain or codes):
+            odd = next((cell for cell in cells if not number(cell, self.grouped)), cells[-1])
+            raise OperationFailed(
+                f"{self.header[at]}: {odd[:60]!r} is not a number like the others, so there is no order; "
+                f'leave it out first: rows where {self.header[at]} != "{odd[:60]}" | …'
+            )
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "plain": str.strip,
+    "fold": lambda text: text.strip().casefold(),
+    "contains": str.__contains__,
+    "starts": str.startswith,
+    "ends": str.endswith,
+}
+
+
+def _sum(numbers: Sequence[int | float]) -> Fraction:
+    with localcontext(prec=_ENOUGH_DIGITS):
+        return Fraction(sum(Decimal(repr(each)) for each in numbers))
+
+
+def _median(numbers: Sequence[int | float]) -> Fraction:
+    ranked, half = sorted(numbers), len(numbers) // 2
+    return _sum(ranked[half:][:1]) if len(ranked) % 2 else _sum(ranked[half - 1 : half + 1]) / 2
+
+
+AGGREGATES: dict[str, Callable[[Sequence[int | float]], Fraction]] = {
+    "exact_sum": _sum,
+    "exact_average": lambda numbers: _sum(numbers) / len(numbers),
+    "exact_min": lambda numbers: _sum([min(numbers)]),
+    "exact_max": lambda numbers: _sum([max(numbers)]),
+    "exact_median": _median,
+}
+
+
+def _aggregate(act: Callable[[Sequence[int | float]], Fraction]) -> Any:
+    """An aggregate as SQLite calls it: the exact result as the text of a fraction, NULL without numbers."""
+
+    class Aggregate:
+        def __init__(self) -> None:
+            self.numbers: list[int | float] = []
+
+        def step(self, value: float | None) -> None:
+            if value is not None:
+                self.numbers.append(value)
+
+        def finalize(self) -> str | None:
+            return str(act(self.numbers)) if self.numbers else None
+
+    return Aggregate
+
+
+def read_table(text: str, name: str) -> Table:
+    """A table from CSV text; its first row is the header, and all rows must have its length."""
+    if not text.strip():
+        raise OperationFailed(f"{name}: there is no table, the file is empty")
+    csv.field_size_limit(LONGEST_FIELD)
+    widths = {each: _width(text, each) for each in DELIMITERS}
+    widest = [each for each in DELIMITERS if widths[each] == max(widths.values()) > 1] or [","]
+    found: list[Table] = []
+    faults: list[OperationFailed] = []
+    for delimiter in widest:
+        try:
+            found.append(_parsed(text, name, delimiter))
+        except OperationFailed as error:
+            faults.append(error)
+    if len(found) > 1:
+        raise OperationFailed(f"{name}: the cells may be separated by {' or by '.join(widest)}; use one only")
+    if not found:
+        raise faults[0]
+    return found[0]
+
+
+def _width(text: str, delimiter: str) -> int:
+    """Of the header, in cells; 0 when it cannot be read."""
+    try:
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+        return len(next(filter(None, reader), ()))
+    except csv.Error:
+        return 0
+
+
+def _parsed(text: str, name: str, delimiter: str) -> Table:
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    rows: list[list[str]] = []
+    try:
+        for row in filter(None, reader):  # without empty lines
+            rows.append(row)
+            if len(row) != len(rows[0]):
+                raise OperationFailed(
+                    f"{name}: line {reader.line_num} has {len(row)} cells, the header {len(rows[0])}; "
+                    "quote cells that hold the delimiter"
+                )
+    except csv.Error as error:
+        raise OperationFailed(f"{name}: line {reader.line_num}: {error}") from None
+    return Table([cell.strip() for cell in rows[0]], rows[1:], grouped=delimiter != ";")

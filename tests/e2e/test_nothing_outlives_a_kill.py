@@ -1,0 +1,90 @@
+"""A run that is killed while its command starts leaves no process behind, whatever bubblewrap was doing."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+import uuid
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from kernel.sandbox import Sandbox
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("bwrap") is None or Sandbox("bwrap").available() is not None,
+    reason="bubblewrap does not work here",
+)
+KILLS, SOAK = 40, 300
+LONGEST = 0.06
+"""Seconds after the start within which the set-up is over."""
+PROGRAM = """
+import asyncio, sys
+from pathlib import Path
+from kernel.sandbox import Sandbox
+
+async def main():
+    sandbox = Sandbox("bwrap")
+    assert sandbox.available() is None
+    await sandbox.run("true", folder=Path(sys.argv[1]))
+    for _ in sys.stdin:
+        print("starting", flush=True)
+        await sandbox.run(["bash", "-c", "sleep 1000; :", sys.argv[2]], folder=Path(sys.argv[1]))
+
+asyncio.run(main())
+"""
+
+
+def _having(marker: str) -> list[str]:
+    """The command lines that hold the marker."""
+    found: list[str] = []
+    for each in Path("/proc").iterdir():
+        if each.name.isdigit() and int(each.name) != os.getpid():
+            try:
+                line = (each / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+            except OSError:
+                continue
+            if marker in line:
+                found.append(f"{each.name}: {line[:200]} … {line[-120:]}")
+    return found
+
+
+def _left(folder: Path, kills: int) -> list[str]:
+    """What is left of commands whose runs were killed at random moments of their start."""
+    chance = random.Random(5)
+    marker = f"outlives-{uuid.uuid4().hex}"
+    for number in range(kills):
+        with subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, str(folder), f"{marker}-{number}"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as process:
+            assert process.stdin and process.stdout
+            process.stdin.write("go\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == "starting\n"
+            time.sleep(chance.uniform(0, LONGEST))
+            process.kill()
+    until = time.monotonic() + 10
+    while (left := _having(marker)) and time.monotonic() < until:
+        time.sleep(0.1)
+    for each in left:
+        with suppress(ProcessLookupError):
+            os.kill(int(each.partition(":")[0]), 9)
+    return left
+
+
+def test_a_run_killed_while_its_command_starts_leaves_no_process(tmp_path: Path) -> None:
+    assert _left(tmp_path, KILLS) == []
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(600)
+def test_hundreds_of_runs_killed_while_their_commands_start_leave_no_process(tmp_path: Path) -> None:
+    assert _left(tmp_path, SOAK) == []

@@ -1,0 +1,54 @@
+"""A run again from its log, from the first ask to what memory keeps of it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from playing import ACCEPT, plan
+
+from kernel.errors import Exit, ProviderError
+from kernel.responder import Ladder
+from runtime.fractal import Fractal
+from runtime.memory.episodic import Experience
+from runtime.responders.scripted import Scripted
+
+STEP = {"tool": "write", "args": {"path": "a.txt", "content": "a\n"}}
+SETTINGS = {"sandbox": "off", "embedder": "lexical"}
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> str:
+    script = {"fused": plan(STEP, success=[{"file": "a.txt", "has": "a"}]), "check": ACCEPT}
+    fractal = Fractal(tmp_path, settings={**SETTINGS, "recall": False}, ladder=Ladder((Scripted(script),)))
+    return asyncio.run(fractal.run("write a letter into a file")).run
+
+
+def _learned(folder: Path) -> int:
+    brain = Fractal(folder, settings=SETTINGS).brain
+    brain.episodes.catch_up()
+    try:
+        return brain.shelf.count(Experience)
+    finally:
+        brain.close()
+
+
+def test_a_run_is_done_again_from_its_log_and_memory_keeps_nothing_of_it(tmp_path, recorded):
+    before = _learned(tmp_path)
+    (tmp_path / "a.txt").unlink()
+    (tmp_path / "new.txt").write_text("the listing of the folder is another now")
+    result = asyncio.run(Fractal(tmp_path, settings={**SETTINGS, "recall": False}).replay(recorded))
+    assert (result.status, result.exit) == ("complete", Exit.ACCEPTED)
+    assert (tmp_path / "a.txt").read_text() == "a\n"
+    assert before == 1 and _learned(tmp_path) == before
+
+
+def test_a_recording_does_not_answer_another_task(tmp_path, recorded):
+    before = _learned(tmp_path)
+    (tmp_path / "a.txt").unlink()
+    fractal = Fractal(tmp_path, settings={**SETTINGS, "recall": False, "model": f"replay:{recorded}"})
+    with pytest.raises(ProviderError, match=r"request in fused of system .*another"):
+        asyncio.run(fractal.run("translate the letter into French"))
+    assert not (tmp_path / "a.txt").exists()
+    assert _learned(tmp_path) == before

@@ -1,0 +1,172 @@
+"""Who answered, approved or rejected stands in the document, and a serious danger needs a person."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playing import ACCEPT, Played, plan
+
+from kernel.deciding import PAGE, TERMINAL, Decider, plain_name
+from kernel.errors import UsageError
+from kernel.responder import Ask
+from runtime.cli.reasons import reasons
+from runtime.fractal import Fractal
+from runtime.telling import Person, Said
+
+Play = Callable[..., Played]
+CLIENT = Decider("client", "claude-code")
+MAKES = {"tool": "write", "args": {"path": "a.txt", "content": "x"}}
+READS = {"tool": "read", "args": {"path": ".env"}}
+WRITES = {"approve": ["write"]}
+
+
+def answers(*steps: dict[str, Any]) -> Callable[[Ask], Any]:
+    return lambda ask: ACCEPT if ask.phase == "check" else plan(*steps)
+
+
+def serious(play: Play, tmp_path: Path, **settings: Any) -> Played:
+    """A run that waits because its step reads credentials."""
+    (tmp_path / "work" / ".env").write_text("KEY=4711\n")
+    played = play(answers(READS), settings=settings)
+    assert "serious: credentials" in played.result.question
+    return played
+
+
+@pytest.mark.parametrize(
+    ("by", "told"),
+    [
+        (TERMINAL, "person at terminal"),
+        (PAGE, "person at page"),
+        (CLIENT, 'MCP client "claude-code"'),
+        (Decider("command"), "command without terminal"),
+    ],
+)
+def test_an_approval_says_whose_it_was(play: Play, by: Decider, told: str) -> None:
+    played = play(answers(MAKES), settings=WRITES)
+    played.fractal.tell(played.result.run, "approve", by=by)
+    ended = play(answers(MAKES), settings=WRITES, resume=played.result.run)
+    assert ended.root.steps[1].evidence["approved"] == told
+    assert f'"approved": {json.dumps(told)}' in ended.result.path.read_text()
+    why = "\n".join(each.answer for each in reasons([ended.root], ended.root.meta.id))
+    assert f"approved by {'an' if by is CLIENT else 'a'} {told}" in why
+
+
+def test_what_yes_approved_says_so_and_what_wanted_no_approval_says_nothing(play: Play) -> None:
+    yes = play(answers(MAKES), settings=WRITES, yes=True)
+    assert yes.root.steps[1].evidence["approved"] == "policy --yes"
+    why = "\n".join(each.answer for each in reasons([yes.root], yes.root.meta.id))
+    assert "approved by policy --yes" in why
+    free = play(answers({"tool": "list", "args": {}}), settings=WRITES, yes=True)
+    assert "approved" not in free.root.steps[1].evidence
+
+
+@pytest.mark.parametrize(("by", "told"), [(TERMINAL, "person at terminal"), (CLIENT, str(CLIENT))])
+def test_a_rejection_says_whose_it_was(play: Play, by: Decider, told: str) -> None:
+    played = play(answers(MAKES), settings=WRITES)
+    played.fractal.tell(played.result.run, "reject", by=by, why="not that file")
+    ended = play(answers(MAKES), settings=WRITES, resume=played.result.run)
+    step = ended.root.steps[1]
+    assert (step.result, step.origin) == (f"rejected by {told}: not that file", by.origin)
+
+
+def test_an_answer_says_whose_it_was(play: Play) -> None:
+    def asks(ask: Ask) -> Any:
+        if ask.phase == "check":
+            return ACCEPT
+        known = "claude says" in ask.user
+        return plan(MAKES) if known else {"task": "write", "question": "Which file?"}
+
+    played = play(asks)
+    assert played.result.waiting == "person"
+    played.fractal.tell(played.result.run, "answer", by=CLIENT, text="claude says a.txt")
+    ended = play(asks, resume=played.result.run)
+    note = ended.root.note(1, "answer")
+    assert note is not None and (note.origin, note.source) == ("client:claude-code", str(CLIENT))
+    assert "### answer · client:claude-code" in ended.result.path.read_text()
+
+
+def test_an_approved_plan_says_who_approved_it(play: Play) -> None:
+    played = play(answers(MAKES), plan_only=True)
+    played.fractal.tell(played.result.run, "approve", by=CLIENT)
+    ended = play(answers(MAKES), resume=played.result.run)
+    note = ended.root.note(2, "approved")
+    assert note is not None and (note.text, note.origin) == (f"by {CLIENT}", "client:claude-code")
+    why = "\n".join(each.answer for each in reasons([ended.root], ended.root.meta.id))
+    assert f"the plan was approved by {CLIENT}" in why
+
+
+# ---- a serious danger ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("by", [CLIENT, Decider("program"), Decider("command"), Decider("policy", "--yes")])
+def test_a_serious_danger_is_approved_by_nobody_but_a_person(play: Play, tmp_path: Path, by: Decider) -> None:
+    played = serious(play, tmp_path)
+    with pytest.raises(UsageError, match="a serious danger needs a person's approval at a terminal"):
+        played.fractal.tell(played.result.run, "approve", by=by)
+    assert play(answers(READS), resume=played.result.run).result.waiting == "approval"
+    played.fractal.tell(played.result.run, "approve", by=TERMINAL)
+    ended = play(answers(READS), resume=played.result.run)
+    assert ended.result.exit == 0 and ended.root.steps[1].state == "done"
+    assert ended.root.steps[1].evidence["approved"] == "person at terminal"
+
+
+def test_a_client_that_the_settings_name_may_approve_of_it(play: Play, tmp_path: Path) -> None:
+    settings = {"trusted_clients": ["claude-code"]}
+    played = serious(play, tmp_path, **settings)
+    with pytest.raises(UsageError, match='MCP client "other"'):
+        played.fractal.tell(played.result.run, "approve", by=Decider("client", "other"))
+    played.fractal.tell(played.result.run, "approve", by=CLIENT)
+    ended = play(answers(READS), settings=settings, resume=played.result.run)
+    assert ended.root.steps[1].evidence["approved"] == str(CLIENT)
+
+
+@pytest.mark.parametrize("by", [None, {"kind": "root"}, ["terminal"], {"kind": "client", "name": ["x"]}, 5])
+def test_a_message_that_somebody_wrote_by_hand_approves_of_nothing_serious(
+    play: Play, tmp_path: Path, by: Any
+) -> None:
+    played = serious(play, tmp_path)
+    inbox = played.folder / "inbox"
+    inbox.mkdir(exist_ok=True)
+    (inbox / "0000-approve.json").write_text(json.dumps({"kind": "approve", "by": by}))
+    again = play(answers(READS), resume=played.result.run)
+    assert again.result.waiting == "approval"
+    told = [event.data["message"] for event in again.events if event.kind == "warning"]
+    assert any("the approval is not taken: a serious danger needs a person" in text for text in told)
+    assert not list(inbox.glob("*.json"))
+
+
+def test_whoever_asks_a_person_while_a_run_goes_on_speaks_for_them(play: Play, tmp_path: Path) -> None:
+    asked: list[str] = []
+    played = serious(play, tmp_path)
+
+    async def approve(question: str) -> Said | None:
+        asked.append(question)
+        return Said("approve")
+
+    async def answer(question: str) -> str:
+        return ""
+
+    fractal = Fractal(
+        tmp_path / "work",
+        settings={"sandbox": "off"},
+        ladder=played.fractal.ladder,
+        person=Person(answer, approve, PAGE),
+    )
+    result = asyncio.run(fractal.resume(played.result.run))
+    assert result.exit == 0 and len(asked) == 1
+    assert fractal.document(result.id).steps[1].evidence["approved"] == "person at page"
+
+
+@pytest.mark.parametrize("name", ["x" * 500, 'a"b`c\n## §3 DO', "\x1b[2J", "claude-code 1.0", "日本"])
+def test_no_name_of_a_client_breaks_a_document(play: Play, name: str) -> None:
+    by = Decider("client", plain_name(name))
+    played = play(answers(MAKES), settings=WRITES)
+    played.fractal.tell(played.result.run, "reject", by=by, why="no")
+    ended = play(answers(MAKES), settings=WRITES, resume=played.result.run)
+    assert ended.root.steps[1].origin == by.origin
+    assert len(str(by)) < 100 and "\n" not in str(by)

@@ -1,0 +1,143 @@
+"""Whatever comes as a reply, a criterion, a message or a tool's markdown is taken or refused in our words."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from playing import ACCEPT, plan
+
+from kernel.asking import taken
+from kernel.catalogue import Catalogue
+from kernel.errors import ReplyError
+from kernel.evidence import check_criterion
+from kernel.operations import OperationContext
+from kernel.pattern import Fault, load
+from kernel.phases import REPLIES, Plan, Typed, gate_plan
+from kernel.sandbox import Sandbox
+from kernel.tools import Tool
+from kernel.workspace import messages
+
+LARGE = ["(" * 3_000 + ")" * 3_000, "{{ steps[" + "9" * 5_000 + "].result }}", "x" * 5_000]
+KINDS: list[Any] = [None, True, -1, 0, 2**80, 1e300, [], {}, [[]], {"a": {}}]
+NASTY = st.sampled_from(
+    ["", "\0", "\ud800", "a{99999999999999}", "{{ steps[1].result | a }}", *LARGE, *KINDS]
+)
+VALUE = st.recursive(NASTY | st.text(max_size=20), lambda inner: st.lists(inner, max_size=2), max_leaves=4)
+WHOLE: list[Any] = [
+    plan(
+        {"tool": "read", "args": {"path": "a"}}, success=[{"file": "a", "has": "b"}, {"step": 1, "has": "c"}]
+    ),
+    {**ACCEPT, "look": {"tool": "read", "args": {"path": "a"}}},
+    {"tool": "read", "args": {"path": "a"}, "blocked": "", "skip": ""},
+]
+SYSTEM = Path(__file__).parents[2] / "system"
+CATALOGUE = Catalogue([SYSTEM])
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> Any:
+    """A whole reply in which one or two values are others."""
+    value = json.loads(json.dumps(draw(st.sampled_from(WHOLE))))
+    for _ in range(draw(st.integers(1, 2))):
+        at = value
+        while True:
+            keys = list(at) if isinstance(at, dict) else list(range(len(at)))
+            if not keys:
+                break
+            key = draw(st.sampled_from(keys))
+            if isinstance(at[key], dict | list) and draw(st.booleans()):
+                at = at[key]
+                continue
+            at[key] = deepcopy(draw(VALUE))  # what is drawn belongs to all cases
+            break
+    return value
+
+
+def in_turn(examples: int, *strategies: Any) -> Callable[[Any], Any]:
+    quiet = settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
+    return lambda test: quiet(given(*strategies)(test))
+
+
+async def gate(reply: Typed) -> None:
+    if isinstance(reply, Plan):
+        gate_plan(reply, CATALOGUE, base=0, may_split=True, retry=False)
+
+
+def take_reply(value: Any, phase: str) -> None:
+    try:
+        asyncio.run(taken(phase, json.dumps(value), gate))
+    except ReplyError as error:
+        assert str(error)
+
+
+def take_criterion(value: Any) -> None:
+    criterion = value if isinstance(value, dict) else {"file": value, "has": value}
+    criterion.pop("run", None)
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "a").write_text("b")
+        context = OperationContext(Path(folder), Sandbox("off"))
+        verdict = asyncio.run(check_criterion(criterion, context, lambda n: "c", None))
+    assert verdict.passed in (True, False, None)
+
+
+def take_message(raw: bytes) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        inbox = Path(folder) / "inbox"
+        inbox.mkdir()
+        (inbox / "0000-answer.json").write_bytes(raw)
+        told: list[str] = []
+        taken = list(messages(Path(folder), ("answer",), told.append))
+        assert len(taken) + len(told) == 1
+
+
+def take_tool(text: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "tools" / "x" / "pattern.md"
+        path.parent.mkdir(parents=True)
+        path.write_text(text, "utf-8", errors="surrogatepass")
+        stat = path.stat()
+        got = load(path, stat.st_mtime_ns, stat.st_size)
+        assert isinstance(got, Tool) or (isinstance(got, Fault) and got.message)
+
+
+PHASE = st.sampled_from(sorted(REPLIES))
+CRITERION = st.fixed_dictionaries(
+    {}, optional={"file": VALUE, "has": VALUE, "step": VALUE, "same": VALUE, "judge": VALUE}
+)
+MESSAGE = st.binary(max_size=40) | VALUE.map(
+    lambda text: json.dumps({"kind": "answer", "text": text}).encode()
+)
+FIELDS = ("name", "args", "required", "effects", "sample", "states", "run", "timeout", "rank", "status")
+HEAD = st.fixed_dictionaries(
+    {"description": st.just("d") | VALUE}, optional=dict.fromkeys(FIELDS, VALUE)
+).map(lambda head: f"---\n{json.dumps(head)}\n---\nText.\n")
+TOOL = HEAD | st.text(max_size=60).map("---\n".__add__)
+BOUNDARIES: dict[str, tuple[Callable[..., None], tuple[Any, ...]]] = {
+    "reply": (take_reply, (mutated(), PHASE)),
+    "criterion": (take_criterion, (CRITERION,)),
+    "message": (take_message, (MESSAGE,)),
+    "tool": (take_tool, (TOOL,)),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDARIES)
+def test_no_input_gets_past_its_boundary(name: str) -> None:
+    take, strategies = BOUNDARIES[name]
+    in_turn(100, *strategies)(take)()
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("name", BOUNDARIES)
+def test_none_of_20000_inputs_gets_past_its_boundary(name: str) -> None:
+    take, strategies = BOUNDARIES[name]
+    in_turn(20_000, *strategies)(take)()

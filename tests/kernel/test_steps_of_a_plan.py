@@ -1,0 +1,308 @@
+"""Steps of a plan: how they are numbered, what they wait for, and which calls are made again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playing import ACCEPT, Played, plan
+
+from kernel.acting import act
+from kernel.catalogue import Catalogue
+from kernel.operations import OperationContext
+from kernel.responder import Ask
+from kernel.sandbox import Sandbox
+from runtime.fractal import Fractal, shipped_system
+
+Play = Callable[..., Played]
+RETRY = {"validation": "fail", "decision": "RETRY", "learned": "another way"}
+
+
+def read(path: str, **more: Any) -> dict[str, Any]:
+    return {"tool": "read", "args": {"path": path}, **more}
+
+
+def write(path: str, content: str, **more: Any) -> dict[str, Any]:
+    return {"tool": "write", "args": {"path": path, "content": content}, **more}
+
+
+def bash(command: str, **more: Any) -> dict[str, Any]:
+    return {"tool": "bash", "args": {"command": command}, **more}
+
+
+def in_turn(*plans: Any, output: str = "done") -> Callable[[Ask], Any]:
+    """A model with a plan for each attempt, which accepts the last."""
+
+    def answer(ask: Ask) -> Any:
+        if ask.phase == "check":
+            return RETRY if ask.attempt < len(plans) else {**ACCEPT, "output": output}
+        return plans[ask.attempt - 1]
+
+    return answer
+
+
+def refusals(played: Played) -> list[str]:
+    return [str(event.data["why"]) for event in played.events if event.kind == "ask_refused"]
+
+
+# ---- numbers ---------------------------------------------------------------------------------------------
+
+
+def test_each_plan_numbers_its_steps_from_one(play: Play, tmp_path: Path) -> None:
+    first = plan(write("a.txt", "one"), read("a.txt"))
+    second = plan(
+        write("b.txt", "two"),
+        read("b.txt", needs=[1]),
+        write("c.txt", "{{ steps[2].result }} {{ earlier[2].result }}", needs=[]),
+        bash('printf %s "$RESULT_2 $EARLIER_2" >d.txt', needs=[3]),
+        success=[{"step": 2, "has": "two"}, {"run": 'test "$RESULT_2" = two'}, {"judge": "fine"}],
+    )
+    played = play(in_turn(first, second))
+    assert played.root.meta.status == "complete", played.root.text(5, "escalation")
+    work = tmp_path / "work"
+    assert (work / "c.txt").read_text() == (work / "d.txt").read_text() == "two one"
+    assert list(played.root.planned) == [3, 4, 5, 6]
+    assert [step.needs for step in played.root.planned.values()] == [(), (3,), (2, 4), (2, 4, 5)]
+    assert '{"step": 4, "has": "two"}' in played.root.text(2, "success criteria")
+    assert "- pass" in played.root.text(4, "evidence").splitlines()[1]
+
+
+def test_a_need_of_a_retry_is_a_step_of_its_own_plan(play: Play, tmp_path: Path) -> None:
+    """What was read at first is no reason to edit before the file is read again."""
+    (tmp_path / "work" / "a.txt").write_text("one")
+    edit = {"tool": "edit", "args": {"path": "a.txt", "old": "one", "new": "two"}, "needs": [1]}
+    second = plan(read("a.txt"), edit)
+    played = play(in_turn(plan(read("a.txt")), second))
+    assert played.root.planned[3].needs == (2,)
+
+
+def test_a_result_of_an_earlier_attempt_is_named_as_such(play: Play) -> None:
+    def answer(ask: Ask) -> Any:
+        if ask.phase == "check":
+            return RETRY if ask.attempt == 1 else ACCEPT
+        if ask.attempt == 1:
+            return plan(write("a.txt", "one"))
+        wrong = ("{{ steps[1].result }}", "{{ earlier[2].result }}", "{{ earlier[1].result }}")
+        return plan(write("b.txt", wrong[ask.turn]))
+
+    played = play(answer)
+    assert played.root.meta.status == "complete"
+    first, second = refusals(played)
+    assert "{{ earlier[1].result }}" in first
+    assert "no result" in second
+
+
+# ---- references ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{ steps[1].result ~ steps[1].result }}",
+        "{{ steps[1].result" + " | upper" * 250 + " }}",
+        "{{ steps[1].result.ljust(9e9) }}",
+        "{{ steps[" + "9" * 5000 + "].result }}",
+        "{{ steps[2].result }}",
+    ],
+)
+@pytest.mark.parametrize("where", ["args", "what", "subtask", "run"])
+def test_what_is_no_reference_to_an_earlier_step_is_refused_at_the_plan(
+    play: Play, text: str, where: str
+) -> None:
+    steps: dict[str, Any] = {
+        "args": write("b.txt", text),
+        "what": {"tool": "write", "what": text},
+        "subtask": {"subtask": text},
+        "run": read("a.txt"),
+    }
+    success = [{"run": f"echo {text}"}] if where == "run" else None
+
+    def answer(ask: Ask) -> Any:
+        if ask.phase == "check":
+            return ACCEPT
+        if ask.turn:
+            return plan(write("a.txt", "one"))
+        return plan(write("a.txt", "one"), steps[where], success=success)
+
+    played = play(answer)
+    assert played.root.meta.status == "complete"
+    assert len(refusals(played)) == 1
+
+
+def test_a_result_that_is_too_long_for_a_variable_comes_as_a_file(play: Play, tmp_path: Path) -> None:
+    (tmp_path / "work" / "long.txt").write_text("x" * 40_000)
+    steps = [
+        read("long.txt"),
+        bash('wc -c <"$RESULT_1_FILE"', needs=[1]),
+        bash('echo "$RESULT_1"', needs=[1]),
+    ]
+    played = play(in_turn(plan(*steps)))
+    assert (played.root.steps[2].result or "").strip() == "40000"
+    assert '"$RESULT_1_FILE"' in (played.root.steps[3].result or "")
+    assert played.root.steps[3].state == "failed"
+
+
+def test_no_result_stands_in_the_list_of_processes(play: Play, tmp_path: Path) -> None:
+    (tmp_path / "work" / "secret.txt").write_text("hunter-two")
+    seen = 'cat /proc/*/cmdline 2>/dev/null | tr "\\0" " " | grep -c "hunter-[t]wo"'
+    look = f'{seen}; printf %s "$RESULT_1" | wc -c'
+    played = play(in_turn(plan(read("secret.txt"), bash(look))))
+    assert (played.root.steps[2].result or "").split() == ["0", "10"]
+
+
+def test_the_files_of_results_are_gone_afterwards_and_can_be_read_in_the_sandbox(tmp_path: Path) -> None:
+    box = Sandbox("auto")
+    if why := box.available():
+        pytest.skip(f"no sandbox here: {why}")
+    command = 'echo "$RESULT_1_FILE"; cat "$RESULT_1_FILE"; printf " %s" "$RESULT_1"'
+    ran = asyncio.run(box.run(command, folder=tmp_path, results={1: "it's $(x)"}))
+    place, text = ran.output.splitlines()
+    assert text == "it's $(x) it's $(x)"
+    assert not Path(place).exists()
+
+
+def test_a_plan_of_before_with_a_filter_says_what_to_write_instead(play: Play) -> None:
+    """Documents that were written with filters can be read; such a step fails with the new form."""
+    played = play(in_turn(plan(read("a.txt"), bash('echo "$RESULT_1"'))), plan_only=True)
+    path = played.folder / f"{played.result.id}.md"
+    (path.parents[4] / "a.txt").write_text("one")
+    text = path.read_text("utf-8")
+    old = json.dumps({"command": "echo {{ steps[1].result | sh }}"})
+    new = json.dumps({"command": 'echo "$RESULT_1"'})
+    assert new in text
+    path.write_text(text.replace(new, old), "utf-8")
+    played.fractal.tell(played.result.run, "approve")
+    ended = play(in_turn(plan(read("a.txt"))), resume=played.result.run)
+    step = ended.root.steps[2]
+    assert step.state == "failed" and '"$RESULT_1"' in (step.result or "")
+
+
+# ---- the same subtask ------------------------------------------------------------------------------------
+
+
+def test_a_subtask_that_is_the_task_of_a_loop_above_is_refused(play: Play) -> None:
+    def answer(ask: Ask) -> Any:
+        if ask.phase == "check":
+            return ACCEPT
+        if ask.phase == "atomic":
+            return write("a.txt", "one")
+        task = ask.document.text(1, "task")
+        if ask.turn:
+            return plan({"subtask": "a part of it"} if task == "do the work" else write("a.txt", "one"))
+        return plan({"subtask": "Do  the\nWORK" if ask.document.meta.depth else task})
+
+    played = play(answer)
+    assert len(refusals(played)) == 2
+    assert all("the task itself" in why for why in refusals(played))
+    assert sorted(each.meta.depth for each in played.documents.values() if each.meta.type == "task") == [0, 1]
+
+
+# ---- the same call ---------------------------------------------------------------------------------------
+
+
+def test_the_tests_may_be_run_again_after_each_fix(play: Play, tmp_path: Path) -> None:
+    """Failures of a call count only as long as nothing was changed since."""
+
+    def tests(n: int) -> dict[str, Any]:
+        return plan(write("x.txt", str(n)), bash('test "$(cat x.txt)" = 3'))
+
+    played = play(in_turn(tests(0), tests(1), tests(3)))
+    assert [step.state for step in played.root.steps.values()] == [*["done", "failed"] * 2, "done", "done"]
+
+
+def test_the_same_call_is_refused_where_nothing_was_changed(play: Play) -> None:
+    failing = plan(bash("exit 3"))
+    played = play(in_turn(failing, failing, failing))
+    assert "failed 2 times already" in (played.root.steps[3].result or "")
+
+
+# ---- one file --------------------------------------------------------------------------------------------
+
+
+def test_steps_side_by_side_that_append_to_one_file_lose_nothing(play: Play, tmp_path: Path) -> None:
+    lines = [
+        {"tool": "write", "args": {"path": "log.txt", "content": f"{n}\n", "append": True}, "needs": []}
+        for n in range(4)
+    ]
+    played = play(in_turn(plan(*lines)))
+    assert sorted((tmp_path / "work" / "log.txt").read_text().split()) == ["0", "1", "2", "3"]
+    touched = [step.evidence["touched"][0] for step in played.root.steps.values()]
+    befores = {each["before"] for each in touched}
+    assert len(befores) == 4, "each kept what the one before it had left"
+
+
+def test_two_runs_that_change_one_file_lose_nothing(tmp_path: Path) -> None:
+    """Reading and writing anew happens alone, in whichever process or loop."""
+    tools = Catalogue([shipped_system()]).tools
+    (tmp_path / "a.txt").write_text("".join(f"line {n}\n" for n in range(20)))
+
+    def change(n: int) -> None:
+        context = OperationContext(tmp_path, Sandbox("off"), timeout=30)
+        calls = [
+            ("write", {"path": "a.txt", "content": f"new {n}\n", "append": True}),
+            ("edit", {"path": "a.txt", "old": f"line {n}\n", "new": f"changed {n}\n"}),
+        ]
+        for name, args in calls:
+            asyncio.run(act(context, tools[name], args, {}))
+
+    threads = [threading.Thread(target=change, args=(n,)) for n in range(20)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    lines = (tmp_path / "a.txt").read_text().splitlines()
+    assert sorted(lines) == sorted(f"{word} {n}" for word in ("new", "changed") for n in range(20))
+
+
+# ---- tools that change -----------------------------------------------------------------------------------
+
+
+def test_an_edited_tool_of_the_workspace_is_used_as_it_stands(play: Play, tmp_path: Path) -> None:
+    place = tmp_path / "work" / ".fractal" / "system" / "operations"
+    place.mkdir(parents=True)
+    text = (
+        "---\nname: greet\ndescription: greets\nargs: {}\nrun: 'command: ./greet.sh'\neffects: []\n"
+        "sample: {task: greet, args: {}, shows: hello}\n---\n"
+    )
+    (place / "greet.md").write_text(text)
+    (place / "greet.sh").write_text("echo hello one")
+    after = text.replace("greet.sh", "other.sh")
+    drafts = ".fractal/system/operations"
+    edits = [write(f"{drafts}/other.sh", "echo hello two"), write(f"{drafts}/greet.md", after)]
+    played = play(in_turn(plan({"tool": "greet", "args": {}}, *edits, {"tool": "greet", "args": {}})))
+    assert [played.root.steps[n].result for n in (1, 4)] == ["hello one", "hello two"]
+
+
+# ---- criteria without a sandbox --------------------------------------------------------------------------
+
+
+def test_a_criterion_runs_only_where_a_command_may(play: Play, tmp_path: Path) -> None:
+    """Without a sandbox a criterion may do what a step of bash may, and needs the same approval."""
+    steps, success = (write("a.txt", "x"),), [{"run": "touch pwned; test -f a.txt"}, {"judge": "fine"}]
+    played = play(in_turn(plan(*steps, success=success)), settings={"approve": ["shell"]})
+    assert not (tmp_path / "work" / "pwned").exists()
+    assert "- judge" in played.root.text(4, "evidence").splitlines()[0]
+    assert "approval" in played.root.text(4, "evidence")
+    assert played.root.meta.unverified
+
+
+def test_a_criterion_that_held_before_proves_nothing(play: Play) -> None:
+    success = [{"run": "true"}, {"judge": "fine"}]
+    assert play(in_turn(plan(write("a.txt", "x"), success=success))).root.meta.unverified
+    success = [{"run": "test -f b.txt"}]
+    assert not play(in_turn(plan(write("b.txt", "x"), success=success))).root.meta.unverified
+
+
+def test_a_criterion_whose_plan_waits_for_an_approval_is_not_run_before(play: Play, tmp_path: Path) -> None:
+    success = [{"run": "touch pwned; true"}, {"judge": "fine"}]
+    played = play(in_turn(plan(write("a.txt", "x"), success=success)), plan_only=True)
+    assert not (tmp_path / "work" / "pwned").exists()
+    played.fractal.tell(played.result.run, "approve")
+    assert isinstance(played.fractal, Fractal)
+    ended = play(in_turn(plan(write("a.txt", "x"), success=success)), resume=played.result.run)
+    assert ended.root.meta.unverified

@@ -1,0 +1,87 @@
+"""What a time-out and a cancellation leave: the truth about who was late, and no change afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernel import disk
+from kernel.acting import carry_out
+from kernel.operations import OperationContext, Result
+from kernel.responder import Ask, Ladder
+from kernel.sandbox import Sandbox
+from kernel.tools import Tool
+from runtime.fractal import Fractal
+from runtime.responders.scripted import Scripted
+
+
+def slow_write(ctx: OperationContext, path: str) -> Result:
+    time.sleep(0.4)
+    disk.put(ctx.folder / path, b"late")
+    return Result("written")
+
+
+def slow_place(ctx: OperationContext, path: str) -> Result:
+    time.sleep(0.4)
+    with disk.committing():
+        (ctx.folder / path).mkdir()
+    return Result("made")
+
+
+def own_timeout(ctx: OperationContext, path: str) -> Result:
+    raise TimeoutError("the server did not answer")
+
+
+async def own_timeout_later(ctx: OperationContext, path: str) -> Result:
+    await asyncio.sleep(0.01)
+    raise TimeoutError("the server did not answer")
+
+
+def call(folder: Path, function: Callable[..., Any], timeout: float) -> Result:
+    tool = Tool("slow", folder / "slow.md", "d", run="python: kernel:slow", timeout=timeout)
+    vars(tool)["function"] = function  # what the name in `run` would be looked up to
+
+    async def twice() -> Result:
+        result = await carry_out(OperationContext(folder, Sandbox("off")), tool, {"path": "late.txt"}, {})
+        await asyncio.sleep(0.8)
+        return result
+
+    return asyncio.run(twice())
+
+
+@pytest.mark.parametrize("function", [slow_write, slow_place])
+def test_a_call_that_was_stopped_changes_no_file_later(tmp_path: Path, function: Callable[..., Any]) -> None:
+    result = call(tmp_path, function, 0.1)
+    assert not result.ok
+    assert "took longer than 0.1 s and was stopped" in result.text
+    assert list(tmp_path.iterdir()) == []
+    assert call(tmp_path, function, 10).ok
+
+
+@pytest.mark.parametrize("function", [own_timeout, own_timeout_later])
+def test_an_operations_own_time_out_is_told_as_its_own(tmp_path: Path, function: Callable[..., Any]) -> None:
+    result = call(tmp_path, function, 10)
+    assert not result.ok
+    assert result.text == "slow failed: TimeoutError: the server did not answer"
+
+
+def test_who_cancels_a_run_hears_of_it_and_can_resume_it(tmp_path: Path) -> None:
+    class Slow(Scripted):
+        async def answer(self, ask: Ask) -> Any:
+            await asyncio.sleep(30)
+
+    def fractal() -> Fractal:
+        return Fractal(tmp_path, settings={"sandbox": "off"}, ladder=Ladder((Slow(lambda ask: ""),)))
+
+    async def late() -> None:
+        await asyncio.wait_for(fractal().run("do the work"), 1)
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(late())
+    (run,) = fractal().runs()
+    assert run.status == "interrupted"

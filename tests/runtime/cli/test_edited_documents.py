@@ -1,0 +1,187 @@
+"""Documents that a person's hand has changed: each command tells what is wrong, with file and line."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from contextlib import chdir
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from playing import ACCEPT, plan, player
+
+from kernel.responder import Ask
+from runtime.cli import _run as command
+
+COMMANDS = (["ls"], ["tree"], ["show", "--raw"], ["explain"], ["cost"], ["diff"])
+WRITE = {"tool": "write", "args": {"path": "a.txt", "content": "x"}}
+VALUES = st.one_of(
+    st.sampled_from([None, True, 0, -1, 10**30, 1.5, "", "x", "../../x", [], [None], [[]], {}, {"a": []}]),
+    st.sampled_from(["1e999", "NaN", "[" * 5_000, "1" + "0" * 5_000]).map(lambda text: Raw(text)),
+)
+
+
+class Raw(str):
+    """What stands in a document as it is."""
+
+
+def answers(ask: Ask) -> Any:
+    """A run three levels deep that writes a file, and waits for an approval in the end."""
+    if ask.phase == "check":
+        return ACCEPT
+    if ask.phase == "atomic":
+        return {"tool": "write", "args": {"path": "deep.txt", "content": "x"}}
+    if ask.document.meta.depth == 1:
+        return plan({"subtask": "go deeper"}, WRITE)
+    return plan({"subtask": "go deep"}, WRITE, {"tool": "bash", "args": {"command": "git push --force"}})
+
+
+@pytest.fixture(scope="module")
+def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of such a run, which is never changed."""
+    work = tmp_path_factory.mktemp("edited") / "work"
+    played = player(work)(answers, settings={"max_depth": 2})
+    assert played.result.status == "waiting", played.result
+    return work
+
+
+@pytest.fixture
+def work(pristine: Path, tmp_path: Path) -> Path:
+    shutil.copytree(pristine, tmp_path / "work")
+    return tmp_path / "work"
+
+
+def places(text: str) -> list[tuple[int, int]]:
+    """Where JSON values begin and end in a document, those within others included."""
+    found: list[tuple[int, int]] = []
+    for hit in re.finditer(r"(?m)^\w+: (?=\S)|`(?=\{)|(?<=[\[{,:])(?=[\"\[{\dtfn-])", text):
+        try:
+            found.append((hit.end(), json.JSONDecoder().raw_decode(text, hit.end())[1]))
+        except ValueError:
+            continue
+    return found
+
+
+def edited(work: Path, document: int, place: int, value: Any) -> Path:
+    """The document that was changed at a place."""
+    paths = sorted((work / ".fractal" / "state" / "runs").glob("*/*-*.md"))
+    path = paths[document % len(paths)]
+    text = path.read_text("utf-8")
+    begin, end = (found := places(text))[place % len(found)]
+    new = value if isinstance(value, Raw) else json.dumps(value)
+    path.write_text(text[:begin] + new + text[end:], "utf-8")
+    return path
+
+
+def check(work: Path, capfd: pytest.CaptureFixture[str], words: list[str]) -> None:
+    with chdir(work):
+        code = command(words)
+    told = capfd.readouterr()
+    assert "a fault in Fractal itself" not in told.err + told.out, (words, told.err)
+    assert code in (0, 1, 2, 3, 4, 5, 6), words
+    assert code == 0 or told.err, words
+
+
+SLOWLY = settings(deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def changes(examples: int) -> Any:
+    """Any value of any document of the run, replaced by one of another kind."""
+    drawn = given(st.integers(0, 9), st.integers(0, 10_000), VALUES)
+    return lambda test: settings(SLOWLY, max_examples=examples)(drawn(test))
+
+
+@changes(60)
+def test_what_reads_tells_the_place_of_a_value_of_another_kind(
+    pristine: Path, capfd: pytest.CaptureFixture[str], document: int, place: int, value: Any
+) -> None:
+    _read(pristine, capfd, document, place, value)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7_200)
+@changes(20_000)
+def test_nothing_that_reads_fails_in_20000_edits(
+    pristine: Path, capfd: pytest.CaptureFixture[str], document: int, place: int, value: Any
+) -> None:
+    _read(pristine, capfd, document, place, value)
+
+
+def _read(pristine: Path, capfd: Any, document: int, place: int, value: Any) -> None:
+    with _restored(pristine, document, place, value):
+        for words in COMMANDS:
+            check(pristine, capfd, words)
+
+
+@changes(15)
+def test_resume_goes_on_or_tells_the_place(
+    pristine: Path, capfd: pytest.CaptureFixture[str], document: int, place: int, value: Any
+) -> None:
+    copy = pristine.parent / "copy"
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(pristine, copy)
+    edited(copy, document, place, value)
+    (copy / "model.json").write_text(json.dumps({"check": ACCEPT, "fused": plan(WRITE), "plan": plan(WRITE)}))
+    for _ in range(2):
+        check(copy, capfd, ["resume", "--model", "scripted:model.json", "--sandbox", "off"])
+
+
+class _restored:
+    """An edit that is taken back afterwards."""
+
+    def __init__(self, work: Path, *edit: Any) -> None:
+        self.work, self.edit = work, edit
+
+    def __enter__(self) -> None:
+        runs = self.work / ".fractal" / "state" / "runs"
+        self.kept = {path: path.read_bytes() for path in runs.glob("*/*.md")}
+        self.path = edited(self.work, *self.edit)
+
+    def __exit__(self, *_: object) -> None:
+        self.path.write_bytes(self.kept[self.path])
+
+
+SLIPS = {
+    'folder: "%s"' % ("x" * 5_000): "",
+    "budget: {}": "",
+    'budget: {"calls": 60}': "",
+    'budget: {"calls": 60, "seconds": null}': "budget.seconds cannot be null",
+    'spent: {"usd": null}': "spent.usd cannot be null",
+    'space: "../../../elsewhere"': "space cannot be",
+    'agent: ""': "agent cannot be",
+    'run: "../../elsewhere"': "is no loop of the run",
+    "undone: 5": "undone cannot be 5",
+    'undone: [{"step": 1}]': "undone[0] has no before",
+}
+
+
+@pytest.mark.parametrize(("line", "told"), SLIPS.items(), ids=[each[:40] for each in SLIPS])
+def test_a_slip_in_meta_is_told_or_does_no_harm(
+    work: Path, capfd: pytest.CaptureFixture[str], line: str, told: str
+) -> None:
+    """Nothing fails for ever, and no name of a document leads out of the workspace."""
+    (path,) = (work / ".fractal" / "state" / "runs").glob("*/system-*.md")
+    key = line.partition(":")[0]
+    kept = re.sub(rf"(?m)^{key}: .*\n", "", path.read_text("utf-8"))
+    path.write_text(kept.replace("level:", f"{line}\nlevel:", 1), "utf-8")
+    (work / "model.json").write_text(json.dumps({"check": ACCEPT}))
+    with chdir(work):
+        code = command(["resume", "--model", "scripted:model.json", "--sandbox", "off"])
+    shown = capfd.readouterr().err
+    assert told in shown
+    assert code == (1 if told else 6), shown
+    for words in COMMANDS:
+        check(work, capfd, words)
+    assert not list(work.parent.rglob("elsewhere*"))
+
+
+def test_the_tree_shows_all_levels(work: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with chdir(work):
+        assert command(["tree"]) == 0
+    shown = capfd.readouterr().out
+    assert "deep.txt" in shown
+    assert "not linked" not in shown

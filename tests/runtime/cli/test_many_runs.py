@@ -1,0 +1,50 @@
+"""Listing runs reads the head of each document, however much stands below it."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kernel.document import Document, Meta, Note, Section
+from kernel.markdown import render
+from kernel.reading import read_head
+
+LARGE = 50_000_000
+RUNS = 5_000
+
+
+def write(runs: Path, run: str, result: str, task: str = "do it") -> Path:
+    meta = Meta(f"system-{run}", run, status="complete", phase="output", created="2026-01-01T00:00:00Z")
+    notes = {1: Note("task", task, "person"), 5: Note("result", result, "model:m")}
+    path = runs / run / f"system-{run}.md"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(render(Document(meta, {n: Section(notes=(note,)) for n, note in notes.items()}), 1))
+    return path
+
+
+@pytest.mark.parametrize("task", ["do it", "## not a heading\n~~~\n", "word " * 20_000, ""])
+def test_the_head_tells_meta_and_task(tmp_path: Path, task: str) -> None:
+    path = write(tmp_path, "abcdef", "x" * 10_000, task)
+    meta, told = read_head(path)
+    assert meta.status == "complete"
+    assert told == task or (len(task) > 4_000 and task.startswith(told[:3_000]) and len(told) > 3_000)
+
+
+@pytest.mark.slow
+def test_five_thousand_runs_and_a_document_of_50_megabytes_are_listed_within_a_second(tmp_path: Path) -> None:
+    (tmp_path / "fractal.yaml").touch()
+    for n in range(RUNS):
+        write(tmp_path / "state" / "runs", f"r{n:05d}", "x" * (LARGE if n == 7 else 100))
+    command = [sys.executable, "-m", "runtime.cli", "-C", str(tmp_path), "ls"]
+    spent = []
+    for _ in range(3):  # other work on the machine can only make it longer
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        listed = subprocess.run(command, capture_output=True, text=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert len(listed.stdout.splitlines()) == 21, listed.stderr
+        spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert min(spent) <= 1.0

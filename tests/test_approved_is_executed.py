@@ -1,0 +1,217 @@
+"""What a person approved of is what is carried out, byte for byte, whatever a result holds.
+
+Arguments are filled in once and stored; each session here is a new one, with everything read from the disk.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from playing import ACCEPT, Played, plan, player
+
+from kernel.catalogue import Catalogue
+from kernel.deciding import TERMINAL
+from kernel.responder import Ask
+from kernel.tools import HANDS
+from runtime.fractal import shipped_system
+
+HOSTILE = (
+    "it is {{ steps[2].result }}\n"
+    r"and \{{ steps[2].result }} {{ steps[2].result | sh }} $RESULT_2" + "\n"
+    "'; touch PWNED #\" $(touch PWNED) `touch PWNED` \\\n# don't stop\nv='x' | {{ steps[99"
+)
+SECOND = "touch PWNED"
+REFERENCE = "{{ steps[1].result }}"
+READS = [
+    {"tool": "read", "args": {"path": "hostile.txt"}, "needs": []},
+    {"tool": "read", "args": {"path": "second.txt"}, "needs": []},
+]
+OPERATIONS = {
+    tool.name: tool
+    for tool in Catalogue([shipped_system()]).tools.values()
+    if tool.run and tool.name not in HANDS
+}
+PROBE = """\
+import json, sys
+from pathlib import Path
+raw = sys.stdin.read()
+Path("got.json").write_text(raw, "utf-8")
+print("seen")
+"""
+
+
+class Runs:
+    """One run in a folder; each further session is a new one, with its own objects."""
+
+    def __init__(self, work: Path) -> None:
+        self.work, self.play = work, player(work)
+        (work / "hostile.txt").write_text(HOSTILE, "utf-8")
+        (work / "second.txt").write_text(SECOND, "utf-8")
+
+    def plan(self, *steps: Mapping[str, Any], approve: str = "shell") -> Played:
+        self.settings = {"approve": [approve]}
+        self.answer = lambda ask: ACCEPT if ask.phase == "check" else plan(*READS, *steps)
+        return self.play(self.answer, settings=self.settings)
+
+    def resume(self, run: str) -> Played:
+        return self.play(self.answer, settings=self.settings, resume=run)
+
+    def approve(self, played: Played) -> Played:
+        played.fractal.tell(played.result.run, "approve", by=TERMINAL)
+        return self.resume(played.result.run)
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Runs:
+    return Runs(tmp_path / "work")
+
+
+def stored(played: Played, n: int = 3) -> dict[str, Any]:
+    assert played.result.waiting == "approval"
+    return dict(played.root.steps[n].args or {})
+
+
+# ---- every operation -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sorted(OPERATIONS))
+def test_every_operation_gets_the_arguments_that_were_approved(runs: Runs, name: str) -> None:
+    """The operation is replaced by a program with its signature that writes down what it got."""
+    tool = OPERATIONS[name]
+    place = runs.work / ".fractal" / "system" / "operations"
+    place.mkdir(parents=True)
+    text = (tool.path).read_text("utf-8")
+    meta = next(yaml.safe_load_all(text.split("\n---\n")[0].removeprefix("---\n")))
+    meta |= {"name": name, "run": f"command: ./probe-{name}.py", "effects": ["read", "write"]}
+    meta["sample"] = {**tool.sample, "shows": "seen", "leaves": []}
+    (place / f"{name}.md").write_text(f"---\n{yaml.safe_dump(meta)}---\n", "utf-8")
+    (place / f"probe-{name}.py").write_text(PROBE, "utf-8")
+
+    action = tool.states.by if tool.states else ""
+    texts = [key for key, schema in tool.args.items() if schema.get("type") == "string" and key != action]
+    texts = [key for key in texts if "enum" not in tool.args[key]]
+    args = {**tool.sample["args"], **dict.fromkeys(texts, f"<{REFERENCE}>")}
+    args |= {action: tool.sample["before"][0][action]} if action else {}  # what its first state allows
+    waiting = runs.plan({"tool": name, "args": args, "needs": [1, 2]})
+    approved = stored(waiting)
+    assert all(approved[key] == f"<{HOSTILE}>" for key in texts)
+    assert stored(runs.resume(waiting.result.run)) == approved, "another session changes nothing"
+    ended = runs.approve(waiting)
+    got = json.loads((runs.work / "got.json").read_text("utf-8"))
+    got.pop("kept", None)
+    assert got == approved == dict(ended.root.steps[3].args or {})
+    assert ended.root.steps[3].state == "done"
+    assert not (runs.work / "PWNED").exists()
+
+
+# ---- the kernel's own ------------------------------------------------------------------------------------
+
+
+def test_what_is_written_is_what_was_approved(runs: Runs) -> None:
+    args = {"path": "out.txt", "content": f"a {REFERENCE} b"}
+    waiting = runs.plan({"tool": "write", "args": args}, approve="write")
+    approved = stored(waiting)
+    ended = runs.approve(waiting)
+    assert ended.root.steps[3].args == approved == {"path": "out.txt", "content": f"a {HOSTILE} b"}
+    assert (runs.work / "out.txt").read_text("utf-8") == approved["content"]
+
+
+def test_what_is_read_is_what_was_approved(runs: Runs) -> None:
+    waiting = runs.plan(
+        {"tool": "bash", "args": {"command": "true"}, "needs": []},
+        {"tool": "read", "args": {"path": "{{ steps[2].result }}"}},
+    )
+    ended = runs.approve(waiting)
+    assert ended.root.steps[4].args == {"path": SECOND}
+    assert "no such file" in (ended.root.steps[4].result or "")
+
+
+def test_a_command_gets_the_results_that_were_approved_and_runs_none_of_them(runs: Runs) -> None:
+    command = 'printf %s "$RESULT_1" >text; cat "$RESULT_1_FILE" >file; cat >stdin; # {{ x }}'
+    waiting = runs.plan({"tool": "bash", "args": {"command": command, "stdin": REFERENCE}})
+    assert stored(waiting) == {"command": command, "stdin": HOSTILE}
+    assert "with RESULT_1 = " in waiting.result.question
+    ended = runs.approve(waiting)
+    assert ended.root.steps[3].state == "done"
+    assert {(runs.work / name).read_text("utf-8") for name in ("text", "file", "stdin")} == {HOSTILE}
+    assert not (runs.work / "PWNED").exists()
+
+
+def test_a_call_whose_arguments_were_asked_for_is_carried_out_as_approved(runs: Runs) -> None:
+    args = {"path": "out.txt", "content": REFERENCE}
+
+    def answer(ask: Ask) -> Any:
+        if ask.phase == "do":
+            return {"tool": "write", "args": args}
+        if ask.phase == "check":
+            return ACCEPT
+        return plan(*READS, {"tool": "write", "what": "write it down", "needs": [1, 2]})
+
+    settings = {"approve": ["write"]}
+    waiting = runs.play(answer, settings=settings)
+    approved = stored(waiting)
+    assert approved["content"] == HOSTILE
+    waiting.fractal.tell(waiting.result.run, "approve")
+    runs.play(answer, settings=settings, resume=waiting.result.run)
+    assert (runs.work / "out.txt").read_text("utf-8") == HOSTILE
+
+
+# ---- when it would be another call -----------------------------------------------------------------------
+
+
+def edited(played: Played, old: str, new: str) -> None:
+    path = played.folder / f"{played.result.id}.md"
+    text = path.read_text("utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), "utf-8")
+
+
+def test_an_approval_is_void_when_a_result_was_changed_since(runs: Runs) -> None:
+    waiting = runs.plan({"tool": "bash", "args": {"command": 'printf %s "$RESULT_2" >text'}})
+    waiting.fractal.tell(waiting.result.run, "approve")
+    edited(waiting, SECOND, "something else")
+    again = runs.resume(waiting.result.run)
+    assert again.result.waiting == "approval" and "something else" in again.result.question
+    assert not (runs.work / "text").exists()
+    assert runs.approve(again).root.steps[3].state == "done"
+    assert (runs.work / "text").read_text("utf-8") == "something else"
+
+
+def test_an_approval_is_void_when_a_long_result_was_changed_on_the_disk(runs: Runs) -> None:
+    (runs.work / "second.txt").write_text("x" * 20_000, "utf-8")
+    waiting = runs.plan({"tool": "bash", "args": {"command": 'cat "$RESULT_2_FILE" >text'}})
+    waiting.fractal.tell(waiting.result.run, "approve")
+    whole = waiting.folder / str(waiting.root.steps[2].evidence["whole"])
+    whole.chmod(0o600)
+    whole.write_text("y" * 20_000, "utf-8")
+    again = runs.resume(waiting.result.run)
+    assert again.root.steps[3].state != "done"
+    assert not (runs.work / "text").exists()
+
+
+def test_other_stored_arguments_are_not_carried_out(runs: Runs) -> None:
+    waiting = runs.plan({"tool": "bash", "args": {"command": "echo one >text"}})
+    first = stored(waiting)
+    waiting.fractal.tell(waiting.result.run, "approve")
+    path = waiting.folder / f"{waiting.result.id}.md"
+    plan_part, did_part = re.split(r"(?=\n## §3)", path.read_text("utf-8"), maxsplit=1)
+    assert "echo one" in did_part
+    path.write_text(plan_part + did_part.replace("echo one", "echo two"), "utf-8")
+    ended = runs.resume(waiting.result.run)
+    assert ended.root.steps[3].args == first
+    assert (runs.work / "text").read_text("utf-8") == "one\n"
+
+
+def test_an_approval_of_a_long_call_is_for_no_other_that_begins_like_it(runs: Runs) -> None:
+    command = f"echo {'x' * 1000} >text; echo one >text"
+    waiting = runs.plan({"tool": "bash", "args": {"command": command}})
+    waiting.fractal.tell(waiting.result.run, "approve")
+    edited(waiting, "echo one", "echo two")
+    assert runs.resume(waiting.result.run).result.waiting == "approval"
+    assert not (runs.work / "text").exists()

@@ -1,0 +1,310 @@
+"""No budget is exceeded: in random trees of loops, at random costs, through deaths and resumes.
+
+Over the tree, what was spent and what is reserved stay within the limit and the recorded overrun at every
+moment, and each loop stays within its share of the calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import shutil
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kernel.budget import FIRST_REPLY, Amount, expected_reply
+from kernel.document import Document
+from kernel.events import Event
+from kernel.responder import Ask, Ladder, Reply, Usage
+from kernel.store import FileStore
+from kernel.text import to_json
+from runtime.fractal import Fractal, RunResult
+from runtime.responders.prices import Price
+from runtime.responders.scripted import Scripted, When
+
+ENDS = {"complete", "unverified", "failed", "escalated", "exhausted"}
+
+
+@dataclass
+class Tree:
+    """A model that plans a random tree; what it says and costs depends on the seed and the ask alone."""
+
+    seed: int
+    overruns: bool = False
+    priced: bool = True
+    calls: int = 0
+    name: str = "tree"
+    tier: str = "oversight"
+    reads_prompt: bool = True
+    before: list[Any] = field(default_factory=list)
+
+    def offers(self, task: str, document: Document) -> float | None:
+        return 1.0
+
+    def count(self, text: str) -> int:
+        return len(text) // 4
+
+    def estimate(self, ask: Ask) -> Usage:
+        usd = 0.002 + 0.000_001 * ask.max_tokens if self.priced else None
+        return Usage(self.count(ask.system + ask.user), ask.max_tokens // 7, usd)
+
+    async def answer(self, ask: Ask) -> Reply:
+        self.calls += 1
+        for each in self.before:  # what is in flight now is charged whole when the process dies here
+            each()
+        await asyncio.sleep(0)
+        loop = ask.loop.rpartition("-")[2] if ask.document.meta.parent else "root"
+        chance = random.Random(f"{self.seed}/{loop}/{ask.attempt}/{ask.phase}/{ask.step}/{ask.turn}")
+        most = self.estimate(ask)
+        more = chance.choice([0.2, 1.0, 1.0, 3.0]) if self.overruns else chance.random()
+        usd = None if most.usd is None else most.usd * more
+        usage = Usage(int(most.prompt_tokens * more), int(most.completion_tokens * more), usd)
+        return Reply(self._text(ask, chance), self.name, usage)
+
+    def _text(self, ask: Ask, chance: random.Random) -> str:
+        if chance.random() < 0.1:
+            return "not an object"
+        if ask.phase == "check":
+            retry = ask.document.meta.attempt == 1 and chance.random() < 0.3
+            said = {"validation": "fail" if retry else "pass", "decision": "RETRY" if retry else "ACCEPT"}
+            return to_json({**said, "issues": ["something"] if retry else [], "output": "done"})
+        if ask.phase in ("do", "atomic"):
+            return to_json({"tool": "read", "args": {"path": "a.txt"}})
+        kinds = ["call", "asked", "part", "part"] if ask.document.meta.depth < 2 else ["call", "asked"]
+        made = {
+            "call": {"tool": "read", "args": {"path": "a.txt"}, "needs": []},
+            "asked": {"tool": "read", "what": "read something", "needs": []},
+            "part": {"subtask": "a part", "needs": []},
+        }
+        steps = [made[chance.choice(kinds)] for _ in range(chance.randint(1, 3))]
+        plan = {"task": "t", "context": [], "approach": "a", "confidence": "high", "steps": steps}
+        return to_json({**plan, "success": [{"judge": "done"}]})
+
+
+@dataclass
+class Calls:
+    """What a log says, added up here line by line, without the kernel's help."""
+
+    spent: dict[str, Amount] = field(default_factory=dict)  # by loop; what never came back counts whole
+    overrun: dict[str, Amount] = field(default_factory=dict)
+
+    @staticmethod
+    def of(run: Path) -> Calls:
+        calls, open_ = Calls(), dict[str, Amount]()
+        path = run / "calls.jsonl"
+        for line in path.read_text("utf-8").splitlines() if path.exists() else []:
+            record = json.loads(line)
+            key, usage = record["key"], record["usage"]
+            tokens = usage["prompt_tokens"] + usage["completion_tokens"]
+            cost = Amount(usage["calls"], tokens, usage["usd"] or 0.0)
+            held = open_.pop(key, cost)
+            if record["kind"] == "asked":
+                if held is not cost:
+                    calls._add(key, held, held)
+                open_[key] = cost
+            else:
+                calls._add(key, cost, held)
+        for key, held in open_.items():
+            calls._add(key, held, held)
+        return calls
+
+    def _add(self, key: str, cost: Amount, held: Amount) -> None:
+        loop = key.partition("/")[0]
+        over = cost - held
+        over = Amount(max(0, over.calls), max(0, over.tokens), max(0.0, over.usd))
+        self.spent[loop] = self.spent.get(loop, Amount()) + cost
+        self.overrun[loop] = self.overrun.get(loop, Amount()) + over
+
+    def below(self, loop_id: str, amounts: dict[str, Amount]) -> Amount:
+        root, place = loop_id.startswith("system-"), loop_id.rpartition("-")[2]
+        numbers = ((loop.rpartition("-")[2], each) for loop, each in amounts.items())
+        return sum((each for n, each in numbers if root or f"{n}.".startswith(f"{place}.")), Amount())
+
+
+def assert_ledger(run: Path) -> None:
+    """On the disk as it is: of each document, what it and all below it spent, and its open shares."""
+    calls, store = Calls.of(run), FileStore(run)
+    for loop_id in store.list():
+        document = store.peek(loop_id)
+        if not document.meta.budget:
+            continue  # an operation's
+        limit = Amount.limit(document.meta.budget)
+        spent, over = calls.below(loop_id, calls.spent), calls.below(loop_id, calls.overrun)
+        made = spent.calls
+        assert made <= limit.calls + over.calls, f"{loop_id}: {made} of {limit.calls} calls"
+        for step in document.steps.values():
+            if step.share is not None and not step.over:
+                child = step.link.removesuffix(".md")
+                made += step.share["calls"] - calls.below(child, calls.spent).calls
+        assert made <= limit.calls + over.calls, f"{loop_id}: with shares {made} of {limit.calls} calls"
+        if not document.meta.parent:
+            assert (limit + over).covers(spent), f"{loop_id}: {spent} of {limit}, overrun {over}"
+
+
+def play(folder: Path, tree: Tree, limits: dict[str, Any], deaths: list[int]) -> RunResult:
+    """Play a run; at these moments its state is copied as a dead process leaves it, and the copy goes on."""
+    work = folder / "0"
+    (work / ".fractal" / "state" / "runs").mkdir(parents=True)
+    (work / "fractal.yaml").write_text(json.dumps(limits))
+    (work / "a.txt").write_text("a")
+    images: list[Path] = []
+    moments = 0
+
+    def maybe_die(event: Event | None = None) -> None:
+        nonlocal moments
+        runs = [each for each in (work / ".fractal/state/runs").iterdir() if list(each.glob("system-*.md"))]
+        for run in runs:
+            assert_ledger(run)
+        moments += 1
+        if runs and deaths and moments >= deaths[0] and not images:
+            images.append(folder / str(int(work.name) + 1))
+            shutil.copytree(work, images[0])
+
+    tree.before = [maybe_die]
+    result: RunResult | None = None
+    for _ in range(len(deaths) + 1):
+        fractal = Fractal(
+            work,
+            settings={"sandbox": "off", "fsync": False},
+            ladder=Ladder((tree,)),
+            on_event=maybe_die,
+        )
+        result = asyncio.run(fractal.resume(result.run) if result else fractal.run("the task"))
+        if not images:
+            break
+        work, deaths, moments = images.pop(), deaths[1:], 0
+    for run in (work / ".fractal/state/runs").iterdir():
+        assert_ledger(run)
+        calls = Calls.of(run)
+        logged = sum(calls.spent.values(), Amount())
+        assert result and result.spent["calls"] == logged.calls
+        assert result.spent["prompt_tokens"] + result.spent["completion_tokens"] == logged.tokens
+        assert result.spent["usd"] == pytest.approx(logged.usd)
+    return result
+
+
+LIMITS = st.fixed_dictionaries(
+    {
+        "calls": st.integers(1, 60),
+        "tokens": st.sampled_from([3_000, 10_000, 40_000, 400_000]),
+        "usd": st.sampled_from([0.01, 0.05, 0.2, None]),
+    }
+)
+
+
+TREES = {
+    "seed": st.integers(0, 10**6),
+    "limits": LIMITS,
+    "overruns": st.booleans(),
+    "deaths": st.lists(st.integers(1, 60), max_size=3),
+}
+QUICK, MANY = 15, 300
+"""Trees that are tried in every run of the tests, and where there is time."""
+CALM = {"deadline": None, "suppress_health_check": list(HealthCheck)}
+
+
+def holds(seed: int, limits: dict[str, Any], overruns: bool, deaths: list[int]) -> None:
+    """Play one tree; `play` looks at the ledger at every event."""
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Tree(seed, overruns, priced=limits["usd"] is not None)
+        result = play(Path(folder), tree, limits, deaths)
+    assert result.status in ENDS, result
+    if not deaths:
+        assert tree.calls <= limits["calls"]
+
+
+@settings(max_examples=QUICK, **CALM)
+@given(**TREES)
+def test_the_ledger_holds_in_any_tree_through_deaths(seed, limits, overruns, deaths):
+    holds(seed, limits, overruns, deaths)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@settings(max_examples=MANY, **CALM)
+@given(**TREES)
+def test_the_ledger_holds_in_many_trees_through_deaths(seed, limits, overruns, deaths):
+    holds(seed, limits, overruns, deaths)
+
+
+def test_the_property_would_see_a_share_that_is_given_twice(tmp_path):
+    """What a run left is changed by hand so that its ledger does not hold: the check has to say so."""
+    tree = next(t for t in map(Tree, range(100)) if _has_parts(tmp_path / str(t.seed), t))
+    (run,) = (tmp_path / str(tree.seed) / "0/.fractal/state/runs").iterdir()
+    assert_ledger(run)
+    path = next(run.glob("system-*.md"))
+    path.write_text(path.read_text().replace('budget: {"calls": 60', 'budget: {"calls": 1'))
+    with pytest.raises(AssertionError, match="of 1 calls"):
+        assert_ledger(run)
+
+
+def _has_parts(folder: Path, tree: Tree) -> bool:
+    folder.mkdir()
+    result = play(folder, tree, {}, [])
+    return result.exit == 0 and len(list(result.path.parent.glob("tool-*.md"))) > 1
+
+
+# ---- a budget that suffices is enough --------------------------------------------------------------------
+
+PRICE = Price(1.0, 15.0)  # USD for a million tokens; the longest reply costs 0.03
+
+
+def _job(ask: Ask) -> dict[str, Any]:
+    """Three parts, one after another, each of one reading that is asked for."""
+    if ask.phase == "check":
+        return {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": "done"}
+    if ask.phase == "do":
+        return {"tool": "read", "args": {"path": "a.txt"}}
+    part = ask.document.meta.parent
+    steps = [{"tool": "read", "what": "read it"}] if part else [{"subtask": f"part {n}"} for n in range(3)]
+    plan = {"task": "t", "context": [], "approach": "a", "confidence": "high", "steps": steps}
+    return {**plan, "success": [{"step": 1, "has": "."}]}
+
+
+def _priced(folder: Path, answer: Any, **limits: Any) -> RunResult:
+    (folder / "a.txt").write_text("a")
+    entry = When(reply=answer, usage={"prompt_tokens": 700, "completion_tokens": 80, "usd": 0.0019}, times=99)
+    ladder = Ladder((Scripted([entry], price=PRICE),))
+    fractal = Fractal(folder, settings={"sandbox": "off", "fsync": False, **limits}, ladder=ladder)
+    return asyncio.run(fractal.run("the task"))
+
+
+def test_a_job_that_costs_less_than_half_of_its_limit_is_finished(tmp_path):
+    result = _priced(tmp_path, _job, usd=0.05)
+    assert (result.status, result.spent["calls"]) == ("complete", 11), result.reason
+    assert result.spent["usd"] == pytest.approx(0.0209)
+
+
+def test_a_job_that_costs_more_than_its_limit_is_not_and_stays_within_it(tmp_path):
+    result = _priced(tmp_path, _job, usd=0.018)
+    assert (result.status, int(result.exit)) == ("exhausted", 5)
+    assert result.spent["usd"] <= 0.018
+
+
+def test_what_a_reply_takes_beyond_what_was_expected_is_recorded(tmp_path):
+    def longer(ask: Ask) -> Reply:
+        tokens = 1500 if ask.phase == "check" else 80
+        return Reply(to_json(_job(ask)), "scripted", Usage(700, tokens, PRICE.of(700, tokens)))
+
+    (tmp_path / "a.txt").write_text("a")
+    ladder = Ladder((Scripted(longer, price=PRICE),))
+    settings = {"sandbox": "off", "fsync": False, "usd": 0.03}
+    result = asyncio.run(Fractal(tmp_path, settings=settings, ladder=ladder).run("the task"))
+    assert result.status == "exhausted"
+    assert result.spent["overrun_usd"] > 0 and result.spent["usd"] <= 0.03 + result.spent["overrun_usd"]
+    assert_ledger(result.path.parent)
+
+
+def test_what_is_expected_of_a_reply_is_what_others_have_needed():
+    assert expected_reply([], 2000) == FIRST_REPLY
+    assert expected_reply([], 200) == 200
+    assert expected_reply([100] * 9 + [1000], 2000) == 125
+    assert expected_reply([100, 100, 1000], 2000) == 1250
+    assert expected_reply([1900] * 5, 2000) == 2000, "never more than may be written"

@@ -1,0 +1,407 @@
+"""Every step that changes the folder can be undone: by operations, commands and tools, also after a death."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playing import ACCEPT, Played, plan, player, standing
+
+from kernel.catalogue import Catalogue
+from kernel.errors import Exit, UsageError
+from kernel.responder import Ask, Ladder
+from runtime.fractal import Fractal, shipped_system
+from runtime.responders.scripted import Scripted
+
+Play = Callable[..., Played]
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    (folder / "sub" / "empty").mkdir(parents=True)
+    (folder / "a.txt").write_text("one\ntwo\n")
+    (folder / "b.txt").write_bytes(b"one\r\ntwo\r\n")
+    (folder / "sub" / "c.bin").write_bytes(bytes(range(256)))
+    (folder / ".env").write_text("KEY=1")
+    (folder / ".env").chmod(0o600)
+    (folder / ".gitignore").write_text(".env\n*.txt\n")
+    (folder / "run.sh").write_text("echo hi\n")
+    (folder / "run.sh").chmod(0o755)
+    (folder / "link").symlink_to("a.txt")
+    (folder / "name with\nline").write_text("x")
+    Path(os.fsdecode(bytes(folder) + b"/\xff")).write_text("not UTF-8")
+    (folder / "data.json").write_text('{"a": 1}')
+    (folder / "t.csv").write_text("a,b\n1,2\n1,2\n")
+    nested = folder / "nested"
+    subprocess.run(["git", "init", "-q", str(nested)], check=True)
+    (nested / "in.txt").write_text("inside")
+    (folder / "large").write_bytes(b"x" * 19_000_000)
+    return folder
+
+
+@pytest.fixture
+def play(work: Path) -> Play:
+    return player(work)
+
+
+def of(*steps: dict[str, Any]) -> Callable[[Ask], Any]:
+    return lambda ask: ACCEPT if ask.phase == "check" else plan(*steps)
+
+
+def bash(command: str) -> dict[str, Any]:
+    return {"tool": "bash", "args": {"command": command}}
+
+
+def here(work: Path) -> dict[str, tuple[int, bytes]]:
+    return {path: each for path, each in standing(work).items() if not path.startswith(".fractal")}
+
+
+COMMANDS = {
+    "xargs": "ls *.txt | xargs rm",
+    "sed in place": "sed -i '1,$d' a.txt b.txt",
+    "move": "mv a.txt moved; mv sub elsewhere",
+    "truncate": "truncate -s 0 sub/c.bin large",
+    "redirect": "> run.sh; echo more >> b.txt",
+    "chmod": "chmod 777 .env; chmod -x run.sh; chmod 700 sub",
+    "links": "ln -sf run.sh link; ln -s nowhere other; ln a.txt hard",
+    "folders": "mkdir -p new/deep; rmdir sub/empty",
+    "all of it": "find . -mindepth 1 -not -path './.fractal*' -not -path '*/.git*' -delete; true",
+    "secrets": "rm .env",
+    "nested": "rm nested/in.txt; echo x > nested/new",
+    "odd names": "rm -- name* $'\\xff'; echo y > $'new\\nname'; echo z > $'\\xfe'",
+    "a file for a folder": "rm a.txt; mkdir a.txt; echo x > a.txt/in; rm -r sub; echo x > sub",
+    "python": "python3 -c \"import shutil; shutil.rmtree('sub'); open('a.txt', 'w')\"",
+    "fails in its middle": "rm a.txt; exit 3",
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=list(COMMANDS))
+def test_a_command_is_undone(play: Play, work: Path, command: str) -> None:
+    was = here(work)
+    played = play(of(bash(command)), yes=True)
+    assert here(work) != was, played.root.steps
+    became = here(work)
+    assert played.fractal.undo(step=1)
+    assert here(work) == was
+    assert played.fractal.redo()
+    assert here(work) == became
+    assert played.fractal.undo()
+    assert here(work) == was
+
+
+CALLS: dict[str, dict[str, Any]] = {
+    "write": {"path": "a.txt", "content": "new"},
+    "edit": {"path": "a.txt", "old": "one", "new": "1"},
+    "remove": {"path": "sub"},
+    "move": {"from": "a.txt", "to": "z.txt"},
+    "copy": {"from": "sub", "to": "sub2"},
+    "mkdir": {"path": "made/deep"},
+    "archive": {"action": "create", "path": "out.zip", "files": ["sub"]},
+    "csv": {"path": "t.csv", "query": "rows where a = 1", "to": "out.csv"},
+    "database": {"action": "connect", "path": "new.db", "mode": "write", "create": True},
+    "patch": {"diff": "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n-one\n+1\n two\n"},
+    "replace": {"path": ".", "old": "one", "new": "1", "glob": "*.txt"},
+    "sort": {"path": "t.csv", "order": "descending", "to": "sorted.csv"},
+}
+
+
+def test_every_operation_that_may_write_is_called_below() -> None:
+    tools = Catalogue([shipped_system()]).tools.values()
+    writing = {tool.name for tool in tools if "write" in tool.effects and tool.scheme == "python"}
+    assert writing - {"fetch", "bash"} <= CALLS.keys()
+
+
+def test_what_holds_no_file_is_undone_too(play: Play, work: Path) -> None:
+    was = here(work)
+    played = play(of({"tool": "remove", "args": {"path": "sub/empty"}}), yes=True)
+    assert here(work) != was, played.root.steps
+    played.fractal.undo()
+    assert here(work) == was
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_an_operation_is_undone(play: Play, work: Path, name: str) -> None:
+    was = here(work)
+    played = play(of({"tool": name, "args": CALLS[name]}), yes=True)
+    assert played.root.steps[1].state == "done", played.root.steps[1].result
+    assert here(work) != was
+    played.fractal.undo()
+    assert here(work) == was
+
+
+def test_each_step_by_itself_and_in_any_order(play: Play, work: Path) -> None:
+    was = here(work)
+    played = play(of(bash("echo 1 > x"), bash("rm a.txt"), bash("echo 2 > y; echo more >> x")), yes=True)
+    fractal = played.fractal
+    fractal.undo(step=2)
+    assert (work / "a.txt").read_text() == "one\ntwo\n" and (work / "y").exists()
+    with pytest.raises(UsageError, match="changed since: x;"):
+        fractal.undo(step=1)
+    assert (work / "x").read_text() == "1\nmore\n"
+    fractal.undo(step=3)
+    fractal.undo(step=1)
+    assert here(work) == was
+    with pytest.raises(UsageError, match="has no step 9"):
+        fractal.undo(step=9)
+
+
+def test_what_a_person_changed_since_is_named_and_forced_only_when_asked(play: Play, work: Path) -> None:
+    played = play(of(bash("rm a.txt; echo 1 > b.txt")), yes=True)
+    (work / "b.txt").write_text("of a person")
+    with pytest.raises(UsageError, match=r"changed since: b\.txt; nothing was put back"):
+        played.fractal.undo()
+    assert not (work / "a.txt").exists()
+    played.fractal.undo(force=True)
+    assert (work / "b.txt").read_bytes() == b"one\r\ntwo\r\n"
+    played.fractal.redo()
+    assert (work / "b.txt").read_text() == "of a person"
+
+
+def test_the_step_says_what_went_and_how_it_comes_back(play: Play, work: Path) -> None:
+    played = play(of(bash("rm a.txt b.txt .env; mv run.sh start.sh")), yes=True)
+    run, step = played.result.run, played.root.steps[1]
+    told = f"deleted 3 files (.env, a.txt, b.txt); `fractal undo {run} 1` brings them back"
+    assert step.evidence["deleted"] == told
+    assert step.result == "", "a result is data, and nothing is added to it"
+    (ended,) = [event for event in played.events if event.kind == "step_finished"]
+    assert ended.data["deleted"] == told
+
+
+def test_a_step_of_a_subtask_is_brought_back_by_the_step_of_the_root(play: Play, work: Path) -> None:
+    def answer(ask: Ask) -> Any:
+        if ask.phase == "check":
+            return ACCEPT
+        remove = {"tool": "remove", "args": {"path": "a.txt"}}
+        return plan(remove) if ask.document.meta.parent else plan(COUNT_STEP, {"subtask": "take a.txt away"})
+
+    played = play(answer)
+    assert not (work / "a.txt").exists()
+    told = [str(event.data.get("deleted")) for event in played.events if event.data.get("deleted")]
+    assert told == [f"deleted 1 file (a.txt); `fractal undo {played.result.run} 2` brings it back"]
+    assert played.fractal.undo(step=2)
+    assert (work / "a.txt").exists()
+
+
+COUNT = {"path": "t.csv", "query": "count"}
+COUNT_STEP = {"tool": "csv", "args": COUNT}
+
+
+def test_a_run_that_only_reads_keeps_nothing(play: Play, work: Path) -> None:
+    played = play(of({"tool": "read", "args": {"path": "a.txt"}}, COUNT_STEP))
+    assert [step.state for step in played.root.steps.values()] == ["done", "done"]
+    assert not (work / ".fractal" / "state" / "snapshots").exists()
+
+
+def test_same_is_against_the_start_of_the_run_in_every_attempt(play: Play, work: Path) -> None:
+    seen: list[str] = []
+
+    def answer(ask: Ask) -> Any:
+        attempt = ask.document.meta.attempt
+        if ask.phase == "check":
+            seen.append(ask.user)
+            failed = {"validation": "fail", "issues": ["no"], "learned": "try again", "output": "x"}
+            return failed | {"decision": "RETRY" if attempt == 1 else "ESCALATE"}
+        step = bash("echo 'def test(): pass' > a.txt") if attempt == 1 else bash("echo done > out")
+        return plan(step, success=[{"same": "a.txt"}, {"judge": "it is done"}])
+
+    played = play(answer, yes=True)
+    assert played.root.meta.attempt > 1
+    assert all("FAIL" in text and "changed: a.txt" in text for text in seen), seen
+    assert len(seen) > 1
+    assert "-one" in seen[-1], "the diff of the first attempt's change is seen by the second"
+
+
+def test_check_sees_the_diff_of_a_command(play: Play) -> None:
+    played = play(of(bash("sed -i s/one/1/ a.txt; rm b.txt")), yes=True)
+    assert "changed a.txt" in played.root.text(4, "changes")
+    assert "removed b.txt" in played.root.text(4, "changes")
+    assert "-one\n+1" in played.root.text(4, "diff")
+
+
+def test_two_runs_in_one_folder_are_undone_each_by_itself(work: Path) -> None:
+    def run(name: str) -> Any:
+        steps = [bash(f"sleep 0.05; echo {n} > {name}{n}; echo {n} >> shared.{name}") for n in range(4)]
+        here_ = Fractal(work, settings={"sandbox": "off"}, ladder=Ladder((Scripted(of(*steps)),)))
+        return here_, here_.run("do the work", yes=True)
+
+    was = here(work)
+    (one, first), (two, second) = run("p"), run("q")
+
+    async def both() -> list[Any]:
+        return await asyncio.gather(first, second)
+
+    results = asyncio.run(both())
+    assert {result.exit for result in results} == {Exit.ACCEPTED}
+    one.undo(results[0].run)
+    assert {path for path in here(work) if path not in was} == {"q0", "q1", "q2", "q3", "shared.q"}
+    two.undo(results[1].run)
+    assert here(work) == was
+
+
+KILLED = """
+import asyncio, sys
+sys.path[:0] = {path!r}
+from test_every_step_can_be_undone import bash, of
+from playing import player
+from pathlib import Path
+player(Path({work!r}))(of(bash("rm a.txt; echo half > b.txt; touch begun; sleep 60; rm run.sh")), yes=True)
+"""
+
+
+def test_a_command_that_died_in_its_middle_is_undone(work: Path) -> None:
+    was = here(work)
+    code = KILLED.format(path=sys.path, work=str(work))
+    process = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+    end = time.monotonic() + 60
+    while not (work / "begun").exists():
+        assert time.monotonic() < end and process.poll() is None
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    fractal = Fractal(work, settings={"sandbox": "off"})
+    said = fractal.undo()
+    assert sorted(said) == [
+        "a.txt: put back",
+        "b.txt: put back",
+        "begun: removed, as it was not there before",
+    ]
+    assert here(work) == was
+    assert [each.path for each in fractal.diffs()] == []
+
+
+@pytest.mark.parametrize("before", [[], [bash("touch x")]], ids=["at first", "later"])
+def test_a_large_file_is_read_only_until_somebody_agrees(play: Play, work: Path, before: list[Any]) -> None:
+    (work / "huge.iso").write_bytes(b"x" * 20_000_001)
+    steps = [*before, {"tool": "remove", "args": {"path": "huge.iso"}}]
+    asked = play(of(*steps))
+    assert asked.result.waiting == "approval"
+    assert "huge.iso: too large to be kept" in asked.result.question
+    assert (work / "huge.iso").stat().st_size == 20_000_001
+    done = play(of(*steps), yes=True).root.steps[len(steps)]
+    assert done.state == "done" and not (work / "huge.iso").exists()
+    assert done.evidence["deleted"] == "deleted 1 file (huge.iso), which nothing brings back"
+
+
+def test_an_approved_call_may_change_no_large_file_that_it_does_not_name(play: Play, work: Path) -> None:
+    (work / "sub" / "huge.iso").write_bytes(b"x" * 20_000_001)
+    remove = {"tool": "remove", "args": {"path": "sub"}}
+    played = play(of(remove), yes=True, settings={"approve": ["write"]})
+    assert played.root.steps[1].evidence["approved"] == "policy --yes"
+    assert played.root.steps[1].state == "failed" and (work / "sub" / "huge.iso").exists()
+
+
+def test_a_file_that_became_too_large_is_put_back_by_force(play: Play, work: Path) -> None:
+    played = play(of(bash("rm b.txt; head -c 20000001 /dev/zero > a.txt")), yes=True)
+    said = played.fractal.undo()
+    assert said == [
+        "b.txt: put back",
+        "a.txt: too large now to be kept; left as it is; `--force` gives it up",
+    ]
+    assert (work / "a.txt").stat().st_size == 20_000_001
+    played.fractal.undo(force=True)
+    assert (work / "a.txt").read_text() == "one\ntwo\n"
+
+
+CHANGES = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.chmod", "os.symlink"}
+
+
+def killed_after(act: Callable[[], Any], work: Path, changes: int) -> bool:
+    """Whether a process that does this was still at work when it had made so many changes in the folder."""
+
+    def look(event: str, args: tuple[Any, ...]) -> None:
+        nonlocal changes
+        path = str(args[0]) if event in CHANGES else ""
+        if path.startswith(str(work)) and ".fractal" not in path:
+            changes -= 1
+            if changes < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    if not (child := os.fork()):
+        sys.addaudithook(look)
+        act()
+        os._exit(0)
+    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.parametrize("word", ["undo", "redo"])
+def test_an_undo_that_is_killed_anywhere_can_be_done_again(tmp_path: Path, word: str) -> None:
+    work = tmp_path / "work"
+    (work / "sub" / "empty").mkdir(parents=True)
+    (work / "sub" / "in").write_text("x")
+    (work / "run.sh").write_text("echo\n")
+    (work / "run.sh").chmod(0o755)
+    (work / "link").symlink_to("run.sh")
+    was = here(work)
+    command = (
+        "rm -r sub link; mkdir link; echo x > link/in; ln -s link sub; echo new > run.sh; chmod 700 run.sh"
+    )
+    fractal = player(work)(of(bash(command)), yes=True).fractal
+    became = here(work)
+    goal, other = (was, became) if word == "undo" else (became, was)
+    forth, back = (fractal.undo, fractal.redo) if word == "undo" else (fractal.redo, fractal.undo)
+    if word == "redo":
+        fractal.undo()
+    died = 0
+    for n in range(60):
+        killed = killed_after(forth, work, n)
+        died += killed
+        if killed and n % 2:
+            forth()  # goes on
+        if killed and not n % 2:
+            back()  # takes back what was done of it
+            assert here(work) == other, n
+            forth()
+        assert here(work) == goal, n
+        back()
+        assert here(work) == other, n
+        if not killed:
+            break
+    assert died > 8
+
+
+def test_another_undo_waits_for_the_one_that_was_cut_short(play: Play, work: Path) -> None:
+    played = play(of(bash("rm a.txt; mkdir d"), bash("rm b.txt")), yes=True)
+    assert killed_after(played.fractal.undo, work, 2)
+    with pytest.raises(UsageError, match=f"cut short; first: fractal undo {played.result.run}$"):
+        played.fractal.undo(step=2)
+    played.fractal.undo()
+
+
+def test_what_was_undone_is_seen(play: Play, work: Path) -> None:
+    run = play(of(bash("rm a.txt"), bash("rm b.txt")), yes=True).result.run
+
+    def fractal(*words: str) -> str:
+        command = [sys.executable, "-m", "runtime.cli", *words]
+        env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
+        ran = subprocess.run(command, cwd=work, env=env, capture_output=True, text=True)
+        return ran.stdout + ran.stderr
+
+    assert "-one" in fractal("diff", run, "1")
+    assert "a.txt: put back" in fractal("undo", run, "1")
+    assert "undone" in fractal("tree").splitlines()[1]
+    assert "undone" not in fractal("tree").splitlines()[2]
+    assert "step 1 was undone" in fractal("diff")
+    assert "undone" in fractal("show")
+    assert "a.txt: removed" in fractal("undo", "--redo")
+    assert "undone" not in fractal("tree")
+
+
+def test_a_run_of_an_older_version_says_where_its_copies_lie(play: Play, work: Path) -> None:
+    played = play(of({"tool": "write", "args": {"path": "a.txt", "content": "x"}}))
+    path = played.result.path
+    text = path.read_text("utf-8")
+    for key in ("tree_before", "tree_after"):
+        text = text.replace(f'"{key}":', f'"old_{key}":')
+    path.write_text(text.replace('"before":', '"kept":"artifacts/kept/op-0","before":', 1), "utf-8")
+    assert played.fractal.undo() == [
+        "a.txt: left; an older version of Fractal kept it in artifacts/kept/op-0"
+    ]

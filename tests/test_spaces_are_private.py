@@ -1,0 +1,88 @@
+"""What one space remembers, and all else that `state/` keeps, is seen by no operation and no command."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playing import ACCEPT, Played, plan
+
+from kernel.sandbox import Sandbox
+
+SECRET = "the-tulip-is-black"
+WHY = Sandbox("auto").available()
+PLACES = ("spaces/other/memory/brain", "experiments/1", "runs/abcdef", "a-place-of-tomorrow")
+
+
+@pytest.fixture(params=["workspace", "folder"])
+def state(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """The folder `state` of a workspace that stands in the open, and of one in `.fractal/`."""
+    work = tmp_path / "work"
+    work.mkdir(exist_ok=True)
+    if request.param == "workspace":
+        (work / "fractal.yaml").touch()
+    state = work / "state" if request.param == "workspace" else work / ".fractal" / "state"
+    for place in PLACES:
+        (state / place).mkdir(parents=True, exist_ok=True)
+        (state / place / "kept.md").write_text(f"{SECRET}\n", "utf-8")
+    return state
+
+
+def step_of(played: Played) -> str:
+    assert played.root.steps[1].state in ("done", "failed")
+    return played.root.steps[1].result or ""
+
+
+@pytest.mark.parametrize(
+    ("tool", "args"),
+    [
+        ("read", {"path": "{place}/kept.md"}),
+        ("grep", {"pattern": "tulip", "path": "{place}"}),
+        ("grep", {"pattern": "tulip", "path": "."}),
+        ("search", {"query": "tulip", "path": "."}),
+        ("find", {"pattern": "**/kept.md"}),
+        ("list", {"path": ".", "recursive": True}),
+        ("list", {"path": "{place}"}),
+        ("count", {"what": "matches", "pattern": "tulip", "path": "{place}"}),
+        ("copy", {"from": "{place}", "to": "stolen"}),
+        ("copy", {"from": "{state}", "to": "stolen"}),
+        ("archive", {"action": "create", "path": "stolen.zip", "files": ["{state}"]}),
+        ("compare", {"a": "{state}", "b": "."}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_no_operation_sees_it(
+    play: Callable[..., Played], state: Path, tool: str, args: dict[str, Any]
+) -> None:
+    work = state.parent if state.parent.name == "work" else state.parent.parent
+    for place in PLACES if "{place}" in str(args) else PLACES[:1]:
+        names = {"state": state.relative_to(work).as_posix()}
+        names["place"] = f"{names['state']}/{place}"
+
+        def filled(value: Any, names: dict[str, str] = names) -> Any:
+            if isinstance(value, list):
+                return [filled(each) for each in value]
+            return value.format(**names) if isinstance(value, str) else value
+
+        step = {"tool": tool, "args": {key: filled(value) for key, value in args.items()}}
+        said = step_of(play(lambda ask, step=step: ACCEPT if ask.phase == "check" else plan(step)))
+        assert SECRET not in said and "kept.md\n" not in said
+        stolen = [path for path in work.glob("stolen*/**/*") if path.is_file()]
+        assert not [path for path in stolen if SECRET in path.read_text("utf-8")]
+        if (work / "stolen.zip").exists():
+            assert not [n for n in zipfile.ZipFile(work / "stolen.zip").namelist() if "kept" in n]
+
+
+@pytest.mark.skipif(WHY is not None, reason=f"no sandbox here: {WHY}")
+def test_no_command_sees_it(play: Callable[..., Played], state: Path) -> None:
+    work = state.parent if state.parent.name == "work" else state.parent.parent
+    command = (
+        f"grep -r tulip . ; cat {state}/spaces/*/memory/brain/* ; find / -name kept.md 2>/dev/null; true"
+    )
+    step = {"tool": "bash", "args": {"command": command}}
+    played = play(lambda ask: ACCEPT if ask.phase == "check" else plan(step), settings={"sandbox": "auto"})
+    said = step_of(played)
+    assert SECRET not in said and f"{work}/" not in said.replace(f"{state}/spaces/*", "")

@@ -1,0 +1,204 @@
+"""What an accepted run is called: the same word and exit code wherever it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playing import ACCEPT, plan, player
+
+from kernel.document import Document, Meta, Note, Section, Step
+from kernel.judging import unmended
+from kernel.markdown import render
+from runtime.fractal import Fractal
+from runtime.memory.episodic import experiences_of
+from runtime.server.mcp import state_of
+from runtime.server.runs import Runs
+
+MISSING: dict[str, Any] = {"tool": "read", "args": {"path": "missing.txt"}, "needs": []}
+WRITES: dict[str, Any] = {"tool": "write", "args": {"path": "a.txt", "content": "a\n"}, "needs": []}
+READS: dict[str, Any] = {"tool": "read", "args": {"path": "a.txt"}, "needs": []}
+JUDGE = {"judge": "it is done"}
+WRITTEN = {"file": "a.txt", "has": "a"}
+ANSWERS: dict[str, Any] = {"tool": "fetch", "args": {"url": "data:text/plain,for%20$649"}, "needs": []}
+REFUSES: dict[str, Any] = {"tool": "fetch", "args": {"url": "http://127.0.0.1:9/"}, "needs": []}
+PRICED = {"step": 1, "has": r"\$649"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A run: what its root plans, what its children plan, and what it must be called."""
+
+    word: str
+    exit: int
+    steps: Sequence[Mapping[str, Any]]
+    success: Sequence[Mapping[str, Any]] = (JUDGE,)
+    inner: Sequence[Mapping[str, Any]] = (READS,)
+    settings: Mapping[str, Any] | None = None
+    why: str = ""
+
+
+def _fetch(step: Mapping[str, Any], **args: Any) -> dict[str, Any]:
+    return {**step, "args": {**step["args"], **args}}
+
+
+PART: dict[str, Any] = {"subtask": "the inner part", "needs": []}
+CASES = {
+    "proven by code": Case("complete", 0, [WRITES], [WRITTEN]),
+    "nothing to prove and nothing failed": Case("unverified", 0, [WRITES]),
+    "all steps failed": Case("unverified", 1, [MISSING, MISSING], why="step 1 failed"),
+    "one of two failed": Case("unverified", 1, [WRITES, MISSING], why="step 2 failed"),
+    "one of two failed, beside a criterion of another file": Case(
+        "unverified", 1, [WRITES, MISSING], [WRITTEN], why="step 2 failed"
+    ),
+    "a step was never begun": Case("unverified", 1, [MISSING, {**READS, "needs": [1]}], why="step 2 struck"),
+    "failed, and done again with success": Case("complete", 0, [READS, WRITES, READS], [WRITTEN]),
+    "failed, and a criterion shows its file": Case("complete", 0, [READS, WRITES], [WRITTEN]),
+    "one of two sources refused, and code shows the criteria": Case(
+        "complete", 0, [ANSWERS, REFUSES], [PRICED]
+    ),
+    "one of two sources refused, and only a model judges": Case(
+        "unverified", 1, [ANSWERS, REFUSES], why="step 2 failed"
+    ),
+    "the only source refused": Case("unverified", 1, [WRITES, REFUSES], [WRITTEN], why="step 2 failed"),
+    "what a source refused was to be sent": Case(
+        "unverified", 1, [ANSWERS, _fetch(REFUSES, method="POST")], [PRICED], why="step 2 failed"
+    ),
+    "what a source refused was to be a file": Case(
+        "unverified", 1, [ANSWERS, _fetch(REFUSES, to="b.txt")], [PRICED], why="step 2 failed"
+    ),
+    "a step that needs the source that refused was not begun": Case(
+        "unverified", 1, [ANSWERS, REFUSES, {**WRITES, "needs": [2]}], [PRICED], why="step 3 struck"
+    ),
+    "the only child failed": Case("unverified", 1, [PART], inner=[MISSING], why="step 1"),
+    "a child went well": Case("unverified", 0, [WRITES, {**PART, "needs": [1]}]),
+    "the calls ended before the plan was through": Case(
+        "exhausted", 5, [WRITES, *[PART] * 8], settings={"calls": 4}, why="budget"
+    ),
+}
+
+
+def _script(place: Path, case: Case) -> str:
+    entries = [
+        {"phase": "check", "reply": ACCEPT},
+        {"phase": ["fused", "plan"], "level": "system", "reply": plan(*case.steps, success=[*case.success])},
+        {"phase": ["fused", "plan"], "reply": plan(*case.inner)},
+    ]
+    path = place / "script.json"
+    path.write_text(json.dumps(entries), "utf-8")
+    return f"scripted:{path}"
+
+
+def _fractal(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "FRACTAL_SANDBOX": "off", "NO_COLOR": "1", "XDG_CONFIG_HOME": str(place / "none")}
+    command = [sys.executable, "-m", "runtime.cli", "-C", str(place / "work"), *words]
+    return subprocess.run(command, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_run_is_called_the_same_wherever_it_is_told(tmp_path: Path, name: str) -> None:
+    case = CASES[name]
+    (tmp_path / "work").mkdir()
+    settings = {"model": _script(tmp_path, case), "ladder": None, **(case.settings or {})}
+    fractal = Fractal(tmp_path / "work", settings={"sandbox": "off", **settings})
+    result = asyncio.run(fractal.run("do the work"))
+
+    assert (result.status, int(result.exit)) == (case.word, case.exit), result
+    assert case.why in result.reason
+    assert fractal.runs()[0].status == case.word
+    (listed,) = json.loads(_fractal(tmp_path, "ls", "--json").stdout)
+    assert listed["status"] == case.word
+    assert f" {case.word} " in _fractal(tmp_path, "tree", result.run).stdout.splitlines()[0]
+    served = state_of(Runs(tmp_path / "work").standing(result.run))
+    assert (served.status, served.reason) == (case.word, result.reason)
+    shown = _fractal(tmp_path, "show", result.run).stdout
+    assert f'status: "{case.word}"' in shown or ("unverified: true" in shown and case.word == "unverified")
+    assert case.why in shown
+
+
+@pytest.mark.parametrize(
+    "name", ["proven by code", "nothing to prove and nothing failed", "all steps failed"]
+)
+def test_the_last_line_and_the_exit_code_say_the_same(tmp_path: Path, name: str) -> None:
+    case = CASES[name]
+    (tmp_path / "work").mkdir()
+    model = _script(tmp_path, case)
+
+    told = _fractal(tmp_path, "run", "do the work", "--model", model)
+    assert told.returncode == case.exit
+    assert f": {case.word}, " in told.stderr
+    assert case.word in told.stderr.splitlines()[-1]
+    assert told.stdout == "done\n"
+
+    (tmp_path / "work" / "a.txt").unlink(missing_ok=True)
+    events = _fractal(tmp_path, "run", "do the work", "--model", model, "--json")
+    last = json.loads(events.stdout.splitlines()[-1])["data"]
+    assert (events.returncode, last["status"], last["exit"]) == (case.exit, case.word, case.exit)
+
+
+def test_memory_does_not_count_an_accepted_failure_as_a_success(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    settings = {"sandbox": "off", "model": _script(tmp_path, CASES["all steps failed"])}
+    fractal = Fractal(tmp_path / "work", settings=settings)
+    asyncio.run(fractal.run("do the work"))
+    (experience,) = experiences_of(fractal.documents(fractal.find("")))
+    assert experience.success is False and "step 1 failed" in experience.reason
+
+
+def test_an_old_document_that_was_complete_without_proof_is_read_as_unverified(tmp_path: Path) -> None:
+    run = tmp_path / ".fractal" / "state" / "runs" / "7f3kq2"
+    run.mkdir(parents=True)
+    meta = Meta("system-7f3kq2", "7f3kq2", status="complete", phase="output", unverified=True)
+    document = Document(
+        meta, {1: Section(notes=(Note("task", "t"),)), 5: Section(notes=(Note("result", "r"),))}
+    )
+    (run / "system-7f3kq2.md").write_bytes(render(document))
+    (found,) = Fractal(tmp_path).runs()
+    assert found.status == "unverified"
+    served = state_of(Runs(tmp_path).standing("7f3kq2"))
+    assert (served.status, served.result) == ("unverified", "r")
+
+
+def _left(*steps: Step) -> list[int]:
+    sections = {
+        2: Section(steps={each.n: each for each in steps}),
+        3: Section(steps={each.n: each for each in steps}),
+    }
+    return [each.n for each in unmended(Document(Meta("system-x", "x"), sections), ())]
+
+
+def test_a_failed_step_is_done_again_by_a_later_one_that_is_the_same() -> None:
+    failed = Step(1, "failed", "fetch", {"url": "http://a"})
+    assert _left(failed) == [1]
+    assert _left(failed, Step(2, "done", "fetch", {"url": "http://a"})) == []
+    assert _left(failed, Step(2, "done", "fetch", {"url": "http://b"})) == [1]
+    assert _left(failed, Step(2, "done", "read", {"url": "http://a"})) == [1]
+    assert _left(Step(1, "done", "read", {"path": "a"}), Step(2, "failed", "read", {"path": "a"})) == [2]
+    part = Step(1, "unknown", what="count the words")
+    assert _left(part, Step(2, "done", what="count the words")) == []
+    assert _left(part, Step(2, "done", what="count the lines")) == [1]
+
+
+def test_a_step_that_a_person_struck_was_not_to_be_done() -> None:
+    assert _left(Step(1, "struck", "read", {"path": "a"}, origin="person")) == []
+    assert _left(Step(1, "struck", "read", {"path": "a"}, origin="kernel")) == [1]
+
+
+def test_an_attempt_without_steps_answers_for_those_before_it() -> None:
+    earlier = Section(steps={1: Step(1, "failed", "read", {"path": "a"})})
+    assert [each.n for each in unmended(Document(Meta("system-x", "x", base=1), {3: earlier}), ())] == [1]
+
+
+def test_a_verdict_that_finds_the_work_wanting_cannot_accept_it(tmp_path: Path) -> None:
+    fail = {**ACCEPT, "validation": "fail", "issues": ["half of it is missing"]}
+    played = player(tmp_path)(lambda ask: fail if ask.phase == "check" else plan(WRITES))
+    assert played.result.status == "escalated"
+    assert "validation is fail, so ACCEPT is not open" in played.result.reason
