@@ -134,8 +134,8 @@ def test_no_operation_imports_a_responder():
 def test_no_tracked_file_names_a_machine_or_a_registry():
     found = []
     for name in tracked():
-        if name in ("tests/test_house.py", "system/dangers.md"):
-            continue  # the one has the patterns, the other what is secret on any machine
+        if name in ("tests/test_house.py", "system/dangers.md", "tests/runtime/nervous/later.tsv"):
+            continue  # the patterns, what is secret on any machine, and commands as an attacker writes them
         text = (ROOT / name).read_bytes().decode("utf-8", "replace")
         for number, line in enumerate(text.splitlines(), 1):
             if OURS_ALONE.search(line):

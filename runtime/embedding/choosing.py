@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from kernel.errors import ConfigurationError
@@ -24,17 +25,23 @@ def choose(setting: str = "auto", folder: str | None = None) -> Embedder:
 
         return Lexical()
     if chosen == "minilm":
-        from runtime.embedding.minilm import MiniLM
-
         found = find(folder)
         if found is None:
             raise ConfigurationError(
                 "embedder minilm: its weights are not here; get them: fractal doctor --fetch"
             )
-        return MiniLM(found.folder)
+        return _minilm(found.folder, (found.folder / "model.safetensors").stat().st_mtime_ns)
     from runtime.embedding.sentence import Sentence
 
     return Sentence(chosen.partition(":")[2])
+
+
+@lru_cache(maxsize=1)
+def _minilm(folder: Path, changed: int) -> Embedder:
+    """One copy of the weights for all runs of this process: it takes 44 MB. `changed` tells a new file."""
+    from runtime.embedding.minilm import MiniLM
+
+    return MiniLM(folder)
 
 
 ROWS, TOKENS = 256, 8

@@ -19,7 +19,7 @@ TELLS = (("--help",), ("--version",), ("-V",))
 _PRIVATE = dict.fromkeys(range(57344, 57856), "?")
 
 
-SECONDS = 0.25
+SECONDS = 2.0
 """Of CPU after which no more is looked at, should counting not have ended it before."""
 
 

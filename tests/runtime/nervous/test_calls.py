@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -166,3 +167,18 @@ def test_a_home_below_the_scratch_folders_is_no_scratch(home: str, monkeypatch: 
     for command in ("rm -rf ~/.cache/pip", "shred -u ~/notes.txt", f"rm -r {home}/Documents"):
         assert guard.command(command), command
     assert not guard.command("rm -r /tmp/another/build")
+
+
+class Heavy(dict[str, Any]):
+    """Arguments that cost half a second of CPU to read, as a collection of garbage in a large process does."""
+
+    def items(self) -> Any:
+        end = time.thread_time() + 0.5
+        while time.thread_time() < end:
+            pass
+        return super().items()
+
+
+def test_a_pause_of_the_process_hides_nothing(guard: Guard) -> None:
+    assert not guard(TOOLS["read"], Heavy(path="src/main.py"))
+    assert not guard(TOOLS["bash"], Heavy(command="ls src"))
