@@ -68,7 +68,7 @@ def test_the_bench_finds_what_went_wrong(
 ) -> None:
     """Somebody meddles after a death that came when the last reply was on disk, and nothing else of it.
 
-    Two steps at once take turns, so the same call may have another number: the numbers beside it are tried too.
+    Two steps at once take turns, so the call may have another number: those beside it are tried too.
     """
     calls = ground.goal.calls["resume"]
     last_reply = re.compile(r"open .*/\.system-")

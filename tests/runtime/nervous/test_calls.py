@@ -170,7 +170,7 @@ def test_a_home_below_the_scratch_folders_is_no_scratch(home: str, monkeypatch: 
 
 
 class Heavy(dict[str, Any]):
-    """Arguments that cost half a second of CPU to read, as a collection of garbage in a large process does."""
+    """Arguments that cost half a second of CPU to read, as collecting garbage in a large process does."""
 
     def items(self) -> Any:
         end = time.thread_time() + 0.5
