@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from glob import glob
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -132,7 +133,8 @@ class FileStore:
 
     def list(self) -> list[str]:
         """The ids of all loops of the run, parents before children."""
-        ids = [path.stem for path in self.folder.glob("*.md") if re.match(r"(system|tool|op)-", path.name)]
+        names = glob("*.md", root_dir=self.folder)  # empty for a run that is being archived
+        ids = [name[:-3] for name in names if re.match(r"(system|tool|op)-", name)]
         return sorted(ids, key=_depth_first)
 
     def loops(self) -> list[str]:

@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
+from glob import glob
 from pathlib import Path
 from typing import Any, cast
 
@@ -163,7 +164,7 @@ class Workspace:
 
     def rootless(self) -> list[str]:
         """Runs that have documents, but not the root's."""
-        folders = {path.parent.name for path in self.runs.glob("*/*.md")}
+        folders = {name.partition(os.sep)[0] for name in glob("*/*.md", root_dir=self.runs)}
         return sorted(folders.difference(self.run_ids()))
 
 

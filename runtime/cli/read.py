@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +54,7 @@ def ls(everything: bool, as_json: bool) -> None:
             status = _status(fractal, each.run, each.status)
             out = out.replace(status, click.style(status, fg=MARKS.get(status, ("", None))[1]), 1)
         click.echo(out if each else click.style(out, dim=True))
-    roots = sum(1 for _ in fractal.workspace.runs.glob("*/system-*.md"))
+    roots = len(glob("*/system-*.md", root_dir=fractal.workspace.runs))
     if not everything and (more := roots - len(found)) > 0:
         tell(f"… and {more} more; fractal ls --all")
 
@@ -66,7 +67,7 @@ def _cells(fractal: Fractal, each: RunSummary) -> list[str]:
 
 def _loops(fractal: Fractal, run: str) -> list[Path]:
     folder = fractal.workspace.runs / run
-    return [path for kind in ("system", "tool", "op") for path in folder.glob(f"{kind}-*.md")]
+    return [folder / name for kind in ("system", "tool", "op") for name in glob(f"{kind}-*.md", root_dir=folder)]
 
 
 def _status(fractal: Fractal, run: str, status: str) -> str:

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -36,6 +37,7 @@ from processes import (
 from kernel.document import ENDED, Document
 from kernel.errors import Exit, ForeignEdit, FractalError, RunLocked, UsageError
 from kernel.responder import Ask, Ladder
+from kernel.store import FileStore
 from kernel.workspace import drop, is_locked, messages, run_lock
 from runtime.fractal import Fractal
 from runtime.memory.knowing import READ
@@ -371,6 +373,28 @@ def test_eight_processes_start_runs_in_a_workspace_that_none_of_them_made(tmp_pa
         each.join(60)
     assert [each.exitcode for each in starters] == [0] * 8
     assert Counter(each.status for each in Fractal(work).runs()) == {"unverified": 8 * 12}
+
+
+def test_folders_that_come_and_go_are_no_fault_of_a_look_at_them(tmp_path: Path) -> None:
+    """As a run's folder does that is being archived."""
+    runs = tmp_path / ".fractal" / "state" / "runs"
+    root = runs / "abcdef" / "system-abcdef.md"
+
+    def come_and_go() -> None:
+        for _ in range(3_000):
+            root.parent.mkdir(parents=True, exist_ok=True)
+            root.touch()
+            root.unlink()
+            root.parent.rmdir()
+
+    (tmp_path / "fractal.yaml").touch()
+    fractal, store = Fractal(tmp_path), FileStore(root.parent)
+    other = threading.Thread(target=come_and_go)
+    other.start()
+    while other.is_alive():
+        assert len(fractal.workspace.run_ids()) <= 1
+        assert len(fractal.workspace.rootless()) <= 1
+        assert len(store.list()) <= 1
 
 
 def test_old_runs_are_archived_once_while_a_run_works(
