@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
+from glob import glob
 from io import BufferedReader
 from pathlib import Path
 
@@ -128,6 +129,11 @@ def text_of(path: Path, most: int = 1_000_000) -> str:
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise ConfigurationError(f"{path}:{line}: not UTF-8 text; save the file as UTF-8") from None
+
+
+def matching(folder: Path, pattern: str) -> list[str]:
+    """The paths below a folder that match, without what is moved away meanwhile: `Path.glob` raises there."""
+    return glob(pattern, root_dir=folder)  # noqa: PTH207
 
 
 def opened(path: Path) -> BufferedReader:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import zlib
 from collections.abc import Callable, Collection
@@ -89,16 +90,20 @@ class Shadow:
             "GIT_LITERAL_PATHSPECS": "1",
             "GIT_OPTIONAL_LOCKS": "0",
         }
-        return subprocess.Popen(
-            [self.git or "git", *words],
-            stdin=stdin,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=self.folder,
-            env=env,
-            umask=0o077,
-            pass_fds=self.held,
-        )
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # Ctrl-C is for the run alone
+        try:
+            return subprocess.Popen(
+                [self.git or "git", *words],
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=self.folder,
+                env=env,
+                umask=0o077,
+                pass_fds=self.held,
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def run(self, *words: str, stdin: bytes = b"", given: Collection[str] | None = None) -> bytes:
         """What git prints; `given` are paths for its standard input, and nothing is run for none."""

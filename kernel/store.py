@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from glob import glob
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -133,7 +132,7 @@ class FileStore:
 
     def list(self) -> list[str]:
         """The ids of all loops of the run, parents before children."""
-        names = glob("*.md", root_dir=self.folder)  # empty for a run that is being archived
+        names = disk.matching(self.folder, "*.md")
         ids = [name[:-3] for name in names if re.match(r"(system|tool|op)-", name)]
         return sorted(ids, key=_depth_first)
 

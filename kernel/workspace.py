@@ -17,7 +17,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from glob import glob
 from pathlib import Path
 from typing import Any, cast
 
@@ -164,7 +163,7 @@ class Workspace:
 
     def rootless(self) -> list[str]:
         """Runs that have documents, but not the root's."""
-        folders = {name.partition(os.sep)[0] for name in glob("*/*.md", root_dir=self.runs)}
+        folders = {name.partition(os.sep)[0] for name in disk.matching(self.runs, "*/*.md")}
         return sorted(folders.difference(self.run_ids()))
 
 

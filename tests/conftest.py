@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,6 +19,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("takes minutes; runs with FRACTAL_SOAK=1")
 
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has its background jobs ignore it
 os.environ["FRACTAL_TRUST"] = "all"  # what the folders ask for is the tests' own
 
 

@@ -6,12 +6,12 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from kernel import disk
 from runtime.cli.session import columns, json_option, opened, put, run_argument, tell
 from runtime.cli.words import MARKS, call, elide, fitted, line, local, money, pad, safe, table, tokens, width
 
@@ -54,7 +54,7 @@ def ls(everything: bool, as_json: bool) -> None:
             status = _status(fractal, each.run, each.status)
             out = out.replace(status, click.style(status, fg=MARKS.get(status, ("", None))[1]), 1)
         click.echo(out if each else click.style(out, dim=True))
-    roots = len(glob("*/system-*.md", root_dir=fractal.workspace.runs))
+    roots = len(disk.matching(fractal.workspace.runs, "*/system-*.md"))
     if not everything and (more := roots - len(found)) > 0:
         tell(f"… and {more} more; fractal ls --all")
 
@@ -67,7 +67,8 @@ def _cells(fractal: Fractal, each: RunSummary) -> list[str]:
 
 def _loops(fractal: Fractal, run: str) -> list[Path]:
     folder = fractal.workspace.runs / run
-    return [folder / name for kind in ("system", "tool", "op") for name in glob(f"{kind}-*.md", root_dir=folder)]
+    kinds = ("system", "tool", "op")
+    return [folder / name for kind in kinds for name in disk.matching(folder, f"{kind}-*.md")]
 
 
 def _status(fractal: Fractal, run: str, status: str) -> str:

@@ -205,10 +205,10 @@ def test_arguments_of_six_hundred_levels_do_no_harm(hostile: Hostile) -> None:
 
 
 @pytest.mark.slow
-def test_a_plan_of_a_thousand_steps_is_carried_out_within_the_limits(hostile: Hostile) -> None:
+def test_a_plan_of_five_hundred_steps_is_carried_out_within_the_limits(hostile: Hostile) -> None:
     seen: list[Ask] = []
     began = time.monotonic()
-    played = hostile.run(*[write(f"{number}.txt", "x") for number in range(1_000)], seen=seen.append)
+    played = hostile.run(*[write(f"{number}.txt", "x") for number in range(500)], seen=seen.append)
     assert time.monotonic() - began < 120  # the folder is kept before and after each of them
     assert played.result.exit == 0
     assert all(len(ask.user) < 30_000 for ask in seen)  # what a model is shown stays within its context

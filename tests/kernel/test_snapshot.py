@@ -6,7 +6,9 @@ import asyncio
 import json
 import os
 import shutil
+import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -503,3 +505,30 @@ def test_without_git_changes_are_known_and_nothing_comes_back(
     ]
     assert kept.first(RUN) == before
     assert json.loads((kept.home / f"{before}.json").read_text())["b/c"]
+
+
+TAKES = """
+import signal, sys
+from pathlib import Path
+from kernel.snapshot import Snapshots
+
+signal.signal(signal.SIGINT, lambda *_: None)  # as a run that saves what it has
+kept = Snapshots.of(Path(sys.argv[1]) / "snapshots", Path(sys.argv[1]))
+print("here", flush=True)
+with kept.alone():
+    for number in range(5):
+        (Path(sys.argv[1]) / "a").write_text(str(number))
+        kept.take("abc123")
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+"""
+
+
+def test_ctrl_c_at_a_terminal_does_not_end_a_snapshot_half_way(folder: Path) -> None:
+    words = [sys.executable, "-c", TAKES, str(folder)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0) as process:
+        assert process.stdout and process.stdout.readline()
+        while process.poll() is None:
+            os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the run and all that it started
+            time.sleep(0.005)
+        assert process.stderr
+        assert process.returncode == 0, process.stderr.read().decode()
