@@ -66,10 +66,10 @@ def test_a_daemon_does_not_outlive_its_tool(hostile: Hostile) -> None:
 # ---- processes, memory, disk ------------------------------------------------------------------------------
 
 BOMBS = {
-    "bash": ("bomb() { bomb | bomb & }; bomb; sleep 20", True),
+    "bash": ("bomb() { bomb | bomb & }; bomb; sleep 60", True),
     "python": ("while True:\n    os.fork()", False),
     "sessions": (
-        'b() { setsid bash -c "$(declare -f b); b" & setsid bash -c "$(declare -f b); b" & }; b; sleep 20',
+        'b() { setsid bash -c "$(declare -f b); b" & setsid bash -c "$(declare -f b); b" & }; b; sleep 60',
         True,
     ),
 }
@@ -81,7 +81,7 @@ def test_a_fork_bomb_is_stopped(hostile: Hostile, kind: str) -> None:
     step = hostile.strike(program, shell=shell, settings={"processes": 100})
     assert step.state == "failed"
     assert "[stopped: more than 100 processes at once]" in (step.result or "")
-    assert step.evidence["seconds"] < 15
+    assert step.evidence["seconds"] < 45
 
 
 HOGS = {
@@ -90,7 +90,7 @@ HOGS = {
 for _ in range(9):
     if not os.fork():
         held = bytearray(40_000_000)
-        time.sleep(20)
+        time.sleep(60)
 os.wait()
 """,
     "shared": """
@@ -98,7 +98,7 @@ import mmap
 held = mmap.mmap(-1, 400_000_000)
 for _ in range(400):
     held.write(bytes(1_000_000))
-time.sleep(20)
+time.sleep(60)
 """,
     "/tmp": "Path('/tmp/big').write_bytes(bytes(300_000_000))",
     "/dev/shm": "Path('/dev/shm/big').write_bytes(bytes(300_000_000))",
@@ -117,7 +117,7 @@ def test_memory_is_bounded_for_one_process_for_all_and_for_folders_in_memory(
     says = {"one process": "MemoryError", "many processes": "250 MB of memory", "shared": "250 MB of memory"}
     says["/dev"] = "Read-only file system"
     assert says.get(kind, "No space left on device") in (step.result or "")
-    assert step.evidence["seconds"] < 15
+    assert step.evidence["seconds"] < 45
 
 
 FILLERS = {
