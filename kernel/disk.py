@@ -132,7 +132,7 @@ def text_of(path: Path, most: int = 1_000_000) -> str:
 
 
 def matching(folder: Path, pattern: str) -> list[str]:
-    """The paths below a folder that match, without what is moved away meanwhile: `Path.glob` raises there."""
+    """The relative paths that match. A folder that vanishes is skipped, where `Path.glob` raises."""
     return glob(pattern, root_dir=folder)  # noqa: PTH207
 
 

@@ -6,7 +6,6 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -65,10 +64,10 @@ def _cells(fractal: Fractal, each: RunSummary) -> list[str]:
     return [each.run, _status(fractal, each.run, each.status), local(each.created), loops, cost]
 
 
-def _loops(fractal: Fractal, run: str) -> list[Path]:
-    folder = fractal.workspace.runs / run
-    kinds = ("system", "tool", "op")
-    return [folder / name for kind in kinds for name in disk.matching(folder, f"{kind}-*.md")]
+def _loops(fractal: Fractal, run: str) -> list[str]:
+    from kernel.store import FileStore
+
+    return FileStore(fractal.workspace.runs / run).list()
 
 
 def _status(fractal: Fractal, run: str, status: str) -> str:
@@ -191,11 +190,11 @@ def _readable(fractal: Fractal, run: str) -> dict[str, Document | str]:
     from kernel.errors import DocumentError
 
     found: dict[str, Document | str] = {}
-    for path in sorted(_loops(fractal, run), key=lambda path: len(path.name)):
+    for loop_id in _loops(fractal, run):
         try:
-            found[path.stem] = fractal.document(path.stem)
+            found[loop_id] = fractal.document(loop_id)
         except DocumentError as error:
-            found[path.stem] = str(error)
+            found[loop_id] = str(error)
     return found
 
 

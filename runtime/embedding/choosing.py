@@ -38,7 +38,7 @@ def choose(setting: str = "auto", folder: str | None = None) -> Embedder:
 
 @lru_cache(maxsize=1)
 def _minilm(folder: Path, changed: int) -> Embedder:
-    """One copy of the weights for all runs of this process: it takes 44 MB. `changed` tells a new file."""
+    """The model, loaded once per process: its weights take 44 MB. A new `changed` (mtime) loads it again."""
     from runtime.embedding.minilm import MiniLM
 
     return MiniLM(folder)

@@ -20,7 +20,8 @@ _PRIVATE = dict.fromkeys(range(57344, 57856), "?")
 
 
 SECONDS = 2.0
-"""Of CPU after which no more is looked at, should counting not have ended it before."""
+"""Of CPU after which no more is looked at. `Found.left` ends a look long before that; the clock is only a
+backstop, since collecting garbage in a large process is charged to whichever thread is running."""
 
 
 @dataclass(frozen=True)

@@ -193,6 +193,11 @@ def test_minilm_states_are_those_of_sentence_transformers() -> None:
         assert np.abs(a.states - b.states).max() < 1e-4
 
 
+def test_all_runs_of_a_process_share_one_copy_of_the_weights() -> None:
+    minilm()
+    assert choose("minilm") is choose("minilm")
+
+
 def test_other_weights_have_another_name(tmp_path: Path) -> None:
     ours, found = minilm(), find()
     assert found
