@@ -18,8 +18,8 @@ lint:  ## what CI checks before it tests
 	$(BIN)/pyright --pythonpath $$($(PYTHON) -c 'import sys; print(sys.executable)')
 	$(BIN)/lint-imports
 
-bench:  ## every figure that the README quotes
-	$(BIN)/fractal bench
+bench:  ## what Fractal itself costs; python -m bench --help lists the other benchmarks
+	$(PYTHON) -m bench overhead
 
 docs:  ## write the generated pages, the example run and the README's copy of it
 	$(PYTHON) scripts/make_docs.py

@@ -1,19 +1,21 @@
-"""The one place where files are changed: whole or not at all, on the disk when a function returns.
+"""The only module that changes files: completely or not at all, and durable when a function returns.
 
-Everything goes through functions of the module `os`, call by call, so that a fault can be put before, into
-and after each of them. A process that dies leaves at most temporary files; `sweep` knows their names.
+All changes are single calls of functions in `os`, so that tests can inject a fault before, in and after each
+of them. A process that dies leaves at most temporary files, which `sweep` removes.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import re
 import secrets
 import stat
 import threading
+import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from glob import glob
 from io import BufferedReader
@@ -22,26 +24,31 @@ from pathlib import Path
 from kernel.errors import ConfigurationError, DocumentError, OperationFailed, StorageError
 
 FULL = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT)))
-"""What the system says, and programs repeat, of a disk without room."""
+"""The system's messages for a full disk, which programs repeat."""
 
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.tmp", re.DOTALL)
+SKIPPED = frozenset(
+    {".git", ".fractal", "__pycache__", "node_modules", ".venv", "venv", ".tox", ".nox", ".cache"}
+    | {".pytest_cache", ".ruff_cache", ".mypy_cache", ".hypothesis", ".ipynb_checkpoints"}
+)
+"""Folders that snapshots and listings skip: histories, caches, installed packages."""
 
 
 class Leave:
-    """The leave of one call to change files: once it is withdrawn, no change of the call begins any more."""
+    """A call's permission to change files. Once it is withdrawn, the call starts no further change."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._withdrawn = False
 
     def withdraw(self) -> None:
-        """Take the leave back; a change that is under way is waited for."""
+        """Withdraw the permission, after a change in progress has finished."""
         with self._lock:
             self._withdrawn = True
 
     @contextmanager
     def using(self) -> Generator[None]:
-        """Around one change; raises `OperationFailed` where the leave is withdrawn."""
+        """Wrap one change; raises `OperationFailed` if the permission is withdrawn."""
         with self._lock:
             if self._withdrawn:
                 raise OperationFailed("it was stopped before it had changed anything more")
@@ -49,12 +56,12 @@ class Leave:
 
 
 leave: ContextVar[Leave | None] = ContextVar("leave", default=None)
-"""That of the call that is being made; a thread that it starts has the same."""
+"""The permission of the current call, which its threads inherit."""
 
 
 @contextmanager
 def handle_of(path: Path, flags: int, mode: int = 0o600) -> Generator[int]:
-    """A file or folder, open for as long as the context."""
+    """The descriptor of an open file or folder, closed on exit."""
     handle = os.open(path, flags | os.O_CLOEXEC, mode)
     try:
         yield handle
@@ -64,7 +71,7 @@ def handle_of(path: Path, flags: int, mode: int = 0o600) -> Generator[int]:
 
 @contextmanager
 def committing() -> Generator[None]:
-    """Around the moment in which a change takes effect: a call that was stopped changes nothing later."""
+    """Wrap the moment when a change takes effect, so that a stopped call changes nothing later."""
     given = leave.get()
     with given.using() if given else nullcontext():
         yield
@@ -78,11 +85,11 @@ def put(
     fsync: bool = True,
     guard: Callable[[], None] = lambda: None,
 ) -> tuple[int, int, int]:
-    """Write beside the file, to the disk, then in its place; makes missing folders. Raises `OSError`.
+    """Write a temporary file, then rename it to `path`. Creates missing folders. Raises `OSError`.
 
-    A file that is replaced keeps its mode, and its owner where that is allowed; a new one gets `mode`.
-    `guard` is called at the last moment and may raise. Returns the `signature` of what was written, not of
-    what may stand there a moment later.
+    A replaced file keeps its mode and, if permitted, its owner; a new one gets `mode`. `guard` is called just
+    before the rename and may raise. Returns the `signature` of the written file, even if another process
+    replaces it immediately.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = beside(path)
@@ -100,7 +107,7 @@ def put(
 
 
 def create(path: Path, raw: bytes) -> None:
-    """Write a file that must not be there yet, whole or not at all. Raises `FileExistsError`."""
+    """Write a new file, completely or not at all. Raises `FileExistsError`."""
     temporary = beside(path)
     try:
         _fill(temporary, raw, 0o600, like=None, fsync=True)
@@ -111,7 +118,7 @@ def create(path: Path, raw: bytes) -> None:
 
 
 def read(path: Path, most: int | None = None) -> bytes:
-    """The bytes of an ordinary file, of `most` at most; raises `OSError` for a larger one."""
+    """The bytes of an ordinary file; raises `OSError` if it has more than `most`."""
     with opened(path) as file:
         raw = file.read(-1 if most is None else most + 1)
     if most is not None and len(raw) > most:
@@ -120,7 +127,7 @@ def read(path: Path, most: int | None = None) -> bytes:
 
 
 def text_of(path: Path, most: int = 1_000_000) -> str:
-    """The text of a file that a person writes for the system; raises `ConfigurationError` with the place."""
+    """The text of a configuration or instruction file; raises `ConfigurationError` with file and line."""
     try:
         raw = read(path, most)
         return raw.decode("utf-8")
@@ -132,15 +139,12 @@ def text_of(path: Path, most: int = 1_000_000) -> str:
 
 
 def matching(folder: Path, pattern: str) -> list[str]:
-    """The relative paths that match. A folder that vanishes is skipped, where `Path.glob` raises."""
+    """The matching relative paths. Unlike `Path.glob`, skips a folder that is removed meanwhile."""
     return glob(pattern, root_dir=folder)  # noqa: PTH207
 
 
 def opened(path: Path) -> BufferedReader:
-    """Open an ordinary file for reading; raises `OSError` for all else.
-
-    A pipe or a device could let its reader wait for ever.
-    """
+    """Open an ordinary file for reading; raises `OSError` for a pipe or a device, which could block."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     mode = os.fstat(handle).st_mode
     if stat.S_ISREG(mode):
@@ -152,16 +156,16 @@ def opened(path: Path) -> BufferedReader:
 
 
 class Changed(Exception):
-    """A file is not the one that was expected; nothing was written."""
+    """A file was changed by somebody else."""
 
 
 def append(
     path: Path, raw: bytes, *, fsync: bool = True, expected: tuple[int, int, int] | None = None
 ) -> tuple[int, int, int]:
-    """Add to the end of a file that is there; returns its new `signature`.
+    """Append to an existing file; returns its new `signature`.
 
-    When not all of it can be written (a full disk), what was written is cut off again. Raises `OSError`, and
-    `Changed` when the file's signature is not the `expected` one.
+    If the write fails (a full disk), the file is truncated to its old size. Raises `OSError`, and `Changed`
+    if the file's signature is not the `expected` one.
     """
     with handle_of(path, os.O_WRONLY | os.O_APPEND) as handle:
         size = os.fstat(handle).st_size
@@ -171,7 +175,7 @@ def append(
             _write_all(handle, raw)
             written = signature(handle)
             if expected and written[1] != size + len(raw):
-                # in this very moment; ours stands behind theirs, and is read as they left it
+                # another process wrote since the check above; this text follows theirs
                 raise Changed(path)
             if fsync:
                 os.fsync(handle)
@@ -184,7 +188,7 @@ def append(
 
 
 def move(path: Path, target: Path) -> None:
-    """Give a file another name, durably; makes missing folders."""
+    """Rename a file durably. Creates missing folders."""
     target.parent.mkdir(parents=True, exist_ok=True)
     os.replace(path, target)  # noqa: PTH105
     settle(target.parent)
@@ -192,14 +196,14 @@ def move(path: Path, target: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, durably; one that is not there is left so."""
+    """Remove a file durably, if it exists."""
     path.unlink(missing_ok=True)
     if path.parent.is_dir():
         settle(path.parent)
 
 
 def allow(path: Path, executable: bool) -> None:
-    """Make a file one that can be started by whoever may read it, or by nobody; durably."""
+    """Make a file executable for everyone who may read it, or for nobody; durably."""
     mode = stat.S_IMODE(path.stat().st_mode)
     wanted = mode | (mode & 0o444) >> 2 if executable else mode & ~0o111
     if wanted != mode:
@@ -208,7 +212,7 @@ def allow(path: Path, executable: bool) -> None:
 
 
 def cut(path: Path, size: int) -> tuple[int, int, int]:
-    """Cut a file to its first `size` bytes, durably; returns its new `signature`."""
+    """Truncate a file to `size` bytes durably; returns its new `signature`."""
     with handle_of(path, os.O_WRONLY) as handle:
         os.ftruncate(handle, size)
         written = signature(handle)
@@ -218,7 +222,7 @@ def cut(path: Path, size: int) -> tuple[int, int, int]:
 
 @contextmanager
 def of_the_state(path: Path) -> Generator[None]:
-    """Tell the system's refusal to write a file of a run's state as an error of ours, with its mend."""
+    """Raise an `OSError` while writing a file of a run's state as `StorageError`."""
     try:
         yield
     except OSError as error:
@@ -227,34 +231,34 @@ def of_the_state(path: Path) -> Generator[None]:
 
 @contextmanager
 def reading_of_the_state(path: Path) -> Generator[None]:
-    """Tell that a file of a run's state cannot be read as an error of its document."""
+    """Raise an `OSError` while reading a file of a run's state as `DocumentError`."""
     try:
         yield
     except OSError as error:
-        raise DocumentError(f"cannot be read: {error.strerror}; mend that", str(path)) from None
+        raise DocumentError(f"cannot be read: {error.strerror}; fix the cause and retry", str(path)) from None
 
 
 def refused(path: Path, reason: str) -> StorageError:
-    """A file of a run's state that cannot be written, with its mend."""
-    mend = "make room on that disk" if reason in FULL else "mend that"
-    return StorageError(f"{path}: cannot be written: {reason}; {mend}, then try again")
+    """The error for a file of a run's state that cannot be written, with what to do."""
+    fix = "free space on that disk" if reason in FULL else "fix the cause"
+    return StorageError(f"{path}: cannot be written: {reason}; {fix} and retry")
 
 
 def settle(path: Path) -> None:
-    """Make the names in a folder durable, or the mode of a file."""
+    """Flush a folder's entries or a file's mode to the disk."""
     with handle_of(path, os.O_RDONLY) as handle:
         os.fsync(handle)
 
 
 def beside(path: Path) -> Path:
-    """The name of a temporary file for `path`, which `sweep` knows."""
+    """The name of a temporary file for `path`, which `sweep` recognises."""
     return path.with_name(f".{path.name[:40]}.{secrets.token_hex(4)}.tmp")
 
 
 def sweep(folder: Path, *names: str) -> None:
-    """Remove what a dead process left half-written in a folder (of these names there, when they are given).
+    """Remove the temporary files of a dead process in a folder, or only those for the given names.
 
-    Only where no other process writes, or one that tries again when its temporary file is gone.
+    No other process may be writing there, unless it retries when its temporary file is gone.
     """
     begin = tuple(f".{name[:40]}." for name in names) or "."
     with suppress(OSError):
@@ -267,9 +271,9 @@ def sweep(folder: Path, *names: str) -> None:
 
 
 def remove_all(folder: Path) -> None:
-    """Remove a folder with all that is in it, however deep: what is in a folder is first brought up.
+    """Remove a folder with its contents. Nested folders are first moved to the top. Raises `OSError`.
 
-    `shutil.rmtree` calls itself for each level, and a command can make thousands. Raises `OSError`.
+    `shutil.rmtree` is recursive and fails on thousands of levels, which a command can create.
     """
     pending = [folder]
     while pending:
@@ -293,13 +297,13 @@ def remove_all(folder: Path) -> None:
 
 
 def signature(path: Path | int) -> tuple[int, int, int]:
-    """Time of change in ns, size and number of a file (or an open one): it differs when somebody wrote it."""
+    """Modification time in ns, size and inode of a file or descriptor, which change when it is written."""
     info = os.stat(path)  # noqa: PTH116
     return info.st_mtime_ns, info.st_size, info.st_ino
 
 
 def version(path: Path | str) -> tuple[int, int] | None:
-    """Time of change in ns and size, for who keeps what a file said; None where there is no file."""
+    """Modification time in ns and size of a file, as a cache key; None if there is no file."""
     try:
         info = os.stat(path)  # noqa: PTH116
     except OSError:
@@ -322,7 +326,7 @@ def _fill(path: Path, raw: bytes, mode: int, *, like: Path | None, fsync: bool) 
 
 
 def _resemble(handle: int, other: Path) -> None:
-    """Give the new file the mode and owner of the one that it replaces."""
+    """Give a new file the mode and owner of the file that it replaces."""
     with suppress(FileNotFoundError):
         old, new = other.stat(), os.fstat(handle)
         if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
@@ -336,3 +340,42 @@ def _write_all(handle: int, raw: bytes) -> None:
     view = memoryview(raw)
     while view:
         view = view[os.write(handle, view) :]
+
+
+# ---- locks between processes ----
+
+
+@contextmanager
+def hold(path: Path, patience: float, busy: Callable[[], Exception]) -> Generator[None]:
+    """Hold the lock on a file, which is created if missing. The lock ends with the process.
+
+    A folder can be locked as well, which creates no file. If another process holds the lock for more than
+    `patience` seconds, the exception that `busy` returns is raised.
+    """
+    end = time.monotonic() + patience
+    with lock_file(path) as handle:
+        while not try_lock(handle):
+            if time.monotonic() > end:
+                raise busy()
+            time.sleep(0.01)
+        yield
+
+
+@contextmanager
+def lock_file(path: Path) -> Generator[int]:
+    """The descriptor of a lock file, created if missing. `try_lock` locks it until it is closed."""
+    with ExitStack() as stack:
+        with of_the_state(path):
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            flags = os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT
+            handle = stack.enter_context(handle_of(path, flags))
+        yield handle
+
+
+def try_lock(handle: int) -> bool:
+    """Lock an open file; false if somebody else holds the lock."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

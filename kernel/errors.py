@@ -1,4 +1,4 @@
-"""What can go wrong, as one family of exceptions; each message says what is wrong, where, and what to do."""
+"""The exceptions. Each message says what is wrong, where, and what to do."""
 
 from __future__ import annotations
 
@@ -7,18 +7,14 @@ from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
 from traceback import walk_tb
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from kernel.responder import Usage
-
+from typing import Any
 
 TOLD_CHARS = 500
-"""Of what an exception says, what is told."""
+"""Maximum characters of the message of a foreign exception."""
 
 
 class Exit(IntEnum):
-    """The exit codes of the command line, and of every outcome."""
+    """Exit codes of the command line and of outcomes."""
 
     ACCEPTED = 0
     FAILED = 1
@@ -31,13 +27,13 @@ class Exit(IntEnum):
 
 
 class FractalError(Exception):
-    """Anything that Fractal itself reports; a person sees its message and never a traceback."""
+    """Base class. Its message is shown to people without a traceback."""
 
     exit = Exit.FAILED
 
 
 class UsageError(FractalError):
-    """The command or the call was wrong."""
+    """A command or a call is wrong."""
 
     exit = Exit.USAGE
 
@@ -49,32 +45,32 @@ class ConfigurationError(FractalError):
 
 
 class ProviderError(FractalError):
-    """A model's provider failed and retrying did not help; the run can be resumed.
+    """A model's provider failed, also after retries. The run can be resumed.
 
-    `usage` is what it cost all the same, as far as that is known.
+    `usage` is the `Usage` of the failed call, if known.
     """
 
     exit = Exit.PROVIDER
 
-    def __init__(self, message: str, usage: Usage | None = None) -> None:
+    def __init__(self, message: str, usage: Any = None) -> None:
         super().__init__(message)
         self.usage = usage
 
 
 class StorageError(FractalError):
-    """A file of a run's state cannot be written; what was written before it is whole."""
+    """A file of a run's state cannot be written. Earlier writes are complete."""
 
     exit = Exit.CONFIGURATION
 
 
 class LimitReached(FractalError):
-    """A budget, a deadline or a depth is used up; the partial result is kept."""
+    """A limit of calls, tokens, money or depth is reached. The partial result is kept."""
 
     exit = Exit.LIMIT
 
 
 class DocumentError(FractalError):
-    """A state document could not be read; `where` is file and line."""
+    """A state document cannot be read; `where` is file and line."""
 
     def __init__(self, message: str, where: str = "") -> None:
         super().__init__(f"{where}: {message}" if where else message)
@@ -82,7 +78,7 @@ class DocumentError(FractalError):
 
 
 class ForeignEdit(FractalError):
-    """Somebody else changed a document while the run held it; both versions were kept."""
+    """Somebody else changed a document during the run. Both versions are kept."""
 
 
 class RunLocked(FractalError):
@@ -90,26 +86,26 @@ class RunLocked(FractalError):
 
 
 class OperationFailed(FractalError):
-    """An operation could not do what it was asked; the message becomes its step's result."""
+    """An operation failed. The message becomes its step's result."""
 
 
 class ReplyError(FractalError):
-    """A reply does not have the form that was asked for; the message is shown to whoever must mend it."""
+    """A reply is invalid. The message is shown to the responder, who tries again."""
 
 
 class Declined(FractalError):
-    """A responder passes: the next rung of the ladder takes over."""
+    """A responder passes, and the next rung of the ladder takes over."""
 
 
 def explained(error: BaseException) -> str:
-    """What an exception says: one of ours in its own words, any other after the name of its type."""
+    """The message of an exception; that of a foreign one follows the name of its type."""
     if isinstance(error, FractalError):
         return str(error)
     return f"{type(error).__name__}: {error}"[:TOLD_CHARS].rstrip(": ")
 
 
 def place(error: BaseException) -> str:
-    """The file and line of our code that an exception was raised in, or below; "" where none is ours."""
+    """The innermost file and line of Fractal's code in a traceback; "" if there is none."""
     here = Path(__file__).parent.parent
     found = ""
     for frame, line in walk_tb(error.__traceback__):
@@ -121,9 +117,9 @@ def place(error: BaseException) -> str:
 
 @contextmanager
 def raised_as(kind: type[FractalError], where: str = "") -> Generator[None]:
-    """The boundary around what reads foreign data: an exception that nobody foresaw is raised as `kind`.
+    """Raise unexpected exceptions as `kind`, around code that reads foreign data.
 
-    Errors of ours pass as they are. `where` is the place that the message begins with.
+    `FractalError`s pass unchanged. The message begins with `where`.
     """
     try:
         yield

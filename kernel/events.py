@@ -1,11 +1,12 @@
-"""What a run tells whoever watches it: one typed event, one callable. Events are for watching only."""
+"""The events of a run, sent to one listener. They are for observation only."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from typing import Any, Literal
+
+from kernel.document.model import now as now
 
 VERSION = 1
 
@@ -13,7 +14,7 @@ Kind = Literal[
     "run_started",  # data: task, folder, rungs
     "loop_started",  # data: task, depth
     "phase_started",  # data: phase, attempt
-    "phase_finished",  # data: phase, attempt, rung, gate (PROCEED, CLARIFY, CANNOT, ACCEPT, RETRY, ESCALATE)
+    "phase_finished",  # data: phase, attempt, rung, gate (such as ACCEPT or RETRY), steps (of the plan)
     "ask_started",  # data: phase, step, rung
     "ask_finished",  # data: phase, step, rung, model, reused, and the tokens and money of META's rungs
     "ask_refused",  # data: phase, step, rung, why
@@ -21,21 +22,16 @@ Kind = Literal[
     "step_finished",  # data: step, tool, state, result (its first 200 characters), deleted (a line)
     "loop_waiting",  # data: for, question
     "loop_finished",  # data: status, exit, output (its first 200 characters), spent
-    "stale",  # data: message, phase, step, why, kept (a person's edit: what is done again for it)
+    "stale",  # data: message, phase, step, why, kept (what is repeated after a person's edit)
     "warning",  # data: message
-    "system_changed",  # data: message, unit, entry, change, reason (what the machine did to the system)
+    "system_changed",  # data: message, unit, entry, change, reason (an automatic change of the system)
     "run_finished",  # data: status, exit, output, spent
 ]
 
 
-def now() -> str:
-    """The present time, UTC, ISO 8601 to the millisecond."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
 @dataclass(frozen=True)
 class Event:
-    """One thing that happened, in a form that can be printed as a line of JSON."""
+    """One event, which can be printed as a line of JSON."""
 
     kind: Kind
     run: str

@@ -36,7 +36,7 @@ def table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 def settings() -> str:
     """Every setting: name, default, what it means, its environment variable."""
-    from runtime.config import Config
+    from runtime.workspace.settings import Config
 
     return table(
         ("setting", "default", "values", "what", "environment"),
@@ -49,7 +49,7 @@ def settings() -> str:
 
 def trust() -> str:
     """The settings that need trust where a folder's own file makes them, and when."""
-    from runtime.lowering import NEEDS_TRUST, WHEN
+    from runtime.workspace.trust import NEEDS_TRUST, WHEN
 
     return table(
         ("setting", "needs trust when the folder's file gives"),
@@ -59,7 +59,7 @@ def trust() -> str:
 
 def rung() -> str:
     """The keys of a rung of `ladder:`."""
-    from runtime.config import Rung
+    from runtime.workspace.settings import Rung
 
     return table(
         ("key", "default", "values", "what"),
@@ -109,7 +109,7 @@ def events() -> str:
 
 def operations() -> str:
     """The shipped operations: signature, what each does, its effects."""
-    from kernel.catalogue import Catalogue
+    from runtime.catalogue.catalogue import Catalogue
 
     tools = [each for each in Catalogue([ROOT / "system"]).tools.values() if each.operation]
     return table(
@@ -123,7 +123,7 @@ def operations() -> str:
 
 def tools() -> str:
     """The folders of `system/tools/`: what each does, its effects."""
-    from kernel.catalogue import Catalogue
+    from runtime.catalogue.catalogue import Catalogue
 
     shipped = [each for each in Catalogue([ROOT / "system"]).tools.values() if not each.operation]
     return table(
@@ -233,8 +233,21 @@ def _constant(run: str, folder: Path) -> Callable[[str], str]:
 
 
 def document() -> str:
-    """The root document of the example run, as the README shows it."""
-    text = (EXAMPLE / f"system-{RUN}.md").read_text("utf-8").rstrip("\n")
+    """The root document of the example run."""
+    return _fenced((EXAMPLE / f"system-{RUN}.md").read_text("utf-8").rstrip("\n"))
+
+
+def excerpt() -> str:
+    """The first step of the example's subtask, its evidence and result; `…` marks what is left out."""
+    text = (EXAMPLE / f"tool-task-{RUN}-1.md").read_text("utf-8")
+    step = re.search(r"## §3 DO\n\n(?:.+\n)+", text)
+    evidence = re.search(r"## §4 CHECK\n\n### evidence(?:.*\n)*?(?=###)", text)
+    assert step and evidence, "the example has no §3 or no §4"
+    ending = text[text.index("### decision") :].rstrip("\n")
+    return _fenced(f"{step[0]}\n…\n\n{evidence[0]}…\n\n{ending}")
+
+
+def _fenced(text: str) -> str:
     longest = max((len(run) for run in re.findall(r"`+", text)), default=2)
     fence = "`" * max(longest + 1, 4)
     return f"{fence}markdown\n{text}\n{fence}"
@@ -251,6 +264,7 @@ PLACES: Mapping[str, Callable[[], str]] = {
     "tools": tools,
     "commands": commands,
     "document": document,
+    "excerpt": excerpt,
 }
 
 

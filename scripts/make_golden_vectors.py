@@ -32,7 +32,7 @@ def main() -> int:
     import sentence_transformers
     import torch
 
-    from runtime.embedding.weights import find
+    from runtime.memory.embed.weights import find
 
     found = find()
     assert found, "the weights are not here: fractal doctor --fetch"

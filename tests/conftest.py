@@ -2,15 +2,50 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
 from hostile import Hostile
 from llm_server import LlmServer
 from playing import Played, player
+
+WORKERS = 2
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Run the whole suite in two processes, and tests that are named on the command line in one."""
+    return WORKERS if [Path(each).name for each in config.args] == ["tests"] else 0
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run tests marked `alone` last, so that the other worker waits once."""
+    items.sort(key=lambda item: item.get_closest_marker("alone") is not None)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """While a test marked `alone` runs, no other worker runs a test.
+
+    Readers and writer: every test holds `running` in shared mode, a test marked `alone` in exclusive mode.
+    Whoever waits for it holds `queue`, so that the other worker cannot overtake. Time spent here does not
+    count towards a test's timeout.
+    """
+    if not hasattr(item.config, "workerinput"):
+        return (yield)
+    locks = Path(item.config.cache.mkdir("locks"))
+    alone = item.get_closest_marker("alone") is not None
+    with (locks / "queue").open("w") as queue, (locks / "running").open("w") as running:
+        fcntl.flock(queue, fcntl.LOCK_EX)
+        fcntl.flock(running, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        fcntl.flock(queue, fcntl.LOCK_UN)
+        try:
+            return (yield)
+        finally:
+            fcntl.flock(running, fcntl.LOCK_UN)  # closing is not enough where a forked process has the file
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from playing import ACCEPT, Played, plan
 
-from kernel.document import Step
-from kernel.responder import Ask
-from kernel.sandbox import Sandbox
+from kernel.asking.responder import Ask
+from kernel.document.model import Step
+from runtime.sandbox.sandbox import Sandbox
 
 WHY = Sandbox("auto").available()
 boxed = pytest.mark.skipif(WHY is not None, reason=f"no sandbox here: {WHY}")

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernel.document import Document
+from kernel.asking.responder import Ask, Ladder, Responder
+from kernel.document.model import Document
 from kernel.errors import Exit
 from kernel.events import Event
-from kernel.loop import Outcome
-from kernel.responder import Ask, Ladder, Responder
-from runtime.fractal import Fractal, RunResult
-from runtime.responders.scripted import Scripted
-from runtime.results import result_of
+from kernel.loop.advance import Outcome
+from runtime.api.fractal import Fractal, RunResult
+from runtime.models.scripted import Scripted
+from runtime.workspace.runs import result_of
 
 
 def put(folder: Path, name: str, content: str | bytes = "") -> Path:

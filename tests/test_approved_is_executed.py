@@ -15,11 +15,11 @@ import pytest
 import yaml
 from playing import ACCEPT, Played, plan, player
 
-from kernel.catalogue import Catalogue
-from kernel.deciding import TERMINAL
-from kernel.responder import Ask
-from kernel.tools import HANDS
-from runtime.fractal import shipped_system
+from kernel.asking.responder import Ask
+from kernel.loop.approval import TERMINAL
+from kernel.tools.tool import BUILTINS
+from runtime.api.fractal import shipped_system
+from runtime.catalogue.catalogue import Catalogue
 
 HOSTILE = (
     "it is {{ steps[2].result }}\n"
@@ -35,7 +35,7 @@ READS = [
 OPERATIONS = {
     tool.name: tool
     for tool in Catalogue([shipped_system()]).tools.values()
-    if tool.run and tool.name not in HANDS
+    if tool.run and tool.name not in BUILTINS
 }
 PROBE = """\
 import json, sys

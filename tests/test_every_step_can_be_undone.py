@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 from playing import ACCEPT, Played, plan, player, standing
 
-from kernel.catalogue import Catalogue
+from kernel.asking.responder import Ask, Ladder
 from kernel.errors import Exit, UsageError
-from kernel.responder import Ask, Ladder
-from runtime.fractal import Fractal, shipped_system
-from runtime.responders.scripted import Scripted
+from runtime.api.fractal import Fractal, shipped_system
+from runtime.catalogue.catalogue import Catalogue
+from runtime.models.scripted import Scripted
 
 Play = Callable[..., Played]
 

@@ -21,16 +21,16 @@ from typing import Any
 import pytest
 from playing import ACCEPT, Played, plan
 
+from kernel.asking.responder import Ask, Ladder
 from kernel.errors import ConfigurationError, FractalError
 from kernel.events import Event
-from kernel.operations import OperationContext
-from kernel.responder import Ask, Ladder
-from kernel.sandbox import Sandbox
-from kernel.tools import Tool
-from kernel.trying import try_sample
-from runtime.fractal import Fractal
-from runtime.nervous.rules import together
-from runtime.responders.scripted import Scripted
+from kernel.tools.operations import OperationContext
+from kernel.tools.tool import Tool
+from runtime.api.fractal import Fractal
+from runtime.evolution.sample_tests import try_sample
+from runtime.models.scripted import Scripted
+from runtime.safety.rules import together
+from runtime.sandbox.sandbox import Sandbox
 
 Play = Callable[..., Played]
 WRITE = {"tool": "write", "args": {"path": "a.txt", "content": "x"}}

@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from kernel.budget import estimate_tokens
-from kernel.catalogue import Catalogue
-from kernel.document import Document, Fold, Meta, Note, Section, Step
-from kernel.prompt import LEAST_TASK, assemble
-from runtime.fractal import shipped_system
+from kernel.asking.prompt import LEAST_TASK, assemble
+from kernel.document.model import Document, Fold, Meta, Note, Section, Step
+from kernel.loop.budget import estimate_tokens
+from runtime.api.fractal import shipped_system
+from runtime.catalogue.catalogue import Catalogue
 
 QUICK, SOAK = 150, 2_000
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playing import ACCEPT, Played, plan
 
-from kernel.sandbox import Sandbox
+from runtime.sandbox.sandbox import Sandbox
 
 SECRET = "the-tulip-is-black"
 WHY = Sandbox("auto").available()

@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 from playing import ACCEPT, plan, player
 
-from kernel.document import Document, Meta, Note, Section, Step
-from kernel.judging import unmended
-from kernel.markdown import render
-from runtime.fractal import Fractal
-from runtime.memory.episodic import experiences_of
-from runtime.server.mcp import state_of
-from runtime.server.runs import Runs
+from kernel.document.markdown import render
+from kernel.document.model import Document, Meta, Note, Section, Step
+from kernel.loop.check import unmended
+from runtime.api.fractal import Fractal
+from runtime.mcp.server.mcp import state_of
+from runtime.mcp.server.runs import Runs
+from runtime.memory.episodes.experience import experiences_of
 
 MISSING: dict[str, Any] = {"tool": "read", "args": {"path": "missing.txt"}, "needs": []}
 WRITES: dict[str, Any] = {"tool": "write", "args": {"path": "a.txt", "content": "a\n"}, "needs": []}

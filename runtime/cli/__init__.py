@@ -1,4 +1,4 @@
-"""The `fractal` command: the names and one-line helps of all commands, each imported when it is called."""
+"""The `fractal` command: names and helps of all commands; each is imported when it is called."""
 
 from __future__ import annotations
 
@@ -12,53 +12,53 @@ import click
 
 COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Work": {
-        "run": ("run:run", "Start a run: a task in words, from a file, or from standard input."),
-        "resume": ("run:resume", "Go on with a run that was interrupted, waits, or was edited."),
-        "replay": ("run:replay", "Do a run's task again, from its log or with another model."),
+        "run": ("run", "Start a run: a task in words, from a file, or from standard input."),
+        "resume": ("run", "Continue a run that was interrupted, waits, or was edited."),
+        "replay": ("run", "Repeat the task of a run, from its log or with another model."),
     },
     "Read": {
-        "ls": ("read:ls", "List runs, newest first."),
-        "show": ("read:show", "Show a run's document, or any of its documents."),
-        "tree": ("read:tree", "Show a run's loops and steps, with their documents."),
-        "explain": ("explain:explain", "Say why: why this plan, this step, this rung, this verdict."),
-        "cost": ("read:cost", "Show what a run cost, by loop and phase."),
-        "diff": ("read:diff", "Show which files a run changed, and how."),
-        "prompt": ("read:prompt", "Print exactly what the next call for a document would send."),
+        "ls": ("read", "List runs, newest first."),
+        "show": ("read", "Show the document of a run, or any of its documents."),
+        "tree": ("read", "Show the loops and steps of a run, with their documents."),
+        "explain": ("explain", "Explain a run: its plan, steps, models and verdict."),
+        "cost": ("read", "Show the cost of a run, by loop and phase."),
+        "diff": ("read", "Show which files a run changed, and how."),
+        "prompt": ("read", "Print the exact prompt of the next call for a document."),
     },
-    "A person's part": {
-        "answer": ("person:answer", "Answer the question that a run waits for."),
-        "approve": ("person:approve", "Approve the plan or the step that a run waits for."),
-        "reject": ("person:reject", "Reject the plan or the step that a run waits for."),
-        "feedback": ("person:feedback", "Say whether a run's result was good or bad, and why."),
-        "cancel": ("person:cancel", "Cancel a run that is at work or waits."),
-        "undo": ("person:undo", "Put back the files that a run, or one step of it, replaced."),
+    "Decide": {
+        "answer": ("person", "Answer the question that a run waits for."),
+        "approve": ("person", "Approve the plan or step that a run waits for."),
+        "reject": ("person", "Reject the plan or step that a run waits for."),
+        "feedback": ("person", "Rate the result of a run as good or bad."),
+        "cancel": ("person", "Cancel a run."),
+        "undo": ("person", "Restore the files that a run, or one step of it, changed."),
     },
     "Memory": {
-        "recall": ("knowing:recall", "Ask memory what it knows of something."),
-        "remember": ("knowing:remember", "Keep a fact: in words, from a file, or from standard input."),
-        "goal": ("knowing:goal", "Set a goal, list the goals, say that one is reached."),
-        "wander": ("knowing:wander", "Walk through what is known, to where there is something to gain."),
-        "forget": ("forget:forget", "Take something out of memory for good: look first, then --yes."),
-        "dream": ("dream:dream", "Put memory in order, archived first; see what it would do; take it back."),
-        "learn": ("learn:learn", "What runs taught, what it brought; learn from a run, a file, or attempts."),
-        "context": ("context:context", "Show what a run of a task would be shown of memory, and why."),
+        "recall": ("memory", "Search memory."),
+        "remember": ("memory", "Store a fact: in words, from a file, or from standard input."),
+        "goal": ("memory", "Set a goal, list the goals, mark one as reached."),
+        "wander": ("memory", "Walk through what is known, towards something to learn."),
+        "forget": ("memory", "Remove something from memory for good; shows it first."),
+        "dream": ("memory", "Consolidate memory, preview that, or revert it."),
+        "learn": ("learn", "Show what was learned; learn from a run, a file, or attempts."),
+        "context": ("memory", "Show what memory would add to the prompt for a task, and why."),
     },
     "Services": {
-        "mcp": ("mcp:mcp", "Serve runs, documents and tools to MCP clients."),
+        "mcp": ("mcp", "Serve runs, documents and tools to MCP clients."),
     },
     "System": {
-        "brain": ("brain:brain", "Move, check and mend what is remembered."),
-        "tools": ("tools:tools", "List, show, check, make, test and retire tools."),
-        "system": ("system:system", "Show, take back and adopt changes of system/."),
-        "trust": ("trust:trust", "Look at what a folder's own files ask for, and allow it."),
-        "init": ("setup:init", "Make a workspace: system/, state/ and fractal.yaml."),
-        "doctor": ("doctor:doctor", "Say what works here, and what to do about what does not."),
-        "config": ("setup:config", "Show the settings in effect, and where each comes from."),
-        "gc": ("setup:gc", "Move old runs into an archive."),
-        "bench": ("bench_memory:bench", "Measure: every figure that the README quotes."),
-        "completion": ("setup:completion", "Print the completion script for bash, zsh or fish."),
+        "brain": ("brain", "Move, check and repair memory; report its decisions."),
+        "tools": ("tools", "List, show, check, create, test and retire tools."),
+        "system": ("system", "Edit system/; review, revert and adopt changes of it."),
+        "trust": ("setup", "Show what a folder's own files ask for, and allow it."),
+        "init": ("setup", "Make a folder a workspace: fractal.yaml, state/ and system/."),
+        "doctor": ("doctor", "Check what works here, and how to fix what does not."),
+        "config": ("setup", "Show the settings in effect, and their sources."),
+        "gc": ("setup", "Move old runs to an archive."),
+        "completion": ("setup", "Print the completion script for bash, zsh or fish."),
     },
 }
+"""By group, each command with its module and its one-line help."""
 _PLACES = {name: place for group in COMMANDS.values() for name, (place, _) in group.items()}
 _HELPS = {name: text for group in COMMANDS.values() for name, (_, text) in group.items()}
 
@@ -76,25 +76,24 @@ def _folder_option(hidden: bool) -> click.Option:
         expose_value=False,
         callback=_enter,
         hidden=hidden,
-        help="Work in DIR instead of the present folder.",
+        help="Work in DIR instead of the current folder.",
     )
 
 
 class Lazy(click.Group):
-    """A group that knows its commands' names and helps, and imports a command when it is called."""
+    """A group that imports a command when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All names, in the order of the help."""
         return list(_PLACES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the command; `-C DIR` may stand after its name as well."""
+        """Import the command; `-C DIR` is allowed after its name too."""
         if cmd_name not in _PLACES:
             return None
         from importlib import import_module
 
-        module, _, name = _PLACES[cmd_name].partition(":")
-        command: click.Command = getattr(import_module(f"runtime.cli.{module}"), name)
+        command: click.Command = getattr(import_module(f"{__package__}.{_PLACES[cmd_name]}"), cmd_name)
         command.help = command.help or _HELPS[cmd_name]
         if not any(param.name == "folder" for param in command.params):
             command.params.append(_folder_option(hidden=True))
@@ -103,7 +102,7 @@ class Lazy(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that is called; for an unknown name, the nearest one is named."""
+        """The called command; the error for an unknown name suggests the nearest one."""
         if args and args[0] not in _PLACES and not args[0].startswith("-"):
             import difflib
 
@@ -113,7 +112,7 @@ class Lazy(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The commands by group, from the table above: nothing is imported for `--help`."""
+        """The commands by group, without importing them."""
         for title, commands in COMMANDS.items():
             with formatter.section(title):
                 formatter.write_dl(
@@ -122,7 +121,7 @@ class Lazy(click.Group):
 
 
 def _help_alone() -> None:
-    """`fractal` alone prints its help."""
+    """Print the help if there is no command."""
     context = click.get_current_context()
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
@@ -138,8 +137,8 @@ def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
 
 cli = Lazy(
     "fractal",
-    help="A file-based agent runtime: one loop, UNDERSTAND, PLAN, DO, CHECK, on markdown documents that you "
-    'can read, edit and resume.\n\nStart with: fractal run "count the words in notes.txt"',
+    help="A file-based agent runtime. One loop (Understand, Plan, Do, Check) works on markdown documents "
+    'that you can read, edit and resume.\n\nStart with: fractal run "count the words in notes.txt"',
     params=[
         _folder_option(hidden=False),
         click.Option(
@@ -155,16 +154,16 @@ cli = Lazy(
     callback=_help_alone,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 accepted, 1 failed, 2 usage, 3 configuration, 4 provider, 5 limit, "
-    "6 waits for a person, 130 interrupted.",
+    "6 waiting for a person, 130 interrupted.",
 )
 
 
-def main(args: Sequence[str] | None = None) -> None:
-    """The entry point: run a command, print errors as one line, and exit with the code that they mean."""
+def main(args: Sequence[str] | None = None, command: click.Command = cli, name: str = "fractal") -> None:
+    """Run a command; print an error as one line and exit with its code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    code = _run(args)
+    code = _run(args, command, name)
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -172,18 +171,18 @@ def main(args: Sequence[str] | None = None) -> None:
     sys.exit(code)
 
 
-def _run(args: Sequence[str] | None) -> int:
+def _run(args: Sequence[str] | None, command: click.Command = cli, name: str = "fractal") -> int:
     stdout = sys.stdout
     try:
         colour = False if os.environ.get("NO_COLOR") else None
-        code: Any = cli.main(
-            None if args is None else list(args), "fractal", standalone_mode=False, color=colour
+        code: Any = command.main(
+            None if args is None else list(args), name, standalone_mode=False, color=colour
         )
         return code if isinstance(code, int) else 0
     except SystemExit as end:
         if sys.stdout is stdout:
             return end.code if isinstance(end.code, int) else 0
-        sys.stdout = stdout  # click has muffled it: the reader, such as `head`, has had enough
+        sys.stdout = stdout  # click replaced it: the reader, such as `head`, closed the pipe
         _drop_stdout()
         return 0
     except click.UsageError as error:
@@ -203,7 +202,7 @@ def _pointer(error: click.UsageError) -> str:
 
 
 def _report(error: Exception) -> int:
-    """One line for whatever went wrong; a traceback only for a fault of ours, and only when asked for."""
+    """Print an error and return its exit code; a traceback only with FRACTAL_DEBUG."""
     from kernel.errors import FractalError
 
     if os.environ.get("FRACTAL_DEBUG"):
@@ -214,18 +213,18 @@ def _report(error: Exception) -> int:
         _complain("\n         ".join([str(error), *getattr(error, "__notes__", ())]))
         return int(error.exit)
     _complain(
-        f"a fault in Fractal itself: {type(error).__name__}: {error}\n"
-        "         please report it with the output of the same command under FRACTAL_DEBUG=1"
+        f"internal error: {type(error).__name__}: {error}\n"
+        "         please report it with the output of the same command with FRACTAL_DEBUG=1"
     )
     return 1
 
 
 def _complain(message: str) -> None:
-    from runtime.cli.words import safe
+    from runtime.cli.output import safe
 
     click.echo(f"fractal: {safe(message)}", err=True)
 
 
 def _drop_stdout() -> None:
-    """Nobody reads standard output any more: what is left in its buffer must not fail at exit."""
+    """Redirect standard output, whose reader is gone, so that flushing it at exit does not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,77 +1,114 @@
-"""`fractal brain`: what is remembered, moved, checked and mended."""
+"""`fractal brain`: moves, checks and repairs memory, and reports its decisions, methods and problem types."""
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from runtime.cli import brain_methods, brain_report, brain_types
-from runtime.cli.session import json_option, opened, put, tell
-from runtime.cli.words import safe
+from kernel import disk
+from kernel.errors import ConfigurationError, StorageError, UsageError
+from runtime.cli.output import (
+    OUTCOMES,
+    columns,
+    count,
+    elide,
+    local,
+    pad,
+    print_json,
+    print_list,
+    print_table,
+    put,
+    safe,
+    tell,
+    width,
+)
+from runtime.cli.session import command, json_option, opened, run_argument
 
 if TYPE_CHECKING:
-    from runtime.store import Fault, Shelf
-    from runtime.store.shelf import Keeper
+    from runtime.api.fractal import Fractal
+    from runtime.memory.store import Fault, Shelf
+    from runtime.memory.tasks.decisions import Decision, Difference, Point
+    from runtime.memory.tasks.methods import Listed, Methods
+
+NEWEST = 10
+"""Decisions that a report lists."""
+COLUMNS = 80
+HEIGHT = 12
+"""Lines of a plot."""
+NAMED = 5
+"""Differing records of which a comparison names the ids."""
 
 
 @click.group()
 def brain() -> None:
-    """Move, check and mend what is remembered, and see what came of it.
+    """Move, check and repair memory, and see what its decisions led to.
 
-    It lies in state/memory/ of the workspace, in the store that the setting `store` names.
+    Memory is in state/memory/ of the workspace, in the store that the setting `store` names.
     """
 
 
-for _each in (*brain_report.COMMANDS, *brain_types.COMMANDS, brain_methods.methods):
-    brain.add_command(_each)
-
-
 def memory_folder() -> Path:
-    """Where memory lies."""
+    """The folder of memory."""
     return opened().workspace.state / "memory"
 
 
+def _place(fractal: Fractal) -> Path:
+    """Where the store is, or would be."""
+    from runtime.workspace.workspace import brain_place
+
+    return brain_place(fractal.config.store, fractal.workspace.state / "memory")
+
+
 def shelf_of_workspace(*, must_be: bool = True) -> Shelf:
-    """The shelf of this workspace; unless it may be made, it must be there."""
-    from kernel.errors import UsageError
-    from runtime.places import brain_place
-    from runtime.store import open_shelf
+    """The store of this workspace; raises `UsageError` if it `must_be` there and is not."""
+    from runtime.memory.store import open_shelf
 
     fractal = opened()
-    folder = fractal.workspace.state / "memory"
-    where = brain_place(fractal.config.store, folder)
-    if must_be and not where.exists():
-        raise UsageError(f"nothing is remembered here yet: there is no {where}")
-    return open_shelf(fractal.config.store, folder, fsync=fractal.config.fsync)
+    if must_be and not _place(fractal).exists():
+        raise UsageError(f"nothing is remembered here yet: there is no {_place(fractal)}")
+    return open_shelf(fractal.config.store, fractal.workspace.state / "memory", fsync=fractal.config.fsync)
+
+
+@contextmanager
+def shelf_or_none() -> Iterator[Shelf | None]:
+    """The store of this workspace, or None."""
+    if not _place(opened()).exists():
+        yield None
+        return
+    with closing(shelf_of_workspace()) as shelf:
+        yield shelf
+
+
+# ---- export, import, check, rebuild ----------------------------------------------------------------------
 
 
 @brain.command("export")
 @click.argument("path", default="-", type=click.Path(allow_dash=True))
-@click.option("--files", is_flag=True, help="Write a folder of JSON files, one a record.")
+@click.option("--files", is_flag=True, help="Write a folder of JSON files, one per record.")
 @click.option(
     "--kind", "kinds", multiple=True, metavar="KIND", help="Only records of this kind; may be repeated."
 )
 @json_option("Print how many records of each kind were written.")
 def export(path: str, files: bool, kinds: Sequence[str], as_json: bool) -> int:
-    """Write every record to PATH as JSON lines, one a line; without PATH to standard output.
+    """Write all records to PATH as JSON lines; without PATH, to standard output.
 
-    A folder of an earlier export becomes as the store is now. What cannot be read is told, and the exit code
-    is 1.
+    The folder of an earlier export is updated. Records that cannot be read are reported, with exit code 1.
     """
-    from kernel.errors import UsageError
-
     if path == "-" and (files or as_json):
-        raise UsageError("a PATH is needed with --files and with --json")
+        raise UsageError("--files and --json need a PATH")
     with closing(shelf_of_workspace()) as shelf:
         wanted = list(kinds) or None
         if path == "-":
-            from runtime.store.moving import lines
+            from runtime.memory.store.moving import lines
 
             for each in lines(shelf, wanted):
                 sys.stdout.write(each)
@@ -80,28 +117,26 @@ def export(path: str, files: bool, kinds: Sequence[str], as_json: bool) -> int:
             counts = _written(shelf, Path(path), files, wanted)
         faults = list(shelf.faults.values())
     if as_json:
-        put(json.dumps({"records": counts, "faults": _plain(faults)}, indent=2))
+        print_json({"records": counts, "faults": _plain(faults)})
     else:
         _tell_faults(faults)
         if path != "-":
-            tell(f"{sum(counts.values())} records are in {path}")
+            tell(f"wrote {count(sum(counts.values()), 'record')} to {path}")
     return 1 if faults else 0
 
 
 def _written(shelf: Shelf, path: Path, files: bool, kinds: list[str] | None) -> dict[str, int]:
-    from collections import Counter
-
-    from kernel import disk
-    from kernel.errors import StorageError
-    from runtime.store.moving import rows
-    from runtime.store.record import to_json
+    from runtime.memory.store.moving import rows
+    from runtime.memory.store.record import to_json
 
     counts: Counter[str] = Counter()
     if files or path.is_dir():
-        from runtime.store.files import FilesKeeper
+        from runtime.memory.store import Shelf
+        from runtime.memory.store.files import FilesKeeper
 
         keeper = FilesKeeper(path)
-        there = {kind: set(_ids(keeper, kind)) for kind in keeper.kinds() if not kinds or kind in kinds}
+        written = [kind for kind in keeper.kinds() if not kinds or kind in kinds]
+        there = {kind: {row.id for row in Shelf(keeper).rows(kind)} for kind in written}
         keeper.begin()
         try:
             for row in rows(shelf, kinds):
@@ -116,36 +151,28 @@ def _written(shelf: Shelf, path: Path, files: bool, kinds: list[str] | None) -> 
             raise
         return dict(counts)
     temporary = disk.beside(path)
-    try:
-        with temporary.open("w", encoding="utf-8") as file:
-            for row in rows(shelf, kinds):
-                file.write(to_json(row) + "\n")
-                counts[row.kind] += 1
-        disk.move(temporary, path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise StorageError(
-            f"{path}: cannot be written: {error.strerror}; mend that, then try again"
-        ) from error
+    with disk.of_the_state(path):
+        try:
+            with temporary.open("w", encoding="utf-8") as file:
+                for row in rows(shelf, kinds):
+                    file.write(to_json(row) + "\n")
+                    counts[row.kind] += 1
+            disk.move(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
     return dict(counts)
-
-
-def _ids(keeper: Keeper, kind: str) -> Iterator[str]:
-    from runtime.store import Shelf
-
-    yield from (row.id for row in Shelf(keeper).rows(kind))
 
 
 @brain.command("import")
 @click.argument("path", type=click.Path(exists=True, allow_dash=True))
 @json_option("Print an object: new, changed, same, refused.")
 def import_(path: str, as_json: bool) -> int:
-    """Take in the records of PATH: JSON lines, or a folder of files as `export --files` writes it.
+    """Import the records of PATH: JSON lines, or a folder written by `export --files`.
 
-    A record takes the place of the one with its kind and id. To import the same twice changes nothing. What
-    is refused is told, the rest goes in, and the exit code is 1.
+    A record replaces the one with the same kind and id. Importing twice changes nothing. Refused records are
+    reported, with exit code 1; the others are imported.
     """
-    from runtime.store.moving import source, take
+    from runtime.memory.store.moving import source, take
 
     items = (
         ((f"line {number}", line) for number, line in enumerate(sys.stdin.buffer, 1) if line.strip())
@@ -155,43 +182,37 @@ def import_(path: str, as_json: bool) -> int:
     with closing(shelf_of_workspace(must_be=False)) as shelf:
         moved = take(shelf, items)
     if as_json:
-        told = {"new": moved.new, "changed": moved.changed, "same": moved.same}
-        put(json.dumps({**told, "refused": _plain(moved.refused)}, indent=2))
+        counts = {"new": moved.new, "changed": moved.changed, "same": moved.same}
+        print_json({**counts, "refused": _plain(moved.refused)})
     else:
         _tell_faults(moved.refused)
         refused = f", {len(moved.refused)} refused" if moved.refused else ""
-        click.echo(f"{moved.new} new, {moved.changed} changed, {moved.same} as they were{refused}")
+        click.echo(f"{moved.new} new, {moved.changed} changed, {moved.same} unchanged{refused}")
     return 1 if moved.refused else 0
 
 
 @brain.command("check")
 @json_option("Print an object: records by kind, faults.")
 def check(as_json: bool) -> int:
-    """Look at every record and every index; the exit code is 1 when something is wrong."""
+    """Check every record and index; the exit code is 1 if something is wrong."""
     with closing(shelf_of_workspace()) as shelf:
         faults = shelf.check()
         counts = _counts(shelf, faults)
         where = shelf.keeper.place
-    if as_json:
-        put(json.dumps({"place": where, "records": counts, "faults": _plain(faults)}, indent=2))
-    else:
-        _tell_counts(where, counts)
-        _tell_faults(faults)
-        if faults:
-            tell("to put aside what is broken and make the indexes anew: fractal brain rebuild")
+    _print_records(where, counts, faults, "faults", as_json)
+    if faults and not as_json:
+        tell(f"to set broken records aside and rebuild the indexes: {command('brain', 'rebuild')}")
     return 1 if faults else 0
 
 
 @brain.command("rebuild")
-@json_option("Print an object: records by kind, what was put aside.")
+@json_option("Print an object: records by kind, what was set aside.")
 def rebuild(as_json: bool) -> int:
-    """Make every index anew from the records, and experiences from the documents of runs.
+    """Rebuild every index from the records, and experiences from the documents of runs.
 
-    Do it while no run is at work. What cannot be read is put aside; when a database is damaged, what can be
-    read of it is saved into a new one.
+    Run this while no run is active. Unreadable records are set aside; from a damaged database, whatever can
+    be read is saved to a new one.
     """
-    from kernel.errors import StorageError
-
     before: list[Fault] = []
     try:
         shelf = shelf_of_workspace(must_be=not opened().workspace.run_ids())
@@ -199,7 +220,7 @@ def rebuild(as_json: bool) -> int:
         path = memory_folder() / "brain.sqlite3"
         if not any(each in str(error) for each in ("not a database", "malformed", "is empty (0 bytes)")):
             raise
-        from runtime.store.salvage import salvage
+        from runtime.memory.store.sqlite import salvage
 
         before = salvage(path)
         shelf = shelf_of_workspace()
@@ -210,17 +231,11 @@ def rebuild(as_json: bool) -> int:
             with closing(opened().brain) as brain:
                 brain.episodes.rebuild()
         counts = dict(shelf.kinds())
-    if as_json:
-        put(json.dumps({"place": where, "records": counts, "put_aside": _plain(aside)}, indent=2))
-    else:
-        _tell_counts(where, counts)
-        _tell_faults(aside)
+    _print_records(where, counts, aside, "put_aside", as_json)
     return 0
 
 
 def _counts(shelf: Shelf, faults: Sequence[Fault]) -> dict[str, int]:
-    from kernel.errors import StorageError
-
     try:
         return dict(shelf.kinds())
     except StorageError:
@@ -233,11 +248,519 @@ def _plain(faults: Sequence[Fault]) -> list[dict[str, str]]:
     return [{"where": each.where, "what": each.what} for each in faults]
 
 
-def _tell_counts(where: str, counts: dict[str, int]) -> None:
-    told = ", ".join(f"{count} {kind}" for kind, count in counts.items())
-    click.echo(safe(f"{where}: {told or 'empty'}"))
+def _print_records(
+    where: str, counts: Mapping[str, int], faults: Sequence[Fault], key: str, as_json: bool
+) -> None:
+    """Print the counts of records and the faults; `key` names the faults in JSON."""
+    if as_json:
+        print_json({"place": where, "records": counts, key: _plain(faults)})
+        return
+    listed = ", ".join(f"{number} {kind}" for kind, number in counts.items())
+    click.echo(safe(f"{where}: {listed or 'empty'}"))
+    _tell_faults(faults)
 
 
 def _tell_faults(faults: Sequence[Fault]) -> None:
     for each in faults:
         tell(str(each), "yellow")
+
+
+# ---- report ----------------------------------------------------------------------------------------------
+
+
+def _nothing() -> None:
+    """Say why there is nothing to report."""
+    runs = [each for each in opened().runs() if each.type != "dream"]
+    if runs:
+        free = sum(not each.spent.get("calls") for each in runs)
+        tell(
+            f"{count(len(runs), 'run')}, {free} of them without a model; memory decided none of them. It "
+            "keeps accepted tasks that a model solved; it takes no part in what shipped code does"
+        )
+        return
+    tell(
+        "no decisions here yet. Each task that a run solves is remembered; similar tasks are then done "
+        "without a model, and shown here.\n"
+        f"To begin: {command('run', '…')}"
+    )
+
+
+def _room() -> int:
+    return min(columns(COLUMNS), 110)
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{share:.0%}" if share in (0, 1) else f"{share:.1%}"
+
+
+@brain.command("report")
+@click.option(
+    "-n", "--last", type=click.IntRange(min=0), default=NEWEST, show_default=True, metavar="N", help="List N."
+)
+@json_option("Print the figures as an object.")
+def report(last: int, as_json: bool) -> None:
+    """Report how tasks were answered, how often correctly, and how many model calls that saved."""
+    from runtime.memory.tasks import decisions as figures
+    from runtime.memory.tasks.trees import NeuronTree
+
+    with shelf_or_none() as shelf:
+        decisions = figures.in_order(shelf) if shelf else []
+        totals = figures.report(decisions, shelf.scan(NeuronTree) if shelf else [])
+    newest = decisions[: -last - 1 : -1] if last else []
+    if as_json:
+        print_json({**totals, "last": _objects(newest)})
+    elif not decisions and not totals["trees"]["count"]:
+        _nothing()
+    else:
+        _print_report(totals, newest)
+
+
+def _objects(decisions: Sequence[Decision]) -> list[dict[str, Any]]:
+    return [each.model_dump(mode="json", exclude={"vectors"}) for each in decisions]
+
+
+def _print_report(totals: Mapping[str, Any], newest: Sequence[Decision]) -> None:
+    known = totals["right"] + totals["wrong"]
+    for each in (
+        f"{count(totals['decisions'], 'decision')}: {_percent(totals['answered'])} answered without a model; "
+        f"{_percent(totals['right_of_answered'])} of what memory answered was right",
+        f"{totals['calls_saved']} model calls saved, {totals['calls']} made; "
+        f"outcome known for {known}: {totals['right']} right, {totals['wrong']} wrong",
+    ):
+        click.echo(textwrap.fill(each, _room()))
+    if totals["paths"]:
+        _print_groups("ANSWERED BY", totals["paths"])
+    if set(totals["types"]) - {""}:
+        _print_groups("PROBLEM TYPE", {name or "(none)": v for name, v in totals["types"].items()})
+    trees = totals["trees"]
+    shut = trees["quarantined"]
+    click.echo(f"\n{count(trees['count'], 'solved task')} stored, {len(shut) or 'none'} in quarantine")
+    for each in shut:
+        counts = f"{each['correct']:g} right, {each['incorrect']:g} wrong"
+        click.echo(f"  {each['id'][:8]}  {counts}  {elide(each['task'], _room() - 14 - len(counts))}")
+    if shut:
+        click.echo(f"  to use one again: {command('brain', 'release', shut[0]['id'][:8])}")
+    if newest:
+        click.echo("\nNewest first; why: " + command("brain", "explain", newest[0].run or "RUN"))
+        for each in newest:
+            click.echo(_line(each))
+
+
+def _print_groups(head: str, groups: Mapping[str, Mapping[str, int]]) -> None:
+    names = ("decisions", "right", "wrong", "unknown", "calls_saved")
+    rows = [[elide(name, 28), *(str(each[key]) for key in names)] for name, each in groups.items()]
+    click.echo()
+    print_table([head, "TIMES", "RIGHT", "WRONG", "UNKNOWN", "CALLS SAVED"], rows, right=range(1, 6))
+
+
+def _line(decision: Decision) -> str:
+    mark, colour = OUTCOMES[decision.outcome]
+    head = f"{pad(decision.path, 9)}  {pad(decision.run or '–', 6)}  {pad(local(decision.at) or '–', 12)}"
+    text = elide(decision.text, max(_room() - width(head) - 6, 20))
+    return f"{click.style(mark, fg=colour)} {safe(head)}  {text}"
+
+
+# ---- explain ---------------------------------------------------------------------------------------------
+
+
+@brain.command("explain")
+@run_argument()
+@json_option("Print a list of the decisions.")
+def explain(run: str, as_json: bool) -> None:
+    """Explain each decision of a run (default: the newest): what was asked, what was near, and why."""
+    from runtime.memory.tasks.decisions import Decision
+    from runtime.memory.tasks.decisions import explain as in_words
+    from runtime.memory.tasks.merging import tree_by
+
+    with shelf_or_none() as shelf:
+        name = _run(run, shelf)
+        found = sorted(shelf.scan(Decision, {"run": name}), key=lambda d: (d.at, d.id)) if shelf else []
+        trees = [tree_by(shelf, each.tree) if shelf else None for each in found]
+    if as_json:
+        print_json(_objects(found))
+        return
+    if not found:
+        tell(f"memory decided nothing in run {name}" if name else "no runs here yet")
+        return
+    blocks = [_wrapped(in_words(each, tree)) for each, tree in zip(found, trees, strict=True)]
+    put("\n\n".join(blocks))
+
+
+def _run(name: str, shelf: Shelf | None) -> str:
+    """The run with that name; an archived one is known by its decisions."""
+    from runtime.memory.tasks.decisions import Decision
+
+    try:
+        return opened().find(name)
+    except UsageError:
+        known = {each.run for each in shelf.scan(Decision)} if shelf and name else set[str]()
+        if name in known:
+            return name
+        if name:
+            raise
+        return ""
+
+
+def _wrapped(text: str) -> str:
+    lines: list[str] = []
+    for each in safe(text).splitlines():
+        lines += textwrap.wrap(each, _room(), subsequent_indent=" " * 14, break_on_hyphens=False) or [""]
+    return "\n".join(lines)
+
+
+# ---- curve -----------------------------------------------------------------------------------------------
+
+
+@brain.command("curve")
+@click.option("--window", type=click.IntRange(min=1), metavar="N", help="Decisions averaged together.")
+@click.option(
+    "--png",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Also draw it to FILE.",
+)
+@json_option("Print a list of points: n, answered, right.")
+def curve(window: int | None, png: Path | None, as_json: bool) -> None:
+    """Plot over time the share answered without a model, and the share of memory's answers that was right."""
+    from runtime.memory.tasks import decisions as figures
+
+    with shelf_or_none() as shelf:
+        decisions = figures.in_order(shelf) if shelf else []
+    points = figures.curve(decisions, window)
+    if png and points:
+        _draw(points, png)
+    if as_json:
+        print_json([asdict(each) for each in points])
+    elif not points:
+        _nothing()
+    else:
+        size = window or max(figures.WINDOWS, len(points) // figures.WINDOWS)
+        put("\n".join(plot(points, _room())))
+        last = points[-1]
+        put(
+            f"over the last {min(size, len(points))} of {len(points)}: {_percent(last.answered)} without a "
+            f"model, {_percent(last.right)} of memory's answers right"
+        )
+    if png and points:
+        tell(f"drawn to {png}")
+
+
+def plot(points: Sequence[Point], room: int = COLUMNS) -> list[str]:
+    """The curve as text: `*` answered without a model, `o` right of those, `@` both."""
+    cells = max(min(room - 7, len(points)), 1)
+    shown = [points[round(at * (len(points) - 1) / max(cells - 1, 1))] for at in range(cells)]
+    stretch = max((room - 7) // cells, 1) if cells < 12 else 1
+    rows = [[" "] * (cells * stretch) for _ in range(HEIGHT + 1)]
+    for at, each in enumerate(shown):
+        for share, mark in ((each.answered, "*"), (each.right, "o")):
+            if share is None:
+                continue
+            row = rows[HEIGHT - round(share * HEIGHT)]
+            row[at * stretch] = mark if row[at * stretch] in (" ", mark) else "@"
+    lines = ["* answered without a model   o right, of memory's answers   @ both"]
+    for number, row in enumerate(rows):
+        level = 100 * (HEIGHT - number) / HEIGHT
+        scale = f"{level:3.0f} %" if number % 3 == 0 else "     "
+        lines.append(f"{scale} |{''.join(row)}".rstrip())
+    lines.append(f"      +{'-' * (cells * stretch)}")
+    first, last = "1", f"decision {len(points)}"
+    lines.append(f"       {first}{last.rjust(max(cells * stretch - len(first), len(last) + 1))}")
+    return lines
+
+
+def _draw(points: Sequence[Point], path: Path) -> None:
+    picture = figure(8, 4, "--png")
+    axes = picture.add_subplot()
+    numbers = [each.n for each in points]
+    axes.plot(numbers, [each.answered for each in points], label="answered without a model")
+    right = [float("nan") if each.right is None else each.right for each in points]
+    axes.plot(numbers, right, label="right, of memory's answers")
+    axes.set(xlabel="decision", ylabel="share", ylim=(-0.02, 1.02))
+    axes.legend(loc="lower right")
+    save(picture, path)
+
+
+# ---- compare ---------------------------------------------------------------------------------------------
+
+
+@brain.command("compare")
+@click.argument("first", metavar="A", type=click.Path(exists=True, path_type=Path))
+@click.argument("second", metavar="B", type=click.Path(exists=True, path_type=Path))
+@json_option("Print an object: kinds, first, second.")
+def compare(first: Path, second: Path, as_json: bool) -> None:
+    """Compare two memories: which records differ, and the outcome of the decisions of each.
+
+    A and B are each an export (JSON lines, or a folder of files), a store (brain.sqlite3, or its folder), or
+    a workspace.
+    """
+    from runtime.memory.tasks import decisions as figures
+    from runtime.memory.tasks.trees import NeuronTree
+
+    with _source(first) as one, _source(second) as two:
+        kinds = figures.differences(one, two)
+        totals = [figures.report(figures.in_order(each), each.scan(NeuronTree)) for each in (one, two)]
+    if as_json:
+        shown = [asdict(each) for each in kinds]
+        print_json({"kinds": shown, "first": totals[0], "second": totals[1]})
+        return
+    click.echo(safe(f"A  {first}\nB  {second}\n"))
+    if kinds:
+        _print_differences(kinds)
+        _print_figures(totals)
+    else:
+        click.echo("both are empty")
+
+
+def _print_differences(kinds: Sequence[Difference]) -> None:
+    rows: list[list[str]] = []
+    for each in kinds:
+        ids = (each.changed, each.only_first, each.only_second)
+        rows.append([each.kind, *map(str, (each.first, each.second, each.same, *map(len, ids)))])
+    print_table(["RECORDS", "A", "B", "SAME", "DIFFER", "ONLY A", "ONLY B"], rows, right=range(1, 7))
+    for each in kinds:
+        parts = (("differ", each.changed), ("only A", each.only_first), ("only B", each.only_second))
+        for word, ids in parts:
+            if ids:
+                more = f" and {len(ids) - NAMED} more" if len(ids) > NAMED else ""
+                named = elide(f"{each.kind}, {word}: {', '.join(ids[:NAMED])}", _room() - len(more) - 2)
+                click.echo(f"  {named}{more}")
+
+
+def _print_figures(totals: Sequence[Mapping[str, Any]]) -> None:
+    figures = (
+        ("decisions", lambda t: str(t["decisions"])),
+        ("answered without a model", lambda t: _percent(t["answered"])),
+        ("right of memory's answers", lambda t: _percent(t["right_of_answered"])),
+        ("model calls made", lambda t: str(t["calls"])),
+        ("model calls saved", lambda t: str(t["calls_saved"])),
+        ("mean surprise", lambda t: _percent(t["surprise"])),
+        ("solved tasks stored", lambda t: str(t["trees"]["count"])),
+        ("of them in quarantine", lambda t: str(len(t["trees"]["quarantined"]))),
+    )
+    click.echo()
+    rows = [[name, *(value(each) for each in totals)] for name, value in figures]
+    print_table(["FIGURES", "A", "B"], rows, right=(1, 2))
+
+
+@contextmanager
+def _source(path: Path) -> Iterator[Shelf]:
+    """A read-only store of a database, or of the records of an export."""
+    from runtime.memory.store import open_shelf
+    from runtime.memory.store.moving import source, take
+
+    store = _store(path)
+    if store.is_file() and _is_sqlite(store):
+        from runtime.memory.store.shelf import Shelf
+        from runtime.memory.store.sqlite import SqliteKeeper
+
+        with closing(Shelf(SqliteKeeper(store, fsync=False))) as shelf:
+            yield shelf
+        return
+    with closing(open_shelf("memory", Path())) as shelf:
+        taken = take(shelf, source(store))
+        refused = taken.refused
+        for each in refused[:NAMED]:
+            tell(str(each), "yellow")
+        if len(refused) > NAMED:
+            tell(f"… and {len(refused) - NAMED} more that cannot be read", "yellow")
+        if refused and not taken.new:
+            raise UsageError(f"{path}: not a memory; write one with `fractal brain export`")
+        yield shelf
+
+
+def _store(path: Path) -> Path:
+    """The database or export in a folder that may be a workspace, a state/memory, or an export."""
+    for folder in (path / ".fractal" / "state" / "memory", path / "state" / "memory", path):
+        for name in ("brain.sqlite3", "brain"):
+            if (folder / name).exists():
+                return folder / name
+    return path
+
+
+def _is_sqlite(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(15) == b"SQLite format 3"
+
+
+def figure(width: float, height: float, flag: str) -> Any:
+    """An empty figure, in inches. Raises `ConfigurationError` that names the `flag`."""
+    try:
+        made: Any = import_module("matplotlib.figure")
+    except ImportError as error:
+        raise ConfigurationError(
+            f"{flag} needs matplotlib, which is not installed: pip install 'fractal-runtime[plot]'"
+        ) from error
+    return made.Figure(figsize=(width, height), layout="constrained")
+
+
+def save(picture: Any, path: Path) -> None:
+    """Write a figure as PNG. Raises `StorageError`."""
+    canvas: Any = import_module("matplotlib.backends.backend_agg")
+    with disk.of_the_state(path):
+        canvas.FigureCanvasAgg(picture).print_figure(path, format="png")
+
+
+# ---- release ---------------------------------------------------------------------------------------------
+
+
+@brain.command("release")
+@click.argument("tree")
+def release(tree: str) -> None:
+    """Take a solved task out of quarantine: TREE is the beginning of its id, as `report` shows it."""
+    from runtime.memory.tasks import rewards
+    from runtime.memory.tasks.trees import NeuronTree
+
+    with shelf_or_none() as shelf:
+        found = [each for each in shelf.scan(NeuronTree) if each.id.startswith(tree)] if shelf else []
+        if len(found) != 1:
+            raise UsageError(f"{len(found) or 'no'} solved tasks have an id beginning with {tree}")
+        assert shelf
+        if not found[0].ledger.quarantined:
+            tell(f"{found[0].id[:8]} is not in quarantine")
+            return
+        rewards.release(shelf, found[0].id)
+    tell(f"{found[0].id[:8]} is used again; two more failures would quarantine it again")
+
+
+# ---- methods ----------------------------------------------------------------------------------------------
+
+
+@brain.group("methods", invoke_without_command=True)
+@json_option("Print a list of objects: name, kind, stage, uses, right, status, file, edited, note.")
+@click.pass_context
+def methods(context: click.Context, as_json: bool) -> None:
+    """List the learned methods: procedures that five or more solved tasks have in common.
+
+    Each is a markdown file in state/memory/methods/, in the format of the reflexes. You can read it, correct
+    it, switch it off, or delete it.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    with _methods() as known:
+        listed = known.listed() if known else []
+    if as_json:
+        print_json([_entry(each) for each in listed])
+    elif not listed:
+        click.echo("no methods learned yet; five tasks that were solved in the same way make one")
+    else:
+        _print_methods(listed)
+
+
+@methods.command("show")
+@click.argument("name")
+@json_option("Print an object: the list entry, its source tasks, and the text of its file.")
+def show(name: str, as_json: bool) -> None:
+    """Show the method NAME and its file."""
+    with _methods() as known:
+        each = _one(known, name)
+        text = each.file.read_text("utf-8", errors="replace") if each.file.is_file() else ""
+    if as_json:
+        print_json({**_entry(each), "trees": each.trees, "text": text})
+        return
+    _print_methods([each])
+    click.echo(safe(f"\n{each.file}\n\n{text}" if text else f"\n{each.file} was deleted"))
+
+
+@methods.command("off")
+@click.argument("name")
+@json_option("Print its list entry.")
+def off(name: str, as_json: bool) -> None:
+    """Switch the method NAME off, in its file."""
+    _switched(name, False, as_json)
+
+
+@methods.command("on")
+@click.argument("name")
+@json_option("Print its list entry.")
+def on(name: str, as_json: bool) -> None:
+    """Switch the method NAME on again; a deleted file is restored."""
+    _switched(name, True, as_json)
+
+
+def _switched(name: str, on: bool, as_json: bool) -> None:
+    with _methods() as known:
+        each = known.switch(name, on) if known else _one(known, name)
+    if as_json:
+        print_json(_entry(each))
+    else:
+        _print_methods([each])
+
+
+@contextmanager
+def _methods() -> Iterator[Methods | None]:
+    """The methods of this workspace, or None where nothing is remembered."""
+    from runtime.memory.embed.lexical import Lexical
+    from runtime.memory.tasks.methods import Methods
+    from runtime.memory.tasks.words import words_of
+    from runtime.reflexes.procedure import METHODS
+    from runtime.reflexes.trial import Trial
+
+    folder = memory_folder()
+    if not _place(opened()).exists() and not (folder / METHODS).is_dir():
+        yield None
+        return
+    systems = tuple(opened().systems)
+    with closing(shelf_of_workspace(must_be=False)) as shelf:
+        yield Methods(shelf, Lexical(), words_of(systems), folder / METHODS, Trial(systems))
+
+
+def _one(known: Methods | None, name: str) -> Listed:
+    found = next((each for each in known.listed() if each.name == name), None) if known else None
+    if found is None:
+        raise UsageError(f"there is no method {name}; list them: fractal brain methods")
+    return found
+
+
+def _entry(each: Listed) -> dict[str, Any]:
+    names = ("name", "kind", "stage", "uses", "right", "status", "edited", "note")
+    return {name: getattr(each, name) for name in names} | {"file": str(each.file)}
+
+
+def _print_methods(listed: list[Listed]) -> None:
+    rows = [[e.name, e.kind, e.stage, str(e.uses), f"{e.right:g}", _status(e), _file(e)] for e in listed]
+    print_table(["NAME", "KIND", "STAGE", "USES", "RIGHT", "STATUS", "FILE"], rows)
+    for each in listed:
+        if each.note:
+            click.echo(safe(f"{each.name}: {each.note}"))
+
+
+def _status(each: Listed) -> str:
+    return f"{each.status}, edited" if each.edited else each.status
+
+
+def _file(each: Listed) -> str:
+    return f"state/memory/methods/{each.file.name}" if each.status != "deleted" else ""
+
+
+# ---- problem types ---------------------------------------------------------------------------------------
+
+
+@brain.command("substrates")
+@click.option("--all", "archived", is_flag=True, help="Include archived ones.")
+@json_option("Print a list of objects: id, label, origin, members, uses, scope, temperature, used.")
+def substrates(archived: bool, as_json: bool) -> None:
+    """List the learned problem types, most used first."""
+    from runtime.memory.tasks.types import ProblemType
+
+    with shelf_or_none() as shelf:
+        every = list(shelf.scan(ProblemType)) if shelf else []
+    found = [each for each in every if archived or each.origin != "archived"]
+    found.sort(key=lambda each: (-each.uses, -each.members, each.id))
+    names = ["id", "label", "origin", "members", "uses", "scope", "temperature", "created", "updated", "used"]
+    objects = [{name: _rounded(getattr(each, name)) for name in names} for each in found]
+    rows = [
+        [
+            e.id,
+            elide(e.label, 40),
+            e.origin,
+            *(str(e.members), str(e.uses), f"{e.scope:.2f}", f"{e.temperature:.2f}"),
+            e.used or "never",
+        ]
+        for e in found
+    ]
+    head = ["ID", "LABEL", "ORIGIN", "MEMBERS", "USES", "SCOPE", "TEMPERATURE", "LAST USE"]
+    print_list(as_json, objects, head, rows, "no problem types learned here yet")
+
+
+def _rounded(value: Any) -> Any:
+    return round(value, 4) if isinstance(value, float) else value

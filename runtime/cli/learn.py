@@ -1,28 +1,29 @@
-"""`fractal learn`: what runs taught, what it brought, and learning from a run or from several attempts."""
+"""`fractal learn`: what was learned from runs, attempts, trials of changes, and agents."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from runtime.cli.learn_trial import agents, trial
-from runtime.cli.session import Session, json_option, opened, put, run_argument, tell
-from runtime.cli.view import view
-from runtime.cli.words import elide, safe, table
+from kernel.errors import ConfigurationError, UsageError
+from runtime.cli.output import elide, line, local, print_json, print_list, print_table, put, tell
+from runtime.cli.progress import PHASES
+from runtime.cli.session import Session, command, json_option, opened, run_argument, view
 
 if TYPE_CHECKING:
-    from runtime.fractal import Fractal
+    from runtime.api.fractal import Fractal
+    from runtime.evolution.adoption import ChangeTrials
+    from runtime.evolution.trials import Trial
     from runtime.memory.learning.patterns import Pattern
-    from runtime.results import RunResult
+    from runtime.workspace.runs import RunResult
 
 
 class _Learn(click.Group):
-    """A group whose words are a task where `--group` is given."""
+    """A group whose arguments are a task if `--group` is given."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -32,18 +33,18 @@ class _Learn(click.Group):
         if args and args[0] not in self.commands and not args[0].startswith("-"):
             names = ", ".join(self.commands)
             hint = f'to try a task several times: fractal learn --group 4 "{args[0]} …"'
-            raise click.UsageError(f"there is no command learn {args[0]}; there are {names}; {hint}", ctx)
+            raise click.UsageError(f"there is no command learn {args[0]}; use {names}; {hint}", ctx)
         return super().resolve_command(ctx, args)
 
 
 @click.group(cls=_Learn)
-@click.option("--group", type=int, metavar="N", help="Try the TASK that follows N times; learn from it.")
+@click.option("--group", type=int, metavar="N", help="Try the following TASK N times and learn from it.")
 @click.pass_context
 def learn(context: click.Context, group: int | None) -> None:
-    """Learn from what went well and what did not.
+    """Learn from runs that succeeded and runs that failed.
 
-    It happens by itself after each run; `learn: off` in fractal.yaml switches it off. What was learned are
-    files in state/memory/patterns/, to be read, corrected, switched off or deleted by whoever likes.
+    This happens after each run; `learn: off` in fractal.yaml switches it off. Learned patterns are files in
+    state/memory/patterns/ that you can read, correct, switch off or delete.
 
     \b
       fractal learn patterns
@@ -60,37 +61,37 @@ def learn(context: click.Context, group: int | None) -> None:
 @click.pass_context
 def _attempts(context: click.Context, words: tuple[str, ...], model: str | None, yes: bool) -> int:
     """Try a task several times."""
-    from runtime.remembering.learning import attempts
+    from runtime.api.learning import attempts
 
     parent = context.parent
     assert parent is not None
     session = Session(view(json=False, quiet=True), False)
-    fractal = session.open(**({"model": model} if model else {}))
+    fractal = session.open(model=model)
     results: list[RunResult] = []
 
-    def told(number: int, result: RunResult) -> None:
+    def report_attempt(number: int, result: RunResult) -> None:
         results.append(result)
         tell(f"attempt {number}: run {result.run}: {result.status}")
 
-    found = asyncio.run(attempts(fractal, " ".join(words), parent.params["group"], told))
+    found = asyncio.run(attempts(fractal, " ".join(words), parent.params["group"], report_attempt))
     good = sum(each.exit == 0 for each in results)
-    tell(f"{good} of {len(results)} were accepted")
+    tell(f"{good} of {len(results)} accepted")
     _taught(found)
     if not 0 < good < len(results):
-        tell("attempts that all come to the same tell nothing of what makes the difference")
+        tell("all attempts ended alike, so there is nothing to compare")
     return 0
 
 
 @learn.command("from")
 @run_argument()
-@json_option("Print the patterns that came or changed, as a list of objects.")
+@json_option("Print the new and changed patterns as a list of objects.")
 def from_(run: str, as_json: bool) -> None:
-    """Learn from a run that has ended, also where learning was off then."""
-    from runtime.remembering.learning import from_run
+    """Learn from a finished run (default: the newest), even if learning was off."""
+    from runtime.api.learning import from_run
 
     found = from_run(opened(), run)
     if as_json:
-        put(json.dumps([_object(each) for each in found], indent=2, ensure_ascii=False))
+        print_json([_object(each) for each in found])
     else:
         _taught(found)
 
@@ -98,32 +99,30 @@ def from_(run: str, as_json: bool) -> None:
 @learn.command()
 @json_option("Print an object: before, after, types, mistakes, coverage.")
 def report(as_json: bool) -> None:
-    """Say what learning brought: success, time and tokens before and after, coverage, repeated mistakes."""
-    from runtime.remembering.learning import in_words
-    from runtime.remembering.learning import report as reported
+    """Compare success, time and tokens before and after learning; show coverage and repeated mistakes."""
+    from runtime.api.learning import in_words
+    from runtime.api.learning import report as reported
 
     found = reported(opened())
-    put(json.dumps(found.as_dict(), indent=2) if as_json else "\n".join(in_words(found)))
+    print_json(found.as_dict()) if as_json else put("\n".join(in_words(found)))
 
 
 @learn.command()
 @click.argument("action", type=click.Choice(["list", "show", "on", "off", "delete"]), default="list")
 @click.argument("names", nargs=-1, metavar="NAME…")
-@click.option("--type", "type_", metavar="TYPE", help="Only those for tasks of this type.")
+@click.option("--type", "type_", metavar="TYPE", help="Only patterns for tasks of this type.")
 @json_option("Print a list of objects.")
 def patterns(action: str, names: tuple[str, ...], type_: str | None, as_json: bool) -> int:
-    """List the patterns that were learned; show one, switch it off or on, or delete it.
+    """List the learned patterns; show one, switch it off or on, or delete it.
 
-    One that is switched off or deleted is not learned again.
+    A pattern that is switched off or deleted is not learned again.
     """
-    from kernel.errors import UsageError
-
     fractal = opened()
     library = fractal.memory.library
     if action == "list":
-        return _list(fractal, type_, as_json)
+        return _list_patterns(fractal, type_, as_json)
     if not names:
-        raise click.UsageError(f"say which pattern to {action if action in ('show', 'delete') else 'switch'}")
+        raise click.UsageError(f"name the pattern to {action if action in ('show', 'delete') else 'switch'}")
     for name in names:
         if action == "show":
             path = library.folder / f"{name}.md"
@@ -134,7 +133,7 @@ def patterns(action: str, names: tuple[str, ...], type_: str | None, as_json: bo
             put(there.read_text("utf-8", "replace"))
         elif action == "delete":
             library.delete(name, person=True)
-            tell(f"{name} is deleted, and is not learned again")
+            tell(f"{name} is deleted and will not be learned again")
         else:
             library.update(name, person=True, status="active" if action == "on" else "off")
             tell(f"{name} is switched {action}")
@@ -144,19 +143,18 @@ def patterns(action: str, names: tuple[str, ...], type_: str | None, as_json: bo
 @learn.command("import")
 @click.argument("path", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE.md")
 def import_(path: Path) -> None:
-    """Begin with good practice: each heading of FILE.md is a pattern, or each point of its list.
+    """Import good practice: each heading of FILE.md, or each item of its list, becomes a pattern.
 
-    Lines `Applies to: code, edit` and `Avoid: …` under a heading say for which task types it is, and what not
-    to do.
+    Lines `Applies to: code, edit` and `Avoid: …` below a heading give the task types and what to avoid.
     """
-    from runtime.remembering.learning import imported
+    from runtime.api.learning import imported
 
     came, known = imported(opened(), path)
     for each in came:
         tell(f"{each.name} (for {', '.join(each.types)})")
     for each in known:
-        tell(f"{each.name} says the same already")
-    tell(f"{len(came)} patterns came, {len(known)} were known")
+        tell(f"{each.name} says the same")
+    tell(f"{len(came)} patterns imported, {len(known)} already known")
 
 
 @learn.command()
@@ -167,8 +165,8 @@ def import_(path: Path) -> None:
     metavar="[FILE.md]",
 )
 def export(path: Path | None) -> None:
-    """Write what was learned into one file, which `fractal learn import` reads elsewhere."""
-    from runtime.memory.learning.practice import write_practice
+    """Write the learned patterns to one file, which `fractal learn import` reads elsewhere."""
+    from runtime.memory.learning.patterns import write_practice
 
     found = opened().memory.library.patterns()
     text = write_practice(found)
@@ -179,51 +177,141 @@ def export(path: Path | None) -> None:
         tell(f"{len(found)} patterns are in {path}")
 
 
-def _list(fractal: Fractal, type_: str | None, as_json: bool) -> int:
+def _list_patterns(fractal: Fractal, type_: str | None, as_json: bool) -> int:
     library = fractal.memory.library
     found = {each.name: each for each in (*library.patterns(), *library.all())}
     wanted = [each for each in found.values() if type_ is None or type_ in each.types]
     wanted.sort(key=lambda each: (each.status, -each.confidence, each.name))
-    if as_json:
-        put(json.dumps([_object(each) for each in wanted], indent=2, ensure_ascii=False))
-    elif not wanted:
-        tell("no pattern was learned here yet")
-    else:
-        heads = ["NAME", "TYPES", "CONFIDENCE", "HELPED", "HARMED", "SCOPE", "STATUS", "SAYS"]
-        rows = [
-            [
-                each.name,
-                ", ".join(each.types),
-                f"{each.confidence:.2f} {each.grade()}",
-                str(each.helpful),
-                str(each.harmful),
-                f"agent {each.agent}" if each.scope == "agent" else each.scope,
-                each.status,
-                safe(elide(" ".join(each.guidance.split()), 60)),
-            ]
-            for each in wanted
+    rows = [
+        [
+            each.name,
+            ", ".join(each.types),
+            f"{each.confidence:.2f} {each.grade()}",
+            str(each.helpful),
+            str(each.harmful),
+            f"agent {each.agent}" if each.scope == "agent" else each.scope,
+            each.status,
+            elide(each.guidance, 60),
         ]
-        lines = table([heads, *rows])
-        click.echo(click.style(lines[0], dim=True))
-        for line in lines[1:]:
-            click.echo(line)
+        for each in wanted
+    ]
+    head = ["NAME", "TYPES", "CONFIDENCE", "HELPED", "HARMED", "SCOPE", "STATUS", "SAYS"]
+    print_list(as_json, [_object(each) for each in wanted], head, rows, "no patterns learned here yet")
     for fault in library.faults.values():
         tell(str(fault), "yellow")
     return 1 if library.faults else 0
 
 
 def _object(pattern: Pattern) -> dict[str, Any]:
-    told = {key: value for key, value in vars(pattern).items() if key not in ("path", "edited")}
-    return {**told, "tokens": pattern.tokens, "edited": pattern.edited}
+    fields = {key: value for key, value in vars(pattern).items() if key not in ("path", "edited")}
+    return {**fields, "tokens": pattern.tokens, "edited": pattern.edited}
 
 
 def _taught(found: Sequence[Pattern]) -> None:
     if not found:
-        tell("nothing new: nothing separates what went well from what did not beyond chance")
+        tell("nothing new: no difference between successes and failures beyond chance")
     for each in found:
-        off = " is switched off" if not each.active else ""
+        off = " (off)" if not each.active else ""
         tell(f"{each.name}{off}: {' '.join(each.guidance.split())}")
 
 
-learn.add_command(trial)
-learn.add_command(agents)
+# ---- trials ----------------------------------------------------------------------------------------------
+
+
+@learn.command()
+@click.argument("what", required=False, metavar="[PROPOSAL|ENTRY|PATTERN]")
+@click.option("-m", "--model", help="The model for the sample tasks.")
+@click.option("--budget-usd", "usd", type=click.FloatRange(min=0), metavar="USD", help="The maximum cost.")
+@click.option("--dry-run", is_flag=True, help="Only report what was found.")
+@json_option("Print the trial as an object; without a name, all.")
+def trial(what: str | None, model: str | None, usd: float | None, dry_run: bool, as_json: bool) -> int:
+    """Compare a change with the present state on the same sample tasks; without a name, list the trials.
+
+    \b
+      p3            a proposal: a phase file, a tool, any change of the system
+      12            an entry of `fractal system log`: the present state against the one before it
+      read-first    a learned pattern: with it against without it
+      draft.md      a file with a new pattern
+
+    A change that is shown to be better is adopted; an active one that is shown to be worse is reverted (a
+    pattern is switched off). If the result is inconclusive, nothing changes, and the number of tasks that
+    would decide is shown. The tasks are the samples of the guided tools and those in system/samples/.
+    """
+    session = Session(view(json=as_json, quiet=False), as_json)
+    fractal = session.open(model=model, usd=usd)
+    fractal.workshop.open()
+    if what is None:
+        from runtime.cli.system import trials_of
+
+        _list_trials(trials_of(fractal).all(), as_json)
+        return 0
+    made = asyncio.run(_tried(_trying(fractal, dry_run, as_json), fractal, what, as_json))
+    if as_json:
+        print_json(made.as_dict())
+    else:
+        tell(f"{made.id}: {line(made.compared.told)}")
+        tell(f"{made.unit} {made.did}")
+    return 0 if made.compared.finding == "better" else 1
+
+
+async def _tried(trying: ChangeTrials, fractal: Fractal, what: str, quiet: bool) -> Trial:
+    from runtime.cli.system import adoption_of
+
+    if any(each.id == what for each in fractal.workshop.proposals.all()):
+        return await trying.proposal(adoption_of(fractal, fractal.workshop.proposals.get(what), quiet))
+    if what.isdigit():
+        return await trying.entry(int(what))
+    return await trying.pattern(fractal.memory.library, what)
+
+
+def _trying(fractal: Fractal, dry_run: bool, quiet: bool) -> ChangeTrials:
+    from runtime.api.sample_runs import has_model, sample_tasks
+    from runtime.cli.system import said, trials_of
+    from runtime.evolution.adoption import ChangeTrials
+
+    if not has_model(fractal):
+        raise ConfigurationError("a trial needs a model for the sample tasks; name one with --model")
+    tasks = sample_tasks(fractal, said(quiet))
+    return ChangeTrials(fractal.workshop.journal, tasks, trials_of(fractal), dry_run)
+
+
+def _list_trials(trials: Sequence[Trial], as_json: bool) -> None:
+    nothing = f"no trials yet; try a proposal, an entry or a pattern: {command('learn', 'trial', '…')}"
+    rows = [[t.id, local(t.at), f"{t.kind} {t.unit}", elide(t.compared.told, 80), t.did] for t in trials]
+    objects = [each.as_dict() for each in trials]
+    print_list(as_json, objects, ["ID", "WHEN", "WHAT", "FOUND", "THEN"], rows, nothing)
+
+
+# ---- agents ----------------------------------------------------------------------------------------------
+
+
+@learn.command()
+@json_option("Print an object: the agents, the best by task type, and active runs.")
+def agents(as_json: bool) -> None:
+    """Show the agents: attempts and success by task type, the best of each, and active runs."""
+    from runtime.memory.context import awareness
+
+    fractal = opened()
+    profiles = fractal.memory.profiles()
+    active = awareness.active(fractal.workspace.runs)
+    types = sorted({name for each in profiles for name in each.by_type})
+    best = {name: found for name in types if (found := awareness.best(profiles, name))}
+    if as_json:
+        scores = {name: {"agent": agent, "score": round(score, 4)} for name, (agent, score) in best.items()}
+        listed = [each.as_dict() for each in profiles]
+        print_json({"agents": listed, "best": scores, "active": [vars(each) for each in active]})
+        return
+    if not profiles and not active:
+        tell(f"no agent has worked here yet; start one: {command('run', '…')}")
+        return
+    rows: list[list[str]] = []
+    for each in profiles:
+        for name, record in sorted(each.by_type.items()):
+            is_best = best.get(name, ("", 0))[0] == each.agent and record.samples >= awareness.FEW
+            top = "best" if is_best else ""
+            done = f"{record.successes / record.samples:.0%}"
+            rows.append([each.agent, each.space, name, str(record.samples), done, f"{record.score:.2f}", top])
+    print_table(["AGENT", "SPACE", "TYPE", "TRIED", "DONE", "SCORE", "BEST"], rows)
+    for each in active:
+        doing = PHASES.get(each.phase, each.phase)
+        click.echo(f"now: {each.agent}, run {each.run}, {doing}: {elide(each.task, 70)}")

@@ -1,4 +1,4 @@
-"""`fractal mcp`: this workspace for programs that speak the Model Context Protocol."""
+"""`fractal mcp`: serves this workspace over the Model Context Protocol."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from runtime.cli.session import folder, tell
+from kernel.errors import ConfigurationError, UsageError
+from runtime.cli.output import tell
+from runtime.cli.session import folder
 
 if TYPE_CHECKING:
-    from runtime.server.runs import Runs
+    from runtime.mcp.server.runs import Runs
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @click.command()
 @click.option("--http", "address", metavar="HOST:PORT", help="Serve streamable HTTP there, at /mcp.")
-@click.option("--token", metavar="TEXT", help="What clients must send as bearer token; or FRACTAL_TOKEN.")
+@click.option("--token", metavar="TEXT", help="The bearer token for clients; or FRACTAL_TOKEN.")
 @click.option("-m", "--model", help="The model for runs, such as ollama/llama3.2.")
 def mcp(address: str | None, token: str | None, model: str | None) -> None:
     """Serve runs, documents and tools to MCP clients such as Claude Code, Cursor and VS Code.
 
-    Speaks on standard input and output, or with --http on the network. A run goes on when its client leaves,
-    and is resumed like any other when this process is ended.
+    Uses standard input and output, or HTTP with --http. A run continues when its client disconnects; when
+    this process ends, it can be resumed like any other.
     """
-    from kernel.errors import ConfigurationError
-
     if find_spec("mcp") is None:
         raise ConfigurationError("the MCP SDK is not installed; pip install 'fractal-runtime[mcp]'")
     token = token or os.environ.get("FRACTAL_TOKEN", "")
@@ -42,16 +42,14 @@ def mcp(address: str | None, token: str | None, model: str | None) -> None:
 
 
 def _listening(address: str, token: str) -> socket.socket:
-    """The socket, bound; without a token only this machine may reach it."""
-    from kernel.errors import ConfigurationError, UsageError
-
+    """The bound socket; without a token, only on the loopback interface."""
     host, colon, number = address.rpartition(":")
     host = host.strip("[]") or "127.0.0.1"
     if not colon or not number.isdecimal() or int(number) > 65_535:
-        raise UsageError(f"--http {address}: HOST:PORT is needed, such as 127.0.0.1:8765")
+        raise UsageError(f"--http {address}: not HOST:PORT, such as 127.0.0.1:8765")
     if host not in LOOPBACK and not token:
         raise UsageError(
-            f"--http {address}: whoever reaches {host} could run commands here; set FRACTAL_TOKEN, "
+            f"--http {address}: anyone who can reach {host} could run commands here; set FRACTAL_TOKEN, "
             "or listen on 127.0.0.1"
         )
     try:
@@ -62,9 +60,9 @@ def _listening(address: str, token: str) -> socket.socket:
 
 
 async def _serve(settings: dict[str, Any], listening: socket.socket | None, token: str) -> None:
-    """Serve until the client leaves and its runs have ended, or a signal comes."""
-    from runtime.server.mcp import application, make
-    from runtime.server.runs import Runs
+    """Serve until the client disconnects and its runs end, or until a signal."""
+    from runtime.mcp.server.mcp import application, make
+    from runtime.mcp.server.runs import Runs
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -78,7 +76,7 @@ async def _serve(settings: dict[str, Any], listening: socket.socket | None, toke
         host, port = listening.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         serving = _http(application(server, host, token), listening)
-        tell(f"MCP at http://{shown}:{port}/mcp" + ("" if token else ", for this machine only"))
+        tell(f"MCP at http://{shown}:{port}/mcp" + ("" if token else ", local connections only"))
     await _until_the_end(serving, runs, stop)
 
 
@@ -96,7 +94,7 @@ async def _until_the_end(serving: Coroutine[Any, Any, None], runs: Runs, stop: a
     served = asyncio.create_task(serving)
     await asyncio.wait({served, stopped}, return_when=asyncio.FIRST_COMPLETED)
     if not stop.is_set() and not (served.done() and served.exception()):
-        idle = asyncio.create_task(runs.idle())  # the client has left: what it started goes on
+        idle = asyncio.create_task(runs.idle())  # the client is gone, its runs continue
         await asyncio.wait({idle, stopped}, return_when=asyncio.FIRST_COMPLETED)
     await runs.close()
     if served.done() and (error := served.exception()):
@@ -106,7 +104,7 @@ async def _until_the_end(serving: Coroutine[Any, Any, None], runs: Runs, stop: a
 
 
 def _end(code: int) -> NoReturn:
-    """End at once: all is saved, and the thread that reads standard input could not be told to."""
+    """Exit at once: everything is saved, and the thread that reads standard input cannot be stopped."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

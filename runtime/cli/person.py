@@ -1,4 +1,4 @@
-"""`fractal answer`, `approve`, `reject`, `feedback`, `cancel` and `undo`: what a person has to say."""
+"""`fractal answer`, `approve`, `reject`, `feedback`, `cancel` and `undo`: what a person tells a run."""
 
 from __future__ import annotations
 
@@ -6,94 +6,111 @@ import sys
 
 import click
 
-from runtime.cli.session import Session, command, decider, opened, run_argument, tell
-from runtime.cli.view import view
+from runtime.cli.output import tell
+from runtime.cli.session import (
+    Session,
+    command,
+    decider,
+    opened,
+    run_and_words,
+    run_argument,
+    step_number,
+    step_of_newest,
+    view,
+)
+
+_resume = click.option("--resume", is_flag=True, help="Continue the run at once.")
 
 
-def _drop(run: str, kind: str, *, resume: bool = False, **values: str) -> int:
-    """Leave the message and say who will take it: a process at work, this one, or the next `resume`."""
+def _send(run: str, kind: str, *, resume: bool = False, **values: str) -> int:
+    """Leave a message in the inbox of a run, and say who takes it."""
     fractal = opened()
-    name = fractal.find(run)
+    name = fractal.find(run) if run else fractal.newest_waiting(kind)
     waits = (fractal.document(name).meta.waiting or {}).get("for")
     if fractal.tell(name, kind, by=decider(), **values):
-        tell(f"run {name} is at work and takes it from its inbox")
+        tell(f"run {name} is running and takes it from its inbox")
     elif resume:
         session = Session(view())
         going = session.open()
         return session.conclude(going, session.drive(going.resume(name)))
     else:
-        early = "; it does not wait for an answer now" if kind == "answer" and waits != "person" else ""
-        then = "ends with" if kind == "cancel" else "goes on with"
-        tell(f"kept in the inbox of run {name}{early}; it {then}: {command('resume', name)}")
+        early = "; it is not waiting for an answer now" if kind == "answer" and waits != "person" else ""
+        then = "end it" if kind == "cancel" else "continue"
+        tell(f"kept in the inbox of run {name}{early}; {then} with: {command('resume', name)}")
     return 0
 
 
-_resume = click.option("--resume", is_flag=True, help="Go on with the run at once.")
-
-
 @click.command()
-@run_argument()
-@click.argument("words", nargs=-1, required=True, metavar="TEXT…")
+@click.argument("words", nargs=-1, required=True, metavar="[RUN] TEXT…")
 @_resume
-def answer(run: str, words: tuple[str, ...], resume: bool) -> int:
-    """Answer the question that a run waits for; `-` reads the answer from standard input."""
-    text = sys.stdin.read() if words == ("-",) else " ".join(words)
-    if not text.strip():
+def answer(words: tuple[str, ...], resume: bool) -> int:
+    """Answer the question of a run (default: the newest that waits); `-` reads standard input."""
+    run, text = run_and_words(words, least=1)
+    text = (sys.stdin.read() if text == "-" else text).strip()
+    if not text:
         raise click.UsageError("the answer is empty")
-    return _drop(run, "answer", resume=resume, text=text.strip())
+    return _send(run, "answer", resume=resume, text=text)
 
 
 @click.command()
 @run_argument()
 @_resume
 def approve(run: str, resume: bool) -> int:
-    """Approve the plan or the steps that a run waits for; a serious danger only at a terminal."""
-    return _drop(run, "approve", resume=resume)
+    """Approve the plan or the steps that a run waits for (default: the newest that waits).
+
+    Actions of severity "serious" can only be approved at a terminal.
+    """
+    return _send(run, "approve", resume=resume)
 
 
 @click.command()
-@run_argument()
-@click.argument("why", nargs=-1, metavar="[WHY…]")
+@click.argument("words", nargs=-1, metavar="[RUN] [WHY…]")
 @_resume
-def reject(run: str, why: tuple[str, ...], resume: bool) -> int:
-    """Reject what a run waits for: with a reason it plans anew, without one a rejected plan ends it."""
-    return _drop(run, "reject", resume=resume, why=" ".join(why))
+def reject(words: tuple[str, ...], resume: bool) -> int:
+    """Reject what a run waits for (default: the newest that waits).
+
+    With a reason the run plans again; without one, a rejected plan ends it.
+    """
+    run, why = run_and_words(words)
+    return _send(run, "reject", resume=resume, why=why)
 
 
 @click.command()
-@run_argument()
-@click.argument("verdict", type=click.Choice(["good", "bad"]))
-@click.argument("why", nargs=-1, metavar="[WHY…]")
-def feedback(run: str, verdict: str, why: tuple[str, ...]) -> None:
-    """Say whether a run's result was good or bad, and why; it is kept with the run."""
-    path = opened().feedback(run, verdict == "good", " ".join(why))
-    tell(f"kept in {path}")
+@click.argument("words", nargs=-1, required=True, metavar="[RUN] {good|bad} [WHY…]")
+def feedback(words: tuple[str, ...]) -> None:
+    """Rate the result of a run (default: the newest) as good or bad; the rating is kept with the run."""
+    run, (verdict, *why) = ("", words) if words[0] in ("good", "bad") else (words[0], [*words[1:], ""])
+    if verdict not in ("good", "bad"):
+        raise click.UsageError("give a rating: good or bad")
+    tell(f"kept in {opened().feedback(run, verdict == 'good', ' '.join(why).strip())}")
 
 
 @click.command()
 @run_argument()
 def cancel(run: str) -> int:
-    """Cancel a run: a process at work stops it and saves; one that waits is ended by the next resume."""
-    return _drop(run, "cancel")
+    """Cancel a run (default: the newest unfinished one); a waiting run ends at the next resume."""
+    return _send(run, "cancel")
 
 
 @click.command()
-@run_argument(required=False)
-@click.argument("step", required=False, type=int)
-@click.option("--force", is_flag=True, help="Also put back files that were changed since.")
-@click.option("--redo", is_flag=True, help="Take the last undo of the run back.")
-def undo(run: str, step: int | None, force: bool, redo: bool) -> None:
-    """Bring back what a run (the newest by default), or one step of it, changed in its folder.
+@run_argument()
+@click.argument("step", required=False)
+@click.option("--force", is_flag=True, help="Also restore files that were changed since.")
+@click.option("--redo", is_flag=True, help="Revert the last undo of the run.")
+def undo(run: str, step: str | None, force: bool, redo: bool) -> None:
+    """Restore what a run (default: the newest), or one step of it, changed in its folder.
 
-    Nothing is done where files were changed since; they are named.
+    If files were changed since, they are named and nothing is restored.
     """
+    run, step = step_of_newest(run, step)
     if redo and step is not None:
-        raise click.UsageError("--redo takes the last undo of a run back, and no step")
+        raise click.UsageError("--redo reverts the last undo of a run; leave out the step")
+    number = step_number(step)
     fractal = opened()
-    lines = fractal.redo(run, force=force) if redo else fractal.undo(run, step, force=force)
+    lines = fractal.redo(run, force=force) if redo else fractal.undo(run, number, force=force)
     for text in lines:
         tell(text)
     if not lines:
-        tell("nothing to put back: the files are as they were")
+        tell("nothing to restore: the files are unchanged")
     elif not redo:
-        tell(f"to take this back: {command('undo', fractal.find(run))} --redo")
+        tell(f"to revert this: {command('undo', fractal.find(run))} --redo")

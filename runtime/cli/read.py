@@ -1,80 +1,107 @@
-"""`fractal ls`, `show`, `tree`, `cost`, `diff` and `prompt`: what documents say, for people and programs."""
+"""`fractal ls`, `show`, `tree`, `cost`, `diff` and `prompt`: reads the documents of runs."""
 
 from __future__ import annotations
 
+import difflib
 import json
+import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kernel import disk
-from runtime.cli.session import columns, json_option, opened, put, run_argument, tell
-from runtime.cli.words import MARKS, call, elide, fitted, line, local, money, pad, safe, table, tokens, width
+from kernel.errors import DocumentError
+from runtime.cli.output import (
+    MARKS,
+    call,
+    columns,
+    count,
+    elide,
+    line,
+    local,
+    money,
+    pad,
+    phase_name,
+    print_json,
+    print_table,
+    put,
+    safe,
+    table,
+    tell,
+    tokens,
+    width,
+)
+from runtime.cli.session import command, json_option, opened, run_argument, step_number, step_of_newest
 
 if TYPE_CHECKING:
-    from kernel.changes import Change
-    from kernel.document import Document, Step
-    from kernel.store import FileStore
-    from runtime.fractal import Fractal
-    from runtime.results import RunSummary
+    from kernel.document.model import Document, Step
+    from kernel.store.files import FileStore
+    from runtime.api.fractal import Fractal
+    from runtime.sandbox.changes import Change
+    from runtime.workspace.runs import RunSummary
 
 NEWEST = 20
-"""Runs that `ls` shows without `--all`."""
+"""Runs that `ls` lists without `--all`."""
 RENDERED = 300_000
-"""Bytes of a document up to which it is rendered for a terminal; a larger one is shown as it is."""
+"""Bytes up to which a document is rendered on a terminal."""
 FIGURES = ("calls", "prompt_tokens", "instruction_tokens", "completion_tokens", "usd")
 
 
+# ---- ls --------------------------------------------------------------------------------------------------
+
+
 @click.command()
-@click.option("-a", "--all", "everything", is_flag=True, help=f"All of them, not only the newest {NEWEST}.")
+@click.option("-a", "--all", "everything", is_flag=True, help=f"List all runs, not only the newest {NEWEST}.")
 @json_option("Print a list of objects.")
 def ls(everything: bool, as_json: bool) -> None:
-    """List runs, newest first: status, when, loops, cost, task."""
+    """List runs, newest first: status, time, loops, cost, task."""
     fractal = opened()
     found = fractal.runs(None if everything else NEWEST)
+    summaries = [_summary(fractal, each) for each in found]
     if as_json:
-        put(json.dumps([_summary(fractal, each) for each in found], indent=2))
+        print_json(summaries)
         return
     if not found:
         tell(f'no runs in {fractal.workspace.runs}; start one: fractal run "…"')
         return
+
+    def coloured(row: int, text: str) -> str:
+        status = summaries[row]["status"]
+        return text.replace(status, click.style(status, fg=MARKS.get(status, ("", None))[1]), 1)
+
     head = ["RUN", "STATUS", "WHEN", "LOOPS", "COST"]
-    rows = [head, *(_cells(fractal, each) for each in found)]
-    lines = table(rows, right=(3, 4))
-    room = max(columns(120) - max(map(width, lines)) - 2, 20)
-    whole = max(map(width, lines))
-    for text, each in zip(lines, [None, *found], strict=True):
-        task = elide(each.task, room) if each else "TASK"
-        out = f"{pad(text, whole)}  {task}"
-        if each:
-            status = _status(fractal, each.run, each.status)
-            out = out.replace(status, click.style(status, fg=MARKS.get(status, ("", None))[1]), 1)
-        click.echo(out if each else click.style(out, dim=True))
-    roots = len(disk.matching(fractal.workspace.runs, "*/system-*.md"))
-    if not everything and (more := roots - len(found)) > 0:
-        tell(f"… and {more} more; fractal ls --all")
+    rows = [
+        [each["run"], each["status"], local(each["created"]), str(each["loops"]), _cost(each)]
+        for each in summaries
+    ]
+    room = max(columns(120) - max(map(width, table([head, *rows]))) - 2, 20)
+    rows = [[*row, elide(each["task"], room)] for row, each in zip(rows, summaries, strict=True)]
+    print_table([*head, "TASK"], rows, right=(3, 4), style=coloured)
+    if (
+        not everything
+        and (more := len(disk.matching(fractal.workspace.runs, "*/system-*.md")) - len(found)) > 0
+    ):
+        tell(f"… and {more} more; list all: fractal ls --all")
 
 
-def _cells(fractal: Fractal, each: RunSummary) -> list[str]:
-    cost = money(each.spent.get("usd", 0)) if each.spent else ""
-    loops = str(len(_loops(fractal, each.run)))
-    return [each.run, _status(fractal, each.run, each.status), local(each.created), loops, cost]
+def _cost(summary: Mapping[str, Any]) -> str:
+    return money(summary["spent"].get("usd", 0)) if summary["spent"] else ""
 
 
 def _loops(fractal: Fractal, run: str) -> list[str]:
-    from kernel.store import FileStore
+    from kernel.store.files import FileStore
 
     return FileStore(fractal.workspace.runs / run).list()
 
 
 def _status(fractal: Fractal, run: str, status: str) -> str:
-    """The status on disk; a run that no process works on any more has been interrupted."""
+    """The status on disk, or `interrupted` where no process works on the run."""
     if status not in ("running", "ready"):
         return status
-    from kernel.workspace import is_locked
+    from runtime.workspace.workspace import is_locked
 
     try:
         return status if is_locked(fractal.workspace.runs / run) else "interrupted"
@@ -83,8 +110,6 @@ def _status(fractal: Fractal, run: str, status: str) -> str:
 
 
 def _summary(fractal: Fractal, each: RunSummary) -> dict[str, Any]:
-    from dataclasses import asdict
-
     return asdict(each) | {
         "status": _status(fractal, each.run, each.status),
         "spent": dict(each.spent),
@@ -92,31 +117,38 @@ def _summary(fractal: Fractal, each: RunSummary) -> dict[str, Any]:
     }
 
 
+# ---- show ------------------------------------------------------------------------------------------------
+
+
 @click.command()
-@run_argument("name", required=False)
-@click.option("--raw", is_flag=True, help="The file as it is, on a terminal as well.")
-@click.option("--meta", is_flag=True, help="All of META, on a terminal as well.")
+@run_argument("name")
+@click.option("--raw", is_flag=True, help="Print the file unchanged, on a terminal too.")
+@click.option("--meta", is_flag=True, help="Show all of META on a terminal.")
+@click.option("--path", "only_path", is_flag=True, help="Print only the path of the document.")
 @json_option("Print the document as an object: meta, and each section with its notes and steps.")
-def show(name: str, raw: bool, meta: bool, as_json: bool) -> None:
-    """Show a document: RUN for its root, or the id or path of any. In a pipe, the file as it is."""
+def show(name: str, raw: bool, meta: bool, only_path: bool, as_json: bool) -> None:
+    """Show the root document of a run (default: the newest), or any document by id or path.
+
+    In a pipe, the file is printed unchanged.
+    """
     fractal = opened()
     if as_json:
-        put(json.dumps(_as_object(fractal.document(name)), indent=2, ensure_ascii=False))
+        print_json(_as_object(fractal.document(name)))
         return
     path = fractal.path(name)
+    if only_path:
+        put(str(path))
+        return
     data = path.read_bytes()
     if raw or not sys.stdout.isatty() or len(data) > RENDERED:
         sys.stdout.flush()
         sys.stdout.buffer.write(data)
         return
-    from runtime.cli.rendered import print_document
-
-    print_document(safe(data.decode("utf-8", "replace")), whole=meta)
+    _render(safe(data.decode("utf-8", "replace")), whole=meta)
 
 
 def _as_object(document: Document) -> dict[str, Any]:
-    """A document as plain values; what is empty is left out."""
-    from dataclasses import asdict
+    """A document as plain values, without empty ones."""
 
     def full(value: Any) -> Any:
         return {key: each for key, each in asdict(value).items() if each not in ("", (), {}, None)}
@@ -132,14 +164,51 @@ def _as_object(document: Document) -> dict[str, Any]:
     return {"meta": asdict(document.meta), "sections": sections}
 
 
+_LINK = re.compile(r"\[([^\[\]]+)\]\(\1\)")
+_FOLD = re.compile(r"(?m)^<details>\n<summary>(.*)</summary>$")
+
+
+def _render(text: str, *, whole: bool) -> None:
+    """Print a document on a terminal: META in three lines, or `whole`; the rest as rendered markdown."""
+    from rich.console import Console
+    from rich.markdown import Markdown
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    _, head, body = text.split("---\n", 2)
+    parts = (each.partition(": ") for each in head.splitlines())
+    values = {key: _meta_value(key, value) for key, _, value in parts}
+    if whole:
+        for key, value in values.items():
+            console.print(Text.assemble((f"{key:>10}  ", "dim"), elide(value, max(console.width - 12, 20))))
+    else:
+        for names in (("id", "type", "status", "phase"), ("created", "updated", "folder")):
+            shown = " · ".join(values[name] for name in names if values.get(name))
+            console.print(Text(elide(shown, console.width), "dim"))
+        console.print(Text("all of META: fractal show --meta", "dim"))
+    body = _FOLD.sub(r"*\1*", body).replace("\n</details>\n", "\n")
+    console.print(Markdown(_LINK.sub(r"\1", body), hyperlinks=False))
+
+
+def _meta_value(key: str, value: str) -> str:
+    """A value of META without JSON quotes; times in local time."""
+    try:
+        read = json.loads(value)
+    except ValueError:
+        return value
+    if not isinstance(read, str):
+        return value
+    return local(read) if key in ("created", "updated", "deadline") else read
+
+
 # ---- tree ------------------------------------------------------------------------------------------------
 
 
 @click.command()
-@run_argument(required=False)
+@run_argument()
 @json_option("Print the loops as nested objects: id, status, task, spent, steps.")
 def tree(run: str, as_json: bool) -> None:
-    """Show a run's loops and steps from its documents, each with its status and its file."""
+    """Show the loops and steps of a run (default: the newest), each with its status and file."""
     fractal = opened()
     name = fractal.find(run)
     documents = _readable(fractal, name)
@@ -148,7 +217,7 @@ def tree(run: str, as_json: bool) -> None:
     if not isinstance(top, str) and _status(fractal, name, top.meta.status) == "interrupted":
         documents = {key: _stopped(document) for key, document in documents.items()}
     if as_json:
-        put(json.dumps(_nested(documents, root), indent=2, ensure_ascii=False))
+        print_json(_nested(documents, root))
         return
     seen: set[str] = set()
     for text in _branch(documents, root, "", "", seen):
@@ -158,24 +227,24 @@ def tree(run: str, as_json: bool) -> None:
 
 
 def _nested(documents: Mapping[str, Document | str], key: str) -> dict[str, Any]:
-    """A loop with its steps; a step that is a loop holds it."""
+    """A loop with its steps; a step that is a loop contains it."""
     document = documents.get(key, "the document is missing")
     if isinstance(document, str):
         return {"id": key, "status": "broken", "error": document}
     meta = document.meta
-    told = {"id": key, "type": meta.type, "level": meta.level, "status": meta.status}
-    told |= {"unverified": True} if meta.unverified else {}
+    loop = {"id": key, "type": meta.type, "level": meta.level, "status": meta.status}
+    loop |= {"unverified": True} if meta.unverified else {}
     steps: list[dict[str, Any]] = []
     for n, step in sorted({**document.planned, **document.steps}.items()):
         each = {"n": n, "tool": step.tool, "what": step.what, "args": step.args, "state": step.state}
         child = step.link.removesuffix(".md")
         each |= {"loop": _nested(documents, child)} if child in documents else {}
         steps.append({name: value for name, value in each.items() if value not in ("", None)})
-    return {**told, "task": document.text(1, "task"), "spent": dict(meta.spent), "steps": steps}
+    return {**loop, "task": document.text(1, "task"), "spent": dict(meta.spent), "steps": steps}
 
 
 def _stopped(document: Document | str) -> Document | str:
-    """The document of a run that was interrupted: nothing in it is at work any more."""
+    """A document of an interrupted run, with running steps marked as interrupted."""
     if isinstance(document, str):
         return document
     for step in document.steps.values():
@@ -186,9 +255,7 @@ def _stopped(document: Document | str) -> Document | str:
 
 
 def _readable(fractal: Fractal, run: str) -> dict[str, Document | str]:
-    """All documents of a run by id; for one that cannot be read, what is wrong with it."""
-    from kernel.errors import DocumentError
-
+    """The documents of a run by id; for one that cannot be read, its error."""
     found: dict[str, Document | str] = {}
     for loop_id in _loops(fractal, run):
         try:
@@ -201,7 +268,7 @@ def _readable(fractal: Fractal, run: str) -> dict[str, Document | str]:
 def _branch(
     documents: Mapping[str, Document | str], key: str, guide: str, under: str, seen: set[str]
 ) -> Iterator[str]:
-    from runtime.undoing import undone_steps
+    from runtime.workspace.undo import undone_steps
 
     seen.add(key)
     document = documents.get(key, "the document is missing")
@@ -214,7 +281,7 @@ def _branch(
     kind = "" if meta.type == "task" else f"{meta.type}: "
     yield _joined(f"{guide}{_mark(meta.word)} ", kind + document.text(1, "task"), tail, bold=not guide)
     steps = {**document.planned, **document.steps}
-    taken_back = undone_steps(document)
+    undone = undone_steps(document)
     for at, n in enumerate(sorted(steps)):
         last = at == len(steps) - 1
         branch, below = (f"{under}└─ ", f"{under}   ") if last else (f"{under}├─ ", f"{under}│  ")
@@ -223,7 +290,7 @@ def _branch(
             yield from _branch(documents, child, f"{branch}{n} ", below, seen)
         else:
             seen.add(child)
-            yield _step(steps[n], branch, ", undone" if n in taken_back else "")
+            yield _step(steps[n], branch, ", undone" if n in undone else "")
 
 
 def _step(step: Step, branch: str, then: str) -> str:
@@ -234,7 +301,7 @@ def _step(step: Step, branch: str, then: str) -> str:
 
 
 def _joined(lead: str, label: str, tail: str, *, bold: bool = False) -> str:
-    """One line: what leads, a label that is cut to the room there is, and what stands at the end."""
+    """One line: `lead`, a label that is cut to the room there is, and `tail`."""
     room = max(columns(120) - width(click.unstyle(lead)) - width(tail) - 2, 16)
     label = elide(label, room)
     return f"{lead}{click.style(pad(label, room), bold=bold)}  {click.style(tail, dim=True)}"
@@ -249,30 +316,33 @@ def _mark(status: str) -> str:
 
 
 @click.command()
-@run_argument(required=False)
+@run_argument()
 @json_option("Print the rows and totals as an object.")
 def cost(run: str, as_json: bool) -> None:
-    """Show what a run cost, by loop, phase and rung; instruction tokens are a part of the prompt's."""
+    """Show the cost of a run (default: the newest) by loop, phase and responder.
+
+    Instruction tokens are part of the prompt tokens.
+    """
     documents = opened().documents(run)
     rows = list(_costs(documents))
     charged = dict(documents[0].meta.spent)
     total = {name: round(sum(row[name] for row in rows), 9) for name in FIGURES}
     if as_json:
-        put(json.dumps({"rows": rows, "total": total, "charged": charged}, indent=2))
+        print_json({"rows": rows, "total": total, "charged": charged})
         return
-    head = ["LOOP", "PHASE", "RUNG", "CALLS", "PROMPT", "INSTR", "REPLY", "USD"]
-    shown = [[row["loop"], _phase(row), line(row["rung"]), *_figures(row)] for row in rows]
-    rows_shown = fitted([head, *shown, ["total", "", "", *_figures(total)]], columns(), (0, 1, 2))
-    lines = table(rows_shown, right=(3, 4, 5, 6, 7))
-    click.echo(click.style(lines[0], dim=True))
-    for text in lines[1:-1]:
-        click.echo(text)
-    click.echo(click.style(lines[-1], bold=True))
-    calls = charged.get("calls", 0) - total["calls"]
-    if calls > 0 or charged.get("usd", 0) > total["usd"] + 1e-9:
-        click.echo(
-            f"charged in all: {charged['calls']} calls, {money(charged.get('usd'))} (with failed calls)"
-        )
+    head = ["LOOP", "PHASE", "RESPONDER", "CALLS", "PROMPT", "INSTR", "REPLY", "USD"]
+    shown = [[row["loop"], _phase(row), row["rung"], *_figures(row)] for row in rows]
+    shown.append(["total", "", "", *_figures(total)])
+    print_table(
+        head,
+        shown,
+        right=(3, 4, 5, 6, 7),
+        cut=(0, 1, 2),
+        style=lambda n, text: click.style(text, bold=True) if n == len(rows) else text,
+    )
+    if charged.get("calls", 0) > total["calls"] or charged.get("usd", 0) > total["usd"] + 1e-9:
+        calls = count(charged.get("calls", 0), "call")
+        click.echo(f"charged in total: {calls}, {money(charged.get('usd'))} (with failed calls)")
 
 
 def _costs(documents: list[Document]) -> Iterator[dict[str, Any]]:
@@ -292,45 +362,50 @@ def _costs(documents: list[Document]) -> Iterator[dict[str, Any]]:
 
 
 def _phase(row: Mapping[str, Any]) -> str:
-    return row["phase"].upper() + (f" ({row['attempt']})" if row["attempt"] > 1 else "")
+    return phase_name(row["phase"]) + (f" ({row['attempt']})" if row["attempt"] > 1 else "")
 
 
 def _figures(row: Mapping[str, Any]) -> list[str]:
-    counts = [f"{int(row[name]):,}" for name in FIGURES[:-1]]
-    return [*counts, money(row["usd"])]
+    return [*(f"{int(row[name]):,}" for name in FIGURES[:-1]), money(row["usd"])]
 
 
-# ---- diff and prompt -------------------------------------------------------------------------------------
+# ---- diff ------------------------------------------------------------------------------------------------
 
 
 @click.command()
-@run_argument(required=False)
-@click.argument("step", required=False, type=int)
+@run_argument()
+@click.argument("step", required=False)
 @json_option("Print the changes of files and documents as an object.")
-def diff(run: str, step: int | None, as_json: bool) -> None:
-    """Show what a run, or one step of it, changed; also what a person has changed in its documents."""
-    from kernel.store import FileStore
-    from runtime.cli.changes import diff_of, edited, headline, told_before
-    from runtime.undoing import acted, undone
+def diff(run: str, step: str | None, as_json: bool) -> None:
+    """Show what a run (default: the newest) or one of its steps changed, and your edits of documents."""
+    from kernel.document.redaction import shown_name
+    from kernel.store.files import FileStore
+    from runtime.workspace.undo import acted, undone
 
+    run, step = step_of_newest(run, step)
+    number = step_number(step)
     fractal = opened()
     documents = fractal.documents(run)
-    changed = fractal.diffs(run, step)
-    lines = [headline(each) for each in changed]
-    texts = [text for each in changed if (text := diff_of(each))]
-    if step is None and not acted(documents):
-        lines = told_before(documents[0])
-    store = FileStore(fractal.workspace.runs / fractal.find(run))
-    texts += [text for document in documents if step is None and (text := edited(store, document.meta.id))]
+    root = documents[0]
+    changed = fractal.diffs(run, number)
+    store = FileStore(fractal.workspace.runs / root.meta.run)
+    names = [each.meta.id for each in documents] if step is None else []
+    edits = {name: text for name in names if (text := _edited(store, name))}
     if as_json:
-        put(json.dumps(_changes(documents, store, changed, step), indent=2, ensure_ascii=False))
+        files = [asdict(each) for each in changed]
+        print_json({"files": files, "documents": edits, "undone": [dict(each) for each in undone(root)]})
         return
+    lines = [f"{each.kind} {shown_name(each.path)}" for each in changed]
+    if step is None and not acted(documents):  # a run of an older version, or without snapshots
+        lines = [text for key in ("changes", "diff") if (text := root.text(4, key)).strip()]
+    texts = [text for each in changed if (text := _diff_of(each, shown_name(each.path)))]
+    texts += edits.values()
     if not lines and not texts:
-        tell("no file was changed, as far as is known, and no document by hand")
-    for entry in undone(documents[0]):
-        of = "the run" if entry["step"] is None else f"step {entry['step']}"
-        back = f"fractal undo {documents[0].meta.run} --redo"
-        tell(f"{of} was undone at {local(entry['at'])}; `{back}` takes that back")
+        tell("no known changes of files, and no edits of documents")
+    for entry in undone(root):
+        what = "the run" if entry["step"] is None else f"step {entry['step']}"
+        redo = command("undo", root.meta.run, "--redo")
+        tell(f"{what} was undone at {local(entry['at'])}; revert that with: {redo}")
     for text in lines:
         click.echo(safe(text))
     for text in texts:
@@ -340,38 +415,54 @@ def diff(run: str, step: int | None, as_json: bool) -> None:
             click.echo(click.style(each, fg=colour) if colour else each)
 
 
-def _changes(
-    documents: list[Document], store: FileStore, changed: Sequence[Change], step: int | None
-) -> dict[str, Any]:
-    """What a run or a step changed, what a person changed in its documents, and what was undone."""
-    from dataclasses import asdict
+def _diff_of(change: Change, name: str) -> str:
+    """The diff of a file with its two names; "" where there is no text to show."""
+    if not change.diff:
+        return ""
+    before, after = ("/dev/null" if change.kind == kind else name for kind in ("new", "removed"))
+    return f"--- {before}\n+++ {after}\n{change.diff}"
 
-    from runtime.cli.changes import edited
-    from runtime.undoing import undone
 
-    ids = [] if step is not None else [document.meta.id for document in documents]
-    edits = {name: text for name in ids if (text := edited(store, name))}
-    return {
-        "files": [asdict(each) for each in changed],
-        "documents": edits,
-        "undone": [dict(each) for each in undone(documents[0])],
-    }
+def _edited(store: FileStore, loop_id: str) -> str:
+    """A person's edits of a document since the run left it, as a unified diff; "" for none."""
+    from kernel.document.markdown import render
+
+    left = store.left(loop_id)
+    if left is None:
+        return ""
+    now = store.peek(loop_id)
+    steps = dict(left.steps)
+    for n in left.steps:
+        if n not in now.steps:
+            del steps[n]
+        elif left.steps[n].over:  # the run itself still writes to an open step
+            steps[n] = now.steps[n]
+    now = now.with_section(3, replace(now.section(3), steps=steps))
+    before, after = (render(each, left.meta.rev).decode("utf-8").splitlines() for each in (left, now))
+    names = f"{loop_id}.md (as the run left it)", f"{loop_id}.md"
+    return "\n".join(difflib.unified_diff(before, after, *names, lineterm=""))
+
+
+# ---- prompt ----------------------------------------------------------------------------------------------
 
 
 @click.command()
 @run_argument("doc")
-@click.option("--step", type=int, default=0, help="In DO: the step that is asked for.")
+@click.option("--step", type=int, default=0, help="The step to fill in, in the phase Do.")
 @json_option("Print the messages and the tokens of each part as an object.")
 def prompt(doc: str, step: int, as_json: bool) -> None:
-    """Print exactly what the next call for a document would send; tokens by part go to standard error."""
+    """Print the prompt of the next call for a document (default: the newest run's root).
+
+    The tokens of each part go to standard error.
+    """
     phase, made = opened().prompt(doc, step)
     if as_json:
         parts = [{"part": name, "tokens": count} for name, count in made.parts]
         value = {"phase": phase, "system": made.system, "user": made.user, "parts": parts}
-        put(json.dumps(value | {"instruction_tokens": made.instruction_tokens}, indent=2))
+        print_json(value | {"instruction_tokens": made.instruction_tokens})
         return
     put(f"{made.system}\n\n{made.user}")
-    rows = [[name, str(count)] for name, count in made.parts]
     whole = sum(count for _, count in made.parts)
-    rows += [["instructions", str(made.instruction_tokens)], ["in all", f"{whole} ({tokens(whole)})"]]
-    tell(f"\n{phase.upper()}, tokens by part:\n" + "\n".join(table(rows)))
+    rows = [[name, str(count)] for name, count in made.parts]
+    rows += [["instructions", str(made.instruction_tokens)], ["total", f"{whole} ({tokens(whole)})"]]
+    tell(f"\n{phase_name(phase)}, tokens by part:\n" + "\n".join(table(rows)))

@@ -1,4 +1,4 @@
-"""`fractal run`, `resume` and `replay`: start a run, go on with one, do one again."""
+"""`fractal run`, `resume` and `replay`: start a run, continue one, repeat one."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from typing import Any
 
 import click
 
-from runtime.cli.session import Session, command, json_option, put, run_argument, tell
-from runtime.cli.view import view
+from kernel.document.model import ENDED
+from kernel.errors import FractalError
+from runtime.cli.output import put, tell
+from runtime.cli.session import Session, command, json_option, opened, run_argument, view
 
 MOST_CONTEXT = 10_000_000
-"""Bytes of one context file, or of piped data."""
+"""Bytes of one context file, or of standard input."""
 NOTICE_AFTER = 2.0
-"""Seconds of a silent pipe after which we say what is waited for."""
+"""Seconds after which a silent pipe is reported."""
 READABLE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -36,30 +38,32 @@ _settings = _options(
     click.option(
         "--profile",
         type=click.Choice(["compact", "standard", "large"]),
-        help="Work context for a model of 8k, 32k or 128k tokens.",
+        help="Context size for a model of 8k, 32k or 128k tokens.",
     ),
     click.option(
-        "--budget-usd", "usd", type=click.FloatRange(min=0), metavar="USD", help="The most it may cost."
+        "--budget-usd", "usd", type=click.FloatRange(min=0), metavar="USD", help="The maximum cost."
     ),
-    click.option("--max-depth", type=click.IntRange(0, 8), help="From this depth on, one operation a loop."),
+    click.option(
+        "--max-depth", type=click.IntRange(0, 8), help="Depth from which a loop is a single operation."
+    ),
     click.option(
         "--skill",
         "skills",
         type=click.Path(exists=True, file_okay=False, resolve_path=True),
         multiple=True,
         callback=lambda _context, _option, paths: paths or None,
-        help="An Agent Skill, or a folder of them, beside the configured ones.",
+        help="An additional Agent Skill, or a folder of them.",
     ),
     click.option("--sandbox", type=click.Choice(["auto", "bwrap", "off"]), help="Where commands run."),
 )
 _output = _options(
-    json_option("Print one typed event a line; the result is in the last one."),
+    json_option("Print events as JSON lines; the last one has the result."),
     click.option("-q", "--quiet", is_flag=True, help="Show no progress."),
     click.option(
         "-o",
         "--output",
         type=click.Path(dir_okay=False, writable=True, path_type=Path),
-        help="Write the result into FILE.",
+        help="Write the result to FILE.",
         metavar="FILE",
     ),
 )
@@ -67,15 +71,19 @@ _output = _options(
 
 @click.command()
 @click.argument("words", nargs=-1, metavar="TASK…")
-@click.option("--file", "file", type=click.Path(dir_okay=False, path_type=Path), help="Read the task there.")
-@click.option("--context", "files", type=READABLE, multiple=True, help="A file that the task is about.")
+@click.option(
+    "--file", "file", type=click.Path(dir_okay=False, path_type=Path), help="Read the task from a file."
+)
+@click.option("--context", "files", type=READABLE, multiple=True, help="A file to give as context.")
 @click.option("-c", "--continue", "follow", is_flag=True, help="Follow up the newest run.")
-@click.option("--after", metavar="RUN", help="Follow up that run.")
+@click.option("--after", metavar="RUN", help="Follow up the run RUN.")
 @click.option("--plan", "plan_only", is_flag=True, help="Stop after the plan and show it.")
-@click.option("-y", "--yes", is_flag=True, help="Approve every step beforehand.")
-@click.option("--agent", metavar="NAME", help="Work as this agent: with its settings, and what it learned.")
+@click.option("-y", "--yes", is_flag=True, help="Approve steps in advance, except serious ones.")
+@click.option("--agent", metavar="NAME", help="Use the settings and learned patterns of this agent.")
 @click.option("--space", metavar="NAME", help="Use the memory of this space.")
-@click.option("--reuse", is_flag=True, help="Take the result of the same task, where nothing has changed.")
+@click.option(
+    "--reuse", is_flag=True, help="Reuse an earlier result of this task if nothing has changed since."
+)
 @_settings
 @_output
 def run(
@@ -92,13 +100,13 @@ def run(
     output: Path | None,
     **settings: Any,
 ) -> int:
-    """Start a run. The task is what you say, `--file FILE`, or `-` for standard input.
+    """Start a run. The task is given in words, with `--file FILE`, or with `-` from standard input.
 
     \b
       fractal run "count the words in notes.txt"
       git log -20 | fractal run "what changed this week?"
 
-    Data piped in beside a task is context. The result goes to standard output, progress to standard error.
+    Piped data is context for the task. The result goes to standard output, progress to standard error.
     """
     task, context = _task(words, file), [_context(path) for path in files]
     _refuse_output(output)
@@ -109,29 +117,29 @@ def run(
     if follow and not after:
         earlier = [each for each in fractal.runs() if each.type != "dream"]
         if not earlier:
-            raise click.UsageError("there is no earlier run that -c could follow up")
+            raise click.UsageError("-c: there is no earlier run")
         after = earlier[0].run
     options = {"after": after, "plan_only": plan_only, "yes": yes, "reuse": reuse}
     result = session.drive(fractal.run(task, context=context, **options))
     if result.reused:
-        tell(f"the result of run {result.run}: the same task, files and instructions")
+        tell(f"reused the result of run {result.run}: same task, files and instructions")
     if plan_only and result.waiting == "approval" and not as_json:
         put(plan_of(result.path))
     return session.conclude(fractal, result, output)
 
 
 @click.command()
-@run_argument(required=False)
-@click.option("--all", "everything", is_flag=True, help="Go on with every unfinished run.")
+@run_argument()
+@click.option("--all", "everything", is_flag=True, help="Continue every unfinished run.")
 @click.option(
     "--assume",
     "assume",
     multiple=True,
     metavar="rerun|done|STEP=…",
-    help="What to think of steps that may have happened, or of one: 3=done, LOOP:3=rerun.",
+    help="Assume this of interrupted steps, or of one: 3=done, LOOP:3=rerun.",
 )
-@click.option("--redo", is_flag=True, help="Do again what instructions led to that have changed since.")
-@click.option("-y", "--yes", is_flag=True, help="Approve every step beforehand.")
+@click.option("--redo", is_flag=True, help="Redo steps whose instructions have changed.")
+@click.option("-y", "--yes", is_flag=True, help="Approve steps in advance, except serious ones.")
 @_settings
 @_output
 def resume(
@@ -145,14 +153,14 @@ def resume(
     output: Path | None,
     **settings: Any,
 ) -> int:
-    """Go on with a run; without a name, the newest unfinished one.
+    """Continue a run (default: the newest unfinished one, else the newest).
 
-    A person's changes in its documents are told first, with what is done again for them.
+    Reports your edits of its documents first, and redoes what depends on them.
     """
     if run and everything:
         raise click.UsageError("give a run or --all, not both")
     if everything and output:
-        raise click.UsageError("-o takes the result of one run; leave out --all")
+        raise click.UsageError("-o writes the result of one run; leave out --all")
     _refuse_output(output)
     options = {"assume": assume, "yes": yes, "redo": redo}
 
@@ -165,14 +173,10 @@ def resume(
 
 
 def _each(go_on: Callable[[str | None], int]) -> int:
-    """Every unfinished run, the oldest first; what stops one does not stop the next."""
-    from kernel.document import ENDED
-    from kernel.errors import FractalError
-    from runtime.cli.session import opened
-
+    """Continue every unfinished run, oldest first; an error stops only its own run."""
     names = [each.run for each in reversed(opened().runs()) if each.status not in ENDED | {"broken"}]
     if not names:
-        tell("no run is unfinished")
+        tell("no unfinished run")
     codes: list[int] = []
     for name in names:
         try:
@@ -185,12 +189,12 @@ def _each(go_on: Callable[[str | None], int]) -> int:
 
 @click.command()
 @run_argument()
-@click.option("-m", "--model", help="Another model; without it, the replies come from the run's log.")
+@click.option("-m", "--model", help="Ask this model instead of using the logged replies.")
 @_output
 def replay(run: str, model: str | None, as_json: bool, quiet: bool, output: Path | None) -> int:
-    """Do a run's task again as a new run: from its log of replies, or with another model.
+    """Repeat the task of a run (default: the newest) as a new run, from its log of replies or with a model.
 
-    Steps are carried out anew, with their effects.
+    Steps are executed again, with their effects.
     """
     _refuse_output(output)
     session = Session(view(json=as_json, quiet=quiet), as_json)
@@ -198,23 +202,21 @@ def replay(run: str, model: str | None, as_json: bool, quiet: bool, output: Path
     return session.conclude(fractal, session.drive(fractal.replay(run, model)), output)
 
 
-# ---- what a run is given ----
+# ---- input of a run ----
 
 
 def _task(words: tuple[str, ...], file: Path | None) -> str:
     if words and file:
-        raise click.UsageError("give the task in words or by --file, not both")
+        raise click.UsageError("give the task in words or with --file, not both")
     if file not in (None, Path("-")):
         return _text(file)
     if words == ("-",) or file:
         text = piped(always=True)
         if not text.strip():
-            raise click.UsageError("standard input holds no task")
+            raise click.UsageError("standard input is empty: no task")
         return text
     if not " ".join(words).strip():
-        raise click.UsageError(
-            'what is to be done? fractal run "…", or --file FILE, or - to read it from standard input'
-        )
+        raise click.UsageError('no task; use: fractal run "…", --file FILE, or - for standard input')
     return " ".join(words)
 
 
@@ -234,16 +236,15 @@ def _text(path: Path) -> str:
 
 
 def _refuse_output(output: Path | None) -> None:
-    """Told before a run has cost anything, not when its result has nowhere to go."""
+    """Refuse an output file without a folder before the run costs anything."""
     if output is not None and not output.absolute().parent.is_dir():
         raise click.UsageError(f"-o {output}: there is no folder {output.absolute().parent}")
 
 
 def piped(*, always: bool = False) -> str:
-    """The text on standard input when something is piped or redirected in; "" on a terminal or for nothing.
+    """The text of a redirected standard input, else ""; `always` reads a terminal too.
 
-    `always` reads a terminal as well. A socket that says nothing at once is left alone: whoever
-    started us may just have handed down its own.
+    A socket without data is ignored: it may be inherited from the parent process.
     """
     if sys.stdin is None:
         return ""
@@ -266,7 +267,7 @@ def _read_all(handle: int) -> str:
     patience: float | None = NOTICE_AFTER
     while True:
         if not os.isatty(handle) and not select.select([handle], [], [], patience)[0]:
-            tell("reading standard input as context until it ends; without any: < /dev/null")
+            tell("reading context from standard input until it ends; to skip: < /dev/null")
             patience = None
             continue
         chunk = os.read(handle, 1 << 16)
@@ -283,8 +284,8 @@ def _read_all(handle: int) -> str:
 
 
 def plan_of(path: Path) -> str:
-    """§2 of the document as it stands in the file."""
+    """Section 2 of a document, as in the file."""
     text = path.read_text("utf-8")
     start = text.find("## §2 PLAN")
     end = min(at for at in (text.find("\n## §3", start), text.find("\n<!-- rev", start), len(text)) if at > 0)
-    return text[start:end].strip() if start >= 0 else f"there is no plan yet; {command('show', path.stem)}"
+    return text[start:end].strip() if start >= 0 else f"no plan yet; see: {command('show', path.stem)}"

@@ -1,9 +1,10 @@
-"""What commands share: the folder, a Fractal for it, a run that Ctrl-C can stop, and how its end is told."""
+"""What commands share: the folder, a Fractal for it, arguments, and a run that Ctrl-C can stop."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import re
 import select
 import shlex
 import signal
@@ -17,38 +18,38 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from runtime.cli.words import safe
+from runtime.cli.output import put, tell
 
 if TYPE_CHECKING:
-    from kernel.deciding import Decider
     from kernel.events import Event
-    from runtime.cli.view import View
-    from runtime.fractal import Fractal, RunResult
-    from runtime.telling import Said
-    from runtime.trust import Item
+    from kernel.loop.approval import Decider
+    from runtime.api.fractal import Fractal, RunResult
+    from runtime.cli.progress import View
+    from runtime.workspace.inbox import Said
+    from runtime.workspace.trust import Item
 
 MOST_ITEMS = 30
-"""Of what a folder asks for, how many are shown on a terminal."""
+"""Trust requests shown on a terminal."""
 PASTED = 0.05
-"""Seconds within which further lines belong to the same answer: nobody types them that fast."""
+"""Seconds within which further lines belong to the same answer: they were pasted."""
 
 
 def folder() -> str:
-    """The folder that `-C` names, else the present one."""
+    """The folder given with `-C`, else the current one."""
     context = click.get_current_context(silent=True)
     return (context.find_root().obj or {}).get("folder", ".") if context else "."
 
 
 def command(*words: str) -> str:
-    """A `fractal` command to type next, with the `-C` that this one had."""
+    """A `fractal` command to type next, with the `-C` of this one."""
     where = folder()
     given = ["fractal", *([] if where == "." else ["-C", where]), *words]
     return " ".join("…" if word == "…" else shlex.quote(word) for word in given)
 
 
 def opened(**settings: Any) -> Fractal:
-    """A Fractal for reading, or for what a person says."""
-    from runtime.fractal import Fractal
+    """A Fractal without progress or questions."""
+    from runtime.api.fractal import Fractal
 
     _warn_of_variables()
     return Fractal(folder(), settings=settings)
@@ -56,16 +57,16 @@ def opened(**settings: Any) -> Fractal:
 
 @cache
 def _warn_of_variables() -> None:
-    """Name each `FRACTAL_*` variable that sets nothing and looks like one that would; once a process."""
-    from runtime.config import misspelt
+    """Warn of `FRACTAL_*` variables that look like misspelt settings; once per process."""
+    from runtime.workspace.settings import misspelt
 
     for name, meant in misspelt().items():
-        tell(f"warning: {name} is no setting and is ignored; did you mean {meant}?", "yellow")
+        tell(f"warning: unknown variable {name} is ignored; did you mean {meant}?", "yellow")
 
 
 def ask_for_trust(fractal: Fractal) -> None:
-    """At a terminal: ask once for what the folder's own files want; what is not allowed is refused later."""
-    from runtime import trust
+    """Show what the folder's own files ask for and ask whether to allow it; the rest is refused later."""
+    from runtime.workspace import trust
 
     if items := fractal.untrusted():
         show_items(items)
@@ -74,52 +75,48 @@ def ask_for_trust(fractal: Fractal) -> None:
 
 
 def show_items(items: Sequence[Item]) -> None:
-    """What a folder asks for, in a line each; of many files only the first."""
-    tell(f"{items[0].folder} asks for what you have not allowed yet:", "yellow")
+    """Print what a folder asks for, one line per item."""
+    tell(f"{items[0].folder} asks for permissions that you have not granted:", "yellow")
     for item in items[:MOST_ITEMS]:
         tell(f"  {item}")
     if len(items) > MOST_ITEMS:
-        tell(f"  … and {len(items) - MOST_ITEMS} more; all of them: fractal trust --json")
+        tell(f"  … and {len(items) - MOST_ITEMS} more; to see all: fractal trust --json")
 
 
-def columns(piped: int = 10_000) -> int:
-    """How wide a line may be: the terminal's width; in a pipe, as a rule, nothing has to fit."""
-    import shutil
+def view(*, json: bool = False, quiet: bool = False) -> View:
+    """The view that suits the output."""
+    from runtime.cli import progress
 
-    return shutil.get_terminal_size((120, 24)).columns if sys.stdout.isatty() else piped
+    if json:
+        return progress.JsonLines()
+    if quiet:
+        return progress.View()
+    if progress.on_terminal():
+        from runtime.cli.live import LiveTree
+
+        return LiveTree()
+    return progress.PlainLines()
 
 
 def decider() -> Decider:
-    """Who decides by this command: a person at a terminal, or a command that was started without one."""
-    from kernel.deciding import Decider
+    """Who decides with this command: a person at a terminal, or a command without a terminal."""
+    from kernel.loop.approval import Decider
 
     return Decider("terminal" if sys.stdin is not None and sys.stdin.isatty() else "command")
 
 
-def tell(text: str, colour: str | None = None) -> None:
-    """A line on standard error, harmless to a terminal."""
-    click.echo(click.style(safe(text), fg=colour) if colour else safe(text), err=True)
-
-
-def put(text: str) -> None:
-    """Text on standard output: as it is into a pipe or file, harmless on a terminal."""
-    shown = safe(text) if sys.stdout.isatty() else text
-    sys.stdout.write(shown if shown.endswith("\n") else f"{shown}\n")
-    sys.stdout.flush()
-
-
 @dataclass
 class Session:
-    """One piece of work that is watched and can be stopped."""
+    """Work that is shown and can be stopped."""
 
     watch: View
     json: bool = False
     run: str = ""
 
     def open(self, **settings: Any) -> Fractal:
-        """A Fractal whose events are watched, and whose questions are asked if there is a terminal."""
-        from runtime.fractal import Fractal
-        from runtime.telling import Person
+        """A Fractal whose events are shown, and whose questions are asked at a terminal."""
+        from runtime.api.fractal import Fractal
+        from runtime.workspace.inbox import Person
 
         _warn_of_variables()
         asks = not self.json and sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
@@ -134,7 +131,7 @@ class Session:
         self.watch(event)
 
     def drive(self, work: Coroutine[Any, Any, RunResult]) -> RunResult:
-        """Do the work. The first Ctrl-C stops it with everything saved, the second ends at once."""
+        """Do the work. The first Ctrl-C saves and stops, the second ends the process at once."""
         from kernel.errors import FractalError
 
         before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
@@ -146,7 +143,7 @@ class Session:
             raise click.exceptions.Exit(130) from None
         except FractalError as error:
             if self.run:
-                error.add_note(f"what was done is kept; go on with: {command('resume', self.run)}")
+                error.add_note(f"finished steps are kept; continue with: {command('resume', self.run)}")
             raise
         finally:
             for each, handler in before.items():
@@ -171,23 +168,23 @@ class Session:
 
     def _say_interrupted(self) -> None:
         if self.run:
-            tell(f"interrupted; go on with: {command('resume', self.run)}", "yellow")
+            tell(f"interrupted; continue with: {command('resume', self.run)}", "yellow")
 
     # ---- a person at the terminal ----
 
     async def _ask(self, question: str) -> str:
         with self.watch.paused():
             tell(f"\n{question}", "magenta")
-            click.echo("(Enter alone: answer later)\n> ", nl=False, err=True)
+            click.echo("(press Enter to answer later)\n> ", nl=False, err=True)
             return await _line_of_terminal()
 
     async def _approve(self, question: str) -> Said | None:
-        from runtime.telling import Said
+        from runtime.workspace.inbox import Said
 
         with self.watch.paused():
-            tell(f"\nwaits for an approval of {question}", "magenta")
+            tell(f"\nwaiting for approval of {question}", "magenta")
             click.echo(
-                "(y: approve, n: reject, other words: reject for that reason, Enter alone: later)\n> ",
+                "(y: approve, n: reject, other text: reject with this reason, Enter: later)\n> ",
                 nl=False,
                 err=True,
             )
@@ -199,13 +196,13 @@ class Session:
     # ---- how it ended ----
 
     def conclude(self, fractal: Fractal, result: RunResult, output: Path | None = None) -> int:
-        """Print the result, or say how it ended and what can be done; returns the exit code."""
-        from kernel.document import ACCEPTED
+        """Print the result, or how the run ended and what you can do; returns the exit code."""
+        from kernel.document.model import ACCEPTED
 
         if result.status in ACCEPTED:
             self._deliver(result.output, output)
             if result.status == "unverified":
-                why = result.reason or "accepted, but nothing that could be checked proves it"
+                why = result.reason or "accepted without a criterion that could be checked"
                 tell(f"unverified: {why}", "red" if result.exit else "yellow")
         elif result.status == "interrupted":
             self._say_interrupted()
@@ -224,18 +221,20 @@ class Session:
     def _say_waiting(self, result: RunResult) -> None:
         run = result.run
         if result.waiting == "person":
-            tell(f"waits for an answer: {result.question}", "magenta")
+            tell(f"waiting for an answer: {result.question}", "magenta")
             if "--assume" not in result.question and command("answer", run) not in result.question:
-                tell(command("answer", run, "…", "--resume"))  # else the question says what to type
+                tell(
+                    command("answer", run, "…", "--resume")
+                )  # otherwise the question already says what to type
         elif result.waiting == "approval":
-            tell(f"waits for an approval of {result.question}", "magenta")
+            tell(f"waiting for approval of {result.question}", "magenta")
             tell(f"{command('approve', run, '--resume')} or {command('reject', run, '--resume')}")
         else:
-            tell(f"nothing can be done now; look with: {command('tree', run)}", "yellow")
+            tell(f"no step can run now; see: {command('tree', run)}", "yellow")
 
     def _say_ended(self, result: RunResult) -> None:
-        tell(f"{result.status}: {result.reason or 'no reason is given'}", "red")
-        if result.question:  # its first line: how to answer a run that has ended would mislead
+        tell(f"{result.status}: {result.reason or 'no reason given'}", "red")
+        if result.question:  # only the first line: the run has ended and takes no answer
             tell(f"open question: {result.question.splitlines()[0]}")
         if result.output:
             tell("partial result:\n" + "\n".join(result.output.splitlines()[:40]))
@@ -243,9 +242,9 @@ class Session:
 
 
 async def _line_of_terminal() -> str:
-    """A line that a person types, and what they pasted with it; "" at the end of the input.
+    """A typed line, with what was pasted after it; "" at the end of the input.
 
-    Waiting for it can be cancelled, which a thread that reads could not.
+    Waiting here can be cancelled, unlike a thread that reads.
     """
     loop = asyncio.get_running_loop()
     handle = sys.stdin.fileno()
@@ -265,8 +264,8 @@ async def _line_of_terminal() -> str:
 
 
 def _end_at_once() -> NoReturn:
-    """No more waiting for anything: what is on disk is enough to go on from, and commands end as well."""
-    from kernel.process import end_all
+    """End the process and its commands; what is on disk is enough to resume from."""
+    from runtime.sandbox.process import end_all
 
     end_all()
     if sys.stderr.isatty():
@@ -274,23 +273,48 @@ def _end_at_once() -> NoReturn:
     os._exit(130)
 
 
+_STEP = re.compile(r"\d{1,4}(\.\d+)*")
+_RUN = re.compile(r"(.*-)?[2-9b-df-hjkmnp-tv-xz]{6}(-[\d.]+)?(\.md)?")
 Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def completed_runs(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     """The ids of runs, for shell completion."""
-    from kernel.workspace import Workspace
-    from runtime.fractal import shipped_system
+    from runtime.api.fractal import shipped_system
+    from runtime.workspace.workspace import Workspace
 
     workspace = Workspace.find(Path(folder()), shipped_system())
     return [run for run in workspace.run_ids() if run.startswith(incomplete)]
 
 
-def run_argument(name: str = "run", *, required: bool = True) -> Option:
-    """The argument that names a run; where it may be left out, it is "" and means the newest."""
-    if required:
-        return click.argument(name, shell_complete=completed_runs)
+def run_argument(name: str = "run") -> Option:
+    """The argument that names a run; "" where it is left out, which means the newest."""
     return click.argument(name, required=False, default="", shell_complete=completed_runs)
+
+
+def step_of_newest(run: str, step: str | None) -> tuple[str, str | None]:
+    """RUN and STEP as given; a step number in the place of RUN is a step of the newest run."""
+    return ("", run) if step is None and _STEP.fullmatch(run) else (run, step)
+
+
+def step_number(step: str | None) -> int | None:
+    """STEP as a number; None where it is left out."""
+    if step is not None and not step.isdecimal():
+        raise click.UsageError(f"{step} is not the number of a step")
+    return None if step is None else int(step)
+
+
+def run_and_words(words: Sequence[str], *, least: int = 0) -> tuple[str, str]:
+    """RUN and the text after it, for arguments `[RUN] TEXT…` with at least that many words of text.
+
+    The first word is a run if it has the form of an id, or is the beginning of one with four letters or more.
+    """
+    if len(words) > least:
+        first = words[0]
+        begins = len(first) >= 4 and any(run.startswith(first) for run in opened().workspace.run_ids())
+        if begins or _RUN.fullmatch(first):
+            return first, " ".join(words[1:])
+    return "", " ".join(words)
 
 
 def json_option(text: str = "Print JSON.") -> Option:

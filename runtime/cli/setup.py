@@ -1,4 +1,4 @@
-"""`fractal init`, `config`, `gc` and `completion`: a workspace and its settings."""
+"""`fractal init`, `config`, `trust`, `gc` and `completion`: a workspace and its settings."""
 
 from __future__ import annotations
 
@@ -7,85 +7,107 @@ import shutil
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from runtime.cli.session import folder, json_option, opened, put, tell
-from runtime.cli.words import elide, safe, table
+from kernel.errors import ConfigurationError, UsageError
+from runtime.cli.output import count, elide, print_json, print_table, put, safe, tell
+from runtime.cli.session import folder, json_option, opened, show_items
 
 if TYPE_CHECKING:
-    from kernel.workspace import Workspace
+    from runtime.workspace.trust import Item
+    from runtime.workspace.workspace import Workspace
 
 # ---- init ------------------------------------------------------------------------------------------------
+
+BARE = ("pattern.md", "kernel/")
+"""The files of `init --bare`: all that the kernel needs."""
+STATE = """# state/
+
+What this workspace did: one folder per run in `runs/`, and in `system/` the history of its system.
+Readable by its owner only, ignored by git.
+Only Fractal writes here; you may edit the documents of a run while no process works on it.
+"""
+SYSTEM = """# system/
+
+Your changes of what ships with Fractal. A file here replaces the shipped file with the same path; all other
+shipped files stay in use, and updates of Fractal update them.
+
+- `fractal system edit NAME` copies a file here and opens it, such as `phases/plan.md` or a tool's name.
+- `fractal tools new NAME` creates a tool here.
+- `fractal system log` lists what has changed.
+"""
 
 
 @click.command()
 @click.argument("directory", required=False, metavar="[DIR]", type=click.Path(file_okay=False))
-@click.option("--bare", is_flag=True, help="Only pattern.md, read, write and bash: what can build the rest.")
-def init(directory: str | None, bare: bool) -> None:
-    """Make DIR (the present folder) a workspace of its own: system/, state/ and fractal.yaml.
+@click.option(
+    "--full", is_flag=True, help="Copy all shipped files to system/, to let the system change itself."
+)
+@click.option(
+    "--bare", is_flag=True, help="Use only pattern.md, read, write and bash: enough to build the rest."
+)
+def init(directory: str | None, full: bool, bare: bool) -> None:
+    """Make DIR (default: the current folder) a workspace: fractal.yaml, state/ and system/.
 
-    system/ is a copy of the shipped instructions to change at will; what is there already is kept.
+    Files in system/ replace shipped files with the same path; it is empty at first. Existing files are kept.
     """
-    from kernel.errors import UsageError
-    from kernel.workspace import Workspace
-    from runtime.building.journal import Journal
-    from runtime.fractal import shipped_system
+    from runtime.api.fractal import shipped_system
+    from runtime.evolution.journal import Journal
+    from runtime.workspace.workspace import Workspace
 
+    if full and bare:
+        raise click.UsageError("give --full or --bare, not both")
     place = Path(directory or folder())
     place.mkdir(parents=True, exist_ok=True)
     shipped = shipped_system()
     if bare and (there := _more_than_bare(place)):
-        raise UsageError(f"{there} is there already; --bare makes a workspace that begins with nothing")
-    copied = _copy_missing(shipped, place / "system", BARE if bare else ("",))
+        raise UsageError(f"{there} already exists; --bare needs a folder without a system")
+    copied = _copy_missing(shipped, place / "system", BARE if bare else ("",)) if full or bare else []
     settings = place / "fractal.yaml"
-    ours = not settings.exists()
-    if ours:
-        settings.write_text(template({"shipped": False} if bare else {}), "utf-8")
-    (place / "state").mkdir(exist_ok=True)
-    readme = place / "state" / "README.md"
-    if not readme.exists():
-        readme.write_text(STATE, "utf-8")
+    ours = _write_missing(settings, template({"shipped": False} if bare else {}))
+    if not (full or bare):
+        _write_missing(place / "system" / "README.md", SYSTEM)
+    _write_missing(place / "state" / "README.md", STATE)
+    (place / "state" / "runs").mkdir(exist_ok=True)
     _ignore(place / ".gitignore")
     workspace = Workspace.find(place, shipped)
     workspace.make()
     _trust(workspace, copied, {"shipped": False} if ours and bare else {})
-    Journal(workspace).notice()  # how the system is found: what changes from now on is told
-    tell(f"{workspace.root} is a workspace: {len(copied)} files of instructions, settings in {settings.name}")
+    Journal(workspace).notice()  # later changes are compared with this state
+    files = f" with {count(len(copied), 'file')} in system/" if copied else ""
+    tell(f"{workspace.root} is a workspace{files}; settings: {settings.name}")
     if (place / ".fractal" / "state" / "runs").is_dir():
-        tell(
-            f"earlier runs stay in {place / '.fractal' / 'state'}; this workspace does not list them",
-            "yellow",
-        )
+        earlier = place / ".fractal" / "state"
+        tell(f"earlier runs stay in {earlier}; this workspace does not list them", "yellow")
 
 
-BARE = ("pattern.md", "kernel/")
-"""What the kernel runs with alone. Source: the design's "Day 0"."""
-STATE = """# state/
-
-What this workspace did: one folder a run in `runs/`, and in `system/` how its system has changed.
-Readable by its owner only, ignored by git.
-Only Fractal writes here; while no process works on a run, you may edit its documents.
-"""
+def _write_missing(path: Path, text: str) -> bool:
+    """Write a file unless it exists; whether it was written."""
+    if path.exists():
+        return False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+    return True
 
 
 def _trust(workspace: Workspace, copied: list[str], settings: Mapping[str, Any]) -> None:
-    """What we have just written needs no person's trust, also when a later version ships other files."""
-    from kernel.errors import ConfigurationError
-    from runtime import trust
+    """Trust the files that we have just written, also if a later version ships different ones."""
+    from runtime.workspace import trust
 
     root = workspace.root
     files = ((name, trust.digest_of(root / "system" / name)) for name in copied)
     items = [trust.Item(str(root), f"system/{name}", digest, "") for name, digest in files]
-    with suppress(ConfigurationError):  # where it cannot be kept, the person is asked
+    with suppress(ConfigurationError):  # if it cannot be kept, the person is asked
         trust.accept([*items, *trust.settings(root, settings)])
 
 
 def _more_than_bare(place: Path) -> Path | None:
-    """What is there of a workspace that is not bare, and that this one would silently change."""
-    from runtime.config import load
+    """A file of an existing workspace that is not bare."""
+    from runtime.workspace.settings import load
 
     settings, system = place / "fractal.yaml", place / "system"
     if settings.exists():
@@ -95,7 +117,7 @@ def _more_than_bare(place: Path) -> Path | None:
 
 
 def _copy_missing(source: Path, target: Path, only: tuple[str, ...]) -> list[str]:
-    """Copy the files whose names begin with one of `only`, but for those that are there; their names."""
+    """Copy missing files whose names begin with one of `only`; returns their names."""
     copied: list[str] = []
     if source.resolve() == target.resolve():
         return copied
@@ -119,11 +141,11 @@ def _ignore(path: Path) -> None:
 
 
 def template(given: Mapping[str, Any] | None = None) -> str:
-    """A fractal.yaml that names every setting with its default and its meaning, and sets those `given`."""
-    from runtime.config import Config
+    """A fractal.yaml with every setting, its default and meaning; the settings `given` are set."""
+    from runtime.workspace.settings import Config
 
     lines = [
-        "# Settings of this workspace; what is commented out has the value shown. See: fractal config",
+        "# Settings of this workspace; commented lines show the defaults. See: fractal config",
         "",
     ]
     for name, field in Config.model_fields.items():
@@ -140,38 +162,98 @@ def template(given: Mapping[str, Any] | None = None) -> str:
 @click.argument("name", required=False)
 @json_option("Print an object: each setting's value and source.")
 def config(name: str | None, as_json: bool) -> None:
-    """Show the settings in effect, and where each comes from; with NAME, only its value.
+    """Show the settings in effect and their sources; with NAME, only its value.
 
-    Flags come before FRACTAL_* variables, these before fractal.yaml in the workspace, then the user's own
-    file, then the defaults.
+    The order is: flags, FRACTAL_* variables, fractal.yaml of the workspace, your own file, defaults.
     """
-    from kernel.errors import UsageError
-
     fractal = opened()
     values: dict[str, Any] = fractal.config.model_dump(mode="json")
     if name is not None:
         if name not in values:
-            raise UsageError(f"there is no setting {name}; `fractal config` lists all")
+            raise UsageError(f"there is no setting {name}; list all: fractal config")
         value = values[name]
         put(value if isinstance(value, str) and not as_json else json.dumps(value, ensure_ascii=False))
         return
     if as_json:
         found = {key: {"value": value, "source": fractal.sources[key]} for key, value in values.items()}
-        put(json.dumps(found, indent=2, ensure_ascii=False))
+        print_json(found)
         return
-    from kernel.workspace import settings_files
-    from runtime.config import user_file
+    from runtime.workspace.settings import user_file
+    from runtime.workspace.workspace import settings_files
 
+    sources = fractal.sources
     rows = [
-        [key, elide(json.dumps(value, ensure_ascii=False), 60), safe(fractal.sources[key])]
-        for key, value in values.items()
+        [key, elide(json.dumps(value, ensure_ascii=False), 60), sources[key]] for key, value in values.items()
     ]
-    lines = table([["SETTING", "VALUE", "FROM"], *rows])
-    click.echo(click.style(lines[0], dim=True))
-    for text, row in zip(lines[1:], rows, strict=True):
-        click.echo(click.style(text, bold=row[2] != "default"))
+
+    def bold(row: int, text: str) -> str:
+        return click.style(text, bold=rows[row][2] != "default")
+
+    print_table(["SETTING", "VALUE", "FROM"], rows, style=bold)
     files = [*reversed(settings_files(fractal.workspace.root)), user_file()]
     tell(f"\nfiles: {', '.join(map(str, files))}")
+
+
+# ---- trust -----------------------------------------------------------------------------------------------
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("-y", "--yes", is_flag=True, help="Allow without asking.")
+@click.option("--revoke", is_flag=True, help="Withdraw all permissions of this folder.")
+@json_option("Print pending requests as a list of objects.")
+def trust(names: tuple[str, ...], yes: bool, revoke: bool, as_json: bool) -> int:
+    """Show what this folder's own files ask for, and allow all of it, or what is named.
+
+    Settings that lower security or send data elsewhere, files in system/, skills and MCP servers take effect
+    once you allow them, as they are written: after a change you are asked again.
+    """
+    from runtime.mcp.client.configured import item, places
+    from runtime.mcp.client.servers import Servers
+    from runtime.workspace import trust as kept
+    from runtime.workspace.trust import asks_for
+
+    fractal = opened()
+    workspace = fractal.workspace
+    if revoke:
+        folders = [workspace.root, *(path.parent for path in places(workspace.folder, workspace.root))]
+        tell(f"withdrew {count(kept.revoke(dict.fromkeys(folders)), 'permission')} of this folder")
+        return 0
+    servers = Servers(workspace)
+    waiting = [*fractal.untrusted(), *map(item, servers.untrusted)]
+    chosen = [each for each in waiting if each.name in names] if names else waiting
+    if unknown := set(names) - {each.name for each in waiting}:
+        known = {each.name for each in asks_for(workspace, fractal.config, fractal.sources)} | {
+            f"mcp:{name}" for name in servers.names
+        }
+        if strange := sorted(unknown - known):
+            there = ", ".join(sorted({each.name for each in waiting} | known)) or "nothing"
+            raise UsageError(f"this folder does not ask for {strange[0]}, only for: {there}")
+        tell(f"already allowed: {', '.join(sorted(unknown))}")
+    if as_json:
+        print_json([asdict(each) for each in chosen])
+        return 0
+    if not chosen:
+        if not names:
+            tell("this folder has no pending requests")
+        return 0
+    return _accept(chosen, yes or bool(names))
+
+
+def _accept(items: list[Item], sure: bool) -> int:
+    """Show the items, ask unless `sure`, and keep the permission."""
+    from runtime.workspace import trust as kept
+
+    show_items(items)
+    if not sure:
+        if not sys.stdin.isatty():
+            tell("nothing was allowed; to allow all: fractal trust --yes")
+            return 3
+        if not click.confirm("Allow this from now on?", err=True):
+            return 3
+    kept.accept(items)
+    tell(f"allowed: {safe(', '.join(each.name for each in items[:5]))}" + (" …" if len(items) > 5 else ""))
+    return 0
 
 
 # ---- gc, completion -------------------------------------------------------------------------------------
@@ -179,15 +261,14 @@ def config(name: str | None, as_json: bool) -> None:
 
 @click.command()
 @click.option("--keep-days", type=click.FloatRange(min=0), default=30, show_default=True, metavar="DAYS")
-@click.option("-n", "--dry-run", is_flag=True, help="Only say what would be moved.")
+@click.option("-n", "--dry-run", is_flag=True, help="Only show what would be moved.")
 def gc(keep_days: float, dry_run: bool) -> None:
     """Move runs that ended more than DAYS ago into an archive."""
     fractal = opened()
     moved = fractal.gc(keep_days, dry_run=dry_run)
     for text in moved:
         click.echo(safe(text))
-    word = "would be moved" if dry_run else "moved"
-    tell(f"{len(moved)} run{'' if len(moved) == 1 else 's'} {word}")
+    tell(f"{count(len(moved), 'run')} {'would be moved' if dry_run else 'moved'}")
 
 
 @click.command()

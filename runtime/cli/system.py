@@ -1,28 +1,98 @@
-"""`fractal system log`, `diff`, `rollback`, `propose`, `adopt` and `drop`: the history of `system/`."""
+"""`fractal system`: edits files of `system/`, shows its history, and tests and adopts proposals."""
 
 from __future__ import annotations
 
-import json
+import asyncio
+import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from runtime.cli.adopting import adopt, drop, propose
-from runtime.cli.session import command, json_option, opened, put, tell
-from runtime.cli.words import elide, local, safe, table
+from kernel.errors import UsageError
+from runtime.cli.output import (
+    OUTCOMES,
+    count,
+    elide,
+    line,
+    local,
+    money,
+    print_json,
+    print_list,
+    put,
+    safe,
+    tell,
+)
+from runtime.cli.session import Session, command, json_option, opened, view
 
 if TYPE_CHECKING:
-    from runtime.building.journal import Entry, Journal
-    from runtime.fractal import Fractal
+    from runtime.api.fractal import Fractal
+    from runtime.evolution.adoption import Adoption
+    from runtime.evolution.journal import Entry, Journal
+    from runtime.evolution.proposals import Proposal
+    from runtime.evolution.samples import Tested
+    from runtime.evolution.trials import Trials
 
 
 @click.group()
 def system() -> None:
-    """Show, take back and adopt changes of the system: tools, phase files, pattern.md."""
+    """Edit, review, revert and adopt changes of the system: tools, operations, phase files, pattern.md."""
+
+
+# ---- edit ------------------------------------------------------------------------------------------------
+
+
+@system.command()
+@click.argument("name")
+def edit(name: str) -> None:
+    """Open the file NAME of the system in $EDITOR; copies a shipped file to the workspace's system/ first.
+
+    NAME is a path such as phases/plan.md, or the name of a tool, operation, phase or reflex. Without a
+    terminal, the path of the copy is printed.
+    """
+    fractal = opened()
+    root = fractal.workspace.root / "system"
+    place = _file_of_system(fractal, name)
+    own = root / place
+    if not own.is_file():
+        source = next(folder / place for folder in fractal.systems if (folder / place).is_file())
+        own.parent.mkdir(parents=True, exist_ok=True)
+        own.write_bytes(source.read_bytes())
+        tell(f"copied {place} to {root}; this copy is used from now on")
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        click.edit(filename=str(own))
+    else:
+        put(str(own))
+
+
+def _file_of_system(fractal: Fractal, name: str) -> Path:
+    """The path below system/ that a person means by NAME. Raises `UsageError`."""
+    tries = [
+        name,
+        f"{name}.md",
+        *(f"{kind}/{name}.md" for kind in ("phases", "operations", "kernel", "reflexes")),
+    ]
+    tries += [f"tools/{name}/pattern.md", f"tools/{name}/SKILL.md"]
+    folders = [folder.resolve() for folder in fractal.systems]
+    for each in tries:
+        for folder in folders:
+            path = (folder / each).resolve()
+            if path.is_file() and path.is_relative_to(folder):
+                return path.relative_to(folder)
+    import difflib
+
+    files = {path.relative_to(folder).as_posix() for folder in folders for path in folder.rglob("*.md")}
+    names = files | {Path(each).stem for each in files} | {Path(each).parent.name for each in files}
+    near = difflib.get_close_matches(name, sorted(names), 1)
+    raise UsageError(f"there is no file {name} in system/" + (f"; did you mean {near[0]}?" if near else ""))
+
+
+# ---- log, diff, rollback ---------------------------------------------------------------------------------
 
 
 def _opened() -> Fractal:
-    """A Fractal whose journal knows what a person has changed."""
+    """A Fractal whose journal has recorded the person's edits."""
     fractal = opened()
     fractal.workshop.open()
     return fractal
@@ -30,42 +100,31 @@ def _opened() -> Fractal:
 
 @system.command()
 @click.argument("unit", required=False)
-@click.option("-n", "limit", type=click.IntRange(1), default=50, show_default=True, help="The last so many.")
+@click.option("-n", "limit", type=click.IntRange(1), default=50, show_default=True, help="Entries to list.")
 @json_option("Print a list of objects.")
 def log(unit: str | None, limit: int, as_json: bool) -> None:
-    """List what changed, newest first: by whom, in which run, why."""
-    from runtime.building.history import of_unit
-
+    """List changes, newest first: who made them, in which run, and why."""
     journal = _opened().workshop.journal
-    entries = journal.entries()
-    chosen = (of_unit(entries, unit) if unit else entries)[::-1][:limit]
-    if as_json:
-        put(json.dumps([each.as_dict() for each in chosen], indent=2))
-        return
-    if not chosen:
-        tell("nothing has changed: there is no system/ of this workspace's own")
-        return
-    rows = [["ENTRY", "WHEN", "WHAT", "UNIT", "BY", "LINES", "WHY"]]
-    rows += [_row(journal, entry) for entry in chosen]
-    lines = table(rows, right=(0,))
-    click.echo(click.style(lines[0], dim=True))
-    for text in lines[1:]:
-        click.echo(text)
+    chosen = (journal.about(unit) if unit else journal.entries())[::-1][:limit]
+    rows = [] if as_json else [_row(journal, entry) for entry in chosen]
+    head = ["ENTRY", "WHEN", "WHAT", "UNIT", "BY", "LINES", "WHY"]
+    nothing = "no changes: this workspace uses the shipped system"
+    print_list(as_json, [each.as_dict() for each in chosen], head, rows, nothing, right=(0,))
 
 
 def _row(journal: Journal, entry: Entry) -> list[str]:
-    unit = safe(entry.unit or f"{len(entry.files)} files")
-    by = safe(f"{entry.author}, {entry.step}" if entry.step else entry.author)
+    unit = entry.unit or count(len(entry.files), "file")
+    by = f"{entry.author}, {entry.step}" if entry.step else entry.author
     when, why = local(entry.time), elide(entry.reason, 60)
     return [str(entry.id), when, entry.kind, unit, by, _lines(journal, entry), why]
 
 
 def _lines(journal: Journal, entry: Entry) -> str:
-    from runtime.building.history import counts, diff
+    from runtime.evolution.journal import counts
 
     if not entry.unit or not entry.files:
         return ""
-    more, fewer = counts(diff(journal, entry))
+    more, fewer = counts(journal.diff(entry))
     return f"+{more} −{fewer}"
 
 
@@ -73,25 +132,22 @@ def _lines(journal: Journal, entry: Entry) -> str:
 @click.argument("what", required=False, metavar="[ENTRY|UNIT|PROPOSAL]")
 @json_option("Print a list of objects, each with its diff.")
 def diff_(what: str | None, as_json: bool) -> None:
-    """Show what an entry changed, all that changed in a unit, such as web, or what a proposal would change.
+    """Show what an entry changed, what changed in a unit such as web, or what a proposal would change.
 
-    Without any of them: what proposals, and drafts of runs that were not accepted, would change.
+    Without an argument: what open proposals, and drafts of runs that were not accepted, would change.
     """
-    from runtime.building.history import diff, entry_of, of_unit
-
     fractal = _opened()
     journal = fractal.workshop.journal
     if what is None or any(each.id == what for each in fractal.workshop.proposals.open()):
         _open_ones(fractal, as_json, what or "")
         return
-    entries = journal.entries()
-    chosen = [entry_of(entries, int(what))] if what.isdecimal() else of_unit(entries, what)
-    told = [(entry, diff(journal, entry)) for entry in chosen]
+    chosen = [journal.entry(int(what))] if what.isdecimal() else journal.about(what)
+    diffs = [(entry, journal.diff(entry)) for entry in chosen]
     if as_json:
-        put(json.dumps([entry.as_dict() | {"diff": text} for entry, text in told], indent=2))
+        print_json([entry.as_dict() | {"diff": text} for entry, text in diffs])
         return
-    for entry, text in told:
-        if len(told) > 1:
+    for entry, text in diffs:
+        if len(diffs) > 1:
             head = f"# {entry.id} {entry.kind} {entry.unit} by {entry.author}, {local(entry.time)}"
             click.echo(click.style(safe(head), dim=True))
         if text:
@@ -99,26 +155,26 @@ def diff_(what: str | None, as_json: bool) -> None:
 
 
 def _open_ones(fractal: Fractal, as_json: bool, proposal: str) -> None:
-    """What is not active: each proposal's and each draft's difference from what is, or that of one."""
-    from runtime.building.contents import read
-    from runtime.building.history import compared
+    """Print how each proposal and draft, or one of them, differs from the active system."""
+    from runtime.evolution.files import read
+    from runtime.evolution.journal import difference
 
     workshop = fractal.workshop
     open_ones = [(each.id, each.unit, each.reason, each.files) for each in workshop.proposals.open()]
     open_ones += [(f"draft of {run}", unit, "", files) for run, unit, files in workshop.drafted()]
-    told: list[dict[str, str]] = []
+    changes: list[dict[str, str]] = []
     for name, unit, reason, files in (each for each in open_ones if proposal in ("", each[0])):
         texts: list[str] = []
         for path, file in sorted(files.items()):
             places = (folder / path for folder in fractal.systems)
-            texts.append(compared(path, next((found for p in places if (found := read(p))), None), file))
-        told.append({"name": name, "unit": unit, "reason": reason, "diff": "\n".join(filter(None, texts))})
+            texts.append(difference(path, next((found for p in places if (found := read(p))), None), file))
+        changes.append({"name": name, "unit": unit, "reason": reason, "diff": "\n".join(filter(None, texts))})
     if as_json:
-        put(json.dumps(told, indent=2))
+        print_json(changes)
         return
-    if not told:
-        tell("there are no proposals, and no drafts")
-    for each in told:
+    if not changes:
+        tell("no proposals and no drafts")
+    for each in changes:
         click.echo(click.style(safe(f"# {each['name']} {each['unit']} {each['reason']}".rstrip()), dim=True))
         if each["diff"]:
             put(each["diff"])
@@ -126,18 +182,177 @@ def _open_ones(fractal: Fractal, as_json: bool, proposal: str) -> None:
 
 @system.command()
 @click.argument("entry", type=int)
-@click.option("--force", is_flag=True, help="Also where later entries changed the same files.")
+@click.option("--force", is_flag=True, help="Roll back even if later entries changed the same files.")
 @json_option("Print the new entry as an object.")
 def rollback(entry: int, force: bool, as_json: bool) -> None:
-    """Put back what stood before an entry; this is an entry itself, and can be taken back."""
-    from runtime.building.history import rollback as roll_back
-
-    made = roll_back(_opened().workshop.journal, entry, force=force)
+    """Restore the state before an entry. The rollback is an entry too and can be rolled back."""
+    made = _opened().workshop.journal.rollback(entry, force=force)
     if as_json:
-        put(json.dumps(made.as_dict(), indent=2))
+        print_json(made.as_dict())
     back = command("system", "rollback", str(made.id))
-    tell(f"{made.unit}: as it was before entry {entry} (entry {made.id}; back: {back})")
+    tell(f"{made.unit}: restored to before entry {entry} (entry {made.id}; to revert: {back})")
 
 
-for _command in (propose, adopt, drop):
-    system.add_command(_command)
+# ---- propose, adopt, drop --------------------------------------------------------------------------------
+
+
+@system.command()
+@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.option("--as", "place", metavar="PLACE", default="", help="The path of the file in system/.")
+@click.option("--why", default="", help="What it improves.")
+@json_option("Print the proposal as an object.")
+def propose(paths: tuple[Path, ...], place: str, why: str, as_json: bool) -> None:
+    """Propose changed files of the system, or tool folders; they are kept until you adopt them.
+
+    \b
+      fractal system propose plan.md --why "shorter plans"
+      fractal system propose draft.md --as phases/check.md
+    """
+    fractal = opened()
+    workshop = fractal.workshop
+    workshop.open()
+    made = workshop.proposals.hand_in(fractal.systems, paths, place=place, why=why)
+    if as_json:
+        print_json(made.as_dict())
+    else:
+        put(made.id)
+    tell(f"{', '.join(sorted(made.files))}; test and adopt: {command('system', 'adopt', made.id)}")
+
+
+@system.command()
+@click.argument("name", required=False, metavar="[PROPOSAL|RUN]")
+@click.option("--force", is_flag=True, help="Adopt even if the trial fails or is inconclusive.")
+@click.option("-m", "--model", help="The model for the sample tasks, or for the build.")
+@click.option("--budget-usd", "usd", type=click.FloatRange(min=0), metavar="USD", help="The maximum cost.")
+@click.option(
+    "--trial", "strict", is_flag=True, help="Adopt only if it is shown to be better, not just no worse."
+)
+@json_option("Print objects.")
+def adopt(
+    name: str | None, force: bool, model: str | None, usd: float | None, strict: bool, as_json: bool
+) -> int:
+    """Test a proposal, or the drafts of a run, and activate it; without a name, list open proposals.
+
+    A program runs its own sample. For guidance, the sample tasks run with and without it: it is adopted if
+    they do no worse, or with --trial if they do better beyond chance; `fractal learn trial` lists trials.
+    A proposal to build something starts the run that builds it.
+    """
+    session = Session(view(json=as_json, quiet=False), as_json)
+    fractal = session.open(model=model, usd=usd)
+    fractal.workshop.open()
+    if name is None:
+        _list(fractal, as_json)
+        return 0
+    chosen = _chosen(fractal, name)
+    return max(
+        _build(session, fractal, each)
+        if each.kind == "build"
+        else _adopt(fractal, each, force, strict, as_json)
+        for each in chosen
+    )
+
+
+def _chosen(fractal: Fractal, name: str) -> list[Proposal]:
+    workshop = fractal.workshop
+    if any(each.id == name for each in workshop.proposals.all()):
+        return [workshop.proposals.get(name)]
+    run = fractal.find(name)
+    found = workshop.salvaged(run)
+    if not found:
+        raise UsageError(f"run {run} has no drafts outside the system")
+    return found
+
+
+def _list(fractal: Fractal, as_json: bool) -> None:
+    found = fractal.workshop.proposals.open()
+    rows = [
+        [each.id, local(each.time), f"{each.kind} {each.unit}", each.author, elide(each.reason, 70)]
+        for each in found
+    ]
+    objects = [each.as_dict() for each in found]
+    print_list(as_json, objects, ["ID", "WHEN", "WHAT", "BY", "WHY"], rows, "no open proposals")
+    if found and not as_json:
+        tell(f"compare: {command('system', 'diff')}; adopt: {command('system', 'adopt', 'ID')}")
+
+
+def _adopt(fractal: Fractal, proposal: Proposal, force: bool, strict: bool, as_json: bool) -> int:
+    adoption = adoption_of(fractal, proposal, as_json)
+    if (moved := adoption.moved()) and not force:
+        tell(
+            f"{proposal.id}: {', '.join(moved)} changed since the proposal; compare: "
+            f"{command('system', 'diff')}; --force replaces it with the proposal",
+            "red",
+        )
+        return 1
+    tasks = len(adoption.tasks())
+    if tasks and not as_json:
+        usd = fractal.config.usd
+        most = f"of at most {fractal.config.calls} calls each"
+        most += "" if usd is None else f", at most {money(usd)} in total"
+        tell(f"{count(tasks, 'sample task')}, with and without it: {2 * tasks} runs {most}")
+    verdict = asyncio.run(adoption.trial() if strict else adoption.judge())
+    good = verdict.good or force
+    reason = verdict.why if verdict.good else f"{verdict.why}; adopted because of --force"
+    entry = adoption.adopt(reason) if good else None
+    if strict:
+        did = "is adopted" if entry else "stays as it was"
+        adoption.keep_trial(trials_of(fractal), verdict, did)
+    if as_json:
+        print_json({"proposal": proposal.id, **verdict.as_dict(), "entry": entry and entry.id})
+    if not good:
+        tell(f"{proposal.id} is not adopted: {line(verdict.why)}; --force adopts it anyway", "red")
+        return 1
+    if entry is None:
+        tell(f"{proposal.id}: already active")
+    elif not as_json:
+        tell(f"{proposal.id}: {line(reason)}")
+        tell(entry.sentence())
+    return 0
+
+
+def adoption_of(fractal: Fractal, proposal: Proposal, quiet: bool) -> Adoption:
+    """The adoption of a proposal; `quiet` prints no samples."""
+    from runtime.api.sample_runs import has_model, sample_tasks
+    from runtime.evolution.adoption import Adoption
+
+    workshop, tasks = fractal.workshop, sample_tasks(fractal, said(quiet))
+    return Adoption(
+        workshop.journal, workshop.proposals, proposal, tasks, workshop.context, has_model(fractal)
+    )
+
+
+def trials_of(fractal: Fractal) -> Trials:
+    """The trials of a workspace."""
+    from runtime.evolution.trials import Trials
+
+    return Trials(fractal.workspace.state / "memory" / "trials")
+
+
+def said(quiet: bool) -> Callable[[Tested, str], None]:
+    """A callback that prints each finished sample task."""
+
+    def say(tested: Tested, how: str) -> None:
+        if not quiet:
+            mark, colour = OUTCOMES[tested.passed]
+            note = "" if tested.passed else f": {elide(tested.note, 120)}"
+            tell(f"{mark} {tested.tool}, {how}{note}", colour)
+
+    return say
+
+
+def _build(session: Session, fractal: Fractal, proposal: Proposal) -> int:
+    """Start the run that builds what a proposal asks for; an accepted run closes the proposal."""
+    from runtime.api.building import build
+
+    return session.conclude(fractal, session.drive(build(fractal, proposal)))
+
+
+@system.command()
+@click.argument("name", metavar="PROPOSAL")
+@click.option("--why", default="", help="Why it is dropped.")
+def drop(name: str, why: str) -> None:
+    """Close a proposal without adopting it."""
+    workshop = opened().workshop
+    workshop.open()
+    workshop.proposals.drop(name, "person", why)
+    tell(f"{name} is closed")

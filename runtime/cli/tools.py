@@ -1,38 +1,49 @@
-"""`fractal tools`: the catalogue as it is read from system/; what changes it is in `testing`."""
+"""`fractal tools`: list, show, check, create, test and retire tools and operations."""
 
 from __future__ import annotations
 
-import json
+import asyncio
+import shlex
+import sys
+from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from runtime.cli.session import columns, json_option, opened, put, tell
-from runtime.cli.testing import add, new, retire, test
-from runtime.cli.words import elide, fitted, line, safe, table
+from kernel.errors import FractalError, UsageError
+from runtime.cli.output import (
+    OUTCOMES,
+    count,
+    elide,
+    line,
+    money,
+    print_json,
+    print_table,
+    put,
+    safe,
+    seconds,
+    tell,
+)
+from runtime.cli.session import ask_for_trust, command, json_option, opened
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from kernel.catalogue import Catalogue
-    from kernel.tools import Tool
-    from runtime.fractal import Fractal
+    from kernel.tools.tool import Tool
+    from runtime.api.fractal import Fractal
+    from runtime.catalogue.catalogue import Catalogue
+    from runtime.evolution.samples import Tested
 
 
 @click.group()
 def tools() -> None:
-    """List, show, check, make, test and retire the tools and operations that plans can use."""
-
-
-for _command in (new, add, test, retire):
-    tools.add_command(_command)
+    """List, show, check, create, test and retire the tools and operations that plans can use."""
 
 
 @tools.command("ls")
-@click.option("--all", "everything", is_flag=True, help="Also drafts, and what is quarantined or retired.")
+@click.option("--all", "everything", is_flag=True, help="Include drafts, quarantined and retired tools.")
 @json_option("Print a list of objects.")
 def ls(everything: bool, as_json: bool) -> None:
-    """List what there is: signature, effects, origin, description."""
+    """List tools and operations: signature, effects, origin, description."""
     fractal = opened()
     troubles = _ask_servers(fractal)
     catalogue = fractal.catalogue()
@@ -40,40 +51,30 @@ def ls(everything: bool, as_json: bool) -> None:
     found = sorted(chosen, key=lambda tool: (tool.operation, tool.name))
     births = _births(fractal)
     if as_json:
-        put(
-            json.dumps(
-                [
-                    _about(tool) | {"origin": _origin(fractal, tool, None), "birth": births.get(tool.path)}
-                    for tool in found
-                ],
-                indent=2,
-            )
-        )
+        origins = [{"origin": _origin(fractal, tool, None), "birth": births.get(tool.path)} for tool in found]
+        print_json([_about(tool) | origin for tool, origin in zip(found, origins, strict=True)])
     else:
         head = ["TOOL", "EFFECTS", *(["STATUS"] if everything else []), "ORIGIN", "DESCRIPTION"]
         rows = [
             [
-                safe(f"{tool.name}(what)" if tool.guided else tool.signature),
+                f"{tool.name}(what)" if tool.guided else tool.signature,
                 ",".join(tool.effects) or "none",
-                *([safe(tool.status)] if everything else []),
-                safe(_origin(fractal, tool, births.get(tool.path))),
+                *([tool.status] if everything else []),
+                _origin(fractal, tool, births.get(tool.path)),
                 elide(tool.description, 60),
             ]
             for tool in found
         ]
-        lines = table(fitted([head, *rows], columns(), (0, len(head) - 1)))
-        click.echo(click.style(lines[0], dim=True))
-        for text in lines[1:]:
-            click.echo(text)
+        print_table(head, rows, cut=(0, len(head) - 1))
     for fault in (*catalogue.faults, *troubles):
-        tell(f"left out: {fault}", "yellow")
+        tell(f"skipped: {fault}", "yellow")
 
 
 def _ask_servers(fractal: Fractal) -> list[str]:
-    """Have MCP servers asked for their tools, where they are not known; what is wrong with any, in words."""
+    """Ask MCP servers for tools that are not known yet; returns their errors."""
     import asyncio
 
-    from runtime.mcp.servers import Servers
+    from runtime.mcp.client.servers import Servers
 
     troubles: list[str] = []
 
@@ -86,21 +87,21 @@ def _ask_servers(fractal: Fractal) -> list[str]:
 
 
 def _births(fractal: Fractal) -> dict[Path, dict[str, Any]]:
-    """By whom the tools of the workspace's own system were made, from its journal."""
+    """Who made the tools of the workspace's own system, from its journal."""
     births: dict[Path, dict[str, Any]] = {}
     system = fractal.workspace.root / "system"
     for entry in fractal.workshop.journal.entries():
         if entry.kind in ("admitted", "adopted", "added"):
-            told = {name: getattr(entry, name) for name in ("id", "time", "author", "run", "step", "model")}
+            birth = {name: getattr(entry, name) for name in ("id", "time", "author", "run", "step", "model")}
             for change in entry.files:
                 if not change.before:
-                    births[system / change.path] = told
+                    births[system / change.path] = birth
     return births
 
 
 def _origin(fractal: Fractal, tool: Tool, birth: dict[str, Any] | None) -> str:
-    """Where a tool comes from: `own` for one that this workspace wrote, or changed after it was shipped."""
-    from runtime.trust import digest_of
+    """Where a tool comes from: `own` for one that this workspace wrote or changed."""
+    from runtime.workspace.trust import digest_of
 
     own, shipped = fractal.workspace.root / "system", fractal.workspace.shipped
     origin = tool.origin
@@ -127,7 +128,7 @@ def _about(tool: Tool) -> dict[str, Any]:
 
 
 def _known(catalogue: Catalogue) -> dict[str, Tool]:
-    """The tools in use, and behind them those that are drafts, quarantined or retired."""
+    """Active tools, then drafts, quarantined and retired ones."""
     return {**catalogue.idle, **catalogue.tools}
 
 
@@ -135,17 +136,15 @@ def _known(catalogue: Catalogue) -> dict[str, Tool]:
 @click.argument("name")
 def show(name: str) -> None:
     """Show the file of a tool or operation."""
-    from kernel.errors import UsageError
-
     catalogue = opened().catalogue()
     known = _known(catalogue)
     if name not in known:
         broken = [fault for fault in catalogue.faults if name in (fault.path.stem, fault.path.parent.name)]
-        raise UsageError(f"left out: {broken[0]}" if broken else catalogue.unknown(name))
+        raise UsageError(f"skipped: {broken[0]}" if broken else catalogue.unknown(name))
     tool = known[name]
     tell(f"{tool.path}" if tool.status == "active" else f"{tool.path} ({tool.status})")
-    if tool.origin == "mcp":  # its file is no tool's alone, and may hold secrets
-        put(json.dumps(_about(tool), indent=2, ensure_ascii=False))
+    if tool.origin == "mcp":  # its file describes many tools, and may contain secrets
+        print_json(_about(tool))
         return
     put(tool.path.read_text("utf-8", errors="replace"))
 
@@ -153,9 +152,7 @@ def show(name: str) -> None:
 @tools.command("check")
 @click.argument("names", nargs=-1)
 def check(names: tuple[str, ...]) -> int:
-    """Check every file of the catalogue: that it is well formed, and that what it runs is there."""
-    from kernel.errors import UsageError
-
+    """Check that every file of the catalogue is well formed and that its program exists."""
     catalogue = opened().catalogue()
     known = _known(catalogue)
     if unknown := [name for name in names if name not in known]:
@@ -168,30 +165,28 @@ def check(names: tuple[str, ...]) -> int:
     problems += [f"{tool.path}: {text}" for tool in chosen if (text := _problem(tool))]
     for text in problems:
         click.echo(click.style(f"✗ {line(text)}", fg="red"))
-    click.echo(
-        f"{len(chosen)} tools and operations, {len(problems) or 'no'} problem{'s'[: len(problems) != 1]}"
-    )
+    found = count(len(problems), "problem") if problems else "no problems"
+    click.echo(f"{len(chosen)} tools and operations, {found}")
     return 1 if problems else 0
 
 
 def _reflex_faults(catalogue: Catalogue) -> list[object]:
-    """Reflexes are part of the system too; a malformed one is left out."""
-    from runtime.responders.reflex import Reflex
+    """Malformed reflexes, which are skipped too."""
+    from runtime.reflexes.reflex import Reflex
 
     return list(Reflex(catalogue.folders).faults)
 
 
 def _departures(tool: Tool) -> tuple[str, ...]:
-    """In what a skill departs from the specification; it is in use all the same."""
-    from kernel.skills import read_skill
+    """Where a skill deviates from the specification; it is used anyway."""
+    from runtime.catalogue.skills import read_skill
 
     return read_skill(tool.path).departures if tool.skill else ()
 
 
 def _problem(tool: Tool) -> str:
-    """What is wrong with a tool that is read without fault."""
-    from kernel.acting import command_of
-    from kernel.errors import FractalError
+    """What is wrong with a tool whose file is well formed; else ""."""
+    from kernel.tools.running import command_of
 
     if tool.scheme in ("python", "command"):
         try:
@@ -201,8 +196,152 @@ def _problem(tool: Tool) -> str:
     elif tool.guided:
         missing = [each for each in ("UNDERSTAND", "PLAN", "DO", "CHECK") if not tool.section(each)]
         if len(missing) == 4 and not tool.body.strip():
-            return "it has neither code nor a text that guides its loop"
+            return "it has neither code nor guidance"
     sample = tool.sample.get("args")
     if sample is not None and (problem := tool.problem(dict(sample))):
         return f"sample: {problem}"
     return ""
+
+
+# ---- new, add, test, retire ------------------------------------------------------------------------------
+
+
+@tools.command()
+@click.argument("name")
+@click.option(
+    "--kind",
+    type=click.Choice(["guided", "command"]),
+    default="guided",
+    show_default=True,
+    help="Guidance for a loop, or a program.",
+)
+def new(name: str, kind: str) -> None:
+    """Create a tool from a template; it is a draft until its sample passes."""
+    from runtime.evolution import installing
+
+    fractal = opened()
+    fractal.workshop.open()
+    installing.new(fractal.workshop.journal, fractal.catalogue(), name, kind)
+    put(str(fractal.workspace.root / "system" / "tools" / name / "pattern.md"))
+    tell(f"edit it, then: {command('tools', 'test', name)}")
+
+
+@tools.command()
+@click.argument("path", type=click.Path(exists=True, path_type=Path))
+@click.option("--force", is_flag=True, help="Replace an existing one that differs.")
+def add(path: Path, force: bool) -> int:
+    """Copy a tool's folder, an operation's file, a skill, or a folder of them into system/.
+
+    A program is used once its own sample passes; if it fails, the tool is quarantined.
+    """
+    from runtime.evolution import installing
+
+    fractal = opened()
+    workshop = fractal.workshop
+    workshop.open()
+    failed = False
+    for package in installing.found(path):
+        try:
+            entry = installing.add(workshop.journal, package, force=force)
+        except FractalError as error:
+            tell(f"✗ {error}", "red")
+            failed = True
+            continue
+        tell(f"{'added' if entry else 'already there:'} {package.unit}")
+        if entry and package.tool.scheme == "command":
+            tested = asyncio.run(_test(fractal, [_named(fractal, package.tool.name)]))[0]
+            _say(tested)
+            if tested.passed is False:
+                tool = _named(fractal, package.tool.name)
+                workshop.records.mark(tool, "quarantined", tested.note, "fractal")
+                tell(f"quarantined; fix it, then: {command('tools', 'test', tool.name)}", "yellow")
+                failed = True
+    return 1 if failed else 0
+
+
+def _named(fractal: Fractal, name: str) -> Tool:
+    catalogue = fractal.catalogue()
+    if tool := catalogue.tools.get(name) or catalogue.idle.get(name):
+        return tool
+    raise UsageError(catalogue.unknown(name))
+
+
+@tools.command()
+@click.argument("names", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="Test all tools that have a sample.")
+@click.option("-m", "--model", help="The model for samples of guided tools.")
+@json_option("Print a list of objects.")
+def test(names: tuple[str, ...], everything: bool, model: str | None, as_json: bool) -> int:
+    """Run the samples of tools; that of a guided tool is a run with the configured model.
+
+    A draft or quarantined tool whose sample passes becomes active.
+    """
+    from runtime.api.sample_runs import has_model
+
+    if bool(names) == everything:
+        raise click.UsageError("name the tools to test, or use --all")
+    fractal = opened(model=model)
+    fractal.workshop.open()
+    catalogue = fractal.catalogue()
+    if everything:
+        chosen = [*catalogue.tools.values(), *(t for t in catalogue.idle.values() if t.status != "retired")]
+        chosen = sorted((t for t in chosen if t.sample), key=lambda tool: (tool.guided, tool.name))
+    else:
+        chosen = [_named(fractal, name) for name in names]
+    guided = [tool for tool in chosen if tool.guided and tool.sample]
+    if guided and has_model(fractal) and not as_json:
+        tell(f"{count(len(guided), 'run')} of at most {_budget(fractal)} each")
+    found = asyncio.run(_test(fractal, chosen, quiet=as_json))
+    if as_json:
+        print_json([asdict(each) for each in found])
+    bad = [each for each in found if each.passed is False or (each.passed is None and not everything)]
+    return 1 if bad else 0
+
+
+def _budget(fractal: Fractal) -> str:
+    bounds = fractal.config.bounds()
+    usd = "" if bounds.usd is None else f" and {money(bounds.usd)}"
+    return f"{bounds.calls} calls{usd}"
+
+
+async def _test(fractal: Fractal, tools: list[Tool], *, quiet: bool = False) -> list[Tested]:
+    from runtime.api.sample_runs import has_model, memory_runner, player
+
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        ask_for_trust(fractal)
+    fractal.refuse_untrusted()
+    workshop, runners = fractal.workshop, {"memory": memory_runner()}
+    found: list[Tested] = []
+    for tool in tools:
+        play = player(fractal) if tool.guided and has_model(fractal) else None
+        context = workshop.context(tool)
+        found.append(await workshop.records.test(tool, workshop.workspace, context, play, runners))
+        if not quiet:
+            _say(found[-1])
+    return found
+
+
+def _say(tested: Tested) -> None:
+    mark, colour = OUTCOMES[tested.passed]
+    word = {True: "passed", False: "failed", None: "not tested"}[tested.passed]
+    cost = f", {money(tested.spent.get('usd', 0))}" if tested.spent.get("calls") else ""
+    took = f" ({seconds(tested.seconds)}{cost})" if tested.passed is not None else ""
+    note = "" if tested.passed else f": {line(tested.note)}"
+    click.echo(click.style(f"{mark} {safe(tested.tool)} {word}{took}{note}", fg=colour))
+    if tested.folder:
+        click.echo(f"  see: fractal -C {shlex.quote(tested.folder)} show")
+
+
+@tools.command()
+@click.argument("names", nargs=-1, required=True)
+def retire(names: tuple[str, ...]) -> None:
+    """Retire tools; `fractal system rollback` restores them."""
+    from runtime.evolution import installing
+
+    fractal = opened()
+    workshop = fractal.workshop
+    workshop.open()
+    for name in names:
+        entry = installing.retire(workshop.journal, workshop.records, _named(fractal, name))
+        after = f"; to restore: {command('system', 'rollback', str(entry.id))}" if entry else ""
+        tell(f"{name} is retired{after}")

@@ -1,4 +1,4 @@
-"""MCP servers that a person has named in `.mcp.json`: their tools, as tools of the catalogue.
+"""The Model Context Protocol: the tools of the servers in `.mcp.json`, and Fractal as a server.
 
-The SDK is a package of nearly the same name, `mcp`; it is imported when a server is spoken to, not before.
+The SDK is the package `mcp`; the client imports it when it first connects to a server.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from kernel.document import Document
+from kernel.document.model import Document
 
 RUNG = "memory"
 """What documents call the rung that answers from memory."""

@@ -1,7 +1,6 @@
-"""What a workspace remembers of how its tasks were done: opened when needed, taught by runs, asked by a rung.
+"""The memory of one workspace: opened when needed, taught by runs, asked by a rung.
 
-A run only notes what it taught: its neurons and vectors are made before the next recall, so that a run costs
-no more for it than a line in the store.
+A run only records its solved task; neurons and vectors are made before the next recall.
 """
 
 from __future__ import annotations
@@ -9,46 +8,45 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from kernel.document import Document
-from runtime.embedding.choosing import Deferred, told
+from kernel.document.model import Document
 from runtime.memory import DIRECT, methods_of
-from runtime.memory.lessons import Attempt, attempts, decision_of, lesson_of
-from runtime.memory.procedural.asked import Ways
-from runtime.memory.procedural.decisions import Decision, of_recall
-from runtime.memory.procedural.exemplar import LONGEST_TASK
-from runtime.memory.procedural.parts import ALL, Parts
-from runtime.memory.procedural.recognition import Recognition
-from runtime.memory.procedural.rewards import RELIABILITY, settle
-from runtime.memory.procedural.stages import compared, seed, verification
-from runtime.memory.procedural.trees import NeuronTree
-from runtime.memory.procedural.types import Types
-from runtime.memory.procedural.words import fingerprint, words_of
-from runtime.places import brain_place
-from runtime.store import Record, Shelf, open_shelf, pack
+from runtime.memory.embed.choosing import Deferred, told
+from runtime.memory.episodes.attempts import Attempt, attempts, decision_of, lesson_of
+from runtime.memory.store import Record, Shelf, pack, share_shelf
+from runtime.memory.tasks import ALL, Parts
+from runtime.memory.tasks.asked import Ways
+from runtime.memory.tasks.decisions import Decision, of_recall
+from runtime.memory.tasks.exemplar import LONGEST_TASK
+from runtime.memory.tasks.ledger import compared, verification
+from runtime.memory.tasks.rewards import RELIABILITY, settle
+from runtime.memory.tasks.trees import NeuronTree
+from runtime.memory.tasks.types import Recognition, Types
+from runtime.memory.tasks.words import fingerprint, words_of
+from runtime.workspace.workspace import brain_place
 
 if TYPE_CHECKING:
-    from runtime.embedding import Embedder
-    from runtime.memory.episodes import Episodes
+    from runtime.memory.embed import Embedder
+    from runtime.memory.episodes.episodes import Episodes
     from runtime.memory.learning.kinds import Kinds
-    from runtime.memory.procedural.methods import Files, Methods
-    from runtime.memory.procedural.recall import ProceduralMemory, Recall
+    from runtime.memory.tasks.methods import Files, Methods
+    from runtime.memory.tasks.recall import ProceduralMemory, Recall
 
 EXAMPLES = 3
-"""Solved tasks that a model is shown, successes only. Source: learning.md."""
+"""Solved tasks that a model is shown. Source: learning.md."""
 LIKE = 0.5
-"""The cosine from which a solved task is shown to a model."""
+"""The least cosine of a solved task that a model is shown."""
 EXAMPLE_CHARS = 400
-"""Of each."""
+"""Characters of each example."""
 BATCH = 64
-"""Tasks that are embedded together when another embedder has come."""
+"""Tasks that are embedded together when the embedder has changed."""
 
 
 class Untaken(Record):
-    """A tree that has no neurons yet, by its id."""
+    """Marks a tree that has no neurons yet, by its id."""
 
     KIND: ClassVar[str] = "untaken"
 
@@ -63,11 +61,11 @@ class Indexed(Record):
 
 @dataclass(frozen=True)
 class Settings:
-    """How a workspace's memory is kept and used."""
+    """How a workspace's memory is stored and used."""
 
     folder: Path  # state/memory
     systems: tuple[Path, ...]
-    files: Callable[[], Files]  # what writes and reads methods, made when it is first asked
+    files: Callable[[], Files]  # writes and reads methods; made on first use
     store: str = "sqlite"
     embedder: str = "auto"
     embedder_folder: str | None = None
@@ -79,7 +77,7 @@ class Settings:
 
 
 class Brain:
-    """The memory of one workspace. Cheap to make: nothing is opened before it is needed."""
+    """The memory of one workspace. Cheap to create: nothing is opened before it is needed."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -91,38 +89,38 @@ class Brain:
 
     @property
     def shelf(self) -> Shelf:
-        """The shelf, made when it is not there. Raises `FractalError` when it cannot be opened."""
+        """The shelf, created if missing. Raises `FractalError` when it cannot be opened."""
         if self._shelf is None:
             self.settings.folder.mkdir(parents=True, exist_ok=True)
-            self._shelf = open_shelf(self.settings.store, self.settings.folder, fsync=self.settings.fsync)
+            self._shelf = share_shelf(self.settings.store, self.settings.folder, fsync=self.settings.fsync)
         return self._shelf
 
     @property
     def there(self) -> bool:
-        """Whether there is a store; told without opening one."""
+        """Whether there is a store; none is opened."""
         return self._shelf is not None or brain_place(self.settings.store, self.settings.folder).exists()
 
     @property
     def empty(self) -> bool:
-        """Whether no solved task is kept here."""
+        """Whether no solved task is stored."""
         return not (self.there and self.shelf.count(NeuronTree))
 
     def close(self) -> None:
-        """Let go of the store's files."""
+        """Close the store."""
         if self._shelf is not None:
             self._shelf.close()
         self._shelf = self._memory = None
         self._recalled.clear()
 
     def refresh(self) -> None:
-        """Something else has changed the store: what was recalled from it is recalled anew."""
+        """Drop cached recalls after something else changed the store."""
         self._recalled.clear()
         self._recognised.clear()
 
     def elsewhere(self, folder: Path) -> Brain:
-        """The same memory with its files in another folder, to try out what would become of it."""
+        """The same memory with its files in another folder, for trials."""
         there = self.there
-        store = self.settings.store if there else "memory"  # to look makes no store
+        store = self.settings.store if there else "memory"  # a preview creates no store
         other = Brain(replace(self.settings, folder=folder, store=store))
         other._shelf = self.shelf if there else None
         other.__dict__["embedder"] = self.embedder
@@ -131,7 +129,7 @@ class Brain:
     # ---- asking ------------------------------------------------------------------------------------------
 
     def recall(self, task: str) -> Recall | None:
-        """What is remembered for a task; None where nothing is, or where it is not to be used."""
+        """What is remembered for a task; None if nothing is, or if recall is off."""
         if not self.settings.recall or len(task) > LONGEST_TASK:
             return None
         if task not in self._recalled:
@@ -141,7 +139,7 @@ class Brain:
         return self._recalled[task]
 
     def recognise(self, task: str) -> None:
-        """Take a task that a model is about to be asked for one of a type: its decision will say so."""
+        """Recognise the type of a task that a model is about to be asked; its decision will name it."""
         if not self.settings.recall or len(task) > LONGEST_TASK or not self.there:
             return
         if not (self.empty and self.ways.empty):
@@ -149,12 +147,12 @@ class Brain:
             self._recognised[task] = self.types.recognise(task, memory.embedder.embed([task])[0])
 
     def way(self, task: str, possible: Sequence[str]) -> str:
-        """The way to ask a model in, of those that are possible, for a task that was recognised."""
+        """The best of the possible ways to ask a model about a recognised task."""
         known = self._recognised.get(task)
         return self.ways.choose(known.type if known else "", possible)
 
     def similar(self, task: str, most: int = EXAMPLES) -> list[tuple[NeuronTree, float]]:
-        """The solved tasks most like this one, and how like it they are; those in quarantine are left out."""
+        """The solved tasks most like this one, with their cosine; without those in quarantine."""
         if not self.settings.recall or len(task) > LONGEST_TASK or self.empty:
             return []
         memory = self.memory
@@ -165,20 +163,20 @@ class Brain:
         return [(tree, scores[tree.id]) for tree in near if not tree.ledger.quarantined]
 
     def guided(self, task: str) -> str:
-        """How the method that suits a task goes about it, for a model to go by; "" where there is none."""
+        """The guidance of the method that suits a task; "" if there is none."""
         if not self.settings.recall or len(task) > LONGEST_TASK or self.empty:
             return ""
         return next(iter(self.methods.guidance(task)), "")
 
     def decide(self, attempt: str, found: Recall) -> None:
-        """Remember what was decided for an attempt until its outcome is known."""
+        """Keep the decision for an attempt until its outcome is known."""
         self.decided[attempt] = of_recall(attempt, "", found)
 
     @property
     def memory(self) -> ProceduralMemory:
-        """The trees, with what the last runs taught taken in."""
+        """The trees, including those of the last runs."""
         if self._memory is None:
-            from runtime.memory.procedural.recall import ProceduralMemory
+            from runtime.memory.tasks.recall import ProceduralMemory
 
             words = words_of(self.settings.systems)
             self._memory = ProceduralMemory(self.shelf, self.embedder, words, self.settings.parts)
@@ -186,7 +184,7 @@ class Brain:
         return self._memory
 
     def _take_in(self, memory: ProceduralMemory) -> None:
-        """Give neurons and vectors to trees that have none of the embedder and the words of now."""
+        """Give neurons and vectors to trees without those of the present embedder and words."""
         known = self.shelf.get(Indexed, "trees")
         if known is None or known.made_by != self._made_by:
             self._index_anew(memory)
@@ -205,7 +203,7 @@ class Brain:
 
     @cached_property
     def _made_by(self) -> str:
-        """The embedder and the words of now, which make the vectors of trees."""
+        """The present embedder and words, which the vectors of trees depend on."""
         kind, _ = told(self.settings.embedder, self.settings.embedder_folder)
         return f"{kind} {fingerprint(self.settings.systems)}"
 
@@ -227,8 +225,9 @@ class Brain:
 
     @cached_property
     def embedder(self) -> Embedder:
-        """The embedder of the settings, loaded when it is first asked."""
-        return Deferred(self.settings.embedder, self.settings.embedder_folder)
+        """The embedder of the settings, loaded at the first question and shared by the runs of a process."""
+        named = self.settings.embedder, self.settings.embedder_folder
+        return _embedder(*named, told(*named))
 
     @cached_property
     def types(self) -> Types:
@@ -237,32 +236,32 @@ class Brain:
 
     @property
     def ways(self) -> Ways:
-        """What came of the ways in which models were asked."""
+        """The results of the ways in which models were asked."""
         return Ways(self.shelf)
 
     @cached_property
     def kinds(self) -> Kinds:
-        """The types of tasks: of experiences, of what is learned, and of what is shown for a task."""
-        from runtime.memory.learning.kinds import Kinds
+        """The types of tasks."""
+        from runtime.memory.learning.kinds import kinds_of
 
-        return Kinds(self.settings.systems, self.embedder)
+        return kinds_of(self.settings.systems, self.embedder)
 
     @cached_property
     def episodes(self) -> Episodes:
-        """What happened: the experiences of runs."""
-        from runtime.memory.episodes import Episodes
+        """The experiences of runs."""
+        from runtime.memory.episodes.episodes import Episodes
 
         return Episodes(self, self.settings.observe)
 
     @property
     def methods_folder(self) -> Path:
-        """Where the files of methods lie; a folder of reflexes."""
+        """The folder of methods, which is a folder of reflexes."""
         return self.settings.folder / "methods"
 
     @cached_property
     def methods(self) -> Methods:
         """The methods."""
-        from runtime.memory.procedural.methods import Methods
+        from runtime.memory.tasks.methods import Methods
 
         words, files = words_of(self.settings.systems), self.settings.files()
         return Methods(self.shelf, self.embedder, words, self.methods_folder, files, self.settings.parts)
@@ -270,18 +269,18 @@ class Brain:
     # ---- trust -------------------------------------------------------------------------------------------
 
     def trusted(self, found: Recall) -> bool:
-        """Whether nobody has to look at a replay, by how often the solved task went well.
+        """Whether a replay needs no verification, by how often the solved task went well.
 
-        Where two ways must agree, the other one is another solved task that fits and comes to the same.
+        Where two paths must agree, the other one is another solved task that leads to the same steps.
         """
         if found.tree is None:
             return False
         tree = found.tree
-        asked = verification(tree.stands.stage, seed(tree.id, tree.ledger.uses + 1))
+        asked = verification(tree.stands.stage, tree.id, tree.ledger.uses + 1)
         return asked == "none" or (asked == "two paths" and found.agreed)
 
     def doubt(self, name: str, task: str, steps: Sequence[Mapping[str, Any]]) -> str:
-        """Why somebody has to look at what a method did; "" where it is trusted."""
+        """Why the result of a method has to be verified; "" if it is trusted."""
         asked = self.methods.verification(name)
         if asked == "next rung":
             return "what it does is looked at, as it is new, or drawn for a sample"
@@ -296,9 +295,9 @@ class Brain:
     # ---- learning ----------------------------------------------------------------------------------------
 
     def end(self, documents: Iterable[Document], at: str) -> None:
-        """After a run, or a part of it: note what its loops taught, and what came of what was recalled.
+        """After a run, or a part of it: record what its loops taught, and the outcomes of recalls.
 
-        The same documents again change nothing. Raises `FractalError` when the store cannot be written.
+        Repeating a call changes nothing. Raises `FractalError` when the store cannot be written.
         """
         if not self.settings.remember:
             return
@@ -307,7 +306,7 @@ class Brain:
         for document in documents:
             for attempt in attempts(document) if document.meta.type == "task" else ():
                 if attempt.good is None:
-                    continue  # it goes on, or was stopped: nobody can tell yet
+                    continue  # unfinished or stopped: the outcome is unknown
                 known = self.decided.get(attempt.id) or self._left(attempt.id, document.text(1, "task"))
                 found = decision_of(document, attempt, known, at)
                 taught = lesson_of(document, attempt, at, self.settings.systems)
@@ -323,7 +322,7 @@ class Brain:
     def _noted(
         self, decisions: Sequence[tuple[Decision, bool, str]], trees: Mapping[str, NeuronTree], at: str
     ) -> bool:
-        """Keep all of a run's decisions with what came of them, or none; returns whether trees came."""
+        """Store all decisions of a run with their outcomes, or none; returns whether there are new trees."""
         with self.shelf.transaction():
             there = {each.id for each in self.shelf.pick(Decision, [each.id for each, _, _ in decisions])}
             taken = {each.id for each in self.shelf.pick(NeuronTree, trees)}
@@ -349,7 +348,7 @@ class Brain:
         return len(decisions)
 
     def _settle(self, decision: str, good: bool, judge: str) -> None:
-        """What came of a decision moves the ledgers of what it used, and the type that it surprised."""
+        """Update the ledgers of what a decision used, and the type that its outcome surprised."""
         before = self.shelf.get(Decision, decision)
         after = settle(self.shelf, decision, good, judge, parts=self.settings.parts, moved=self.types.moved)
         if after is not None:
@@ -366,7 +365,7 @@ class Brain:
             )
 
     def _typed(self, decision: Decision, at: str) -> Decision:
-        """With the problem type: of what was replayed, or as it was recognised before a model was asked."""
+        """With the problem type of what was replayed, or the one recognised before a model was asked."""
         if decision.path in ("exact", "variation"):
             tree = self.shelf.get(NeuronTree, decision.tree)
             told = {"type": tree.type, "recognition": "recognized"} if tree and tree.type else {}
@@ -378,7 +377,7 @@ class Brain:
         return decision.model_copy(update={"type": known.type, "recognition": known.kind})
 
     def _with_method(self, decision: Decision, attempt: Attempt) -> Decision:
-        """With the learned methods among the reflexes that an attempt was planned by, and what they save."""
+        """With the learned methods that planned an attempt, and the calls they save."""
         names = methods_of(attempt.by, self.methods_folder) if attempt.planner == DIRECT else []
         if not names:
             return decision
@@ -387,13 +386,19 @@ class Brain:
         return decision.model_copy(update={"method": "+".join(names), **told})
 
 
+@lru_cache(maxsize=8)
+def _embedder(setting: str, folder: str | None, found: tuple[str, str]) -> Embedder:
+    """One embedder per process and setting; `found` differs when weights come or go."""
+    return Deferred(setting, folder)
+
+
 def _used(decision: Decision) -> bool:
-    """Whether a person's word on the run is one on this decision: not on an attempt that failed before."""
+    """Whether a verdict on the run applies to this decision, and not to an earlier failed attempt."""
     return bool(decision.tree or decision.method or (decision.way and decision.outcome))
 
 
 def example(tree: NeuronTree) -> str:
-    """A solved task and its steps, in short."""
+    """A solved task and its steps, shortened."""
     calls = (f"{step['tool']} {json.dumps(step['args'], ensure_ascii=False)}" for step in tree.exemplar.steps)
     told = f"“{' '.join(tree.exemplar.task.split())}” was solved by: {'; '.join(calls)}"
     return told if len(told) <= EXAMPLE_CHARS else f"{told[: EXAMPLE_CHARS - 1]}…"

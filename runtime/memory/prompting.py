@@ -1,8 +1,8 @@
-"""Asking the ladder's models outside of a loop: by a prompt of `system/memory/`, within a budget, logged.
+"""Asks the models of the ladder outside of a loop: by a prompt of `system/memory/`, within a budget, logged.
 
-A prompt is a markdown file. What it is about is filled in as fenced data, in place of `{{ name }}` or behind
-the text. Its frontmatter may name `reply`, the properties of the object that is wanted (JSON Schema), and
-`tokens`, the longest reply; without `reply` a text is wanted.
+A prompt is a markdown file; its data follows as fenced blocks, referred to by `{{ name }}`. The frontmatter
+may set `reply`, the properties of the wanted object (JSON Schema), and `tokens`, the longest reply; without
+`reply` a text is wanted.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from kernel.budget import Amount, Bounds
-from kernel.document import Document, Meta, Note, Section
+from kernel.asking.responder import FREE, Ask, Reply, Responder, Usage, Waits
+from kernel.document.model import Document, Meta, Note, Section
 from kernel.errors import ConfigurationError, Declined, FractalError, ProviderError, ReplyError
-from kernel.replies import ReplyLog, read_reply
-from kernel.responder import FREE, Ask, Reply, Responder, Usage, Waits
-from kernel.spending import Totals
+from kernel.loop.budget import Amount, Bounds
+from kernel.store.call_log import ReplyLog, Totals
+from runtime.text.json_reader import read_reply
 
 LONGEST = 12_000
-"""Characters of one slot that a model is shown."""
+"""Characters of one slot."""
 TOKENS = 600
-"""The longest reply, where a prompt says nothing of it."""
+"""The longest reply, if the prompt does not set it."""
 TRIES = 2
-"""Of one rung, where its reply has not the form that is wanted."""
+"""Tries per rung while its reply does not match the schema."""
 MODELS = ("worker", "oversight")
 _SLOT = re.compile(r"\{\{\s*([a-z][a-z0-9_]*)\s*\}\}")
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
@@ -36,7 +36,7 @@ _NAME = re.compile(r"[a-z][a-z0-9-]*")
 
 @dataclass(frozen=True)
 class Prompt:
-    """A file of `system/memory/`, read."""
+    """A parsed prompt file."""
 
     text: str
     reply: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -44,7 +44,7 @@ class Prompt:
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The form of the reply."""
+        """The schema of the reply."""
         properties = dict(self.reply) or {"text": {"type": "string"}}
         return {"type": "object", "properties": properties, "required": [*properties]}
 
@@ -57,7 +57,7 @@ def models(ladder: Sequence[Responder]) -> list[Responder]:
 def read_prompt(name: str, systems: Sequence[Path]) -> Prompt:
     """The prompt of that name in the first folder that has it. Raises `ConfigurationError`."""
     if not _NAME.fullmatch(name):
-        raise ConfigurationError(f"{name!r} is no name of a prompt")
+        raise ConfigurationError(f"{name!r} is not a valid name of a prompt")
     path = next((path for each in systems if (path := each / "memory" / f"{name}.md").is_file()), None)
     if path is None:
         raise ConfigurationError(f"the prompt system/memory/{name}.md is missing")
@@ -77,7 +77,7 @@ def read_prompt(name: str, systems: Sequence[Path]) -> Prompt:
 
 
 def fenced(text: str, most: int = LONGEST) -> str:
-    """Text as data: in a fence that nothing inside it can end, its middle left out where it is long."""
+    """Text in a fence that nothing inside can close; the middle of a long text is left out."""
     if len(text) > most:
         half = most // 2
         text = f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[-half:]}"
@@ -87,7 +87,7 @@ def fenced(text: str, most: int = LONGEST) -> str:
 
 
 def filled(prompt: Prompt, slots: Mapping[str, str]) -> tuple[str, str]:
-    """What is told the model: its instructions with the form of the reply, and the material."""
+    """The system prompt (instructions and form of the reply) and the user prompt (data)."""
     if missing := sorted({*_SLOT.findall(prompt.text)} - slots.keys()):
         raise ConfigurationError(f"the prompt needs {', '.join(missing)}")
     names = ", ".join(json.dumps(name) for name in prompt.schema["properties"])
@@ -101,7 +101,7 @@ def filled(prompt: Prompt, slots: Mapping[str, str]) -> tuple[str, str]:
 
 
 class Asking:
-    """Asks the model rungs, the cheapest first; each reply is logged, so that no crash pays for it twice."""
+    """Asks the model rungs, the cheapest first; replies are logged, so that none is paid for twice."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class Asking:
         return bool(self.rungs)
 
     def __call__(self, name: str, slots: Mapping[str, str]) -> str:
-        """The reply: a text, or the object as JSON where the prompt names its keys; "" where none came."""
+        """The reply: a text, or the object as JSON if the prompt names its keys; "" if there is none."""
         if not self.rungs:
             return ""
         prompt = read_prompt(name, self.systems)
@@ -142,11 +142,11 @@ class Asking:
         return ""
 
     def spent(self) -> Totals:
-        """What all asks of this loop have cost."""
+        """What this loop has spent."""
         return self.log.spent(self.loop)
 
     def told(self, before: Totals) -> dict[str, Any]:
-        """What was spent since, for a document."""
+        """What was spent since `before`, for a document."""
         since = self.spent() - before
         if not since.calls:
             return {}
@@ -205,14 +205,14 @@ class Asking:
         if bounds.usd is not None and most.usd is None:
             raise _Spent("a model without a known price is not asked while there is a limit of money (usd)")
         if not (limit - used).covers(wanted):
-            raise _Spent("the budget (calls, tokens, usd) is used up: no model is asked any more")
+            raise _Spent("the budget (calls, tokens, usd) is used up")
 
 
 class Ahead:
-    """Asks between the tries of a piece of work, so that nothing is locked while a model thinks.
+    """Asks between the tries of a piece of work, so that no lock is held while a model works.
 
-    While the piece works, what is not known yet is noted and answered with ""; `catch_up` asks it, and the
-    piece is tried again, with what it had done undone.
+    During a try, unknown replies are recorded and answered with ""; `catch_up` asks for them, and the caller
+    undoes the try and repeats it.
     """
 
     def __init__(self, asking: Asking) -> None:
@@ -221,7 +221,7 @@ class Ahead:
         self._wanted: dict[tuple[str, str], Mapping[str, str]] = {}
 
     def __call__(self, name: str, slots: Mapping[str, str]) -> str:
-        """The reply where it is known; else "", and it is asked later."""
+        """The reply if it is known; else "", and `catch_up` asks for it."""
         key = (name, json.dumps(slots, sort_keys=True))
         if key not in self._known:
             self._wanted[key] = dict(slots)
@@ -233,14 +233,14 @@ class Ahead:
         return bool(self._wanted)
 
     def catch_up(self) -> None:
-        """Ask what was wanted."""
+        """Ask for what was wanted."""
         wanted, self._wanted = self._wanted, {}
         for key, slots in wanted.items():
             self._known[key] = self._asking(key[0], slots)
 
 
 class _Spent(Exception):
-    """There is nothing left to ask with."""
+    """The budget is used up."""
 
 
 async def _answer(rung: Responder, ask: Ask) -> Reply:

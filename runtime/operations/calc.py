@@ -1,16 +1,276 @@
-"""The operation calc: an expression's value, exactly, in the unit or to the places that are asked for."""
+"""The operation calc: reads an expression as people write it and computes it exactly.
+
+Nothing is evaluated as code.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from kernel.errors import OperationFailed
-from kernel.operations import OperationContext, Result, operation
-from runtime.operations import figures
-from runtime.operations.calculator import Calculator
-from runtime.operations.mathematics import Value
+from kernel.tools.operations import OperationContext, Result, operation
+from runtime.operations import quantities
+from runtime.operations.quantities import Value
+
+LONGEST = 2_000
+_DEEPEST = 100
+_CONVERSIONS = ("to", "in", "as", "into", "->", "→")
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>(?:\d[\d_]*(?:\.\d+|\.(?!\d))?|\.\d+)(?:[eE][-+]?\d+(?![\w.]))?)…?"
+    r"|(?P<name>[°]?[A-Za-zµμΩÅ_]+\d*|°|%)"
+    r"|(?P<sign>\*\*|//|->|→|[-+*/^!(),×·÷−²³$€£¥]))"
+)
+_THOUSANDS = re.compile(r"\s*(\d{1,3}(?:,\d{3})+(?:\.\d+)?)(?![\d,])")
+_SAME = {"**": "^", "×": "*", "·": "*", "÷": "/", "−": "-"}
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token of the expression: `kind` is number, name, sign or end."""
+
+    kind: str
+    text: str
+    start: int = 0
+    end: int = 0
+
+
+def tokens(text: str) -> list[Token]:
+    """The tokens in order. A comma groups thousands, except between arguments of a function."""
+    found: list[Token] = []
+    calls: list[bool] = []  # of each open bracket, whether it holds the arguments of a function
+    at = 0
+    while text[at:].strip():
+        hit = None if calls and calls[-1] else _THOUSANDS.match(text, at)
+        if hit:
+            found.append(Token("number", hit[1].replace(",", ""), hit.start(1), hit.end()))
+        elif hit := _TOKEN.match(text, at):
+            kind = str(hit.lastgroup)
+            word = _SAME.get(hit[kind], hit[kind])
+            if word == "(":
+                calls.append(bool(found) and found[-1].text in quantities.FUNCTIONS)
+            elif word == ")" and calls:
+                calls.pop()
+            if word not in "$€£¥":  # money is calculated as a number
+                found.append(Token("sign" if word == "%" else kind, word, hit.start(kind), hit.end()))
+        else:
+            where = text[at:].lstrip()[:20]
+            raise OperationFailed(
+                f"cannot read {where!r}; write such as (3 + 4) * 2, 15% of 80, 5 km to miles"
+            )
+        at = hit.end()
+    return [*found, Token("end", "the end", len(text), len(text))]
+
+
+class Calculator:
+    """Computes one expression. Precedence: + -, then * / of per, then signs, powers, % and !."""
+
+    def __init__(self, text: str) -> None:
+        if len(text) > LONGEST:
+            raise OperationFailed(f"the expression is longer than {LONGEST:,} characters")
+        self._text = text
+        self._tokens = tokens(text)
+        self._at = 0
+        self._depth = 0
+
+    def whole(self) -> tuple[Value, str]:
+        """The value of the whole text, and the text of the unit it is to be converted to ("" without)."""
+        if self._next.kind == "end":
+            raise OperationFailed("the expression is empty")
+        value = self._sum()
+        target = ""
+        if self._next.text in _CONVERSIONS:
+            target = self._text[self._next.end :].strip()
+            if not target:
+                raise OperationFailed(f"{self._next.text} what? Name the unit")
+        elif self._next.kind != "end":
+            raise self._unexpected()
+        return value, target
+
+    @property
+    def _next(self) -> Token:
+        return self._tokens[self._at]
+
+    def _ahead(self, by: int) -> Token:
+        return self._tokens[min(self._at + by, len(self._tokens) - 1)]
+
+    def _take(self) -> Token:
+        token = self._next
+        self._at += 1
+        return token
+
+    def _takes(self, *texts: str) -> bool:
+        """Whether the next token is one of these; it is then passed."""
+        if self._next.kind != "end" and self._next.text in texts:
+            self._at += 1
+            return True
+        return False
+
+    def _unexpected(self) -> OperationFailed:
+        token = self._next
+        if token.text == ",":
+            return OperationFailed("a comma groups thousands (1,234) or stands between arguments; write 3.5")
+        where = "at the end" if token.kind == "end" else f"at {token.text!r} (character {token.start + 1})"
+        return OperationFailed(
+            f"the expression cannot be read {where}; write such as (3 + 4) * 2 or 15% of 80"
+        )
+
+    def _deeper(self, read: Callable[[], Value]) -> Value:
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise OperationFailed(f"more than {_DEEPEST} brackets, signs or powers in one another")
+        value = read()
+        self._depth -= 1
+        return value
+
+    def _sum(self) -> Value:
+        value = self._product()
+        while self._next.text in ("+", "-"):
+            sign = 1 if self._take().text == "+" else -1
+            value = quantities.add(value, self._product(), sign)
+        return value
+
+    def _product(self) -> Value:
+        value = self._signed()
+        while True:
+            if self._takes("*", "of"):
+                value = quantities.multiply(value, self._signed())
+            elif self._takes("/", "per"):
+                value = quantities.divide(value, self._signed())
+            elif self._takes("//"):
+                value = quantities.divide_whole(value, self._signed())
+            elif self._takes("%", "mod"):
+                value = quantities.remainder(value, self._signed())
+            elif self._next.text == "(" or self._next.text.lower() in _CONSTANTS:
+                value = quantities.multiply(value, self._signed())  # 2 (3 + 4), 2 pi
+            else:
+                return value
+
+    def _signed(self) -> Value:
+        if self._next.text in ("+", "-"):
+            minus = self._take().text == "-"
+            value = self._deeper(self._signed)
+            return replace(value, number=-value.number) if minus else value
+        return self._power()
+
+    def _power(self) -> Value:
+        value = self._suffixed(self._quantity())
+        if self._takes("^"):
+            value = quantities.power(value, self._deeper(self._signed))
+        return value
+
+    def _suffixed(self, value: Value) -> Value:
+        while True:
+            if self._takes("!"):
+                value = quantities.call("factorial", [value])
+            elif self._next.text in ("²", "³"):
+                value = quantities.power(value, Value(Fraction(2 if self._take().text == "²" else 3)))
+            elif self._percentage():
+                self._take()
+                value = Value(value.plain("%") / 100, value.exact, percent=True)
+            else:
+                return value
+
+    def _percentage(self) -> bool:
+        """Whether a % (or the word) follows that is a percentage and no remainder: 15% of 80, but 10 % 3."""
+        if self._next.text == "percent":
+            return True
+        after = self._ahead(1)
+        operand = after.kind == "number" or after.text == "("
+        word = after.kind == "name" and after.text not in (*_CONVERSIONS, "of", "per", "mod")
+        return self._next.text == "%" and not operand and not word
+
+    def _quantity(self) -> Value:
+        """A number with the unit that follows it, and those that are written beside it: 5 ft 3 in."""
+        if self._next.kind != "number":
+            return self._atom()
+        value = Value(self._number())
+        if not self._unit_follows():
+            return value
+        total = replace(value, unit=self._unit().unit)
+        while self._next.kind == "number":
+            part = Value(self._number())
+            if not self._unit_follows():
+                raise self._unexpected()
+            total = quantities.add(total, replace(part, unit=self._unit().unit))
+        return total
+
+    def _number(self) -> Fraction:
+        first, sign, second, after = (self._ahead(n) for n in range(4))
+        number = _fraction(self._take().text)
+        beside = first.end == sign.start and sign.end == second.start
+        # 1/2 hour is half an hour, 1 / 2 hour is not
+        if sign.text == "/" and second.kind == "number" and beside and after.kind == "name":
+            over = _fraction(second.text)
+            if over and after.text not in (*_CONVERSIONS, "of", "per", "mod", "percent"):
+                self._at += 2
+                return number / over
+        return number
+
+    def _unit_follows(self) -> bool:
+        name, after = self._next, self._ahead(1)
+        if name.kind != "name" or name.text in ("of", "per", "mod", "percent", "to", "as", "into"):
+            return False
+        if name.text == "in":  # inches, unless something to convert to follows
+            return after.kind != "name" or after.text in _CONVERSIONS
+        called = name.text in quantities.FUNCTIONS and after.text == "("  # min is a minute as well
+        return not called and name.text.lower() not in _CONSTANTS
+
+    def _unit(self) -> Value:
+        """A unit with the power that is written at it."""
+        value = Value(Fraction(1), unit=quantities.parse_unit(self._take().text))
+        if self._takes("^"):
+            return quantities.power(value, self._deeper(self._signed))
+        if self._next.text in ("²", "³"):
+            return quantities.power(value, Value(Fraction(2 if self._take().text == "²" else 3)))
+        return value
+
+    def _atom(self) -> Value:
+        if self._takes("("):
+            value = self._deeper(self._sum)
+            if not self._takes(")"):
+                raise self._unexpected()
+            return value
+        if self._next.kind != "name" or self._next.text in ("of", "per", "mod"):
+            raise self._unexpected()
+        name = self._next.text
+        if self._ahead(1).text == "(":
+            self._at += 2
+            return quantities.call(name.lower(), self._arguments())
+        if constant := _CONSTANTS.get(name.lower()):
+            self._take()
+            return constant
+        return self._unit()
+
+    def _arguments(self) -> list[Value]:
+        args = [self._deeper(self._sum)]
+        while self._takes(","):
+            args.append(self._deeper(self._sum))
+        if not self._takes(")"):
+            raise self._unexpected()
+        return args
+
+
+_CONSTANTS = {
+    "pi": Value(quantities.PI, False),
+    "π": Value(quantities.PI, False),
+    "tau": Value(2 * quantities.PI, False),
+    "e": Value(quantities.E, False),
+    "half": Value(Fraction(1, 2)),
+    "quarter": Value(Fraction(1, 4)),
+    "third": Value(Fraction(1, 3)),
+}
+
+
+def _fraction(text: str) -> Fraction:
+    mantissa, _, exponent = text.lower().replace("_", "").partition("e")
+    if len(mantissa) > 1_000 or abs(int(exponent or 0)) > 4_000:
+        raise OperationFailed(f"{text[:20]}: a number with more than 4,000 digits")
+    return Fraction(mantissa.rstrip(".")) * Fraction(10) ** int(exponent or 0)
+
 
 _PREFACE = re.compile(r"(?i)^(?:what\s+is|what's|calculate|compute|convert|how\s+much\s+is)\s+")
 _PLACES = re.compile(r"(\d{1,2})\s*(?:decimals?|decimal places?|places?)", re.IGNORECASE)
@@ -29,30 +289,26 @@ def calc(ctx: OperationContext, expression: str, to: str = "") -> Result:
 
 
 def _converted(value: Value, target: str) -> tuple[Value, str]:
-    """The value as it is asked for, and what stands after its number."""
+    """The value in the unit or to the places of `target`, and the text after its number."""
     if not target:
         return value, ""
     if hit := _PLACES.fullmatch(target):
-        return Value(figures.to_places(value.number, int(hit[1])), True, value.unit), ""
+        return Value(quantities.to_places(value.number, int(hit[1])), True, value.unit), ""
     if target.lower() in ("%", "percent"):
         return Value(value.plain("%") * 100, value.exact), "%"
-    from runtime.operations import units
-
     wanted, further = Calculator(target).whole()
     if further or wanted.unit is None or wanted.number != Fraction(1):
         raise OperationFailed(f"{target}: not a unit; write such as km/h")
-    return units.convert(value, wanted.unit), ""
+    return quantities.convert(value, wanted.unit), ""
 
 
 def _result(value: Value, suffix: str) -> Result:
-    text = figures.shown(value.number, value.exact)
-    evidence: dict[str, Any] = {"rounded": not value.exact or figures.is_rounded(value.number, text)}
+    text = quantities.shown(value.number, value.exact)
+    evidence: dict[str, Any] = {"rounded": not value.exact or Fraction(text) != value.number}
     bits = max(value.number.numerator.bit_length(), value.number.denominator.bit_length())
     if value.exact and bits <= _MOST_EXACT_BITS:
         evidence["exact"] = str(value.number)
     if value.unit is not None:
-        from runtime.operations import units
-
-        suffix = f" {units.shown(value.unit, plural=value.number != 1)}"
+        suffix = f" {quantities.unit_name(value.unit, plural=value.number != 1)}"
         evidence |= {"value": text, "unit": suffix.strip()}
     return Result(f"{text}{suffix}", evidence=evidence)

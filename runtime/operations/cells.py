@@ -1,7 +1,6 @@
-"""Tables of text cells: read from CSV, and put into an SQLite database in memory to be asked about.
+"""A table of text cells from CSV, loaded into SQLite in memory to be queried.
 
-A column holds numbers only when each of its cells that is not empty is a number, all with the same sign of
-money or percent. Text stays exactly as the file has it.
+A column is numeric only if each cell that is not empty is a number with the same mark of money or percent.
 """
 
 from __future__ import annotations
@@ -19,6 +18,8 @@ from functools import cached_property
 from typing import Any
 
 from kernel.errors import OperationFailed
+from runtime.operations.database import cell, guard, plain_names, refuse_sql, why
+from runtime.operations.walking import Deadline
 
 DELIMITERS = ",;\t|"
 LONGEST_FIELD = 10_000_000
@@ -34,10 +35,10 @@ _ENOUGH_DIGITS = 800  # for an exact sum of the largest and the smallest number 
 
 
 def number(text: str, grouped: bool = True) -> tuple[int | float, str] | None:
-    """The number that a cell is ("1,234.50", "$12", "15%") and its mark; None when it is none.
+    """The number of a cell ("1,234.50", "$12", "15%") and its mark; None if it is no number.
 
-    None as well for one that SQLite cannot hold exactly, for a code such as 007, and for one with commas
-    unless they may group thousands (`grouped`).
+    Also None for a number that SQLite cannot hold exactly, for a code such as 007, and for commas unless
+    `grouped`.
     """
     if hit := _PLAIN.fullmatch(text):
         return (float(text) if hit["part"] else int(text)), ""
@@ -54,7 +55,7 @@ def number(text: str, grouped: bool = True) -> tuple[int | float, str] | None:
 
 
 class Column:
-    """What the cells of a column are as numbers, None where they are none."""
+    """The cells of a column as numbers, None for other cells."""
 
     def __init__(self, cells: Sequence[str], grouped: bool) -> None:
         read = [number(cell, grouped) for cell in cells]
@@ -68,14 +69,14 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A header and rows of its length; all cells are text. `grouped`: a comma may group thousands."""
+    """A header and rows of the same length; cells are text. `grouped`: a comma may group thousands."""
 
     header: list[str]
     rows: list[list[str]]
     grouped: bool = True
 
     def place(self, name: str) -> int:
-        """Which column has that name, without regard to case; raises with the names that there are."""
+        """The index of a column by name, ignoring case; raises with the names that exist."""
         exact = [at for at, each in enumerate(self.header) if each == name]
         found = exact or [at for at, each in enumerate(self.header) if each.casefold() == name.casefold()]
         if len(found) == 1:
@@ -99,7 +100,7 @@ class Table:
         return self._columns[at]
 
     def ask(self, places: Iterable[int], sql: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """What a SELECT gives on the table `cells`, where column 3 is `t3` as text and `n3` as a number."""
+        """The rows of a SELECT on the table `cells`: column 3 is `t3` as text and `n3` as a number."""
         names, values = ["row INTEGER PRIMARY KEY"], [range(len(self.rows)), *list[Iterable[Any]]()]
         for at in sorted(set(places)):
             names += [f"t{at} TEXT", f"n{at}"]
@@ -116,7 +117,7 @@ class Table:
             return database.execute(sql, params).fetchall()
 
     def refuse_unordered(self, at: int, *more: str) -> None:
-        """Raise unless the cells of a column (and `more`) are all numbers, or texts with a plain order."""
+        """Raise unless a column (and `more`) holds only numbers, or texts with an obvious order."""
         if self.column(at).numeric and not more:
             return
         cells = [*(cell for row in self.rows if (cell := row[at].strip())), *more]
@@ -165,7 +166,7 @@ AGGREGATES: dict[str, Callable[[Sequence[int | float]], Fraction]] = {
 
 
 def _aggregate(act: Callable[[Sequence[int | float]], Fraction]) -> Any:
-    """An aggregate as SQLite calls it: the exact result as the text of a fraction, NULL without numbers."""
+    """An aggregate for SQLite: the exact result as the text of a fraction, NULL without numbers."""
 
     class Aggregate:
         def __init__(self) -> None:
@@ -182,7 +183,7 @@ def _aggregate(act: Callable[[Sequence[int | float]], Fraction]) -> Any:
 
 
 def read_table(text: str, name: str) -> Table:
-    """A table from CSV text; its first row is the header, and all rows must have its length."""
+    """A table from CSV text; the first row is the header, all rows have its length."""
     if not text.strip():
         raise OperationFailed(f"{name}: there is no table, the file is empty")
     csv.field_size_limit(LONGEST_FIELD)
@@ -203,7 +204,7 @@ def read_table(text: str, name: str) -> Table:
 
 
 def _width(text: str, delimiter: str) -> int:
-    """Of the header, in cells; 0 when it cannot be read."""
+    """The cells of the header with this delimiter; 0 if it cannot be read."""
     try:
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
         return len(next(filter(None, reader), ()))
@@ -225,3 +226,47 @@ def _parsed(text: str, name: str, delimiter: str) -> Table:
     except csv.Error as error:
         raise OperationFailed(f"{name}: line {reader.line_num}: {error}") from None
     return Table([cell.strip() for cell in rows[0]], rows[1:], grouped=delimiter != ";")
+
+
+MOST_ROWS = 1_000_000
+
+
+def selected(table: Table, query: str, name: str, deadline: Deadline) -> Table:
+    """The rows of a SELECT from the table `data`, which is also named as the file."""
+    refuse_sql("query", query)
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
+        try:
+            _load(database, table, name)
+            guard(database, deadline)
+            cursor = database.execute(plain_names(query))
+            rows = cursor.fetchmany(MOST_ROWS + 1)
+        except (sqlite3.Error, sqlite3.Warning) as error:
+            raise OperationFailed(f"query: {why(database, error, deadline)}") from None
+    if len(rows) > MOST_ROWS:
+        raise OperationFailed(f"query: gives more than {MOST_ROWS:,} rows; count or sum in it, or add LIMIT")
+    return Table([each[0] for each in cursor.description], [[cell(value) for value in row] for row in rows])
+
+
+def _load(database: sqlite3.Connection, table: Table, name: str) -> None:
+    """All columns under their names, numbers as numbers and empty cells as NULL."""
+    lows = [each.lower() for each in table.header]
+    typed: list[str] = []
+    values: list[Sequence[Any]] = []
+    for at, each in enumerate(table.header):
+        column = table.column(at)
+        own = each if each and lows.count(lows[at]) == 1 else f"{each} ({at + 1})".strip()
+        try:
+            table.refuse_unordered(at)
+        except OperationFailed:
+            own += " (text)"  # its order and sum are not those of numbers
+        typed.append(f"{_quoted(own)} {'NUMERIC' if column.numeric else 'TEXT'}")
+        values.append(column.numbers if column.numeric else [row[at] or None for row in table.rows])
+    database.execute(f"CREATE TABLE data ({', '.join(typed)})")
+    holes = ", ".join("?" * len(values))
+    database.executemany(f"INSERT INTO data VALUES ({holes})", zip(*values, strict=True))
+    if name and name.lower() != "data":
+        database.execute(f"CREATE VIEW {_quoted(name)} AS SELECT * FROM data")
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,36 +1,237 @@
-"""The operation database: an SQLite file that is connected, asked, changed and disconnected, in this order.
+"""SQLite files: the operation sqlite only reads, the operation database connects, reads and changes.
 
-What is connected is kept by the kernel between the calls. Each call opens the file, acts in one transaction
-and closes it: nothing is held open that a crash could lose.
+Each call opens the file, acts in one transaction and closes it, so a crash loses nothing.
 """
 
 from __future__ import annotations
 
 import contextlib
+import csv
+import io
+import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import quote
 
 from kernel import disk
 from kernel.errors import OperationFailed
-from kernel.operations import OperationContext, Result, Touch, operation
-from runtime.operations.databases import (
-    head_of,
-    keeps_a_log,
-    may_read,
-    opened,
-    refuse_sql,
-    rows,
-    table,
-    tables,
-    why,
-)
-from runtime.operations.texts import regular
+from kernel.tools.operations import OperationContext, Result, Touch, operation
+from runtime.operations.texts import regular, trouble
 from runtime.operations.walking import Deadline
 
+MOST_ROWS = 10_000
+MOST_CHARACTERS = 1_000_000
+LONGEST_VALUE = 20_000_000
+"""Bytes of the largest value that a query may make."""
+LONGEST_SQL = 100_000
+_STEPS = 20_000  # of SQLite's machine between two looks at the clock
+_TABLES = 100
+HEADER = b"SQLite format 3\0"
+_READING = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE})
+_PRAGMAS = frozenset(
+    "table_info table_xinfo table_list index_list index_info foreign_key_list user_version encoding".split()  # noqa: SIM905
+)
+WAL = 2  # in byte 18 of the file
+
+
+@operation()
+def query_sqlite(ctx: OperationContext, path: str, query: str = "", limit: int = 200) -> Result:
+    """The rows of a SELECT as CSV; without a query, the tables with their columns."""
+    refuse_sql("query", query, limit)
+    target = regular(ctx, path)
+    deadline = Deadline(ctx.timeout * 0.9)
+    with opened(target, path, deadline) as database:
+        try:
+            return rows(database, query, limit) if query.strip() else tables(database)
+        except (sqlite3.Error, sqlite3.Warning) as error:
+            raise OperationFailed(f"{path}: {why(database, error, deadline)}") from None
+
+
+def refuse_sql(argument: str, sql: str, limit: int = 1) -> None:
+    """Raise `OperationFailed` for SQL that is too long or an invalid limit."""
+    if not 1 <= limit <= MOST_ROWS:
+        raise OperationFailed(f"limit: {limit} is not between 1 and {MOST_ROWS:,}")
+    if len(sql) > LONGEST_SQL or "\0" in sql:
+        raise OperationFailed(
+            f"{argument}: longer than {LONGEST_SQL:,} characters, or with the character NUL"
+        )
+
+
+def head_of(target: Path, name: str) -> bytes:
+    """The first bytes of an SQLite file; refuses any other."""
+    try:
+        with disk.opened(target) as handle:
+            head = handle.read(100)
+    except OSError as error:
+        raise trouble(name, error) from None
+    if head and not head.startswith(HEADER):
+        raise OperationFailed(f"{name}: this is not an SQLite database")
+    return head
+
+
+def keeps_a_log(head: bytes) -> bool:
+    """Whether the database writes ahead into a file beside it."""
+    return len(head) > 18 and head[18] == WAL
+
+
+@contextlib.contextmanager
+def opened(
+    target: Path, name: str, deadline: Deadline, *, writing: bool = False
+) -> Iterator[sqlite3.Connection]:
+    """Open a file with a time limit so that neither it nor a file beside it is changed.
+
+    `writing`: the caller replaces the authorizer to allow changes.
+    """
+    head = head_of(target, name)
+    # reading a database with a write-ahead log would create files beside it
+    quiet = keeps_a_log(head) and not _filled(target, "-wal")
+    mode = "mode=rw" if writing else f"mode=ro{'&immutable=1' if quiet else ''}"
+    database = sqlite3.connect(
+        f"file:{quote(str(target))}?{mode}",
+        uri=True,
+        timeout=min(5, deadline.left / 2),
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    try:
+        guard(database, deadline)
+        yield database
+    finally:
+        database.close()
+
+
+def guard(database: sqlite3.Connection, deadline: Deadline) -> None:
+    """Restrict a connection: it only reads, stops at the deadline, and attaches nothing."""
+    database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
+    database.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+    database.text_factory = _text
+    database.set_progress_handler(lambda: int(deadline.over), _STEPS)
+    database.set_authorizer(may_read)
+
+
+_LITERAL = re.compile(
+    r"""\[[^\]]*\]|`(?:[^`]|``)*`|'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/|"((?:[^"]|"")*)\"""", re.DOTALL
+)
+
+
+def plain_names(sql: str) -> str:
+    """The SQL with names in backticks; SQLite reads an unknown name in double quotes as a text."""
+
+    def name(hit: re.Match[str]) -> str:
+        if hit[1] is None:
+            return hit[0]
+        return "`" + hit[1].replace('""', '"').replace("`", "``") + "`"
+
+    return _LITERAL.sub(name, sql)
+
+
+def _filled(target: Path, suffix: str) -> bool:
+    beside = target.with_name(target.name + suffix)
+    return beside.is_file() and beside.stat().st_size > 0
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+def rows(database: sqlite3.Connection, query: str, limit: int, params: Any = ()) -> Result:
+    """The rows of one statement as CSV with a header, at most `limit`."""
+    cursor = database.execute(plain_names(query), params)
+    if cursor.description is None:
+        raise OperationFailed("query: this statement gives no rows; give one SELECT")
+    return table(cursor, limit)
+
+
+def table(cursor: sqlite3.Cursor, limit: int) -> Result:
+    """The rows of a cursor as CSV with a header, at most `limit`."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([column[0] for column in cursor.description])
+    count = 0
+    more = False
+    for row in cursor:
+        if count == limit or out.tell() > MOST_CHARACTERS:
+            more = True
+            break
+        writer.writerow([cell(value) for value in row])
+        count += 1
+    text = out.getvalue().removesuffix("\n")
+    if more:
+        text += f"\n… only the first {count:,} rows; count or sum in the query, or raise limit"
+    return Result(text, evidence={"rows": count, "more": more})
+
+
+def cell(value: Any) -> str:
+    """A value as a cell of CSV; NULL is an empty one."""
+    if value is None:
+        return ""
+    if isinstance(value, bytes):
+        return f"x'{value[:32].hex()}'" if len(value) <= 32 else f"({len(value)} bytes)"
+    if isinstance(value, float):  # as the program sqlite3 shows it: 0.1 + 0.2 is 0.3
+        shown = f"{value:.15g}"
+        return shown if re.search(r"[.en]", shown) else f"{shown}.0"
+    return str(value)
+
+
+def may_read(action: int, first: str | None, second: str | None, *_: Any) -> int:
+    """The authorizer of connections that only read."""
+    if action in _READING:
+        return sqlite3.SQLITE_OK
+    if action == sqlite3.SQLITE_FUNCTION:
+        return sqlite3.SQLITE_DENY if (second or "").lower() == "load_extension" else sqlite3.SQLITE_OK
+    if action == sqlite3.SQLITE_PRAGMA and (first or "").lower() in _PRAGMAS:
+        # only user_version and encoding would take a new value
+        writes = second is not None and (first or "").lower() in ("user_version", "encoding")
+        return sqlite3.SQLITE_DENY if writes else sqlite3.SQLITE_OK
+    return sqlite3.SQLITE_DENY
+
+
+def tables(database: sqlite3.Connection) -> Result:
+    """The tables and views with their columns and number of rows."""
+    found = database.execute(
+        "SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite~_%' "
+        "ESCAPE '~' ORDER BY name"
+    ).fetchall()
+    lines: list[str] = []
+    for name, kind in found[:_TABLES]:
+        quoted = '"' + name.replace('"', '""') + '"'
+        columns = database.execute(f"PRAGMA table_info({quoted})").fetchall()
+        told = ", ".join(f"{column[1]} {column[2]}".strip() for column in columns)
+        if kind == "view":
+            lines.append(f"{name} (view: {told})")
+        else:
+            count = database.execute(f"SELECT count(*) FROM {quoted}").fetchone()[0]
+            lines.append(f"{name} ({told}): {count} row{'' if count == 1 else 's'}")
+    if len(found) > _TABLES:
+        lines.append(f"… and {len(found) - _TABLES} more tables; their names are in sqlite_master")
+    return Result(
+        "\n".join(lines) or "there is no table", evidence={"tables": [name for name, _ in found][:500]}
+    )
+
+
+def why(database: sqlite3.Connection, error: Exception, deadline: Deadline) -> str:
+    """The error with its remedy."""
+    said = str(error)
+    if deadline.over or said == "interrupted":
+        return f"the query took longer than {deadline.seconds:.0f} s and was stopped; make it narrower"
+    if "not authorized" in said or "denied" in said or "prohibited" in said or "readonly" in said:
+        return "only SELECT can be run here (also WITH … SELECT); nothing can be changed or attached"
+    if "one statement" in said:
+        return "one statement at a time; make a step of each"
+    if "no such table" in said or "no such column" in said:
+        with contextlib.suppress(sqlite3.Error):
+            return f"{said}; there are {'; '.join(tables(database).text.splitlines()[:8])}"
+    if "locked" in said or "unable to open" in said:
+        return f"{said}: another program holds it, or stopped while it wrote; copy the file and ask the copy"
+    if "malformed" in said or "not a database" in said:
+        return f"{said}: the file is damaged; `sqlite3 FILE .recover` in bash saves what can be read"
+    return said
+
+
 LARGEST = 2_000_000_000
-"""Bytes that a database may grow to."""
+"""Bytes of the largest database."""
 _CHANGES = frozenset(
     getattr(sqlite3, f"SQLITE_{name}")
     for name in (
@@ -40,7 +241,7 @@ _CHANGES = frozenset(
     )
 )
 _MODULES = frozenset({"fts3", "fts4", "fts5", "rtree", "geopoly"})
-"""Virtual tables that keep all they have inside the database."""
+"""Modules of virtual tables that store everything inside the database."""
 _CAN_ATTACH = frozenset({sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH})
 Params = Sequence[Any] | Mapping[str, Any]
 
@@ -60,7 +261,7 @@ def _touches(ctx: OperationContext, action: str, path: str = "", **args: Any) ->
 
 
 def _settle(ctx: OperationContext, action: str, **_: Any) -> None:
-    """After a crash: SQLite itself takes back what an interrupted transaction had begun to write."""
+    """After a crash: open the database, so that SQLite rolls back an interrupted transaction."""
     name = str(ctx.kept.get("path", ""))
     if action == "execute" and name and _beside(ctx.writable(name), "-journal").exists():
         with contextlib.suppress(OperationFailed), _transaction(ctx, name, Deadline(5)):
@@ -104,10 +305,10 @@ def _connect(ctx: OperationContext, path: str, mode: str, create: bool) -> Resul
             disk.put(target, b"")
         if not target.exists():
             raise OperationFailed(f"{path}: there is no such file; create: true makes an empty database")
-        with _transaction(ctx, path, deadline) as there:  # it can be written, and is whole
+        with _transaction(ctx, path, deadline) as there:  # checks that it can be written
             found = tables(there)
     else:
-        with _told(ctx, path, deadline) as there:
+        with _reading(ctx, path, deadline) as there:
             found = tables(there)
     may = "to read it" if mode == "read" else "to read and change it"
     kept = {"path": path, "mode": mode}
@@ -115,7 +316,7 @@ def _connect(ctx: OperationContext, path: str, mode: str, create: bool) -> Resul
 
 
 def _query(ctx: OperationContext, name: str, sql: str, params: Any, limit: int) -> Result:
-    with _told(ctx, name, Deadline(ctx.timeout * 0.9)) as there:
+    with _reading(ctx, name, Deadline(ctx.timeout * 0.9)) as there:
         return rows(there, sql, limit, _bound(params))
 
 
@@ -143,8 +344,8 @@ def _execute(ctx: OperationContext, name: str, sql: str, params: Any, limit: int
 
 
 @contextlib.contextmanager
-def _told(ctx: OperationContext, name: str, deadline: Deadline) -> Iterator[sqlite3.Connection]:
-    """The database, to be read; what goes wrong is told with the mend."""
+def _reading(ctx: OperationContext, name: str, deadline: Deadline) -> Iterator[sqlite3.Connection]:
+    """The database opened for reading; errors become `OperationFailed` with a remedy."""
     with opened(regular(ctx, name), name, deadline) as there:
         try:
             yield there
@@ -154,9 +355,9 @@ def _told(ctx: OperationContext, name: str, deadline: Deadline) -> Iterator[sqli
 
 @contextlib.contextmanager
 def _transaction(ctx: OperationContext, name: str, deadline: Deadline) -> Iterator[sqlite3.Connection]:
-    """The database in a transaction that is committed as a whole, or not at all."""
+    """The database in one transaction."""
     ctx.writable(name)
-    keeper = _Doorkeeper()
+    authorizer = _Authorizer()
     with opened(regular(ctx, name), name, deadline, writing=True) as there:
         try:
             there.set_authorizer(None)
@@ -165,19 +366,19 @@ def _transaction(ctx: OperationContext, name: str, deadline: Deadline) -> Iterat
             (size,) = there.execute("PRAGMA page_size").fetchone()
             there.execute(f"PRAGMA max_page_count = {LARGEST // size}")
             there.execute("BEGIN IMMEDIATE")
-            there.set_authorizer(keeper)
+            there.set_authorizer(authorizer)
             yield there
             there.set_authorizer(None)
-            there.set_progress_handler(None, 0)  # what is done is not given up half-way through its end
+            there.set_progress_handler(None, 0)  # do not interrupt the commit
             there.execute("COMMIT")
         except (sqlite3.Error, sqlite3.Warning, OverflowError) as error:
             there.set_authorizer(None)
-            told = keeper.denied if "authorized" in str(error) or "prohibited" in str(error) else ""
+            told = authorizer.denied if "authorized" in str(error) or "prohibited" in str(error) else ""
             raise OperationFailed(f"{name}: {told or _why(there, error, deadline)}") from None
 
 
-class _Doorkeeper:
-    """Says which parts of a statement may run, and remembers why one may not."""
+class _Authorizer:
+    """The authorizer of connections that change the database; `denied` is the last reason."""
 
     def __init__(self) -> None:
         self.denied = ""
@@ -215,7 +416,7 @@ def _why(there: sqlite3.Connection, error: Exception, deadline: Deadline) -> str
 
 
 def _statements(sql: str) -> Iterator[str]:
-    """The statements of a script, each as SQLite itself ends it."""
+    """The statements of a script, split as SQLite does."""
     whole = ""
     for part in sql.split(";"):
         whole += part + ";"
@@ -233,13 +434,13 @@ def _says_something(statement: str) -> bool:
 
 
 def _many(params: Any) -> bool:
-    """Whether the parameters are those of many rows."""
+    """Whether the parameters are a list of rows."""
     each = cast(list[Any], params) if isinstance(params, list) else []
     return bool(each) and all(isinstance(one, list | dict) for one in each)
 
 
 def _bound(params: Any) -> Params:
-    """Parameters as SQLite takes them; a list or an object of its own is kept as JSON."""
+    """Parameters for SQLite; lists and objects are stored as JSON."""
     import json
 
     def plain(value: Any) -> Any:

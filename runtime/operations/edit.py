@@ -1,4 +1,4 @@
-"""Replacing exact text in files: edit in one place, replace in all. All other bytes stay as they are."""
+"""The operations edit (one place) and replace (all places): exact text, other bytes unchanged."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernel.errors import OperationFailed
-from kernel.operations import OperationContext, Result, Touch, bytes_hash, operation
+from kernel.tools.operations import OperationContext, Result, Touch, bytes_hash, operation
 from runtime.operations.texts import encoded, read_bytes, regular, save, unreadable
 from runtime.operations.walking import Deadline, files_below, relative
 
@@ -15,7 +15,7 @@ _SHOWN_PLACES = 5
 
 @dataclass(frozen=True)
 class _Change:
-    """One file before and after; `places` are the lines where the text stood."""
+    """One changed file; `places` are the lines where the text was."""
 
     path: Path
     name: str
@@ -32,7 +32,7 @@ def _prepare_edit(
 
 @operation(_prepare_edit)
 def edit(ctx: OperationContext, path: str, old: str, new: str, all: bool = False) -> Result:
-    """Replace the one occurrence of `old`, or with `all` every one; refuses what is not unique."""
+    """Replace the only occurrence of `old`, or with `all` every one."""
     change = _edited(ctx, path, old, new, all)
     save(change.path, change.after, path)
     count = len(change.places)
@@ -95,7 +95,7 @@ def _lines(places: tuple[int, ...]) -> str:
 
 
 def _why_absent(data: bytes, old: str) -> str:
-    """The sentence that helps: a file that nearly has the text says where."""
+    """Why the text was not found, with the place of a near match."""
     text = data.decode("utf-8-sig")
     for what, tidy in (("other upper and lower case", str.lower), ("other spaces or line breaks", _squeezed)):
         wanted, whole = tidy(old), tidy(text)
@@ -164,7 +164,7 @@ def _replaced(
             data = _editable(ctx, name)
             was, becomes = _with_line_ends_of(data, encoded(old, "old"), encoded(new, "new"))
             if entry.link or was not in data:
-                continue  # what a link leads to is met under its own name
+                continue  # the target of a link has its own entry
             changes.append(
                 _Change(ctx.writable(name), entry.name, data.replace(was, becomes), _places(data, was, old))
             )

@@ -8,14 +8,16 @@ import codecs
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
 
 from kernel.errors import OperationFailed
-from kernel.operations import OperationContext, Result, Touch, operation
-from runtime.operations.addresses import Url, addresses, url
-from runtime.operations.texts import encoded, save
+from kernel.tools.operations import OperationContext, Result, Touch, operation
+from runtime.operations.texts import encoded, save, unreadable
 from runtime.operations.walking import Deadline, relative
+
+if TYPE_CHECKING:
+    from runtime.operations.web import Url
 
 MOST_BYTES = 10_000_000
 """Of an answer, unpacked; `settings["fetch"]["max_bytes"]` overrides."""
@@ -25,12 +27,7 @@ METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 AGENT = "fractal-runtime/0.1 (a file-based agent runtime)"
 _OURS = ("host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "accept-encoding")
 _SECRETS = (
-    "authorization",
-    "cookie",
-    "proxy-authorization",
-    "x-api-key",
-    "api-key",
-    "x-auth-token",
+    *("authorization", "cookie", "proxy-authorization", "x-api-key", "api-key", "x-auth-token"),
     "x-subscription-token",
 )
 _REDIRECTS = (301, 302, 303, 307, 308)
@@ -40,7 +37,7 @@ _PART = re.compile(r"text|links|table(?: [1-9]\d?)?")
 
 @dataclass(frozen=True)
 class _Request:
-    """What is asked for next."""
+    """The next request."""
 
     where: Url
     method: str
@@ -50,7 +47,7 @@ class _Request:
 
 @dataclass(frozen=True)
 class Page:
-    """What came back at last."""
+    """The final answer."""
 
     address: str
     status: int
@@ -61,7 +58,7 @@ class Page:
 
     @property
     def kind(self) -> str:
-        """The media type, "" when the server did not say."""
+        """The media type, "" if the server does not name one."""
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
@@ -87,7 +84,7 @@ def fetch(
     body: str = "",
     part: str = "",
 ) -> Result:
-    """The text of a web page (HTML made readable), its links, a table; or its bytes or that into `to`."""
+    """The readable text of a web page, its links or a table; with `to`, that or the bytes go to a file."""
     target = ctx.writable(to) if to else None
     if part and not _PART.fullmatch(part):
         raise OperationFailed(f"part: {part!r} is none of text, links, table, table 2 and so on")
@@ -125,7 +122,7 @@ def _part(page: Page, part: str) -> str:
         raise OperationFailed(
             f"{page.address[:200]}: {page.kind or 'no HTML'}, so it has no {part}; leave part out"
         )
-    from runtime.operations.extracts import links, table_as_csv
+    from runtime.operations.pages import links, table_as_csv
 
     html = _decoded(page, html=True)
     if len(html) > MOST_HTML:
@@ -137,7 +134,7 @@ def _part(page: Page, part: str) -> str:
 
 
 def got(ctx: OperationContext, address: str, headers: Mapping[str, str], settings: Mapping[str, Any]) -> Page:
-    """What an address answers to a GET of another operation, whose settings say what is allowed."""
+    """GET an address for another operation, within what its settings allow."""
     return _fetched(ctx, address, "GET", headers, "", settings)
 
 
@@ -149,10 +146,10 @@ def _fetched(
     body: str,
     settings: Mapping[str, Any],
 ) -> Page:
-    from runtime.operations.http_request import ask
+    from runtime.operations.web import addresses, ask
 
     most, allowed = int(settings.get("max_bytes", MOST_BYTES)), settings.get("allow_private", False)
-    deadline = Deadline(ctx.timeout * 0.95)  # so that its own message comes before the kernel's
+    deadline = Deadline(ctx.timeout * 0.95)  # end before the kernel does, with a better message
     request = _request(address, method, headers, body)
     seen: list[str] = []
     while True:
@@ -185,6 +182,8 @@ def _request(address: str, method: str, headers: Mapping[str, Any], body: str) -
     if body and "content-type" not in map(str.lower, named):
         json_like = body.lstrip()[:1] in ("{", "[")
         named["Content-Type"] = "application/json" if json_like else "text/plain; charset=utf-8"
+    from runtime.operations.web import url
+
     where = url(address)
     sent = encoded(body, "body") if body else (b"" if method in ("POST", "PUT", "PATCH") else None)
     fixed = {"Host": where.netloc, "Accept-Encoding": "identity", "Connection": "close"}
@@ -254,7 +253,7 @@ def _text(page: Page) -> str:
         raise OperationFailed(
             f"{page.address}: a page of {len(text):,} characters; give `to`, a file to write it to"
         )
-    from runtime.operations.readable import readable
+    from runtime.operations.pages import readable
 
     return readable(text, page.address)
 
@@ -262,38 +261,24 @@ def _text(page: Page) -> str:
 def _decoded(page: Page, html: bool) -> str:
     said = re.search(r"charset\s*=\s*[\"']?([\w.:-]+)", page.headers.get("content-type", ""), re.IGNORECASE)
     name = said[1] if said else ""
-    if (
-        html
-        and not name
-        and (hit := re.search(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?([\w.:-]+)", page.body[:4096]))
-    ):
+    hit = re.search(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?([\w.:-]+)", page.body[:4096])
+    if html and not name and hit:
         name = hit[1].decode("ascii", "replace")
-    for bom, encoding in (
-        (codecs.BOM_UTF8, "utf-8"),
-        (codecs.BOM_UTF16_LE, "utf-16"),
-        (codecs.BOM_UTF16_BE, "utf-16"),
-    ):
-        if page.body.startswith(bom):
-            name = encoding
+    if page.body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        name = "utf-16"
+    elif page.body.startswith(codecs.BOM_UTF8):
+        name = "utf-8"
     textual = page.kind.startswith("text/") or re.search(
         r"json|xml|javascript|yaml|csv|form-urlencoded", page.kind
     )
-    if not textual and (b"\0" in page.body[:8192] or (page.kind and not _utf8(page.body))):
+    if not textual and (b"\0" in page.body[:8192] or (page.kind and unreadable(page.body))):
         raise OperationFailed(
             f"{page.address}: {page.kind or 'binary'}, {len(page.body)} bytes; give `to`, a file to write"
         )
     try:
         text = page.body.decode(name or "utf-8", "strict" if not name else "replace")
     except UnicodeDecodeError:
-        text = page.body.decode("cp1252", "replace")  # what the web means when it does not say
+        text = page.body.decode("cp1252", "replace")  # the usual encoding of pages that name none
     except LookupError:
         text = page.body.decode("utf-8", "replace")
     return text.removeprefix("\ufeff").replace("\r\n", "\n")
-
-
-def _utf8(data: bytes) -> bool:
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -1,4 +1,4 @@
-"""Looking at files: list, find, stat, checksum, compare."""
+"""The operations list, find, stat, checksum and compare."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import Any
 
 from kernel import disk
 from kernel.errors import OperationFailed
-from kernel.operations import OperationContext, Result, operation
+from kernel.tools.operations import OperationContext, Result, operation
 from runtime.operations.texts import existing, read_bytes, regular, trouble
 from runtime.operations.walking import Deadline, Entry, Glob, relative, shown_name, walk
 
 MOST_SHOWN = 5_000
-"""Names in one result; the rest is counted."""
+"""Most names in one result; the rest is counted."""
 ALGORITHMS = ("sha256", "sha512", "sha1", "md5", "blake2b", "crc32")
 KINDS = ("any", "file", "folder")
 
@@ -27,7 +27,7 @@ KINDS = ("any", "file", "folder")
 def list_entries(
     ctx: OperationContext, path: str = ".", recursive: bool = False, pattern: str = "*"
 ) -> Result:
-    """Names in a folder, one a line, folders with a slash and files with their size in bytes."""
+    """The names in a folder, one per line; folders end with a slash, files have their size."""
     start = existing(ctx, path)
     glob = Glob.of(pattern)
     deadline = Deadline(ctx.timeout)
@@ -73,7 +73,7 @@ def _size(path: Path) -> str:
 
 @operation()
 def find(ctx: OperationContext, pattern: str, path: str = ".", type: str = "any") -> Result:
-    """Paths below `path` that a glob matches, relative to the folder, one a line, sorted."""
+    """The paths below `path` that match a glob, relative to the folder, one per line, sorted."""
     start = existing(ctx, path)
     glob = Glob.of(pattern)
     if type not in KINDS:
@@ -167,7 +167,7 @@ def checksum(ctx: OperationContext, path: str, algorithm: str = "sha256") -> Res
 @operation()
 def compare(ctx: OperationContext, a: str, b: str) -> Result:
     """A unified diff of two text files, `identical`, or which files of two folders differ."""
-    from runtime.operations.comparing import compare_files, compare_folders
+    from runtime.operations.patching import compare_files, compare_folders
 
     first, second = existing(ctx, a), existing(ctx, b)
     if first.is_dir() != second.is_dir():

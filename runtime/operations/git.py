@@ -1,4 +1,4 @@
-"""The operation git: looks at a repository, and changes nothing in it."""
+"""The operation git: reads a repository and changes nothing in it."""
 
 from __future__ import annotations
 
@@ -7,32 +7,17 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 
 from kernel.errors import OperationFailed
-from kernel.operations import OperationContext, Result, operation
+from kernel.tools.operations import OperationContext, Result, operation
 
 ACTIONS = ("status", "log", "diff", "branch", "current branch")
 LIMIT = 20
 MOST_CHARACTERS = 1_000_000
-# A repository's own configuration can name programs; none of them is run for looking.
-_SAFE = (
-    "--no-pager",
-    "--literal-pathspecs",
-    "-c",
-    "core.fsmonitor=false",
-    "-c",
-    "core.hooksPath=/dev/null",
-    "-c",
-    "core.pager=cat",
-    "-c",
-    "color.ui=false",
-    "-c",
-    "diff.external=",
-    "-c",
-    "log.showSignature=false",
-    "-c",
-    "submodule.recurse=false",
-    "-c",
-    "core.quotePath=false",
+_OFF = (
+    *("core.fsmonitor=false", "core.hooksPath=/dev/null", "core.pager=cat", "color.ui=false"),
+    *("diff.external=", "log.showSignature=false", "submodule.recurse=false", "core.quotePath=false"),
 )
+"""Settings that keep git from running programs that the configuration of the repository names."""
+_SAFE = ("--no-pager", "--literal-pathspecs", *(word for each in _OFF for word in ("-c", each)))
 _LOOK = ("--no-ext-diff", "--no-textconv", "--ignore-submodules=all")
 
 
@@ -93,7 +78,7 @@ def _has_commits(ctx: OperationContext) -> bool:
 
 
 def _refuse_filters(ctx: OperationContext) -> None:
-    """Filters that the repository names would be run to compare files; looking must not run them."""
+    """Refuse a repository with filters: git would run these programs to compare files."""
     found = _git(
         ctx,
         ["config", "--local", "--includes", "--name-only", "--get-regexp", r"^filter\..*\.(clean|process)$"],
@@ -138,7 +123,7 @@ def _environment() -> Mapping[str, str]:
     return {
         **{name: os.environ[name] for name in kept if name in os.environ},
         "LC_ALL": "C.UTF-8",
-        "GIT_OPTIONAL_LOCKS": "0",  # looking does not write the index
+        "GIT_OPTIONAL_LOCKS": "0",  # do not write the index
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_NO_LAZY_FETCH": "1",
         "GIT_ALLOW_PROTOCOL": "none",

@@ -1,4 +1,4 @@
-"""The operation json: one place in a JSON document, such as `people[0].name`, its keys or its length."""
+"""The operation json: a value in a JSON document, such as `people[0].name`, its keys or its length."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
 from typing import Any, cast
 
 from kernel.errors import OperationFailed
-from kernel.operations import OperationContext, Result, operation
-from runtime.operations.texts import read_text
+from kernel.tools.operations import OperationContext, Result, operation
+from runtime.operations.texts import given
 
 LONGEST = 1_000
 _QUOTED = r"\"(?:[^\"\\]|\\.)*\"|'[^']*'"
@@ -26,13 +26,11 @@ _ENDS = ("keys", "length", "type", "values", "sum")
 
 @operation()
 def query_json(ctx: OperationContext, query: str, path: str = "", text: str = "") -> Result:
-    """The value at a place; texts as they are, all else as JSON. `keys`, `length`, `type` ask about it."""
-    if bool(path) == bool(text):
-        raise OperationFailed("give either path, the JSON file, or text that is not empty")
+    """The value at a path: text as it is, other values as JSON; or its `keys`, `length`, `type`."""
     if len(query) > LONGEST:
         raise OperationFailed(f"the query is longer than {LONGEST:,} characters")
     name = path or "the text"
-    document = _read(read_text(ctx, path) if path else text, name)
+    document = _read(given(ctx, path, text, "the JSON file"), name)
     place, ends = _parts(query, document)
     try:
         value = _walk(document, place, query)
@@ -46,7 +44,7 @@ def query_json(ctx: OperationContext, query: str, path: str = "", text: str = ""
 
 @dataclass(frozen=True)
 class _Number:
-    """A number, written as the document has it, all its digits."""
+    """A number with all digits of the document."""
 
     text: str
 
@@ -79,7 +77,7 @@ def _read_lines(lines: Iterable[str], name: str, first: json.JSONDecodeError) ->
 
 
 def _parts(query: str, document: Any) -> tuple[list[str | int | None], list[str]]:
-    """The steps to the place (None: all items), and what is asked about what is there."""
+    """The steps of the path (None: all items), and the functions of the value."""
     parts = _PART.findall(query)
     if "|".join(parts) != query:
         raise OperationFailed(
@@ -206,19 +204,19 @@ def _shown(value: Any) -> str:
 
 
 def _on_a_line(value: Any) -> bool:
-    """Whether a value in a list is a short word or a number, to stand on a line of its own."""
+    """Whether a value of a list can be shown on a line of its own."""
     if isinstance(value, str):
         return bool(value) and not _halves(value) and value.splitlines() == [value]
     return isinstance(value, (_Number, bool, int))
 
 
 def _halves(text: str) -> bool:
-    """Whether a text holds half of a surrogate pair, which no file can hold."""
+    """Whether a text has half a surrogate pair, which UTF-8 cannot encode."""
     return bool(re.search("[\ud800-\udfff]", text))
 
 
 def _dumped(value: Any, indent: str = "") -> str:
-    """JSON as json.dumps indents it, numbers as they were written."""
+    """Indented JSON with numbers as in the document."""
     if isinstance(value, _Number):
         return value.text
     deeper = f"{indent}  "

@@ -1,4 +1,4 @@
-"""Moving things about: move, copy, remove, mkdir. Nothing is overwritten, and links are left alone."""
+"""The operations move, copy, remove and mkdir. Nothing is overwritten, links are not touched."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from typing import Any
 
 from kernel import disk
 from kernel.errors import OperationFailed
-from kernel.operations import OperationContext, Result, Touch, file_hash, operation
+from kernel.tools.operations import OperationContext, Result, Touch, file_hash, operation
 from runtime.operations.texts import trouble
 from runtime.operations.walking import MOST_LEVELS, relative
 
 MOST_FILES = 2_000
-"""Files of a folder that one step moves, copies or removes: each is kept for `undo`."""
+"""Most files that one step moves, copies or removes; each is kept for `undo`."""
 
 
 @dataclass(frozen=True)
 class _Way:
-    """From where to where; both inside the folder and allowed."""
+    """The checked source and target of a move or copy."""
 
     source: Path
     target: Path
 
     def pairs(self, ctx: OperationContext) -> Iterator[tuple[Path, Path]]:
-        """Each file with the place where it will be."""
+        """Each file with its new path."""
         for file in _files(ctx, self.source):
             yield file, self.target / file.relative_to(self.source)
 
@@ -46,7 +46,7 @@ def move(ctx: OperationContext, **args: Any) -> Result:
     """Move or rename a file or folder (arguments `from` and `to`); into `to` when that is a folder."""
     way = _way(ctx, args["from"], args["to"], moving=True)
     names = relative(ctx, way.source), relative(ctx, way.target)
-    count = len(_files(ctx, way.source))  # refuses what may not be moved
+    count = len(_files(ctx, way.source))  # raises for files that may not be moved
     _carry_out(lambda: _move(way), way, names[0])
     evidence = {"from": names[0], "to": names[1], "files": count}
     return Result(f"moved {names[0]} to {names[1]}", evidence=evidence)
@@ -77,7 +77,7 @@ def copy(ctx: OperationContext, **args: Any) -> Result:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy beside the target and then into its place, so that a process that dies leaves no half of it."""
+    """Copy beside the target, then rename, so that a crash leaves no partial copy."""
     made = disk.beside(target)
     try:
         if source.is_dir():
@@ -103,7 +103,7 @@ def _prepare_remove(ctx: OperationContext, path: str) -> tuple[Touch, ...]:
 
 @operation(_prepare_remove, folders=True)
 def remove(ctx: OperationContext, path: str) -> Result:
-    """Remove a file, or a folder with all that is in it."""
+    """Remove a file, or a folder with its content."""
     target = _own(ctx, path)
     name = relative(ctx, target)
     folder = target.is_dir()
@@ -119,7 +119,7 @@ def remove(ctx: OperationContext, path: str) -> Result:
 
 @operation()
 def mkdir(ctx: OperationContext, path: str) -> Result:
-    """Make a folder, and those above it that are missing."""
+    """Make a folder and its missing parents."""
     target = ctx.writable(path)
     if target.is_dir():
         return Result(f"{relative(ctx, target)} exists already", evidence={"made": False})
@@ -156,7 +156,7 @@ def _way(ctx: OperationContext, source: str, target: str, *, moving: bool) -> _W
 
 
 def _own(ctx: OperationContext, path: str) -> Path:
-    """Something that exists, is no link, and may be changed."""
+    """The path of something that exists, is no link, and may be changed."""
     _unlinked(ctx, path)
     return ctx.writable(path)
 
@@ -171,7 +171,7 @@ def _unlinked(ctx: OperationContext, path: str) -> Path:
 
 
 def _files(ctx: OperationContext, target: Path) -> list[Path]:
-    """The files that `target` is or holds; refuses what holds a repository, and too many."""
+    """The file, or the files in a folder; raises for repositories and too many files."""
     if not target.is_dir():
         return [target]
     if any(target in place.parents and place.exists() for place in ctx.private):

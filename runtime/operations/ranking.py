@@ -1,12 +1,13 @@
-"""The operation search: the passages of files that suit a query best, by BM25 (SQLite's full-text search)."""
+"""The operation search: passages of files that match a query best, by BM25 (full-text search of SQLite)."""
 
 from __future__ import annotations
 
+import codecs
 import re
 import sqlite3
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
@@ -14,19 +15,119 @@ from unicodedata import combining, normalize
 
 from kernel import disk
 from kernel.errors import OperationFailed
-from kernel.operations import OperationContext, Result, operation
-from runtime.operations.passages import decoded, passages
-from runtime.operations.texts import existing
+from kernel.tools.operations import OperationContext, Result, operation
+from runtime.operations.pages import readable
+from runtime.operations.texts import existing, lines_of
 from runtime.operations.walking import Deadline, Entry, files_below, relative
 
+LONGEST = 900
+"""Most characters of a passage; shorter paragraphs stay whole."""
+_HTML = (".html", ".htm", ".xhtml")
+_TABLES = (".csv", ".tsv")
+_PROSE = (".md", ".markdown", ".html", ".htm", ".xhtml")
+_HEADING = re.compile(r"(#{1,6}) +(.+?)(?: +#+)?$")
+_WORD = re.compile(r"\w{4,}")
+_WIDE = ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A text with its line numbers in the file, and the heading or header above it."""
+
+    lines: tuple[int, ...]
+    heading: str
+    text: str
+
+
+def decoded(data: bytes) -> str | None:
+    """The text of a file, Windows-1252 if it is not UTF-8; None for a binary file."""
+    for bom, encoding in _WIDE:
+        if data.startswith(bom):
+            return data.decode(encoding, "replace")
+    if b"\0" in data:
+        return None
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return data.decode("cp1252", "replace")
+
+
+def passages(name: str, text: str) -> Iterator[Passage]:
+    """The passages of a file in order; HTML as readable text, rows of a table with their header."""
+    suffix = PurePath(name).suffix.lower()
+    if suffix in _HTML:
+        yield from _of_page(text)
+    elif suffix in _TABLES:
+        yield from _of_table(text)
+    else:
+        yield from _of_lines(lines_of(text), 1, prose=suffix in _PROSE)
+
+
+def _of_lines(lines: list[str], first: int, heading: str = "", prose: bool = False) -> Iterator[Passage]:
+    """Paragraphs combined up to the size; each heading begins a new passage."""
+    block: list[str] = []
+    start = first
+    above: list[tuple[int, str]] = []
+
+    def done() -> Iterator[Passage]:
+        if any(line.strip() for line in block):
+            yield Passage(tuple(range(start, start + len(block))), heading, "\n".join(block).rstrip())
+
+    size = 0
+    for number, line in enumerate(lines, first):
+        hit = _HEADING.match(line) if prose else None
+        full = size + len(line) > LONGEST or (size > LONGEST // 2 and not line.strip())
+        if hit or full:
+            if not (hit and all(_HEADING.match(each) or not each.strip() for each in block)):
+                yield from done()  # headings alone stand above what follows them
+            block, size, start = [], 0, number
+        if hit:
+            above = [each for each in above if each[0] < len(hit[1])] + [(len(hit[1]), hit[2])]
+            heading = " › ".join(text for _, text in above)
+        if len(line) > LONGEST:
+            for at in range(0, len(line), LONGEST):
+                yield Passage((number,), heading, line[at : at + LONGEST])
+            start = number + 1
+            continue
+        if not block and not line.strip():
+            start = number + 1
+            continue
+        block.append(line)
+        size += len(line) + 1
+    yield from done()
+
+
+def _of_table(text: str) -> Iterator[Passage]:
+    lines = lines_of(text)
+    header = lines[0][:LONGEST] if lines else ""
+    if header and len(lines) == 1:
+        yield Passage((1,), "", header)
+    yield from _of_lines(lines[1:], 2, header)
+
+
+def _of_page(source: str) -> Iterator[Passage]:
+    """The readable text of a page; each line has the line number of its words in the source."""
+    at, line = 0, 1
+    for passage in _of_lines(lines_of(readable(source)), 1, prose=True):
+        lines: list[int] = []
+        for each in passage.text.split("\n"):
+            words = _WORD.findall(re.sub(r"\]\([^)]*\)", " ", each))
+            found = source.find(max(words[:8], key=len), at) if words else -1
+            if found >= 0:
+                line += source.count("\n", at, found)
+                at = found
+            lines.append(line)
+        yield Passage(tuple(lines), passage.heading, passage.text)
+
+
 MOST = 50
-"""Results of one call at most."""
+"""Most results of one call."""
 LARGEST = 4_000_000
-"""Bytes of a file that is searched."""
+"""Bytes of the largest file that is searched."""
 MOST_FILES = 20_000
 MOST_BYTES = 64_000_000
 A_FILE = 3
-"""Passages of one file that are shown, so that one long file does not hide the others."""
+"""Most passages of one file that are shown."""
 _CANDIDATES = 400
 _SNIPPET = 280
 _KEPT = 4  # indexes of folders that stay in memory
@@ -56,7 +157,7 @@ class _Hit:
 
 @operation()
 def search(ctx: OperationContext, query: str, path: str = ".", limit: int = 10) -> Result:
-    """The passages below a folder that suit the query best, as path:line: snippet, the best first."""
+    """The passages below a folder that match the query best, as path:line: snippet, best first."""
     if not 1 <= limit <= MOST:
         raise OperationFailed(f"limit: {limit} is not between 1 and {MOST}")
     terms = _terms(query)
@@ -91,7 +192,7 @@ def search(ctx: OperationContext, query: str, path: str = ".", limit: int = 10) 
 
 
 def _searchable(ctx: OperationContext, start: Path, entry: Entry) -> bool:
-    """Not in a hidden folder, and not the workspace's own unless the search begins there."""
+    """Whether a file is in no hidden folder, and no file of the workspace unless the search begins there."""
     if any(part.startswith(".") for part in entry.parts[:-1]):
         return False
     inside = (guarded for guarded in ctx.protected if guarded in (entry.path, *entry.path.parents))
@@ -99,7 +200,7 @@ def _searchable(ctx: OperationContext, start: Path, entry: Entry) -> bool:
 
 
 def _terms(query: str) -> list[str]:
-    """What is looked for: words without those that every text has, and phrases in quotes."""
+    """The terms of a query: words without stop words, and quoted phrases."""
     found = [hit[0] or hit[1] for hit in re.findall(r'"([^"]*\w[^"]*)"|([^\s"]+)', query)]
     words = [word for each in found if (word := each.strip(" .,;:!?()[]{}<>*'`").lower())]
     words = [word for word in dict.fromkeys(words) if re.search(r"\w", word)]
@@ -113,18 +214,18 @@ def _quoted(term: str) -> str:
 
 
 def _spaced(text: str) -> str:
-    """Text whose script writes no spaces, a word for each character."""
+    """The text with spaces around characters of scripts without spaces."""
     return _NO_SPACES.sub(r" \1 ", text)
 
 
 class _Index:
-    """The passages of the files below one folder; a file is read again when its time or size changed."""
+    """The passages of the files below a folder; a file is read again if its time or size changes."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self._known: dict[str, tuple[int, int]] = {}
         self._faults: dict[str, str] = {}
-        # no name: a database of its own, in memory and in a temporary file where it grows
+        # no name: a database in memory, or in a temporary file if it is large
         self._db = sqlite3.connect("", check_same_thread=False, isolation_level=None)
         self._db.execute("CREATE TABLE places (id INTEGER PRIMARY KEY, name, lines, heading, text)")
         self._db.execute("CREATE INDEX named ON places (name)")
@@ -139,7 +240,7 @@ class _Index:
             ) from None
 
     def refresh(self, entries: Sequence[Entry], deadline: Deadline) -> dict[str, str]:
-        """Take in what is new and changed, forget what is gone; returns the files left out, with why."""
+        """Read new and changed files, forget removed ones; returns the files left out with the reason."""
         present = {entry.name for entry in entries}
         self._db.execute("BEGIN")
         try:
@@ -203,7 +304,7 @@ class _Index:
         self._db.execute("DELETE FROM places WHERE name = ?", (name,))
 
     def best(self, terms: Sequence[str]) -> tuple[list[_Hit], list[str]]:
-        """The passages that hold any of the terms, the best first; and the terms that are nowhere."""
+        """The passages with any of the terms, best first, and the terms that occur nowhere."""
         holding = {term: self._holding(term) for term in terms}
         known = [term for term in terms if holding[term]]
         if not known:
@@ -217,15 +318,14 @@ class _Index:
         hits: list[_Hit] = []
         for at, name, lines, heading, text, relevance in rows:
             covered = sum(at in holding[term] for term in known) / len(terms)
-            # BM25 gives nothing for a word that most passages have: in a small folder, how many words
-            # a passage has says more
+            # BM25 is near zero for frequent words, so in a small folder coverage says more
             score = relevance * (1 + covered) / 2 + covered
             hits.append(_Hit(name, [int(line) for line in lines.split()], heading, text, score))
         hits.sort(key=lambda hit: (-round(hit.score, 9), hit.name, hit.lines))
         return hits, [term for term in terms if not holding[term]]
 
     def _holding(self, term: str) -> set[int]:
-        """The passages that hold a term."""
+        """The passages with a term."""
         found = self._db.execute("SELECT rowid FROM found WHERE found MATCH ?", (_quoted(term),))
         return {row for (row,) in found}
 
@@ -235,7 +335,7 @@ _guard = threading.Lock()
 
 
 def _index(start: Path) -> _Index:
-    """The index of a folder; of the last few that were searched it is kept as long as the process lives."""
+    """The index of a folder; those of the last few folders are kept in memory."""
     with _guard:
         index = _indexes.pop(start, None) or _Index()
         _indexes[start] = index
@@ -245,7 +345,7 @@ def _index(start: Path) -> _Index:
 
 
 def _spread(hits: Iterable[_Hit], limit: int) -> list[_Hit]:
-    """The first hits, of each file a few, and of each place one."""
+    """The first hits, at most `A_FILE` per file and one per place."""
     shown: list[_Hit] = []
     files: Counter[str] = Counter()
     places: set[tuple[str, int]] = set()
@@ -261,7 +361,7 @@ def _spread(hits: Iterable[_Hit], limit: int) -> list[_Hit]:
 
 
 def _snippet(hit: _Hit, terms: Sequence[str]) -> tuple[int, str]:
-    """The line of a passage that has the most of what is sought, and what stands from there on."""
+    """The line of a passage with the most terms, and the text from there."""
     roots = [_plain(_ENDING.sub("", word)) for term in terms for word in term.split()]
     lines = hit.text.split("\n")
     counts = [sum(root in plain for root in roots) for plain in map(_plain, lines)]
@@ -278,12 +378,12 @@ def _snippet(hit: _Hit, terms: Sequence[str]) -> tuple[int, str]:
 
 
 def _plain(text: str) -> str:
-    """Lower case, without accents, as the index compares; as long as the text, but for rare letters."""
+    """The text in lower case without accents, as the index compares."""
     return "".join(letter for letter in normalize("NFKD", text.lower()) if not combining(letter))
 
 
 def _told(left_out: dict[str, str]) -> str:
-    """Why files were left out: named where there are few, counted by kind otherwise."""
+    """Why files were left out, by reason."""
     kinds = Counter(left_out.values())
     parts: list[str] = []
     for why, number in kinds.most_common(6):

@@ -1,7 +1,7 @@
-"""Where a pattern matches in files; also runs as a program of its own, so that a slow pattern can be stopped.
+"""Matches a pattern in files; also runs as a program of its own, so that a slow pattern can be stopped.
 
-Python's regular expressions can take for ever and hold the interpreter while they do. Patterns that might
-are matched in a second process that is killed when the time is over. This module imports nothing of ours.
+A regular expression can take exponential time and blocks the interpreter meanwhile. Such patterns are matched
+in a second process that is killed at the deadline. This module imports nothing of the package, to start fast.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from dataclasses import asdict, dataclass, field
 
 LARGEST = 64_000_000
 LONGEST_SHOWN = 400
-"""Characters of a matching line that are shown."""
+"""Most characters of a matching line that are shown."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """What one file holds: lines that match (number, text), how often, or why it could not be searched."""
+    """The matches in one file: lines (number, text) and counts, or why it could not be searched."""
 
     lines: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
     matches: int = 0
@@ -30,7 +30,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Sought:
-    """What is looked for: a regular expression, or text as it stands, and how many lines are wanted."""
+    """A regular expression or, with `fixed`, a text, and the most lines to return."""
 
     pattern: str
     ignore_case: bool = False
@@ -44,12 +44,12 @@ class Sought:
 
     @property
     def quick(self) -> bool:
-        """Whether matching cannot take longer than the text is long (times a small figure)."""
+        """Whether matching takes linear time."""
         return self.fixed or (not set("*+{") & set(self.pattern) and self.pattern.count("?") <= 5)
 
 
 def scan(paths: Sequence[str], sought: Sought) -> list[Found]:
-    """Search the files in order; after `most_lines` lines the rest is only counted."""
+    """Search the files in order; after `most_lines` lines, only count."""
     expression = sought.compiled()
     found: list[Found] = []
     left = sought.most_lines
@@ -61,7 +61,7 @@ def scan(paths: Sequence[str], sought: Sought) -> list[Found]:
 
 
 def scan_within(paths: Sequence[str], sought: Sought, seconds: float) -> list[Found]:
-    """Like `scan`, and raises `TimeoutError` when it takes longer."""
+    """Like `scan`; raises `TimeoutError` after some seconds."""
     if sought.quick:
         return scan(paths, sought)
     request = json.dumps({"paths": list(paths), "sought": asdict(sought)})

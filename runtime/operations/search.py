@@ -1,4 +1,4 @@
-"""Searching and counting in files: grep, count."""
+"""The operations grep and count."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kernel import disk
 from kernel.errors import OperationFailed
-from kernel.operations import OperationContext, Result, operation
+from kernel.tools.operations import OperationContext, Result, operation
 from runtime.operations import scanning
 from runtime.operations.texts import LARGEST, existing, lines_of, trouble, unreadable
 from runtime.operations.walking import Deadline, Entry, files_below
@@ -81,7 +81,7 @@ def _searched(entries: Sequence[Entry], sought: scanning.Sought, deadline: Deadl
         )
     try:
         sought.compiled()
-        # The time left less a little: the operation reports the slow pattern before it is stopped itself.
+        # stop before the operation itself is stopped, to report the slow pattern
         return scanning.scan_within([str(entry.path) for entry in entries], sought, deadline.left * 0.9)
     except (re.error, RecursionError, OverflowError) as error:
         raise OperationFailed(
@@ -159,7 +159,7 @@ def _counted(
 
 
 def _count_file(path: Path, what: str) -> int | str:
-    """How many there are, or why it cannot be said."""
+    """The count, or why it is unknown."""
     try:
         if what == "bytes":
             return path.stat().st_size

@@ -1,4 +1,4 @@
-"""Sorting the lines of a file or of a text."""
+"""The operation sort: the lines of a file or a text."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from decimal import Decimal
 from pathlib import Path
 
 from kernel.errors import OperationFailed
-from kernel.operations import OperationContext, Result, Touch, bytes_hash, operation
-from runtime.operations.texts import encoded, lines_of, read_text, save
+from kernel.tools.operations import OperationContext, Result, Touch, bytes_hash, operation
+from runtime.operations.texts import encoded, given, lines_of, save
 from runtime.operations.walking import relative
 
 ORDERS = {"ascending": False, "asc": False, "descending": True, "desc": True}
 _NUMBER = re.compile(
     r"(?:(?<!\w)[-+−])?(?:\d{1,3}(?:,\d{3})+(?![\d,])|\d+)(?:\.\d+)?(?:[eE][-+]?\d{1,3}(?!\w))?|(?<![\w.])[-+−]?\.\d+"
 )
-"""A hyphen is a minus only where no word stands before it: file-10 is 10."""
+"""A hyphen is a minus only if no word precedes it: file-10 is 10."""
 _MORE = re.compile(r"\.\d")
 _VERSION = re.compile(r"(?<![^\W_])v\d+\.\d", re.IGNORECASE)
 
@@ -62,9 +62,7 @@ def _sorted(
 ) -> tuple[list[str], str]:
     if order not in ORDERS:
         raise OperationFailed(f"order: {order!r} is none of {', '.join(ORDERS)}")
-    if bool(path) == bool(text):
-        raise OperationFailed("give either path, the file whose lines to sort, or text")
-    whole = read_text(ctx, path) if path else text
+    whole = given(ctx, path, text, "the file whose lines to sort")
     lines = lines_of(whole)
     if unique:
         lines = list(dict.fromkeys(lines))
@@ -77,7 +75,7 @@ def _sorted(
 
 
 def _by_number(lines: list[str], descending: bool) -> list[str]:
-    """By the first number of each line, then as words; lines without one come last, whatever the order."""
+    """Sort by the first number of each line, then as words; lines without a number come last."""
     numbered: list[tuple[Decimal, str]] = []
     rest: list[str] = []
     for line in lines:
@@ -96,7 +94,7 @@ def _by_number(lines: list[str], descending: bool) -> list[str]:
 
 
 def _as_words(line: str) -> tuple[str, str]:
-    """As a dictionary has it; upper and lower case decide only between words that are else the same."""
+    """Compare without case, then with case."""
     return line.casefold(), line
 
 

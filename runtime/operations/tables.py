@@ -1,18 +1,404 @@
-"""The operation csv: questions about a table, such as `sum amount by region` or `rows where amount > 10`."""
+"""The operation csv: questions about a table, such as `sum amount by region`, or plain SQL.
+
+A question becomes a SELECT for SQLite. A question that is not understood to its last word is refused.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
+import re
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from kernel.errors import OperationFailed
-from kernel.operations import OperationContext, Result, Touch, bytes_hash, operation
-from runtime.operations.cells import read_table
-from runtime.operations.questions import Answer, answer
-from runtime.operations.texts import encoded, read_text, save
+from kernel.tools.operations import OperationContext, Result, Touch, bytes_hash, operation
+from runtime.operations import quantities
+from runtime.operations.cells import Column, Table, number, read_table, selected
+from runtime.operations.texts import encoded, given, save
 from runtime.operations.walking import Deadline, relative
+
+LONGEST = 2_000
+HELP = (
+    "write header, rows, count [COLUMN], sum|average|min|max|median COLUMN, unique COLUMN, columns A, B, "
+    "sort by COLUMN [desc], top|bottom N by COLUMN, first|last N; after it `where COLUMN > VALUE and …`, "
+    "`by COLUMN` to group, `sort by COLUMN`; a bar joins several; or SELECT … FROM data"
+)
+_TOKEN = re.compile(
+    r"""\s*(?:(?P<quoted>"(?:[^"]|"")*"|'(?:[^']|'')*'|`(?:[^`]|``)*`)"""
+    r"""|(?P<sign><=|>=|!=|<>|==|[=<>(),|])|(?P<word>[^\s()<>=!,"'`|]+))"""
+)
+_VERBS = {"total": "sum", "mean": "average", "minimum": "min", "maximum": "max", "distinct": "unique"}
+_CLAUSES: Mapping[tuple[str, ...], str] = {
+    ("where",): "where",
+    ("by",): "by",
+    **{(verb, "by"): "sort" for verb in ("sort", "sorted", "order", "ordered")},
+}
+_COMPARISONS: Mapping[tuple[str, ...], str] = {
+    ("is", "not", "empty"): "not empty",
+    ("is", "empty"): "empty",
+    ("does", "not", "contain"): "not contains",
+    ("not", "contains"): "not contains",
+    ("not", "in"): "not in",
+    ("starts", "with"): "starts",
+    ("ends", "with"): "ends",
+    ("is", "not"): "not =",
+    **{(sign,): sign for sign in ("contains", "in", "=", "<", "<=", ">", ">=")},
+    ("is",): "=",
+    ("==",): "=",
+    ("<>",): "not =",
+    ("!=",): "not =",
+}
+_NOTHING = ("empty", "blank", "null", "missing", "none", "nothing")
+"""Words that without quotes more likely mean an empty cell than themselves."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer to a question: a table or a text, and its evidence."""
+
+    table: Table | None
+    text: str = ""
+    evidence: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+def answer(table: Table, query: str, name: str, deadline: Deadline) -> Answer:
+    """The answer to a question; raises with help if it cannot be read."""
+    if re.match(r"\s*(?:select|with)\b", query, re.IGNORECASE):
+        return Answer(selected(table, query, name, deadline))
+    if len(query) > LONGEST:
+        raise OperationFailed(f"the query is longer than {LONGEST:,} characters")
+    now = Answer(table)
+    parts: list[list[_Token]] = [[]]
+    for token in _tokens(query):
+        if (token.kind, token.text) == ("sign", "|"):
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    for part in parts:
+        if now.table is None:
+            raise OperationFailed(f"what follows the bar needs a table, and {now.text[:40]!r} is none")
+        now = _Reader(now.table, part).answered()
+    return now
+
+
+@dataclass(frozen=True)
+class _Token:
+    kind: str  # quoted, sign or word
+    text: str
+
+    @property
+    def low(self) -> str:
+        """The text in lower case, to compare with the grammar and column names; "" if quoted."""
+        return "" if self.kind == "quoted" else self.text.casefold()
+
+
+def _tokens(text: str) -> list[_Token]:
+    found: list[_Token] = []
+    at = 0
+    while text[at:].strip():
+        hit = _TOKEN.match(text, at)
+        if hit is None:
+            raise OperationFailed(f"cannot read {text[at:].strip()[:40]!r}; {HELP}")
+        kind = str(hit.lastgroup)
+        raw = hit[kind]
+        found.append(_Token(kind, raw[1:-1].replace(raw[0] * 2, raw[0]) if kind == "quoted" else raw))
+        at = hit.end()
+    return found
+
+
+def _words(name: str) -> list[str]:
+    """The words of a column name in a question; [] if the name must be quoted."""
+    try:
+        words = [token.low for token in _tokens(name)]
+        return words if all(words) else []
+    except OperationFailed:
+        return []
+
+
+class _Reader:
+    """Reads one part between bars and answers it with one SELECT."""
+
+    def __init__(self, table: Table, tokens: Sequence[_Token]) -> None:
+        self._table, self._tokens, self._at = table, tokens, 0
+        self._names = [(_words(name), at) for at, name in enumerate(table.header)]
+        self._places: set[int] = set()
+        self._where = ""
+        self._params: list[Any] = []
+        self._by: int | None = None
+        self._sort: tuple[int, bool] | None = None
+
+    # ---- reading ----
+
+    @property
+    def _ended(self) -> bool:
+        return self._at == len(self._tokens)
+
+    def _word(self, ahead: int = 0) -> str:
+        at = self._at + ahead
+        return self._tokens[at].low if at < len(self._tokens) else ""
+
+    def _take(self, *words: str) -> str:
+        """The next word if it is one of these, and go past it."""
+        word = self._word()
+        self._at += word in words
+        return word if word in words else ""
+
+    def _found(self, choices: Mapping[tuple[str, ...], str]) -> tuple[str, int]:
+        """The longest of these that comes next, and its number of words."""
+        hits = (words for words in choices if all(self._word(n) == word for n, word in enumerate(words)))
+        longest = max(hits, key=len, default=())
+        return choices.get(longest, ""), len(longest)
+
+    def _stuck(self) -> OperationFailed:
+        rest = " ".join(token.text for token in self._tokens[self._at :])[:60] or "the end"
+        return OperationFailed(f"cannot read {rest!r}; quote names and values of several words; {HELP}")
+
+    def _column(self) -> int:
+        """The column whose name comes next, the longest if there are several."""
+        if self._ended:
+            raise self._stuck()
+        ahead = [token.low for token in self._tokens[self._at :]]
+        longest = max((len(words) for words, _ in self._names if ahead[: len(words)] == words), default=0)
+        found = [at for words, at in self._names if words and words == ahead[:longest]]
+        if not found:  # quoted, or the name of none
+            found = [self._table.place(self._tokens[self._at].text.strip())]
+        elif len(found) > 1:
+            said = self._table.header[found[0]]
+            raise OperationFailed(f"{said}: {len(found)} columns have this name; quote one, or rename it")
+        self._at += longest or 1
+        self._places.add(found[0])
+        return found[0]
+
+    def _amount(self) -> int:
+        word = self._word()
+        if not (word.isdecimal() and len(word) < 10):
+            return 1
+        self._at += 1
+        return int(word)
+
+    def _clauses(self, *allowed: str) -> None:
+        """Read the clauses after the verb, in any order, each once."""
+        while not self._ended:
+            name, words = self._found(_CLAUSES)
+            if name not in allowed:
+                raise self._stuck()
+            self._at += words
+            allowed = tuple(each for each in allowed if each != name)
+            if name == "where":
+                self._condition()
+            elif name == "by":
+                self._by = self._column()
+            else:
+                self._order()
+
+    def _order(self, descending: bool | None = None) -> None:
+        at = self._column()
+        self._table.refuse_unordered(at)
+        if descending is None:
+            descending = self._take("asc", "ascending", "desc", "descending").startswith("desc")
+        self._sort = at, descending
+
+    def answered(self) -> Answer:
+        """The answer; raises if a word is left over."""
+        verb = _VERBS.get(self._word(), self._word())
+        if verb in ("header", "columns") and len(self._tokens) == 1:
+            return Answer(None, "\n".join(self._table.header), {"columns": len(self._table.header)})
+        self._at += verb != "where"
+        if verb in ("rows", "where"):
+            return self._rows()
+        if verb == "count":
+            return self._count()
+        if verb in ("sum", "average", "min", "max", "median"):
+            return self._aggregate(verb)
+        if verb == "unique":
+            at = self._by = self._column()
+            self._clauses("where")
+            return self._grouped("NULL", [self._table.header[at]])
+        if verb in ("column", "columns"):
+            places = [self._column()]
+            while self._take(","):
+                places.append(self._column())
+            return self._rows(places=places)
+        if verb == "sort":
+            self._take("by")
+            self._order()
+            return self._rows()
+        if verb in ("top", "bottom"):
+            n = self._amount()
+            if not self._take("by"):
+                raise self._stuck()
+            self._order(verb == "top")
+            return self._rows(slice(n))
+        if verb in ("first", "last"):
+            n = self._amount()
+            return self._rows(slice(n) if verb == "first" else slice(-n, None) if n else slice(0))
+        self._at = 0
+        raise self._stuck()
+
+    # ---- conditions ----
+
+    def _condition(self) -> None:
+        """Read a condition as SQL; SQLite handles brackets, and, or and not."""
+        parts: list[str] = []
+        while not self._ended and not self._found(_CLAUSES)[0]:
+            if self._word() == ")" and parts.count("(") == parts.count(")"):
+                raise self._stuck()
+            parts.append(self._take("and", "or", "not", "(", ")") or self._comparison())
+        self._where = " ".join(parts)
+        if not parts:
+            raise self._stuck()
+
+    def _comparison(self) -> str:
+        at = self._column()
+        sign, words = self._found(_COMPARISONS)
+        if not sign:
+            raise self._stuck()
+        self._at += words
+        kind = sign.removeprefix("not ")
+        if kind == "empty":
+            test = f"plain(t{at}) = ''"
+        elif kind == "in":
+            test = " OR ".join(self._compared(at, "=", value) for value in self._list(at))
+        else:
+            test = self._compared(at, kind, self._value(at))
+        return f"(NOT ({test}))" if kind != sign else f"({test})"
+
+    def _compared(self, at: int, sign: str, value: str) -> str:
+        """Compare numbers as numbers, other text case-insensitively; empty cells are no number."""
+        column, name = self._table.column(at), self._table.header[at]
+        found, folded = number(value, self._table.grouped), value.strip().casefold()
+        if sign in ("contains", "starts", "ends"):
+            if not folded:
+                raise self._stuck()
+            self._params.append(folded)
+            return f"{sign}(fold(t{at}), ?)"
+        if column.numeric and folded and (not found or found[1] not in ("", column.mark)):
+            kind = f"numbers in {column.mark}" if column.mark else "numbers"
+            raise OperationFailed(f"where: {name} holds {kind}, and {value[:60]!r} is not such a number")
+        if sign == "=":
+            self._params += [folded, found[0] if found else None]
+            return f"fold(t{at}) = ? OR ifnull(n{at} = ?, 0)"
+        if column.numeric and found:
+            self._params.append(found[0])
+            return f"ifnull(n{at} {sign} ?, 0)"
+        self._table.refuse_unordered(at, value.strip())
+        self._params.append(folded)
+        return f"plain(t{at}) <> '' AND fold(t{at}) {sign} ?"
+
+    def _value(self, at: int) -> str:
+        """A quoted text, or the words before the next and, or, clause or bracket."""
+        if not self._ended and self._tokens[self._at].kind == "quoted":
+            self._at += 1
+            return self._tokens[self._at - 1].text
+        words: list[str] = []
+        while not self._ended and self._tokens[self._at].kind == "word":
+            if self._word() in ("and", "or") or self._found(_CLAUSES)[0]:
+                break
+            words.append(self._tokens[self._at].text)
+            self._at += 1
+        if not words:
+            raise self._stuck()
+        if len(words) == 1 and words[0].casefold() in _NOTHING:
+            raise OperationFailed(f'where: write `is empty` or `is not empty`, or quote "{words[0]}"')
+        value = " ".join(words)
+        if len(words) > 1 and not any(
+            row[at].strip().casefold() == value.casefold() for row in self._table.rows
+        ):
+            raise OperationFailed(
+                f"where: no {self._table.header[at]} is {value!r}; quote a value of several words"
+            )
+        return value
+
+    def _list(self, at: int) -> list[str]:
+        values: list[str] = []
+        if not self._take("("):
+            raise self._stuck()
+        while not values or self._take(","):
+            values.append(self._value(at))
+        if not self._take(")"):
+            raise self._stuck()
+        return values
+
+    # ---- answering ----
+
+    def _ask(self, select: str, rest: str = "", and_where: str = "") -> list[tuple[Any, ...]]:
+        tests = [f"({self._where})"] * bool(self._where) + [and_where] * bool(and_where)
+        where = f" WHERE {' AND '.join(tests)}" if tests else ""
+        try:
+            sql = f"SELECT {select} FROM cells{where} {rest}"
+            return self._table.ask(self._places, sql, self._params)
+        except sqlite3.OperationalError:
+            said = " ".join(token.text for token in self._tokens)
+            raise OperationFailed(f"where: cannot read the condition of {said[:100]!r}; {HELP}") from None
+
+    def _rows(self, part: slice = slice(None), places: Sequence[int] | None = None) -> Answer:
+        self._clauses("where", *([] if self._sort or part != slice(None) else ["sort"]))
+        order = "row"
+        if self._sort:
+            at, way = self._sort[0], "DESC" if self._sort[1] else "ASC"
+            words = "" if self._table.column(at).numeric else f"fold(t{at}) {way}, plain(t{at}) {way}, "
+            order = f"plain(t{at}) = '', n{at} {way}, {words}row"
+        rows = [self._table.rows[row] for (row,) in self._ask("row", f"ORDER BY {order}")][part]
+        if places is None:
+            return Answer(self._table.with_rows(rows))
+        header = [self._table.header[at] for at in places]
+        return Answer(Table(header, [[row[at] for at in places] for row in rows], self._table.grouped))
+
+    def _count(self) -> Answer:
+        """Count rows, or the cells of a column that are not empty."""
+        select = "count(*)"
+        known = "rows" in (name.casefold() for name in self._table.header)
+        if (known or not self._take("rows")) and not self._ended and not self._found(_CLAUSES)[0]:
+            select = f"count(nullif(plain(t{self._column()}), ''))"
+        self._clauses("where", "by")
+        if self._by is not None:
+            return self._grouped(select, [self._table.header[self._by], "count"])
+        return Answer(None, str(self._ask(select)[0][0]))
+
+    def _aggregate(self, name: str) -> Answer:
+        self._take("of")
+        at = self._column()
+        self._clauses("where", "by")
+        column, title = self._table.column(at), self._table.header[at]
+        if odd := self._ask(f"plain(t{at})", "LIMIT 1", f"n{at} IS NULL AND plain(t{at}) <> ''"):
+            said = odd[0][0][:60]
+            raise OperationFailed(
+                f'{title}: {said!r} is not a number; leave it out with where {title} != "{said}"'
+            )
+        if column.mixed:
+            raise OperationFailed(f"{title}: its numbers are of several kinds, such as money and percent")
+        if self._by is not None:
+            header = [self._table.header[self._by], f"{name} of {title}"]
+            return self._grouped(f"exact_{name}(n{at})", header, column)
+        value, count, rows = self._ask(f"exact_{name}(n{at}), count(n{at}), count(*)")[0]
+        if value is None and name != "sum":
+            raise OperationFailed(f"there are no numbers in {title} to take the {name} of")
+        evidence: dict[str, Any] = {"numbers": count, "exact": value or "0"}
+        evidence |= {"empty": rows - count} if rows > count else {}
+        return Answer(None, _shown(value or "0", column), evidence)
+
+    def _grouped(self, select: str, header: list[str], column: Column | None = None) -> Answer:
+        """A row for each value of the group column with an aggregate of its rows."""
+        by = self._by
+        assert by is not None
+        key = f"n{by}" if self._table.column(by).numeric else f"plain(t{by})"
+        order = f"GROUP BY {key} ORDER BY n{by} IS NULL, n{by}, fold(t{by}), t{by}"
+        found = self._ask(f"plain(t{by}), {select}, min(row)", order)
+        shown = [[key, _shown(value, column) if column else str(value)] for key, value, _ in found]
+        return Answer(Table(header, [row[: len(header)] for row in shown], self._table.grouped))
+
+
+def _shown(value: str | None, column: Column) -> str:
+    """An exact result with the mark of its column."""
+    text = quantities.shown(Fraction(value)) if value is not None else ""
+    if not text or column.mark in ("", "%"):
+        return text and text + column.mark
+    return f"-{column.mark}{text[1:]}" if text.startswith("-") else column.mark + text
 
 
 def _prepare(
@@ -42,11 +428,10 @@ def query_csv(ctx: OperationContext, query: str, path: str = "", text: str = "",
 
 
 def _asked(ctx: OperationContext, query: str, path: str, text: str) -> Answer:
-    if bool(path) == bool(text):
-        raise OperationFailed("give either path, the file with the table, or text that is not empty")
+    whole = given(ctx, path, text, "the file with the table")
     encoded(text, "text")
     encoded(query, "query")
-    table = read_table(read_text(ctx, path) if path else text.removeprefix("\ufeff"), path or "the text")
+    table = read_table(whole.removeprefix("\ufeff"), path or "the text")
     return answer(table, query, Path(path).stem, Deadline(ctx.timeout * 0.9))
 
 

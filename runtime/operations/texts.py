@@ -1,4 +1,4 @@
-"""Files as operations read and replace them: UTF-8 or a clear refusal, and never half a file."""
+"""Reading and replacing files: UTF-8 only, and never half a file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kernel import disk
 from kernel.errors import OperationFailed
-from kernel.operations import OperationContext
+from kernel.tools.operations import OperationContext
 
 LARGEST = 64_000_000
 """Bytes of the largest file that is read whole."""
@@ -22,7 +22,7 @@ _WIDE_BOMS = (
 
 
 def trouble(name: str, error: OSError) -> OperationFailed:
-    """What the system reported about a path, as the failure of a step."""
+    """An error of the system as `OperationFailed`."""
     return OperationFailed(f"{name}: {(error.strerror or str(error)).lower()}")
 
 
@@ -41,7 +41,7 @@ def existing(ctx: OperationContext, path: str) -> Path:
 
 
 def regular(ctx: OperationContext, path: str) -> Path:
-    """The absolute path of an ordinary file inside the folder; a pipe or a device would block for ever."""
+    """The absolute path of a regular file inside the folder; a pipe or a device could block."""
     target = existing(ctx, path)
     mode = target.stat().st_mode
     if stat.S_ISDIR(mode):
@@ -67,7 +67,7 @@ def read_bytes(ctx: OperationContext, path: str, largest: int = LARGEST) -> byte
 
 
 def unreadable(data: bytes) -> str:
-    """Why bytes are not UTF-8 text, in words; "" when they are."""
+    """Why bytes are not UTF-8 text; "" if they are."""
     for bom, name in _WIDE_BOMS:
         if data.startswith(bom):
             return f"{name} text, not UTF-8; convert it with: iconv -f {name} -t UTF-8"
@@ -85,15 +85,22 @@ def unreadable(data: bytes) -> str:
 
 
 def read_text(ctx: OperationContext, path: str) -> str:
-    """The text of a UTF-8 file, its line endings as they are, without a byte order mark."""
+    """The text of a UTF-8 file with its line endings, without a byte order mark."""
     data = read_bytes(ctx, path)
     if why := unreadable(data):
         raise OperationFailed(f"{path}: {why}")
     return data.decode("utf-8-sig")
 
 
+def given(ctx: OperationContext, path: str, text: str, what: str) -> str:
+    """The text of the file `path`, or the argument `text`; exactly one of them must be given."""
+    if bool(path) == bool(text):
+        raise OperationFailed(f"give either path, {what}, or text that is not empty")
+    return read_text(ctx, path) if path else text
+
+
 def encoded(text: str, what: str = "the text") -> bytes:
-    """UTF-8 bytes of an argument; raises when it holds what UTF-8 cannot (half a surrogate pair)."""
+    """The UTF-8 bytes of an argument; raises for half a surrogate pair."""
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -111,7 +118,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def save(target: Path, data: bytes, name: str) -> None:
-    """Replace a file as a whole, on disk when this returns; `name` is how the step called it."""
+    """Replace a file atomically, synced to disk; `name` is for messages."""
     try:
         if target.is_dir():
             raise IsADirectoryError(0, "this is a folder; name a file in it")

@@ -1,4 +1,4 @@
-"""Names and globs inside the folder: what a walk visits, in which order, and what a pattern matches."""
+"""Walks through the folder, globs, and the time limit of an operation."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kernel.document.redaction import shown_name
 from kernel.errors import OperationFailed
-from kernel.operations import OperationContext
-from kernel.screening import shown_name
+from kernel.tools.operations import OperationContext
 from runtime.operations.texts import existing, regular, trouble
 
 SKIPPED = (".git", ".fractal", "node_modules", "__pycache__", ".venv")
-"""Folders that a walk does not enter, at any depth, unless it starts inside them."""
+"""Folders that a walk skips at any depth, unless it starts inside them."""
 SKIPPED_OF_WORKSPACE = "state"
-"""The same for the folder of that name in a workspace: elsewhere the name is a project's own."""
+"""Skipped only in a workspace; elsewhere the name belongs to the project."""
 MOST_ENTRIES = 200_000
 MOST_LEVELS = 200
-"""Folders inside each other: each level makes each look at a path dearer."""
+"""Most levels of folders."""
 _LONGEST_GLOB = 500
 _MOST_ALTERNATIVES = 64
 
 
 @dataclass(frozen=True)
 class Entry:
-    """Something a walk came by: its path relative to the folder, as results show it, and where it is."""
+    """A file or folder that a walk has found."""
 
     name: str  # relative to the folder, forward slashes
     parts: tuple[str, ...]  # relative to where the walk started
@@ -43,7 +43,7 @@ def relative(ctx: OperationContext, path: Path) -> str:
 
 
 class Deadline:
-    """The moment when an operation has to stop; a thread cannot be stopped from outside."""
+    """The moment when an operation must stop; a thread cannot be stopped from outside."""
 
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds if seconds else float("inf")
@@ -51,12 +51,12 @@ class Deadline:
 
     @property
     def left(self) -> float:
-        """Seconds left, at least a little, so that it can be a timeout."""
+        """Seconds left, never 0, so that it can be a timeout."""
         return max(0.01, min(self._end - time.monotonic(), 86_400.0))
 
     @property
     def over(self) -> bool:
-        """Whether there is none left."""
+        """Whether the time is over."""
         return time.monotonic() > self._end
 
     def check(self) -> None:
@@ -68,7 +68,7 @@ class Deadline:
 
 
 def walk(ctx: OperationContext, start: Path, deadline: Deadline) -> Iterator[Entry]:
-    """Everything below `start`, by name, folders before what is in them; links to folders are not entered."""
+    """Everything below `start` by name, folders before their content; links to folders are not followed."""
     root = ctx.folder.resolve()
     pending: list[tuple[Path, tuple[str, ...]]] = [(start, ())]
     seen = 0
@@ -118,7 +118,7 @@ def _leads_inside(path: Path, root: Path) -> bool:
 
 
 def files_below(ctx: OperationContext, path: str, glob: str, deadline: Deadline) -> list[Entry]:
-    """The file that `path` names, or the files below that folder that the glob matches, sorted by path."""
+    """The file `path`, or the files below that folder that match the glob, sorted by path."""
     start = existing(ctx, path)
     if not start.is_dir():
         regular(ctx, path)
@@ -144,7 +144,7 @@ class Glob:
 
     @classmethod
     def of(cls, pattern: str) -> Glob:
-        """Compile a pattern; raises when it is empty, leads outside, or is unreasonable."""
+        """Compile a pattern; raises if it is empty, leads outside or is too complex."""
         if not pattern.strip():
             raise OperationFailed("the pattern is empty; * matches every name")
         if len(pattern) > _LONGEST_GLOB or "\0" in pattern:
@@ -171,7 +171,7 @@ class Glob:
         return cls(tuple(alternatives), tuple(by_name))
 
     def matches(self, parts: tuple[str, ...]) -> bool:
-        """Whether a path, given as its parts, is meant."""
+        """Whether a path, given as its parts, matches."""
         return any(
             _match(each, parts[-1:] if by_name else parts)
             for each, by_name in zip(self.alternatives, self.by_name, strict=True)
@@ -179,7 +179,7 @@ class Glob:
 
 
 def _match(pattern: tuple[re.Pattern[str] | None, ...], parts: tuple[str, ...]) -> bool:
-    """Match part by part; `reached` holds how far the pattern may have got, so no pattern is slow."""
+    """Match part by part; `reached` holds all positions in the pattern, so the time is bounded."""
     reached = _skip_stars(pattern, {0})
     for part in parts:
         after: set[int] = set()

@@ -13,12 +13,12 @@ from typing import Any, cast
 from urllib.parse import urlencode, urlsplit
 
 from kernel.errors import OperationFailed
-from kernel.operations import OperationContext, Result, operation
+from kernel.tools.operations import OperationContext, Result, operation
 from runtime.operations.fetch import got
-from runtime.operations.readable import readable
+from runtime.operations.pages import readable
 
 MOST = 20
-"""Results of one call at most."""
+"""Most results of one call."""
 _SNIPPET = 300
 _LONGEST_QUERY = 500
 HOW = (
@@ -29,7 +29,7 @@ HOW = (
 
 @dataclass(frozen=True)
 class Provider:
-    """A search service: its request, and where its answer holds what."""
+    """A search service: its request and the layout of its answer."""
 
     address: str  # "": it must be set
     key: str  # the variable of the environment that holds its key; "": it needs none
@@ -60,7 +60,7 @@ PROVIDERS: Mapping[str, Provider] = {
 
 @operation()
 def web_search(ctx: OperationContext, query: str, limit: int = 8) -> Result:
-    """Titles, addresses and snippets of web pages that suit a query, as the service ranks them."""
+    """Titles, addresses and snippets of web pages for a query, as the service ranks them."""
     if not query.strip() or len(query) > _LONGEST_QUERY:
         raise OperationFailed(f"query: give some words, at most {_LONGEST_QUERY} characters")
     if not 1 <= limit <= MOST:
@@ -88,7 +88,7 @@ def web_search(ctx: OperationContext, query: str, limit: int = 8) -> Result:
 
 
 def _provider(settings: Mapping[str, Any]) -> tuple[str, Provider, str]:
-    """The service that is set, else the first whose key is in the environment."""
+    """The configured service, or the first whose key is in the environment."""
     name = str(settings.get("provider") or "")
     if not name:
         keyed = [each for each, known in PROVIDERS.items() if known.key and os.environ.get(known.key)]

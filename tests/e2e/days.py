@@ -13,9 +13,9 @@ from typing import Any
 from click.testing import CliRunner
 from playing import ACCEPT, Played, plan
 
-from kernel.responder import Ask
-from kernel.sandbox import Sandbox
+from kernel.asking.responder import Ask
 from runtime.cli import cli
+from runtime.sandbox.sandbox import Sandbox
 
 SANDBOX = "off" if Sandbox("auto").available() else "auto"
 SYSTEM = ".fractal/system"

@@ -19,7 +19,7 @@ from typing import Any
 from playing import plan
 
 from kernel.errors import Exit
-from runtime.fractal import Fractal
+from runtime.api.fractal import Fractal
 
 TASK = "write three files"
 INNER = "the inner part"
@@ -85,7 +85,7 @@ def fractal(folder: Path, *words: str, **more: str) -> subprocess.CompletedProce
         out, err = process.communicate(timeout=60)
     finally:
         process.kill()
-    assert "Traceback" not in err and "fault in Fractal" not in err, err
+    assert "Traceback" not in err and "internal error" not in err, err
     return subprocess.CompletedProcess(words, process.returncode, out, err)
 
 

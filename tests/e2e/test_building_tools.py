@@ -11,11 +11,11 @@ import days
 from days import settings, trials_of
 from playing import ACCEPT, Played, plan
 
-from kernel.catalogue import Catalogue
+from kernel.asking.responder import Ask
 from kernel.errors import Exit
-from kernel.responder import Ask
-from runtime.fractal import shipped_system
-from runtime.responders.scripted import Scripted
+from runtime.api.fractal import shipped_system
+from runtime.catalogue.catalogue import Catalogue
+from runtime.models.scripted import Scripted
 
 Play = Callable[..., Played]
 BUILD = Catalogue([shipped_system()]).tools["build"]

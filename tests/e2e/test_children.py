@@ -13,17 +13,18 @@ import pytest
 from playing import ACCEPT, plan
 from processes import came_to, run_folder, script, stopped_in_child, undisturbed
 
-from kernel.catalogue import Catalogue
-from kernel.document import Document, Meta, Note, Section
-from kernel.engine import Clock, Engine
-from kernel.loop import Outcome
-from kernel.replies import ReplyLog
-from kernel.responder import Ask, Ladder
-from kernel.sandbox import Sandbox
-from kernel.store import FileStore, Save
-from kernel.world import World
-from runtime.fractal import Fractal, shipped_system
-from runtime.responders.scripted import Scripted
+from kernel.asking.responder import Ask, Ladder
+from kernel.document.model import Document, Meta, Note, Section
+from kernel.loop.advance import Outcome
+from kernel.loop.engine import Clock, Engine
+from kernel.loop.run_context import RunContext
+from kernel.store.call_log import ReplyLog
+from kernel.store.files import FileStore, Save
+from runtime.api.fractal import Fractal, shipped_system
+from runtime.catalogue.catalogue import Catalogue
+from runtime.models.scripted import Scripted
+from runtime.sandbox.sandbox import Sandbox
+from runtime.workspace.inbox import Inbox
 
 RUN = "test22"
 WIDE = 4
@@ -53,7 +54,7 @@ def _drive(folder: Path, ways: Sequence[int], seed: int) -> tuple[Any, FileStore
     run.mkdir(parents=True)
     (folder / "a.txt").write_text("a")
     store = FileStore(run, fsync=False)
-    world = World(
+    run_context = RunContext(
         RUN,
         folder,
         store,
@@ -66,13 +67,13 @@ def _drive(folder: Path, ways: Sequence[int], seed: int) -> tuple[Any, FileStore
     budget = {"calls": 10_000, "tokens": 10**9, "context": 9000, "max_depth": 4}
     meta = Meta(f"system-{RUN}", RUN, folder=".", budget=budget)
     store.commit([Save(Document(meta, {1: Section(notes=(Note("task", "unfold", "person"),))}))])
-    engine = Engine(world, run, Clock())
+    engine = Engine(run_context, Inbox(run), Clock())
 
     def wake(loop_id: str) -> None:
         for _ in range(rng.choice(ways)):
             engine.wake(loop_id)
 
-    world.store = FileStore(run, wake, fsync=False)
+    run_context.store = FileStore(run, wake, fsync=False)
     return asyncio.run(asyncio.wait_for(engine.drive(), 60)), store
 
 

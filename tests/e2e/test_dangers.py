@@ -13,10 +13,10 @@ from hostile import boxed
 from playing import ACCEPT, Played, plan
 from processes import fractal, run_folder
 
-from kernel.deciding import TERMINAL
+from kernel.asking.responder import Ask
 from kernel.errors import Exit
-from kernel.responder import Ask
-from runtime.fractal import shipped_system
+from kernel.loop.approval import TERMINAL
+from runtime.api.fractal import shipped_system
 
 Play = Callable[..., Played]
 BOX = {"sandbox": "auto"}

@@ -15,10 +15,10 @@ import pytest
 from days import ADD_RESEARCH, BUILD_YOURSELF, PHASES, settings, system_of, trials_of
 from playing import ACCEPT, Played, plan
 
+from kernel.asking.responder import Ask
 from kernel.errors import Exit
-from kernel.responder import Ask
-from kernel.tools import preamble, section
-from runtime.responders.scripted import Scripted
+from kernel.tools.tool import preamble, section
+from runtime.models.scripted import Scripted
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "built-workspace"
 Play = Callable[..., Played]

@@ -30,11 +30,13 @@ from processes import (
     until,
 )
 
-from kernel.document import Document
+from kernel.document.model import Document
 from kernel.errors import Exit
-from kernel.store import FileStore
+from kernel.store.files import FileStore
 
 ROOT = os.geteuid() == 0
+LEFT = (2, 3, 5, 8, 9, 11, 13) if os.environ.get("FRACTAL_SOAK") == "1" else (2, 5, 9, 13)
+"""Pages that are free when a run begins on a disk that gets full."""
 NO_SPACE, READ_ONLY = os.strerror(errno.ENOSPC), os.strerror(errno.EROFS if ROOT else errno.EACCES)
 
 
@@ -139,8 +141,8 @@ def test_a_disk_that_is_full_at_the_start_leaves_nothing_behind(tmp_path: Path, 
         filler = fill(work / ".fractal" / "state")
         ran = fractal(work, "run", "--model", model, TASK)
         assert ran.returncode == Exit.CONFIGURATION
-        assert NO_SPACE in ran.stderr and "make room" in ran.stderr and str(runs(work)) in ran.stderr
-        assert "resume" not in ran.stderr  # there is nothing to go on with
+        assert NO_SPACE in ran.stderr and "free space" in ran.stderr and str(runs(work)) in ran.stderr
+        assert "resume" not in ran.stderr  # there is nothing to continue with
         assert not list(runs(work).iterdir())
         filler.unlink()
         assert fractal(work, "run", "--model", model, TASK).returncode == Exit.ACCEPTED
@@ -151,18 +153,18 @@ def test_a_disk_that_gets_full_anywhere_in_a_run_loses_nothing(
     tmp_path: Path, model: str, calm: dict[str, Any]
 ) -> None:
     full: list[str] = []
-    for leave in (2, 3, 5, 8, 9, 11, 13):
+    for leave in LEFT:
         work = tmp_path / f"work-{leave}"
         with small_disk(work / ".fractal" / "state"):
             filler = fill(work / ".fractal" / "state", leave)
             ran = fractal(work, "run", "--model", model, TASK)
             assert ran.returncode == Exit.CONFIGURATION, ran.stderr
-            assert NO_SPACE in ran.stderr and "go on with" in ran.stderr
+            assert NO_SPACE in ran.stderr and "continue with" in ran.stderr
             full.append(ran.stderr.partition(": cannot be written")[0].rpartition("/")[2].split("-")[0])
             filler.unlink()
             goes_on(work, model, calm)
     # Which files it was full for depends on their sizes, so on the length of this folder's name.
-    assert len(full) == 7 and len(set(full)) >= 2, full
+    assert len(full) == len(LEFT) and len(set(full)) >= 2, full
 
 
 def test_a_disk_without_room_for_the_log_of_replies(tmp_path: Path, model: str, calm: dict[str, Any]) -> None:
@@ -177,7 +179,7 @@ def test_a_disk_without_room_for_the_log_of_replies(tmp_path: Path, model: str, 
             filler = fill(work / ".fractal" / "state")
             _, told = process.communicate(timeout=20)
         assert process.returncode == Exit.CONFIGURATION
-        assert f"calls.jsonl: cannot be written: {NO_SPACE}" in told and "fault in Fractal" not in told
+        assert f"calls.jsonl: cannot be written: {NO_SPACE}" in told and "internal error" not in told
         filler.unlink()
         goes_on(work, model, calm)
 

@@ -73,7 +73,7 @@ def refused(played: Played) -> str:
 # ---- what a draft may be ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("run", ["python: os:system", "python: kernel.operations.bash:bash", "mcp: a/b"])
+@pytest.mark.parametrize("run", ["python: os:system", "python: kernel.tools.builtin.bash:bash", "mcp: a/b"])
 def test_a_draft_runs_nothing_inside_the_kernel(build: Callable[..., Played], run: str) -> None:
     played = build({"tools/thing/pattern.md": pattern(run=run)})
     assert "a draft is guidance or command:" in refused(played)

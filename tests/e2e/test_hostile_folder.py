@@ -13,15 +13,15 @@ import pytest
 from hostile import Hostile, boxed, outside
 from playing import ACCEPT, plan
 
+from kernel.asking.responder import Ask
 from kernel.errors import OperationFailed
-from kernel.offering import listing
-from kernel.operations import OperationContext
-from kernel.responder import Ask
-from kernel.sandbox import Sandbox
-from kernel.snapshot import Snapshots
-from runtime.fractal import Fractal, shipped_system
-from runtime.nervous.guard import Guard
+from kernel.loop.context import listing
+from kernel.tools.operations import OperationContext
+from runtime.api.fractal import Fractal, shipped_system
 from runtime.operations.files import find, list_entries
+from runtime.safety.guard import Guard
+from runtime.sandbox.sandbox import Sandbox
+from runtime.sandbox.snapshot import Snapshots
 
 pytestmark = boxed
 SECRET = "a-secret-of-4711"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hostile import Hostile, boxed
 
-from kernel.document import Step
+from kernel.document.model import Step
 
 pytestmark = boxed
 

@@ -15,8 +15,8 @@ import pytest
 from hostile import SEND, Hostile, bash, boxed, listener
 from playing import ACCEPT, plan
 
-from kernel.responder import Ask
-from runtime.fractal import Fractal
+from kernel.asking.responder import Ask
+from runtime.api.fractal import Fractal
 
 pytestmark = boxed
 SECRET = "a-secret-of-4711"

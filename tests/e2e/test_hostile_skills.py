@@ -10,8 +10,8 @@ import pytest
 from hostile import SEND, Hostile, bash, boxed, listener
 from playing import ACCEPT, plan
 
-from kernel.deciding import TERMINAL
-from kernel.responder import Ask
+from kernel.asking.responder import Ask
+from kernel.loop.approval import TERMINAL
 
 pytestmark = boxed
 SECRET = "a-secret-of-4711"

@@ -31,10 +31,10 @@ from processes import (
     until,
 )
 
-from kernel.document import Document
+from kernel.document.model import Document
 from kernel.errors import Exit, ProviderError
+from runtime.api.fractal import Fractal, shipped_system
 from runtime.cli import cli
-from runtime.fractal import Fractal, shipped_system
 
 YEAR = 365 * 24 * 3600
 

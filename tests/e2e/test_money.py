@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from llm_server import Answer, LlmServer
 
 from kernel.errors import ConfigurationError
+from runtime.api.fractal import Fractal, RunResult
 from runtime.cli import cli
-from runtime.fractal import Fractal, RunResult
 
 pytest.importorskip("litellm")
 PRICE = {"input": 10.0, "output": 30.0}  # USD per million tokens
@@ -120,6 +120,6 @@ def test_doctor_warns_of_a_model_without_a_price(tmp_path, monkeypatch):
         told = json.loads(CliRunner().invoke(cli, ["-C", str(tmp_path), "doctor", "--json"]).stdout)
         return next(each for each in told if each["name"] == "model")
 
-    assert model()["state"] == "missing" and "no price is known" in model()["mend"]
+    assert model()["state"] == "missing" and "no price is known" in model()["fix"]
     monkeypatch.setenv("FRACTAL_PRICE", "{input: 1, output: 2}")
     assert model()["state"] == "ok"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel.sandbox import Sandbox
+from runtime.sandbox.sandbox import Sandbox
 
 pytestmark = pytest.mark.skipif(
     shutil.which("bwrap") is None or Sandbox("bwrap").available() is not None,
@@ -26,7 +26,7 @@ LONGEST = 0.06
 PROGRAM = """
 import asyncio, sys
 from pathlib import Path
-from kernel.sandbox import Sandbox
+from runtime.sandbox.sandbox import Sandbox
 
 async def main():
     sandbox = Sandbox("bwrap")

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from kernel.errors import DocumentError
-from kernel.world import World
-from runtime.fractal import Fractal, RunResult
-from runtime.reusing import changed_since, reusable
+from kernel.loop.run_context import RunContext
+from runtime.api.fractal import Fractal, RunResult
+from runtime.workspace.reuse import changed_since, reusable
 
 READ = {
     "task": "Give the wording of notes.md",
@@ -141,11 +141,11 @@ def test_only_runs_of_the_same_task_are_opened_as_runs(do: Do, work: Path) -> No
     fractal = Fractal(work)
     opened: list[str] = []
 
-    def world_of(run: str) -> World:
+    def run_context_of(run: str) -> RunContext:
         opened.append(run)
         raise DocumentError("looked at")
 
-    assert reusable(fractal.workspace, TASK, [], world_of) is None
+    assert reusable(fractal.workspace, TASK, [], run_context_of) is None
     assert opened == [first.run]
 
 

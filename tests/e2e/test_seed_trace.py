@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from playing import Played
 
+from kernel.asking.responder import Ask
 from kernel.errors import Exit
-from kernel.responder import Ask
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "cheapest-laptop"
 PAGES = {

@@ -18,13 +18,13 @@ from typing import Any
 import pytest
 from playing import ACCEPT, Played, plan
 
-from kernel.catalogue import Catalogue
+from kernel.asking.responder import Ask
 from kernel.errors import Exit
-from kernel.responder import Ask
-from kernel.sandbox import Sandbox
-from kernel.tools import Tool
-from kernel.trying import sample_missing
-from runtime.fractal import shipped_system
+from kernel.tools.tool import Tool
+from runtime.api.fractal import shipped_system
+from runtime.catalogue.catalogue import Catalogue
+from runtime.evolution.sample_tests import sample_missing
+from runtime.sandbox.sandbox import Sandbox
 
 ROOT = Path(__file__).resolve().parents[2]
 CATALOGUE = Catalogue([shipped_system()])

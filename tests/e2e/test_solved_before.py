@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from playing import REVERSE as PLAN
 
+from kernel.asking.prompt import MEMORY
 from kernel.errors import ProviderError
 from kernel.events import Event
-from kernel.offering import MEMORY
-from runtime.fractal import Fractal, RunResult
-from runtime.memory.procedural.decisions import Decision
-from runtime.memory.procedural.ledger import Ledger
-from runtime.memory.procedural.trees import NeuronTree
+from runtime.api.fractal import Fractal, RunResult
+from runtime.memory.tasks.decisions import Decision
+from runtime.memory.tasks.ledger import Ledger
+from runtime.memory.tasks.trees import NeuronTree
 
 TASK = PLAN["task"]
 SIMILAR = f"{MEMORY}: similar tasks"
@@ -190,7 +190,7 @@ def test_what_stood_in_the_folder_and_not_in_the_task_is_not_learned(work: Path,
     do("Reverse the only file here", plan={**PLAN, "task": "Reverse the only file here"})
     assert records(work, NeuronTree) == []
     (decision,) = records(work, Decision)
-    assert "not from the task" in decision.why
+    assert "not in the task" in decision.why
 
 
 def test_what_the_model_judged_of_what_it_read_is_not_learned(work: Path, do: Do) -> None:
@@ -209,7 +209,7 @@ def test_what_was_filled_in_once_results_were_seen_is_not_learned(work: Path, do
     assert (work / "back.md").read_text() == "2"
     assert records(work, NeuronTree) == []
     (decision,) = records(work, Decision)
-    assert "once results had been seen" in decision.why
+    assert "after results had been seen" in decision.why
 
 
 def test_a_text_of_the_models_own_answers_the_very_same_task_alone(work: Path, do: Do) -> None:
@@ -311,7 +311,7 @@ def _writing(name: str) -> dict[str, Any]:
 
 def test_another_embedder_makes_its_own_vectors(work: Path, do: Do) -> None:
     pytest.importorskip("tokenizers")
-    from runtime.embedding.weights import find
+    from runtime.memory.embed.weights import find
 
     if find(None) is None:
         pytest.skip("the weights of minilm are not here: fractal doctor --fetch")

@@ -34,14 +34,15 @@ from processes import (
     until,
 )
 
-from kernel.document import ENDED, Document
+from kernel.asking.responder import Ask, Ladder
+from kernel.document.model import ENDED, Document
 from kernel.errors import Exit, ForeignEdit, FractalError, RunLocked, UsageError
-from kernel.responder import Ask, Ladder
-from kernel.store import FileStore
-from kernel.workspace import drop, is_locked, messages, run_lock
-from runtime.fractal import Fractal
-from runtime.memory.knowing import READ
-from runtime.responders.scripted import Scripted
+from kernel.store.files import FileStore
+from runtime.api.fractal import Fractal
+from runtime.memory.context.knowing import READ
+from runtime.models.scripted import Scripted
+from runtime.workspace.inbox import drop, messages
+from runtime.workspace.workspace import is_locked, run_lock
 
 
 @pytest.fixture(scope="module")
@@ -266,7 +267,7 @@ def test_what_an_editor_saves_while_a_run_works_is_never_overwritten(
             end = asyncio.run(here.run("read")).status
         except ForeignEdit as error:
             end = "stopped"
-            assert "Theirs was left as it is" in str(error)
+            assert "kept the external version" in str(error)
         ends[end if saved else "before it" if not at.left else "not reached"] += 1
         at.left = 0
         if not saved:

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from playing import ACCEPT, Played, plan
 
-from kernel.deciding import PAGE, TERMINAL, Decider, plain_name
+from kernel.asking.responder import Ask
 from kernel.errors import UsageError
-from kernel.responder import Ask
-from runtime.cli.reasons import reasons
-from runtime.fractal import Fractal
-from runtime.telling import Person, Said
+from kernel.loop.approval import PAGE, TERMINAL, Decider, plain_name
+from runtime.api.fractal import Fractal
+from runtime.cli.explain import reasons
+from runtime.workspace.inbox import Person, Said
 
 Play = Callable[..., Played]
 CLIENT = Decider("client", "claude-code")

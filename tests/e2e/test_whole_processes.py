@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from llm_server import Answer, LlmServer
 
-from kernel.document import Document
+from kernel.document.model import Document
 from kernel.errors import Exit
-from runtime.fractal import Fractal
-from runtime.resuming import active_before
+from runtime.api.fractal import Fractal
+from runtime.workspace.resume import active_before
 
 needs_litellm = pytest.mark.skipif(
     importlib.util.find_spec("litellm") is None, reason="litellm is not installed"

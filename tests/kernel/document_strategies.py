@@ -11,17 +11,26 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from kernel.document import STATUSES, STEP_STATES, Document, Fold, Meta, Note, Section, Step
+from kernel.document.model import (
+    STATUSES,
+    STEP_STATES,
+    Document,
+    Fold,
+    Meta,
+    Note,
+    Section,
+    Step,
+)
+from kernel.document.parser import parse
 from kernel.errors import DocumentError
-from kernel.markdown import parse
 
-PAGE = Path(__file__).parents[2] / "docs" / "reading-a-document.md"
+PAGE = Path(__file__).parents[2] / "docs" / "document-format.md"
 HEAD = '---\nformat: 1\nid: "system-a"\nrun: "a"\nphase: "do"\n---\n# State: system-a\n\n'
 LONG = "line\n" * 40
 
 
 def the_example() -> str:
-    """The document that docs/reading-a-document.md shows."""
+    """The document that docs/document-format.md shows."""
     return PAGE.read_text(encoding="utf-8").split("````markdown\n")[1].split("````")[0]
 
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from kernel.acting import act
-from kernel.catalogue import Catalogue
 from kernel.errors import ConfigurationError, OperationFailed
-from kernel.operations import OperationContext, Result
-from kernel.sandbox import Sandbox
-from kernel.tools import Tool
+from kernel.tools.operations import OperationContext, Result
+from kernel.tools.running import act
+from kernel.tools.tool import Tool
+from runtime.catalogue.catalogue import Catalogue
+from runtime.sandbox.sandbox import Sandbox
 
 needs_bwrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 PATTERN = """---

@@ -15,17 +15,18 @@ from typing import Any
 import pytest
 from playing import ACCEPT, Played, plan
 
-from kernel.document import Document
-from kernel.enclosure import clear, enclosed
+from bench.crash import faults
+from kernel.asking.responder import Ask
+from kernel.document.model import Document
 from kernel.errors import Exit
-from kernel.operations import OperationContext
-from kernel.responder import Ask
-from kernel.sandbox import Sandbox
-from kernel.store import FileStore, Save
-from kernel.workspace import Workspace, drop, messages, run_lock
-from runtime.bench.crash import faults
-from runtime.fractal import shipped_system
+from kernel.store.files import FileStore, Save
+from kernel.tools.operations import OperationContext
+from runtime.api.fractal import shipped_system
 from runtime.operations.placing import copy
+from runtime.sandbox.bubblewrap import clear, enclosed
+from runtime.sandbox.sandbox import Sandbox
+from runtime.workspace.inbox import drop, messages
+from runtime.workspace.workspace import Workspace, run_lock
 
 Play = Callable[..., Played]
 
@@ -75,7 +76,7 @@ def test_the_workspace_of_a_process_that_died_is_made_whole(tmp_path: Path) -> N
 
 def test_a_run_that_died_before_its_first_document_does_not_stay(tmp_path: Path) -> None:
     hold = (
-        "import sys, time; from pathlib import Path; from kernel.workspace import run_lock\n"
+        "import sys, time; from pathlib import Path; from runtime.workspace.workspace import run_lock\n"
         "with run_lock(Path(sys.argv[1])):\n"
         "    Path(sys.argv[1], '.system-dead22.md.0123abcd.tmp').write_text('half'); print(flush=True)\n"
         "    time.sleep(60)"

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from playing import ACCEPT, Played, plan
 
-from kernel.budget import Amount
+from kernel.asking.responder import Ask, Reply, Usage
 from kernel.errors import ConfigurationError, ProviderError
-from kernel.replies import ReplyLog
-from kernel.responder import Ask, Reply, Usage
-from runtime.responders.prices import Price
-from runtime.responders.scripted import Scripted, When
+from kernel.loop.budget import Amount
+from kernel.store.call_log import ReplyLog
+from runtime.models.prices import Price
+from runtime.models.scripted import Scripted, When
 
 Play = Callable[..., Played]
 READ = {"tool": "read", "args": {"path": "a.txt"}, "needs": []}

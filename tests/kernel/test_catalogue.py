@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kernel.catalogue import Catalogue
-from kernel.tools import Tool
-from runtime.fractal import shipped_system
+from kernel.tools.tool import Tool
+from runtime.api.fractal import shipped_system
+from runtime.catalogue.catalogue import Catalogue
 
 GUIDED = "---\nname: %s\ndescription: %s\n%s---\n## PLAN\n\nSo.\n"
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from kernel.catalogue import Catalogue
-from kernel.choosing import stem, words
-from kernel.tools import HANDS
-from runtime.bench.toolbox import write_tools
-from runtime.fractal import shipped_system
+from bench.toolbox import write_tools
+from kernel.tools.tool import BUILTINS
+from runtime.api.fractal import shipped_system
+from runtime.catalogue.catalogue import Catalogue
+from runtime.catalogue.choosing import stem, words
 
 
 def operation(folder: Path, name: str, description: str, args: str = "{}", rank: int = 100) -> None:
@@ -30,7 +30,7 @@ def shown(catalogue: Catalogue, task: str, limit: int = 150) -> list[str]:
 
 def test_the_hands_come_first_whatever_the_task_and_the_rest_by_it() -> None:
     catalogue = Catalogue([shipped_system()])
-    assert tuple(shown(catalogue, "what is the average of the column price?")[:3]) == HANDS
+    assert tuple(shown(catalogue, "what is the average of the column price?")[:3]) == BUILTINS
     assert "date" in shown(catalogue, "which date is it in three weeks?")[:5]
 
 

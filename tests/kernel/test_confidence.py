@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from playing import ACCEPT, Played, plan
 
+from kernel.asking.responder import Ask
 from kernel.errors import Exit
-from kernel.responder import Ask
-from runtime.responders.scripted import Scripted
+from runtime.models.scripted import Scripted
 
 Play = Callable[..., Played]
 WRITE = {"tool": "write", "args": {"path": "a.txt", "content": "a"}}

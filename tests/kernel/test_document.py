@@ -14,8 +14,17 @@ from document_strategies import HEAD, LONG, documents, refusal, steps, the_examp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.document import EMPTY, Document, Fold, Meta, Note, Section, Step
-from kernel.markdown import committed, parse, render, render_steps
+from kernel.document.markdown import render, render_steps
+from kernel.document.model import (
+    EMPTY,
+    Document,
+    Fold,
+    Meta,
+    Note,
+    Section,
+    Step,
+)
+from kernel.document.parser import committed, parse
 
 # ---- round trip -------------------------------------------------------------------------------------------
 

@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 from playing import Played, plan
 
-from kernel.drafts import Drafts, built_by, unit_of
+from kernel.asking.replies import built_by
+from kernel.asking.responder import Ask
 from kernel.errors import OperationFailed
-from kernel.operations import OperationContext
-from kernel.operations.bash import bash as run_bash
-from kernel.responder import Ask
-from kernel.sandbox import Sandbox
+from kernel.tools.builtin.bash import bash as run_bash
+from kernel.tools.operations import OperationContext
+from runtime.evolution.drafts import Drafts, unit_of
+from runtime.sandbox.sandbox import Sandbox
 
 Play = Callable[..., Played]
 PATTERN = (

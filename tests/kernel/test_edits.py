@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playing import ACCEPT, Played, plan
 
-from kernel.responder import Ask
+from kernel.asking.responder import Ask
 
 
 def read(path: str, **more: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from playing import Played, plan
 from test_budget_never_exceeded import Calls, assert_ledger
 from test_edits import Family, Model, edit, read, started, told, work
 
-from kernel.responder import Ask
+from kernel.asking.responder import Ask
 
 __all__ = ["work"]
 

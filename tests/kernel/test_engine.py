@@ -14,19 +14,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from playing import ACCEPT, Played, plan, player
 
-from kernel.catalogue import Catalogue
-from kernel.document import Document, Meta, Note, Section
-from kernel.engine import Clock, Engine
+from kernel.asking.responder import Ask, Ladder, Usage
+from kernel.document.model import Document, Meta, Note, Section
 from kernel.errors import Exit, ForeignEdit, ProviderError, RunLocked, UsageError
-from kernel.loop import Outcome
-from kernel.replies import ReplyLog
-from kernel.responder import Ask, Ladder, Usage
-from kernel.sandbox import Sandbox
-from kernel.store import Change, FileStore, Save
-from kernel.workspace import run_lock
-from kernel.world import World
-from runtime.fractal import Fractal, shipped_system
-from runtime.responders.scripted import Scripted
+from kernel.loop.advance import Outcome
+from kernel.loop.engine import Clock, Engine
+from kernel.loop.run_context import RunContext
+from kernel.store.call_log import ReplyLog
+from kernel.store.files import Change, FileStore, Save
+from runtime.api.fractal import Fractal, shipped_system
+from runtime.catalogue.catalogue import Catalogue
+from runtime.models.scripted import Scripted
+from runtime.sandbox.sandbox import Sandbox
+from runtime.workspace.inbox import Inbox
+from runtime.workspace.workspace import run_lock
 
 Play = Callable[..., Played]
 SHAPES = st.recursive(
@@ -56,11 +57,11 @@ def tree(shape: Any, side_by_side: bool) -> Callable[[Ask], Any]:
     return answer
 
 
-def world(folder: Path, shape: Any, side_by_side: bool, calls: int) -> World:
+def run_context(folder: Path, shape: Any, side_by_side: bool, calls: int) -> RunContext:
     run = folder / "state" / "runs" / "test22"
     run.mkdir(parents=True)
     (folder / "a.txt").write_text("a\n")
-    return World(
+    return RunContext(
         "test22",
         folder,
         FileStore(run),
@@ -81,10 +82,10 @@ def root(shape: Any, calls: int) -> Document:
 def drive(
     folder: Path, shape: Any, *, side_by_side: bool, calls: int, wakes: random.Random | None = None
 ) -> Any:
-    here = world(folder, shape, side_by_side, calls)
+    here = run_context(folder, shape, side_by_side, calls)
     here.store.commit([Save(root(shape, calls))])
     run = folder / "state" / "runs" / "test22"
-    engine = Engine(here, run, Clock())
+    engine = Engine(here, Inbox(run), Clock())
 
     def wake(loop_id: str) -> None:
         for _ in range(wakes.choice([0, 1, 2]) if wakes else 1):
@@ -127,7 +128,7 @@ def test_no_tree_spends_more_than_its_limit(
 
 
 def test_parents_line_then_child_then_wake(tmp_path: Path) -> None:
-    here = world(tmp_path, [["op"]], False, 100)
+    here = run_context(tmp_path, [["op"]], False, 100)
     run = tmp_path / "state" / "runs" / "test22"
     order: list[str] = []
 
@@ -137,7 +138,7 @@ def test_parents_line_then_child_then_wake(tmp_path: Path) -> None:
             super().commit(changes, wake)
             order.extend(f"wake {loop_id}" for loop_id in wake)
 
-    engine = Engine(here, run, Clock())
+    engine = Engine(here, Inbox(run), Clock())
     Watched(run).commit([Save(root([["op"]], 100))])
     order.clear()
     here.store = Watched(run, engine.wake)
@@ -352,7 +353,7 @@ def test_a_foreign_edit_stops_the_run_and_keeps_both(play: Play) -> None:
     for old in fractal_runs.iterdir():
         (old / f"system-{old.name}.md").unlink()
     where.append(fractal_runs)
-    with pytest.raises(ForeignEdit, match="Theirs was left as it is"):
+    with pytest.raises(ForeignEdit, match="kept the external version"):
         play(answer)
     path = next(fractal_runs.glob("*/system-*.md"))
     assert path.read_text().endswith("my own words\n")

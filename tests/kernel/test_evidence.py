@@ -15,17 +15,10 @@ import pytest
 from playing import put
 
 from kernel.errors import OperationFailed
-from kernel.evidence import (
-    Since,
-    Verdict,
-    check_criterion,
-    describe,
-    reason,
-    search,
-)
-from kernel.operations import OperationContext
-from kernel.sandbox import Sandbox
-from kernel.trees import State
+from kernel.loop.criteria import Verdict, check_criterion, describe, reason, search
+from kernel.loop.run_context import Since
+from kernel.tools.operations import OperationContext
+from runtime.sandbox.sandbox import Sandbox
 
 BOXED = Sandbox("auto")
 WHY = BOXED.available()
@@ -133,7 +126,7 @@ def test_what_is_outside_wrong_or_unknown_does_not_hold(check: Check, folder: Pa
         ({"file": "a.txt", "has": "("}, "is not a regular expression"),
         ({"wish": "luck"}, "none of run, file, step, same, judge"),
     ]:
-        verdict = check(criterion, since=Since({}, list))
+        verdict = check(criterion, since=Since())
         assert verdict.passed is False
         assert why in verdict.note
 
@@ -169,20 +162,20 @@ async def test_a_pattern_nested_too_deep_is_refused() -> None:
 
 
 def test_what_stayed_the_same_is_told_by_its_content(check: Check, folder: Path) -> None:
-    state = State(0o100644, "0" * 40)
+
     there = ["tests/a.py", "tests/deep/b.py", "tests-other.txt", "single.txt"]
-    since = Since({"tests-other.txt": (state, None)}, lambda: there)
+    since = Since(["tests-other.txt"], lambda: there)
     assert check({"same": "tests"}, since=since) == Verdict(True, "2 files unchanged")
     assert check({"same": "./tests/"}, since=since) == Verdict(True, "2 files unchanged")
     assert check({"same": "single.txt"}, since=since) == Verdict(True, "1 file unchanged")
     assert check({"same": "."}, since=since) == Verdict(False, "changed: tests-other.txt")
-    since = Since(dict.fromkeys(("tests/a.py", "tests/new.py"), (state, None)), lambda: there)
+    since = Since(["tests/a.py", "tests/new.py"], lambda: there)
     assert check({"same": "tests"}, since=since) == Verdict(False, "changed: tests/a.py, tests/new.py")
     assert check({"same": "missing"}, since=since).passed is False
 
 
 def test_what_is_not_known_is_not_decided(check: Check) -> None:
-    since = Since({}, list, "the folder is too large")
+    since = Since(unknown="the folder is too large")
     assert check({"same": "a"}, since=since) == Verdict(None, "not known: the folder is too large")
 
 

@@ -15,16 +15,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from playing import ACCEPT, plan
 
-from kernel.asking import taken
-from kernel.catalogue import Catalogue
+from kernel.asking.replies import REPLIES, Plan, Typed, gate_plan
 from kernel.errors import ReplyError
-from kernel.evidence import check_criterion
-from kernel.operations import OperationContext
-from kernel.pattern import Fault, load
-from kernel.phases import REPLIES, Plan, Typed, gate_plan
-from kernel.sandbox import Sandbox
-from kernel.tools import Tool
-from kernel.workspace import messages
+from kernel.loop.ask import accepted
+from kernel.loop.criteria import check_criterion
+from kernel.tools.operations import OperationContext
+from kernel.tools.tool import Fault, Tool
+from runtime.catalogue.catalogue import Catalogue
+from runtime.catalogue.pattern import load
+from runtime.sandbox.sandbox import Sandbox
+from runtime.text.json_reader import read_reply
+from runtime.workspace.inbox import messages
 
 LARGE = ["(" * 3_000 + ")" * 3_000, "{{ steps[" + "9" * 5_000 + "].result }}", "x" * 5_000]
 KINDS: list[Any] = [None, True, -1, 0, 2**80, 1e300, [], {}, [[]], {"a": {}}]
@@ -74,7 +75,7 @@ async def gate(reply: Typed) -> None:
 
 def take_reply(value: Any, phase: str) -> None:
     try:
-        asyncio.run(taken(phase, json.dumps(value), gate))
+        asyncio.run(accepted(read_reply, phase, json.dumps(value), gate))
     except ReplyError as error:
         assert str(error)
 

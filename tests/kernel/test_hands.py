@@ -15,13 +15,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kernel.catalogue import Catalogue
 from kernel.errors import OperationFailed
-from kernel.operations import OperationContext, file_hash
-from kernel.operations.bash import bash
-from kernel.operations.read import read
-from kernel.operations.write import write
-from kernel.sandbox import Sandbox
+from kernel.tools.builtin.bash import bash
+from kernel.tools.builtin.read import read
+from kernel.tools.builtin.write import write
+from kernel.tools.operations import OperationContext, file_hash
+from runtime.catalogue.catalogue import Catalogue
+from runtime.sandbox.sandbox import Sandbox
 
 BOXED = Sandbox("auto")
 WHY = BOXED.available()
@@ -256,8 +256,8 @@ def test_what_must_not_be_written_is_refused_before_anything_happens(
 def test_nothing_is_left_where_the_disk_refuses(ctx: OperationContext) -> None:
     program = (
         "import resource, signal, sys; from pathlib import Path\n"
-        "from kernel.operations import OperationContext; from kernel.operations.write import write\n"
-        "from kernel.sandbox import Sandbox\n"
+        "from kernel.tools.operations import OperationContext; from kernel.tools.builtin.write import write\n"
+        "from runtime.sandbox.sandbox import Sandbox\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "write(OperationContext(Path(sys.argv[1]), Sandbox('off')), 'a.txt', 'x' * 5000)"

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from kernel.catalogue import Catalogue
 from kernel.errors import FractalError
-from kernel.operations import OperationContext
-from kernel.pattern import Fault, load
-from kernel.sandbox import Sandbox
-from kernel.tools import Tool
-from kernel.trying import try_sample
+from kernel.tools.operations import OperationContext
+from kernel.tools.tool import Fault, Tool
+from runtime.catalogue.catalogue import Catalogue
+from runtime.catalogue.pattern import load
+from runtime.evolution.sample_tests import try_sample
+from runtime.sandbox.sandbox import Sandbox
 
 HEAD = "---\ndescription: does its worst\n"
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from playing import ACCEPT, Played, plan
 
+from kernel.asking.responder import Ask, Ladder, Reply, Usage, Waits
 from kernel.errors import ConfigurationError, Declined, Exit, UsageError
-from kernel.responder import Ask, Ladder, Reply, Usage, Waits
-from runtime.ladder import Limited
-from runtime.responders.scripted import Scripted
+from runtime.models.ladder import Limited
+from runtime.models.scripted import Scripted
 
 Play = Callable[..., Played]
 WRITE = {"tool": "write", "args": {"path": "a.txt", "content": "one\n"}}
@@ -694,7 +694,7 @@ def test_a_rung_may_fill_some_phases_only(play: Play) -> None:
 
 
 def test_a_ladder_with_the_same_rung_twice_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="stands on it twice"):
+    with pytest.raises(ConfigurationError, match="occurs twice"):
         Ladder((Scripted(lambda ask: ACCEPT, name="m"), Scripted(lambda ask: ACCEPT, name="m")))
 
 

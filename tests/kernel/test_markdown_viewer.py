@@ -10,10 +10,10 @@ from hypothesis import example, given
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from kernel.document import NAMES, Document, Meta, Note, Section, Step
-from kernel.grammar import long_args
-from kernel.markdown import parse, render
-from kernel.text import block, to_json
+from kernel.document.escaping import block, to_json
+from kernel.document.markdown import long_args, render
+from kernel.document.model import NAMES, Document, Meta, Note, Section, Step
+from kernel.document.parser import parse
 
 VIEWER = MarkdownIt("commonmark")
 OUR_HTML = re.compile(r"<details>\n<summary>attempt \d+ · [\w -]+</summary>|</details>|<!-- rev \d+ -->")

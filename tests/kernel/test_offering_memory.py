@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from playing import ACCEPT, Played, plan
 
-from kernel.document import Document
-from kernel.offering import found_by_itself
-from kernel.responder import Ask, Ladder
-from runtime.fractal import Fractal
-from runtime.remembering.runs import Remembering
-from runtime.responders.scripted import Scripted
+from kernel.asking.responder import Ask, Ladder
+from kernel.document.model import Document
+from kernel.loop.context import found_by_itself
+from runtime.api.fractal import Fractal
+from runtime.memory.run_memory import Remembering
+from runtime.models.scripted import Scripted
 
 
 class Told(Remembering):
@@ -60,7 +60,7 @@ async def test_parts_of_memory_are_asked_for_once_a_loop_and_stand_there_with_th
     prompts: list[str] = []
 
     fractal = tried_again(tmp_path, prompts)
-    memory = Told(fractal.workspace, fractal.config, fractal.systems)
+    memory = Told(fractal.workspace, fractal.config, fractal.systems, fractal._files)
     fractal.__dict__["memory"] = memory
     result = await fractal.run("look")
     notes = [n for n in fractal.root_document(result.run).section(1).notes if n.origin == "tool:memory"]
@@ -98,6 +98,6 @@ async def test_what_memory_learns_while_a_loop_runs_changes_none_of_its_prompts(
             return [("way", "solve first: think")] if self.times > 1 else []
 
     fractal = tried_again(tmp_path, prompts)
-    fractal.__dict__["memory"] = Later(fractal.workspace, fractal.config, fractal.systems)
+    fractal.__dict__["memory"] = Later(fractal.workspace, fractal.config, fractal.systems, fractal._files)
     await fractal.run("look")
     assert len(prompts) > 2 and "solve first" not in "".join(prompts)

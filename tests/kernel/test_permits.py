@@ -11,19 +11,19 @@ from typing import Any
 import pytest
 from playing import ACCEPT, Played, plan
 
-from kernel.catalogue import Catalogue
-from kernel.danger import Danger
-from kernel.document import Document, Meta, Section, Step
+from kernel.asking.responder import Ask, Ladder
+from kernel.document.escaping import to_json
+from kernel.document.model import Document, Meta, Section, Step
 from kernel.errors import OperationFailed
-from kernel.permits import approval, call_of, effects_of, refuse, ungranted
-from kernel.replies import ReplyLog
-from kernel.responder import Ask, Ladder
-from kernel.sandbox import Sandbox
-from kernel.store import FileStore
-from kernel.text import to_json
-from kernel.tools import Tool
-from kernel.world import Held, Policy, World
-from runtime.fractal import shipped_system
+from kernel.loop.approval import approval, call_of, effects_of, refuse, ungranted
+from kernel.loop.run_context import Policy, RunContext, Session
+from kernel.store.call_log import ReplyLog
+from kernel.store.files import FileStore
+from kernel.tools.danger import Danger
+from kernel.tools.tool import Tool
+from runtime.api.fractal import shipped_system
+from runtime.catalogue.catalogue import Catalogue
+from runtime.sandbox.sandbox import Sandbox
 
 Play = Callable[..., Played]
 CATALOGUE = Catalogue([shipped_system()])
@@ -32,10 +32,12 @@ DANGER = Danger("destructive delete", "danger", "it removes a folder")
 SERIOUS = Danger("credentials", "serious", "it reads a key")
 
 
-def held(folder: Path, *dangers: Danger, steps: Mapping[int, Step] | None = None, **policy: Any) -> Held:
+def session(
+    folder: Path, *dangers: Danger, steps: Mapping[int, Step] | None = None, **policy: Any
+) -> Session:
     """A loop whose document stands on the disk, in a world with a guard that always sees these dangers."""
     (folder / "artifacts").mkdir(exist_ok=True)
-    world = World(
+    run_context = RunContext(
         "abc123",
         folder,
         FileStore(folder),
@@ -48,14 +50,14 @@ def held(folder: Path, *dangers: Danger, steps: Mapping[int, Step] | None = None
         guard=lambda tool, args: dangers,
     )
     document = Document(Meta("system-abc123", "abc123"), {3: Section(steps=dict(steps or {}))})
-    return Held(world, document)
+    return Session(run_context, document)
 
 
 def tool(name: str) -> Tool:
     return CATALOGUE.get(name)
 
 
-def refused(loop: Held, name: str, args: Mapping[str, Any]) -> str:
+def refused(loop: Session, name: str, args: Mapping[str, Any]) -> str:
     try:
         asyncio.run(refuse(loop, Step(9, tool=name), tool(name), args))
     except OperationFailed as error:
@@ -78,18 +80,18 @@ def refused(loop: Held, name: str, args: Mapping[str, Any]) -> str:
 def test_arguments_that_are_wrong_after_references_were_filled_in_are_refused(
     tmp_path: Path, args: dict[str, Any], says: str
 ) -> None:
-    told = refused(held(tmp_path), "read", args)
+    told = refused(session(tmp_path), "read", args)
     assert says in told if says else told == ""
 
 
 def test_the_same_call_is_not_tried_for_ever_and_another_one_may_be(tmp_path: Path) -> None:
     failed = {n: Step(n, "failed", "read", {"path": "x"}, origin="tool:read") for n in (1, 2)}
-    loop = held(tmp_path, steps=failed)
+    loop = session(tmp_path, steps=failed)
     assert (
         refused(loop, "read", {"path": "x"}) == "the same call failed 2 times already and is not tried again"
     )
     assert refused(loop, "read", {"path": "y"}) == ""
-    assert refused(held(tmp_path, steps={1: failed[1]}), "read", {"path": "x"}) == ""
+    assert refused(session(tmp_path, steps={1: failed[1]}), "read", {"path": "x"}) == ""
 
 
 def test_a_tool_that_is_not_admitted_is_refused_and_a_draft_of_the_run_is_not_asked_about(
@@ -98,8 +100,8 @@ def test_a_tool_that_is_not_admitted_is_refused_and_a_draft_of_the_run_is_not_as
     async def never(tool: Tool) -> str:
         return f"{tool.name} was changed since its test"
 
-    loop = held(tmp_path)
-    loop.world.admitted = never
+    loop = session(tmp_path)
+    loop.run.admitted = never
     assert refused(loop, "read", {"path": "x"}) == "read was changed since its test"
     draft = replace(tool("read"), draft=True)
     asyncio.run(refuse(loop, Step(9, tool="read"), draft, {"path": "x"}))
@@ -126,20 +128,20 @@ def test_a_tool_that_is_not_admitted_is_refused_and_a_draft_of_the_run_is_not_as
 def test_yes_covers_effects_and_dangers_but_no_serious_one(
     tmp_path: Path, policy: Any, dangers: Any, effects: list[str], left: list[Danger]
 ) -> None:
-    world = held(tmp_path, *dangers, **policy).world
+    run_context = session(tmp_path, *dangers, **policy).run
     # bash says that it may write nothing: its effects are those of its markdown
     bash = replace(tool("bash"), effects=("shell",))
-    assert ungranted(world, bash, RM) == (effects, left)
+    assert ungranted(run_context, bash, RM) == (effects, left)
 
 
 def test_a_program_is_one_whatever_its_markdown_says(tmp_path: Path) -> None:
     made = Tool("made", tmp_path / "pattern.md", run="command: ./x.py")
     assert effects_of(made) == {"shell"}
-    assert ungranted(held(tmp_path, approve=("shell",)).world, made, {})[0] == ["shell"]
+    assert ungranted(session(tmp_path, approve=("shell",)).run, made, {})[0] == ["shell"]
 
 
 def test_a_call_that_waits_says_what_it_may_do_and_is_asked_for_once(tmp_path: Path) -> None:
-    loop = held(tmp_path, DANGER, approve=("shell",))
+    loop = session(tmp_path, DANGER, approve=("shell",))
     step = Step(1, "planned", "bash", RM)
     waiting, asked = approval(loop, step, tool("bash"), RM)
     assert asked.splitlines() == ['step 1 may shell: bash {"command": "rm -rf build"}', f"- {DANGER}"]
@@ -157,8 +159,8 @@ def test_a_call_is_looked_at_for_dangers_once_whoever_approves_of_it(
     tmp_path: Path, dangers: tuple[Danger, ...]
 ) -> None:
     looked: list[Tool] = []
-    loop = held(tmp_path, yes=True)
-    loop.world.guard = lambda tool, args: looked.append(tool) or dangers
+    loop = session(tmp_path, yes=True)
+    loop.run.guard = lambda tool, args: looked.append(tool) or dangers
     step, asked = approval(loop, Step(1, "planned", "bash", RM), tool("bash"), RM)
     assert len(looked) == 1
     assert (step.evidence.get("approved"), asked) == (
@@ -170,13 +172,13 @@ def test_a_failure_before_the_last_change_of_files_does_not_count(tmp_path: Path
     call = {"path": "x"}
     steps = {n: Step(n, "failed", "read", call, origin="tool:read") for n in (1, 3, 4)}
     wrote = Step(2, "done", "write", {"path": "x", "content": ""})
-    assert "failed 2 times" in refused(held(tmp_path, steps=steps | {2: wrote}), "read", call)
+    assert "failed 2 times" in refused(session(tmp_path, steps=steps | {2: wrote}), "read", call)
     steps = {n: step for n, step in steps.items() if n != 4}
-    assert refused(held(tmp_path, steps=steps | {2: wrote}), "read", call) == ""
+    assert refused(session(tmp_path, steps=steps | {2: wrote}), "read", call) == ""
 
 
 def test_a_long_call_is_shown_in_part(tmp_path: Path) -> None:
-    loop = held(tmp_path, approve=("shell",))
+    loop = session(tmp_path, approve=("shell",))
     args = {"command": "echo " + "x" * 5000}
     _, asked = approval(loop, Step(1, "planned", "bash", args), tool("bash"), args)
     assert len(asked) < 400 and " characters, " in asked

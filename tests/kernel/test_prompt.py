@@ -11,20 +11,19 @@ from typing import Any
 import pytest
 from playing import ACCEPT, Played, plan
 
-from kernel.budget import estimate_tokens
-from kernel.catalogue import Catalogue
-from kernel.document import Document, Meta, Note, Section, Step
-from kernel.pieces import Part, Piece, fit
-from kernel.prompt import DO_RESULT_CHARS, LEAST_TASK, assemble, base
-from kernel.responder import Ask
-from kernel.workspace import drop
-from runtime.bench.tokens import counter
-from runtime.fractal import shipped_system
+from bench.harness import tokenizer
+from kernel.asking.prompt import DO_RESULT_CHARS, LEAST_TASK, Part, Piece, assemble, base, fit
+from kernel.asking.responder import Ask
+from kernel.document.model import Document, Meta, Note, Section, Step
+from kernel.loop.budget import estimate_tokens
+from runtime.api.fractal import shipped_system
+from runtime.catalogue.catalogue import Catalogue
+from runtime.workspace.inbox import drop
 
 Play = Callable[..., Played]
-count, tokenizer = counter()
+count, tokens = tokenizer()
 needs_tokenizer = pytest.mark.skipif(
-    tokenizer != "cl100k_base", reason="litellm's tokenizer files are not installed"
+    tokens != "cl100k_base", reason="litellm's tokenizer files are not installed"
 )
 CATALOGUE = Catalogue([shipped_system()])
 GUIDED = ["task", *(tool.name for tool in CATALOGUE.tools.values() if tool.guided)]

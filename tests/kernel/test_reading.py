@@ -10,9 +10,10 @@ from document_strategies import BITS, HEAD, TEXT, documents, refusal, the_exampl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.document import Document, Meta, Note, Step
+from kernel.document.markdown import render
+from kernel.document.model import Document, Meta, Note, Step
+from kernel.document.parser import parse
 from kernel.errors import DocumentError
-from kernel.markdown import parse, render
 
 
 def a_document(text: str) -> Document:
@@ -86,7 +87,7 @@ REFUSED = [
     ("hello\n", 1, "the first line of a state document is ---"),
     ("---\nid: 1\n", 3, "never closed; add a line ---"),
     ("---\nid\n---\n", 2, "a line of the frontmatter is `key: JSON`"),
-    ('---\nrun: "a"\nrun: "b"\n---\n', 3, "run stands twice, first in line 2"),
+    ('---\nrun: "a"\nrun: "b"\n---\n', 3, "run occurs twice, first in line 2"),
     ('---\nrun: "a\n---\n', 2, "not JSON"),
     ("---\nx: " + "[" * 100_000 + "\n---\n", 2, "not JSON"),
     ('---\nid: "a"\nrun: "a"\n---\n', 1, "has no format"),
@@ -130,8 +131,8 @@ REFUSED = [
             ("- [ ] 1. planned read `{nope}`\n", 10, "not JSON: '{nope}'"),
             ('- [ ] 1. planned `"\\q"` `{}`\n', 10, "not JSON"),
             ('- [ ] 1. planned x `{"a": ' + "[" * 100_000 + "}`\n", 10, "not JSON"),
-            ("- [ ] 1. planned read\n- [ ] 1. planned list\n", 11, "step 1 stands twice in §2"),
-            ("- [ ] 1. planned read\n  - args path as before\n", 11, "path is said to be as before"),
+            ("- [ ] 1. planned read\n- [ ] 1. planned list\n", 11, "step 1 occurs twice in §2"),
+            ("- [ ] 1. planned read\n  - args path as before\n", 11, "path is marked as before"),
             ("- [ ] 1. planned read\n  - what:\nplain\n", 11, "indented by four blanks, belongs below"),
             (
                 '- [ ] 1. planned read\n  - share: `{"usd": []}`\n',

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernel.document.references import escaped, problem_in, references, renumbered, substitute
 from kernel.errors import OperationFailed
-from kernel.references import escaped, problem_in, references, renumbered, substitute
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.enclosure import PROTECTED, enclosed
+from kernel.document.redaction import cut, neutralise, redact
 from kernel.errors import ConfigurationError, OperationFailed
-from kernel.process import end_group
-from kernel.sandbox import Ran, Sandbox
-from kernel.screening import cut, neutralise, redact
-from kernel.watching import Limits
+from kernel.tools.operations import PROTECTED, CommandResult
+from runtime.sandbox.bubblewrap import enclosed
+from runtime.sandbox.limits import Limits
+from runtime.sandbox.process import end_group
+from runtime.sandbox.sandbox import Sandbox
 
 BOXED = Sandbox("auto")
 BARE = Sandbox("off")
@@ -500,7 +501,7 @@ async def test_runs_side_by_side_share_the_protection_and_leave_nothing(folder: 
 @boxed
 async def test_runs_of_several_processes_share_the_protection(folder: Path) -> None:
     program = (
-        "import asyncio, sys; from pathlib import Path; from kernel.sandbox import Sandbox\n"
+        "import asyncio, sys; from pathlib import Path; from runtime.sandbox.sandbox import Sandbox\n"
         "async def main():\n"
         "    for _ in range(5): await Sandbox().run('mkdir .git; touch .fractal', folder=Path(sys.argv[1]))\n"
         "asyncio.run(main())"
@@ -513,7 +514,7 @@ async def test_runs_of_several_processes_share_the_protection(folder: Path) -> N
 
 def test_what_a_crash_left_behind_is_taken_over_by_the_next_run(folder: Path) -> None:
     program = (
-        "import os, sys; from pathlib import Path; from kernel.enclosure import enclosed\n"
+        "import os, sys; from pathlib import Path; from runtime.sandbox.bubblewrap import enclosed\n"
         "with enclosed(Path(sys.argv[1]), (), read_only=False, network=False, environ={}): os._exit(9)"
     )
     died = subprocess.run([sys.executable, "-c", program, str(folder)], cwd=Path.cwd(), check=False)
@@ -721,7 +722,7 @@ def test_a_cut_weighs_the_tail_and_names_the_whole() -> None:
 
 
 def test_a_result_is_a_plain_record() -> None:
-    assert Ran(0, "", False, False, "off", 0.1) == Ran(0, "", False, False, "off", 0.1)
+    assert CommandResult(0, "", False, False, "off", 0.1) == CommandResult(0, "", False, False, "off", 0.1)
 
 
 @boxed

@@ -11,11 +11,11 @@ import pytest
 from playing import ACCEPT, Played, plan, player
 from skill_folders import CASES, Case, collection, named, put, skill
 
-from kernel.catalogue import Catalogue
-from kernel.responder import Ask
-from kernel.skills import read_skill
-from kernel.tools import DESCRIBED
-from runtime.fractal import shipped_system
+from kernel.asking.responder import Ask
+from kernel.tools.tool import DESCRIBED
+from runtime.api.fractal import shipped_system
+from runtime.catalogue.catalogue import Catalogue
+from runtime.catalogue.skills import read_skill
 
 needs_bwrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 

@@ -23,12 +23,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from playing import put, standing
 
-from kernel import snapshot as limits
-from kernel import trees
-from kernel.changes import Change, changes, deleted, files_of
 from kernel.errors import OperationFailed, RunLocked, UsageError
-from kernel.snapshot import Snapshots
-from kernel.undoing import bring_back
+from runtime.sandbox import snapshot as limits
+from runtime.sandbox import trees
+from runtime.sandbox.changes import Change, changes, deleted, files_of
+from runtime.sandbox.restoring import bring_back
+from runtime.sandbox.snapshot import Snapshots
 
 RUN = "abc123"
 
@@ -44,7 +44,7 @@ def take(kept: Snapshots) -> str:
 
 
 def told(kept: Snapshots, before: str, **options: Any) -> list[Change]:
-    return changes(kept, kept.trees.changes(before, take(kept)), **options)
+    return changes(kept.trees, kept.trees.changes(before, take(kept)), **options)
 
 
 def undo(kept: Snapshots, *pairs: tuple[str, str], force: bool = False) -> tuple[str, ...]:
@@ -510,7 +510,7 @@ def test_without_git_changes_are_known_and_nothing_comes_back(
 TAKES = """
 import signal, sys
 from pathlib import Path
-from kernel.snapshot import Snapshots
+from runtime.sandbox.snapshot import Snapshots
 
 signal.signal(signal.SIGINT, lambda *_: None)  # as a run that saves what it has
 kept = Snapshots.of(Path(sys.argv[1]) / "snapshots", Path(sys.argv[1]))

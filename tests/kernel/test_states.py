@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from machines import call, logged, till
 from playing import ACCEPT, Played, plan, player
 
-from kernel.document import Step
+from bench.crash import faults
+from kernel.asking.responder import Ask
+from kernel.document.model import Step
 from kernel.errors import Exit
-from kernel.responder import Ask
-from kernel.states import Machine, Standing, machine, moved, refusal, standing
-from runtime.bench.crash import faults
+from kernel.tools.state_machine import Machine, MachineState, machine, machine_state, moved, refusal
 
 Play = Callable[..., Played]
 RETRY = {"validation": "fail", "issues": ["not yet"], "decision": "RETRY", "learned": "again", "output": ""}
@@ -366,7 +366,7 @@ def test_no_order_of_calls_reaches_what_a_machine_does_not_allow(
     steps: list[Step] = []
     at = one.start
     for n, (action, well) in enumerate(calls, 1):
-        now = standing(one, "tool", steps)
+        now = machine_state(one, "tool", steps)
         assert now.at == at
         if refusal(one, now, action):
             assert action not in one.moves[at]
@@ -378,7 +378,7 @@ def test_no_order_of_calls_reaches_what_a_machine_does_not_allow(
             at = one.moves[at][action]
             told = {"at": then.at, "calls": then.calls, "kept": {}}
             steps.append(Step(n, "done", "tool", evidence={"state": told}))
-    assert standing(one, "another", steps) == Standing(one.start)
+    assert machine_state(one, "another", steps) == MachineState(one.start)
 
 
 READER = """---
@@ -386,7 +386,7 @@ name: reader
 description: reads files in an order
 args: {path: {type: string}, lines: {type: string}}
 required: [path]
-run: "python: kernel.operations.read:read"
+run: "python: kernel.tools.builtin.read:read"
 effects: [read]
 idempotent: true
 states: %s

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from playing import ACCEPT, Played, plan
 
-from kernel.acting import act
-from kernel.catalogue import Catalogue
-from kernel.operations import OperationContext
-from kernel.responder import Ask
-from kernel.sandbox import Sandbox
-from runtime.fractal import Fractal, shipped_system
+from kernel.asking.responder import Ask
+from kernel.tools.operations import OperationContext
+from kernel.tools.running import act
+from runtime.api.fractal import Fractal, shipped_system
+from runtime.catalogue.catalogue import Catalogue
+from runtime.sandbox.sandbox import Sandbox
 
 Play = Callable[..., Played]
 RETRY = {"validation": "fail", "decision": "RETRY", "learned": "another way"}

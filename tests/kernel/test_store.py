@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernel.document import Document, Meta, Note, Section, Step
+from kernel.document.model import Document, Meta, Note, Section, Step, child_id
 from kernel.errors import DocumentError, ForeignEdit, RunLocked, UsageError
-from kernel.store import Append, FileStore, Save
-from kernel.workspace import Workspace, child_id, drop, is_locked, messages, run_lock
+from kernel.store.files import Append, FileStore, Save
+from runtime.workspace.inbox import drop, messages
+from runtime.workspace.workspace import Workspace, is_locked, run_lock
 
 ID = "system-7f3kq2"
 
@@ -73,7 +74,7 @@ def test_a_foreign_change_is_never_overwritten(tmp_path: Path) -> None:
     theirs = path.read_text() + "mine\n"
     path.write_text(theirs)
     for change in (Save(now), Append(now, (Step(2, "done", "read", {}, result="x"),))):
-        with pytest.raises(ForeignEdit, match="Theirs was left as it is"):
+        with pytest.raises(ForeignEdit, match="kept the external version"):
             store.commit([change])
     assert path.read_text() == theirs
     assert len(list((tmp_path / "artifacts").glob("*ours*"))) == 2

@@ -10,8 +10,8 @@ from document_strategies import JSON, TEXT, trying
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernel.document.escaping import block, code_span, fingerprint, read_block, to_json
 from kernel.errors import DocumentError
-from kernel.text import block, code_span, fingerprint, read_block, to_json
 
 
 @trying(300)

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from kernel import disk
-from kernel.acting import carry_out
-from kernel.operations import OperationContext, Result
-from kernel.responder import Ask, Ladder
-from kernel.sandbox import Sandbox
-from kernel.tools import Tool
-from runtime.fractal import Fractal
-from runtime.responders.scripted import Scripted
+from kernel.asking.responder import Ask, Ladder
+from kernel.tools.operations import OperationContext, Result
+from kernel.tools.running import carry_out
+from kernel.tools.tool import Tool
+from runtime.api.fractal import Fractal
+from runtime.models.scripted import Scripted
+from runtime.sandbox.sandbox import Sandbox
 
 
 def slow_write(ctx: OperationContext, path: str) -> Result:

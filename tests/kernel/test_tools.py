@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from kernel.catalogue import Catalogue
 from kernel.errors import ConfigurationError, OperationFailed
-from kernel.tools import Tool
-from runtime.fractal import shipped_system
-from runtime.remembering.tools import ACTS
+from kernel.tools.tool import BUILTINS, Tool
+from runtime.api.fractal import shipped_system
+from runtime.api.memory_tools import ACTS
+from runtime.catalogue.catalogue import Catalogue
 
 
 def write(folder: Path, name: str, text: str) -> Path:
@@ -147,7 +148,7 @@ def test_sections_of_a_pattern_are_read_by_phase_and_the_rest_is_work(tmp_path: 
 def _there(tool: Tool) -> bool:
     if tool.run.startswith("memory:"):
         module, _, name = ACTS[tool.run.partition(":")[2].strip()].partition(":")
-        return callable(getattr(import_module(module), name))
+        return callable(getattr(import_module(f"runtime.api.{module}"), name))
     return callable(tool.function)
 
 
@@ -157,3 +158,16 @@ def test_everything_that_ships_is_well_formed() -> None:
     for tool in catalogue.tools.values():
         assert tool.guided or _there(tool), tool.name
         assert len(tool.description.split()) <= 16, tool.name
+
+
+@pytest.mark.parametrize("name", BUILTINS)
+def test_the_names_that_older_workspaces_have_for_builtins_are_still_found(name: str) -> None:
+    present = Catalogue([shipped_system()]).tools[name]
+    old = replace(present, run=f"python: kernel.operations.{name}:{name}")
+    assert old.function is present.function
+
+
+def test_every_operation_of_the_golden_workspace_is_found() -> None:
+    tools = Catalogue([Path(__file__).parents[1] / "golden" / "built-workspace"]).tools
+    assert set(BUILTINS) <= set(tools)
+    assert all(callable(tool.function) for tool in tools.values() if tool.scheme == "python")

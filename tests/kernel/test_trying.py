@@ -13,11 +13,11 @@ import yaml
 from machines import PROGRAM, TILL
 from playing import ACCEPT, Played, plan
 
-from kernel.catalogue import Catalogue
-from kernel.operations import OperationContext
-from kernel.responder import Ask
-from kernel.sandbox import Sandbox
-from kernel.trying import sample_missing, try_sample
+from kernel.asking.responder import Ask
+from kernel.tools.operations import OperationContext
+from runtime.catalogue.catalogue import Catalogue
+from runtime.evolution.sample_tests import sample_missing, try_sample
+from runtime.sandbox.sandbox import Sandbox
 
 Play = Callable[..., Played]
 SHOUT = "import json, sys\nprint(json.load(sys.stdin)['text'].upper())\n"

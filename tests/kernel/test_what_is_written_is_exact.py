@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from playing import ACCEPT, Played, plan
 
-from kernel.document import Document, Meta, Note, Section, Step
+from kernel.asking.responder import Ask
+from kernel.document.markdown import render
+from kernel.document.model import Document, Meta, Note, Section, Step
+from kernel.document.parser import parse
 from kernel.errors import DocumentError
-from kernel.markdown import parse, render
-from kernel.responder import Ask
-from kernel.store import Append, FileStore, Save
-from kernel.workspace import drop
+from kernel.store.files import Append, FileStore, Save
+from runtime.workspace.inbox import drop
 
 Play = Callable[..., Played]
 FORMS = "postgres://app:password@db\nAuthorization: Bearer YOUR_ACCESS_TOKEN_HERE\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import shutil
 import subprocess
@@ -29,17 +30,21 @@ def npm(request: pytest.FixtureRequest) -> Path:
     folder = request.config.cache.mkdir(f"npm-{digest}")
     programs = folder / "node_modules" / ".bin"
     done = folder / "done"
-    if not done.exists():
-        words = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]
-        try:
-            ran = subprocess.run(
-                [*words, *PACKAGES], cwd=folder, capture_output=True, text=True, timeout=100, check=False
-            )
-        except subprocess.TimeoutExpired:
-            pytest.skip("npm install took longer than 100 s: the official servers are not tried")
-        if ran.returncode:
-            pytest.skip(
-                f"npm install failed, the official servers are not tried: {ran.stderr.strip()[-300:]}"
-            )
-        done.touch()
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # one worker installs, the other waits
+        if not done.exists():
+            install(folder)
+            done.touch()
     return programs
+
+
+def install(folder: Path) -> None:
+    words = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]
+    try:
+        ran = subprocess.run(
+            [*words, *PACKAGES], cwd=folder, capture_output=True, text=True, timeout=100, check=False
+        )
+    except subprocess.TimeoutExpired:
+        pytest.skip("npm install took longer than 100 s: the official servers are not tried")
+    if ran.returncode:
+        pytest.skip(f"npm install failed, the official servers are not tried: {ran.stderr.strip()[-300:]}")

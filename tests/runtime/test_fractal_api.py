@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from playing import ACCEPT, Played, plan
 
+from kernel.asking.responder import Ask, Ladder
 from kernel.errors import ConfigurationError, Exit, UsageError
-from kernel.responder import Ask, Ladder
-from runtime.config import load
-from runtime.fractal import Fractal
-from runtime.responders.scripted import Scripted
+from runtime.api.fractal import Fractal
+from runtime.models.scripted import Scripted
+from runtime.workspace.settings import load
 
 Play = Callable[..., Played]
 

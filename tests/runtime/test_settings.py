@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from kernel.responder import Ladder
-from runtime.config import load, misspelt
-from runtime.fractal import Fractal, shipped_system
-from runtime.ladder import rungs
-from runtime.responders.reflex import Reflex
+from kernel.asking.responder import Ladder
+from runtime.api.fractal import Fractal, shipped_system
+from runtime.models.ladder import rungs
+from runtime.reflexes.reflex import Reflex
+from runtime.workspace.settings import load, misspelt
 
 LADDER = "ladder: [{model: mailbox}]\n"
 
@@ -103,4 +103,4 @@ def test_a_variable_that_is_misspelt_is_told_with_the_nearest_name(
         text=True,
     )
     assert json.loads(ran.stdout) == 3
-    assert "FRACTAL_CALS is no setting and is ignored; did you mean FRACTAL_CALLS?" in ran.stderr
+    assert "unknown variable FRACTAL_CALS is ignored; did you mean FRACTAL_CALLS?" in ran.stderr

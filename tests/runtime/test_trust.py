@@ -16,11 +16,10 @@ import pytest
 import yaml
 
 from kernel.errors import ConfigurationError, Exit
-from runtime import trust
-from runtime.config import Config
-from runtime.fractal import Fractal, shipped_system
-from runtime.lowering import HARMLESS, NEEDS_TRUST
-from runtime.trust import Untrusted
+from runtime.api.fractal import Fractal, shipped_system
+from runtime.workspace import trust
+from runtime.workspace.settings import Config
+from runtime.workspace.trust import HARMLESS, NEEDS_TRUST, Untrusted
 
 SUM = "what is 2 + 2"
 HIT = "touch hit"
@@ -219,12 +218,21 @@ def test_a_skill_is_allowed_by_its_files(folder: Path) -> None:
 # ---- what Fractal itself writes --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("bare", [[], ["--bare"]])
-def test_what_init_has_written_needs_no_trust(folder: Path, bare: list[str]) -> None:
-    assert fractal(folder, "init", *bare).returncode == 0
+@pytest.mark.parametrize("option", ["--full", "--bare"])
+def test_what_init_has_written_needs_no_trust(folder: Path, option: str) -> None:
+    assert fractal(folder, "init", option).returncode == 0
     assert names(folder) == []
     kept = trust.known()[str(folder)]
     assert "system/pattern.md" in kept  # also when a later version ships another one
+
+
+def test_an_empty_overlay_asks_for_nothing_until_a_copy_is_changed(folder: Path) -> None:
+    assert fractal(folder, "init").returncode == 0
+    assert (folder / "system" / "README.md").is_file() and names(folder) == []
+    path = Path(fractal(folder, "system", "edit", "plan").stdout.strip())
+    assert names(folder) == []
+    path.write_text("# PLAN\nOne step.\n")
+    assert names(folder) == ["system/phases/plan.md"]
 
 
 def test_init_allows_nothing_that_was_there_before(folder: Path) -> None:
@@ -260,7 +268,7 @@ def test_without_a_terminal_a_run_is_refused_and_reading_is_not(folder: Path) ->
     for words in (["ls"], ["config"], ["tools", "ls"]):
         assert fractal(folder, *words).returncode == 0
     looked = fractal(folder, "doctor")
-    assert looked.returncode == 3 and "have not allowed: sandbox" in looked.stdout
+    assert looked.returncode == 3 and "have not granted: sandbox" in looked.stdout
 
 
 def test_trust_shows_and_accepts_and_revokes(folder: Path) -> None:

@@ -1,1 +1,1 @@
-"""Consolidation: stages that each do one thing to a store, archived first, told afterwards."""
+"""Dreams: the consolidation of memory, in stages that can be taken back."""

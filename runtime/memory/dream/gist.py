@@ -1,7 +1,7 @@
-"""Wordings of memories: what a text tells, what it may be shortened to, and what is grounded in it.
+"""Wordings of memories: the sentences that say something, and whether a model's wording is grounded.
 
-The form without a model only chooses sentences. It never loses a word that tells something: a sentence is
-left out when it tells nothing, or when one sentence of the same person tells all that it does.
+Without a model a wording only chooses sentences. It never loses a word that says something: a sentence is
+left out if it says nothing, or if one other sentence of the same person says all of it.
 """
 
 from __future__ import annotations
@@ -9,36 +9,26 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from runtime.memory.semantic.records import Observation
+from runtime.memory.facts.records import Observation
 
 GROUNDED = 0.25
-"""Of the keywords of a new wording, so many stand in its evidence at least. Source: the reference engine."""
+"""The least share of a new wording's keywords that its evidence contains. Source: the reference engine."""
 ABSTRACT = 0.10
 """The same for an abstraction, which may use words of its own."""
 LONGEST = 2_000
-"""Characters of a wording that a model gives, and of what is told together: a memory is no file."""
+"""Characters of a model's wording, and of turns that become one memory."""
 _WORD = re.compile(r"\w+(?:[.,:/]\d+)*(?:['’]\w+)?")
 _SENTENCE = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+(?=\S)|\n+")
 _ENDING = re.compile(r"(?<=\w{3})(?:ing|edly|ed|ies|es|s|ly|e|y)$")
 _DENYING = frozenset(["not", "never", "no", "none", "nobody", "without", "neither", "nor", "cannot"])
 
 
-@dataclass(frozen=True)
-class Sentence:
-    """A sentence, whose it is, and what it tells."""
-
-    who: str
-    text: str
-    tells: frozenset[str]
-
-
 @cache
 def fillers(systems: tuple[Path, ...]) -> frozenset[str]:
-    """The words that tell nothing by themselves, of `memory/talk.md` in these system folders."""
+    """The words that say nothing by themselves, of `memory/talk.md` in these system folders."""
     found: set[str] = set()
     for folder in systems:
         path = folder / "memory" / "talk.md"
@@ -49,124 +39,103 @@ def fillers(systems: tuple[Path, ...]) -> frozenset[str]:
     return frozenset(found)
 
 
-def keywords(text: str, empty: frozenset[str] = frozenset()) -> frozenset[str]:
-    """The words that tell something, without case and endings; a denial is one of them."""
-    return frozenset(counted(text, empty))
+def _low(word: str) -> str:
+    return word.lower().replace("’", "'")
 
 
-def counted(text: str, empty: frozenset[str] = frozenset()) -> Counter[str]:
-    """The same, and how often each stands there."""
-    found: Counter[str] = Counter()
-    for word in _WORD.findall(text):
-        low = word.lower().replace("’", "'")
-        if low.endswith("n't") or low in _DENYING:
-            found["not"] += 1
-        elif low not in empty:
-            found[_bare(low)] += 1
-    return found
-
-
-def spelled(word: str, text: str) -> str:
-    """A word without its ending as a text has it."""
-    return next((each.lower() for each in _WORD.findall(text) if _bare(each.lower()) == word), word)
+def _words(text: str) -> list[str]:
+    """In lower case; a denial is `not`."""
+    found = (_low(word) for word in _WORD.findall(text))
+    return ["not" if low.endswith("n't") or low in _DENYING else low for low in found]
 
 
 def _bare(low: str) -> str:
     return _ENDING.sub("", low.removesuffix("'s"))
 
 
-def values(text: str) -> frozenset[str]:
-    """What of a text may not be made up and may not get lost: numbers, names and denials.
+def counted(text: str, empty: frozenset[str] = frozenset()) -> Counter[str]:
+    """The words that say something, without case and endings, and how often each occurs; a denial is one."""
+    return Counter(_bare(low) for low in _words(text) if low == "not" or low not in empty)
 
-    A name is a word with a capital letter that does not begin a sentence.
+
+def keywords(text: str, empty: frozenset[str] = frozenset()) -> frozenset[str]:
+    """The same as a set."""
+    return frozenset(counted(text, empty))
+
+
+def spelled(word: str, text: str) -> str:
+    """A keyword as a text spells it."""
+    return next((low for each in _WORD.findall(text) if _bare(low := each.lower()) == word), word)
+
+
+def values(text: str) -> frozenset[str]:
+    """What a wording may neither invent nor lose: numbers, names and denials.
+
+    A name is a capitalised word that does not begin a sentence.
     """
     found: set[str] = set()
     for sentence in split(text):
-        for place, word in enumerate(_WORD.findall(sentence)):
-            low = word.lower().replace("’", "'").removesuffix("'s")
-            if any(sign.isdigit() for sign in word):
-                found.add(low)
-            elif low.endswith("n't") or low in _DENYING:
-                found.add("not")
-            elif place and word[0].isupper() and len(low) > 1 and not low.startswith("i'"):
-                found.add(low)
+        for place, (word, low) in enumerate(zip(_WORD.findall(sentence), _words(sentence), strict=True)):
+            name = place and word[0].isupper() and len(low) > 1 and not low.startswith("i'")
+            if low == "not" or name or any(sign.isdigit() for sign in word):
+                found.add(low.removesuffix("'s"))
     return frozenset(found)
 
 
 def split(text: str) -> list[str]:
-    """The sentences of a text; a line is one at least."""
+    """The sentences of a text; a line is at least one."""
     return [sentence for each in _SENTENCE.split(text) if (sentence := " ".join(each.split()))]
 
 
 def gist(evidence: Sequence[Observation], empty: frozenset[str]) -> str:
-    """A wording of what was observed, in sentences of it: nothing that tells something is lost.
+    """A wording of some observations, in sentences of theirs; speakers are named if there are several.
 
-    Where several speak, each is named before what they say. Raises nothing; a text of nothing but fillers is
-    told by its first sentence.
+    Of a text of nothing but fillers it is the first sentence.
     """
-    found = [
-        Sentence(each.who, sentence, keywords(sentence, empty))
-        for each in evidence
-        for sentence in split(each.text)
-    ]
-    kept = _telling(found) or found[:1]
-    several = len({each.who for each in found}) > 1
+    found = [(each.who, sentence) for each in evidence for sentence in split(each.text)]
+    tells = [keywords(sentence, empty) for _, sentence in found]
+    kept: list[int] = []
+    for at in sorted(range(len(found)), key=lambda at: (-len(tells[at]), at)):
+        if tells[at] and not any(found[at][0] == found[k][0] and tells[at] <= tells[k] for k in kept):
+            kept.append(at)
+    several = len({who for who, _ in found}) > 1
     lines: list[str] = []
     before: str | None = None
-    for each in kept:
-        if several and each.who != before:
-            lines.append(f"{each.who}: {each.text}" if each.who else each.text)
+    for who, sentence in [found[at] for at in sorted(kept)] or found[:1]:
+        if several and who != before:
+            lines.append(f"{who}: {sentence}" if who else sentence)
         elif lines:
-            lines[-1] += f" {each.text}"
+            lines[-1] += f" {sentence}"
         else:
-            lines.append(each.text)
-        before = each.who
+            lines.append(sentence)
+        before = who
     return "\n".join(lines)
-
-
-def _telling(found: Sequence[Sentence]) -> list[Sentence]:
-    """The sentences without those that tell no more than another one of the same person."""
-    order = sorted(range(len(found)), key=lambda place: (-len(found[place].tells), place))
-    kept: dict[int, Sentence] = {}
-    for place in order:
-        each = found[place]
-        if each.tells and not any(
-            each.who == other.who and each.tells <= other.tells for other in kept.values()
-        ):
-            kept[place] = each
-    return [kept[place] for place in sorted(kept)]
 
 
 def grounded(
     wording: str, evidence: Iterable[str], empty: frozenset[str] = frozenset(), least: float = GROUNDED
 ) -> str:
-    """Why a wording that a model gave may not stand for its evidence; "" when it may.
+    """Why a model's wording may not be used for its evidence; "" if it may.
 
-    Enough of its keywords stand there, it makes up no value, and (but for an abstraction) it loses none.
+    Enough of its keywords are in the evidence, it invents no value, and (but for an abstraction) it loses
+    none.
     """
     texts = list(evidence)
     if not wording.strip():
         return "there is no wording"
     if len(wording) > LONGEST:
-        return f"it has {len(wording)} characters, {LONGEST} are the most"
+        return f"it has {len(wording)} characters, at most {LONGEST} are allowed"
     own = keywords(wording, empty)
-    theirs: set[str] = set()
-    for text in texts:
-        theirs |= keywords(text)
+    theirs = frozenset[str]().union(*map(keywords, texts))
     share = len(own & theirs) / max(len(own), 1)
     if not own or share < least:
-        return f"{share:.0%} of its keywords stand in the evidence, {least:.0%} are needed"
-    known = {
-        word.lower().replace("’", "'").removesuffix("'s") for text in texts for word in _WORD.findall(text)
-    }
-    said = frozenset[str]().union(*(values(text) for text in texts))
-    if made_up := sorted(value for value in values(wording) if value not in (known | said)):
-        return f"{', '.join(made_up[:3])}: not in the evidence"
+        return f"{share:.0%} of its keywords are in the evidence, {least:.0%} are needed"
+    known, said = _plain(*texts), frozenset[str]().union(*map(values, texts))
+    if invented := sorted(values(wording) - known - said):
+        return f"{', '.join(invented[:3])}: not in the evidence"
     lost = sorted(said - values(wording) - _plain(wording)) if least > ABSTRACT else []
-    if lost:
-        return f"{', '.join(lost[:3])}: lost from the evidence"
-    return ""
+    return f"{', '.join(lost[:3])}: lost from the evidence" if lost else ""
 
 
-def _plain(text: str) -> set[str]:
-    return {word.lower().replace("’", "'").removesuffix("'s") for word in _WORD.findall(text)}
+def _plain(*texts: str) -> set[str]:
+    return {_low(word).removesuffix("'s") for text in texts for word in _WORD.findall(text)}

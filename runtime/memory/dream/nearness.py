@@ -1,7 +1,7 @@
 """The nearest of many vectors without looking at all of them, for the time of a stage.
 
-Vectors lie in cells around some of them; a search looks into the cells that are nearest. With √n cells a
-dream over n observations compares n·√n pairs and not n². Up to `FEW` vectors everything is looked at.
+Vectors lie in cells around some of them, and a search looks into the nearest cells. With √n cells a dream
+over n observations compares n·√n pairs instead of n². Up to `FEW` vectors all are in one cell.
 """
 
 from __future__ import annotations
@@ -10,99 +10,61 @@ from collections.abc import Sequence
 from typing import Any
 
 FEW = 2_000
-"""Vectors that are all looked at: the products of fewer cost less than choosing among them."""
+"""Vectors up to which all are compared."""
 PROBED = 12
 """Cells that a search looks into."""
 
 
 class Nearness:
-    """Vectors of unit length by id; one that is put again is moved."""
+    """Vectors of unit length by id."""
 
-    def __init__(self, expected: int, centres: Sequence[Any] = ()) -> None:
-        """`expected` vectors may come, and `centres` are some that lie as they will."""
+    def __init__(self, rows: Sequence[tuple[str, Any]] = (), coming: Sequence[Any] = ()) -> None:
+        """Holds `rows`; `coming` are vectors like those that will be added."""
+        import numpy as np
+
+        samples = [*(row for _, row in rows), *coming]
         self._centres: Any = None
-        if expected > FEW and len(centres) > 1:
-            import numpy as np
-
-            count = min(len(centres), int(expected**0.5) + 1)
-            chosen = [centres[place * len(centres) // count] for place in range(count)]
-            self._centres = np.array(chosen, np.float32)
-        self._cells: dict[int, _Cell] = {}
-        self._at: dict[str, int] = {}
-
-    def __len__(self) -> int:
-        return len(self._at)
+        if len(samples) > FEW:
+            count = int(len(samples) ** 0.5) + 1
+            self._centres = np.array([samples[n * len(samples) // count] for n in range(count)], np.float32)
+        self._cells: dict[int, tuple[list[str], Any]] = {}  # ids, and a matrix with room for more rows
+        for id, row in rows:
+            self.add(id, row)
 
     def items(self) -> list[tuple[str, Any]]:
         """All ids and their vectors."""
-        return [(id, cell.matrix[row]) for cell in self._cells.values() for id, row in cell.rows.items()]
+        return [pair for ids, matrix in self._cells.values() for pair in zip(ids, matrix, strict=False)]
 
-    def put(self, id: str, vector: Any) -> None:
-        """Take a vector in."""
+    def add(self, id: str, vector: Any) -> None:
+        """Add a vector; ids are not repeated."""
+        import numpy as np
+
         cell = 0 if self._centres is None else int(_products(self._centres, vector).argmax())
-        before = self._at.get(id)
-        if before is not None and before != cell:
-            self._cells[before].drop(id)
-        self._at[id] = cell
-        self._cells.setdefault(cell, _Cell()).put(id, vector)
+        ids, matrix = self._cells.get(cell) or ([], np.zeros((8, len(vector)), np.float32))
+        if len(ids) == len(matrix):
+            matrix = np.vstack([matrix, np.zeros_like(matrix)])
+        matrix[len(ids)] = vector
+        ids.append(id)
+        self._cells[cell] = ids, matrix
 
     def find(self, vector: Any, limit: int) -> list[tuple[str, float]]:
         """The nearest and their cosines, the nearest first."""
         import numpy as np
 
-        if self._centres is None:
-            cells = [0]
-        else:
+        cells = [0]
+        if self._centres is not None:
             products = _products(self._centres, vector)
-            most = min(PROBED, len(products))
-            cells = np.argpartition(-products, most - 1)[:most].tolist()
-        found = [
-            hit for cell in cells if cell in self._cells for hit in self._cells[cell].find(vector, limit)
-        ]
+            cells = np.argpartition(-products, min(PROBED, len(products) - 1))[:PROBED].tolist()
+        found: list[tuple[str, float]] = []
+        for ids, matrix in (self._cells[cell] for cell in cells if cell in self._cells):
+            products = _products(matrix[: len(ids)], vector)
+            best = np.argpartition(-products, limit - 1)[:limit] if limit < len(ids) else range(len(ids))
+            found += ((ids[int(row)], float(products[row])) for row in best)
         return sorted(found, key=lambda each: (-each[1], each[0]))[:limit]
 
 
-class _Cell:
-    """Some vectors, in a matrix that grows by doubling."""
-
-    def __init__(self) -> None:
-        self.ids: list[str] = []
-        self.rows: dict[str, int] = {}
-        self.matrix: Any = None
-
-    def put(self, id: str, vector: Any) -> None:
-        import numpy as np
-
-        row = self.rows.get(id)
-        if row is None:
-            row = self.rows[id] = len(self.ids)
-            self.ids.append(id)
-        if self.matrix is None:
-            self.matrix = np.zeros((8, len(vector)), np.float32)
-        elif row >= len(self.matrix):
-            self.matrix = np.vstack([self.matrix, np.zeros_like(self.matrix)])
-        self.matrix[row] = vector
-
-    def drop(self, id: str) -> None:
-        row = self.rows.pop(id)
-        last = self.ids.pop()
-        if last != id:
-            self.ids[row], self.rows[last] = last, row
-            self.matrix[row] = self.matrix[len(self.ids)]
-
-    def find(self, vector: Any, limit: int) -> list[tuple[str, float]]:
-        import numpy as np
-
-        count = len(self.ids)
-        if not count:
-            return []
-        products = _products(self.matrix[:count], vector)
-        best = np.argpartition(-products, limit - 1)[:limit] if limit < count else range(count)
-        return [(self.ids[int(row)], float(products[row])) for row in best]
-
-
 def _products(matrix: Any, vector: Any) -> Any:
-    """Without the threads of BLAS, which cost more than they bring for so little."""
+    """Without BLAS, whose threads cost more than they save on so little."""
     import numpy as np
 
     return np.einsum("ij,j->i", matrix, vector)

@@ -1,25 +1,22 @@
-"""Report: what the dream did, how well what is known hangs together, and whether anything surprises."""
+"""Report: what the dream did, how well what is known hangs together, and whether anything still surprises."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from kernel.text import amount
-from runtime.memory.dream.record import Done, Dreamt
-from runtime.memory.dream.stage import Dream, Told
-from runtime.memory.semantic.dates import stamp
-from runtime.memory.semantic.graph import Connectivity, fiedler
-from runtime.memory.semantic.records import Edge, Memory, Observation
-from runtime.memory.semantic.saturation import saturation
-from runtime.store import Record
+from kernel.document.escaping import amount
+from runtime.memory.dream.stage import Done, Dream, Dreamt, Told
+from runtime.memory.facts.health import SELF, Connectivity, fiedler, saturation
+from runtime.memory.facts.records import Edge, Memory, Observation, stamp
+from runtime.memory.store import Record
 
 MOVED = 0.05
-"""How far, by part, the Fiedler value moves before that is a trend."""
+"""The relative change of the Fiedler value that is a trend."""
 
 
 class Standing(Record):
-    """How what is known stood after a dream, by its id."""
+    """The state of what is known after a dream, by its id."""
 
     KIND: ClassVar[str] = "standing"
 
@@ -29,20 +26,19 @@ class Standing(Record):
     largest: int = 0
     memories: int = 0
     edges: int = 0
-    nodes: int = 0  # what retrieval looks at: memories, and observations that no memory leads to
+    nodes: int = 0  # what retrieval chooses among: memories, and observations that no memory leads to
     observations: int = 0
     saturated: tuple[str, ...] = ()  # agents
 
 
 def report(dream: Dream) -> Told:
-    """Tell how things stand, and keep it for the next dream to compare with."""
-    shelf, now = dream.shelf, stamp(dream.now)
-    held = [each.id for each in shelf.scan(Memory, {"superseded": "", "until": ""})]
-    there = set(held)
+    """Describe the state of memory, and store it for the next dream to compare with."""
+    shelf = dream.shelf
+    held = {each.id: None for each in shelf.scan(Memory, {"superseded": "", "until": ""})}
     edges = [
         (edge.source, edge.target, edge.weight)
         for edge in shelf.scan(Edge)
-        if edge.relation != "contradicts" and edge.source in there and edge.target in there
+        if edge.relation != "contradicts" and edge.source in held and edge.target in held
     ]
     graph = fiedler(held, edges)
     by_agent: dict[str, list[Observation]] = {}
@@ -50,13 +46,12 @@ def report(dream: Dream) -> Told:
     for each in shelf.scan(Observation):
         total += 1
         alone += not each.memory
-        if each.said in ("identity", "reflection"):
+        if each.said in SELF:
             by_agent.setdefault(each.agent, []).append(each)
-    tired = [agent for agent in sorted(by_agent) if saturation(by_agent[agent], dream.now).saturated]
     before = max(shelf.scan(Standing), key=lambda each: (each.at, each.id), default=None)
     standing = Standing(
         id=dream.id,
-        at=now,
+        at=stamp(dream.now),
         fiedler=round(graph.fiedler, 6),
         components=graph.components,
         largest=graph.largest,
@@ -64,15 +59,17 @@ def report(dream: Dream) -> Told:
         edges=len(edges),
         nodes=len(held) + alone,
         observations=total,
-        saturated=tuple(tired),
+        saturated=tuple(
+            agent for agent in sorted(by_agent) if saturation(by_agent[agent], dream.now).saturated
+        ),
     )
     shelf.put(standing)
     known = shelf.get(Dreamt, dream.id)
-    did = narrative(standing, before, graph, known.stages if known else {})
+    did = _narrative(standing, before, graph, known.stages if known else {})
     counts = {
         name: getattr(standing, name) for name in ("fiedler", "components", "memories", "edges", "nodes")
     }
-    return Told(did, {**counts, "saturated": len(tired)}, "extractive")
+    return Told(did, {**counts, "saturated": len(standing.saturated)}, "extractive")
 
 
 def trend(now: Standing, before: Standing | None) -> str:
@@ -87,46 +84,50 @@ def trend(now: Standing, before: Standing | None) -> str:
     return "rising" if change > 0 else "falling"
 
 
-def narrative(
+def _narrative(
     now: Standing, before: Standing | None, graph: Connectivity, stages: Mapping[str, Done]
 ) -> Sequence[str]:
     """The dream in a few lines."""
     lines = [_done(stages)] if stages else []
+    moved = trend(now, before)
     lines.append(
         f"{amount(now.observations, 'observation')} found through {amount(now.nodes, 'node')}; "
         f"{amount(now.memories, 'memory', 'memories')} with {amount(now.edges, 'edge')}."
     )
     if graph.largest > 1:
-        part = f"{graph.largest:,} of {graph.nodes:,} memories hang together"
         pieces = "in one piece" if graph.components <= 1 else f"in the largest of {graph.components:,} pieces"
-        moved = "" if before is None or not before.memories else f", {trend(now, before)}"
-        lines.append(f"{part}, {pieces}; Fiedler value {now.fiedler:.4f}{moved}.")
-    elif graph.nodes:
-        lines.append("No memory hangs together with another yet.")
-    if trend(now, before) == "falling":
-        lines.append("What is known falls apart: connect what belongs together, or look at what was dropped.")
-    for agent in now.saturated:
+        shown = "" if moved == "unknown" else f", {moved}"
         lines.append(
-            f"Nothing surprises {agent} about itself any more: somebody should argue with what it holds."
+            f"{graph.largest:,} of {graph.nodes:,} memories hang together, {pieces}; "
+            f"Fiedler value {now.fiedler:.4f}{shown}."
         )
+    elif graph.nodes:
+        lines.append("No memory is connected to another yet.")
+    if moved == "falling":
+        lines.append(
+            "What is known is falling apart: connect what belongs together, or check what was dropped."
+        )
+    for agent in now.saturated:
+        lines.append(f"Nothing surprises {agent} about itself any more: challenge what it believes.")
     return lines
 
 
-_TOLD = {
-    "cluster": ("clustered", "observation", "observations", "added to memories that were there"),
-    "refine": ("refined", "memory", "memories", "worded anew"),
+_SUMMARY = {
+    "cluster": ("clustered", "observation", "observations", "added to known memories"),
+    "refine": ("refined", "memory", "memories", "reworded"),
     "create": ("made", "memory", "memories", "made"),
     "connect": ("connected", "edge", "edges", "found"),
     "score": ("due", "memory", "memories", "reviewed"),
     "abstract": ("made", "memory", "memories", "made of what others have in common"),
     "decay": ("dropped", "edge", "edges", "dropped"),
 }
+"""By stage: the count, its noun, and what was done."""
 
 
 def _done(stages: Mapping[str, Done]) -> str:
     told = [
-        f"{amount(int(stages[name].counts[key]), one, many)} {came}"
-        for name, (key, one, many, came) in _TOLD.items()
+        f"{amount(int(stages[name].counts[key]), one, many)} {done}"
+        for name, (key, one, many, done) in _SUMMARY.items()
         if name in stages and stages[name].counts.get(key, 0)
     ]
     return f"{'; '.join(told)}." if told else "There was nothing to do."

@@ -1,116 +1,70 @@
-"""All stages of a dream, in their order. A stage's code is imported when it is run.
+"""The stages of a dream, in their order. A stage's code is imported when it runs.
 
-Stages of group `a` come first: what was observed finds its place. Those of `p` work on how things are done,
-those of `b` on what is known as a whole; decay and the report see what all others have made.
+Phase a finds a place for what was observed, phase p works on how things are done, phase b on what is known as
+a whole; decay and the report see what the others made.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from importlib import import_module
 
 from kernel.errors import UsageError
-from runtime.memory.dream.stage import Dream, Stage, Told
+from runtime.memory.dream.stage import Dream, Group, Stage, Told
 
-GROUPS = ("a", "p", "b")
+GROUPS: tuple[Group, ...] = ("a", "p", "b")
+_TABLE: tuple[tuple[Group, str, str, str], ...] = (
+    ("a", "probe", "probing", "search for some of what can be found now, to compare later"),
+    ("a", "cluster", "observations", "make observations evidence of the memory they are nearest to"),
+    ("a", "refine", "observations", "reword memories from their evidence, and check their edges again"),
+    ("a", "create", "observations", "make memories of what surprises and belongs to none"),
+    ("a", "verify", "probing", "take the dream back if less is found than before"),
+    ("p", "merge-neurons", "solved_tasks", "merge solved tasks that are one procedure"),
+    ("p", "prune-synapses", "solved_tasks", "remove weak links inside solved tasks"),
+    ("p", "delete-weak-trees", "solved_tasks", "forget what is in quarantine and was never right"),
+    ("p", "rehabilitate", "solved_tasks", "release what has been in quarantine for long"),
+    ("p", "prune-events", "solved_tasks", "keep the newest 100 decisions on each solved task"),
+    ("p", "prune-branches", "solved_tasks", "cut parts that misled back to a stump that keeps the blame"),
+    ("p", "mitosis", "solved_tasks", "split a kind of task that is large and has little in common"),
+    ("p", "cluster-substrates", "solved_tasks", "assign a kind to solved tasks without one"),
+    ("p", "birth-methods", "solved_tasks", "make a method of five solved tasks with one operation"),
+    ("b", "connect", "memories", "link recent memories that belong together"),
+    ("b", "score", "memories", "review the memories that are due"),
+    ("b", "abstract", "memories", "make a memory of what several occasions have in common"),
+    (
+        "b",
+        "compress-patterns",
+        "solved_tasks",
+        "merge learned patterns that say the same, drop the least certain",
+    ),
+    ("b", "promote", "solved_tasks", "share what several agents or spaces have learned"),
+    ("b", "decay", "memories", "weaken edges, credit and blame with age"),
+    (
+        "b",
+        "report",
+        "report",
+        "summarise the dream, how memory hangs together, and whether it still surprises",
+    ),
+)
+"""Group, name, module, and what it does. The function is the name with underscores."""
 
 
-def _at(place: str) -> Callable[[Dream], Told]:
-    module, _, name = place.partition(":")
-
+def _run(module: str, name: str) -> Callable[[Dream], Told]:
     def run(dream: Dream) -> Told:
-        from importlib import import_module
-
-        return getattr(import_module(f"runtime.memory.dream.{module}"), name)(dream)
+        return getattr(import_module(f"{__package__}.{module}"), name)(dream)
 
     return run
 
 
-def _stage(name: str, group: Literal["a", "p", "b"], does: str, place: str) -> Stage:
-    return Stage(name, group, does, _at(place))
-
-
-ALL: tuple[Stage, ...] = (
-    _stage("probe", "a", "some of what can be found now is asked for, to compare", "probing:probe"),
-    _stage(
-        "cluster",
-        "a",
-        "what was observed becomes evidence of the memory that it is nearest to",
-        "cluster:cluster",
-    ),
-    _stage(
-        "refine",
-        "a",
-        "a memory is worded anew from its evidence, and its edges are looked at again",
-        "refine:refine",
-    ),
-    _stage("create", "a", "what surprises and belongs to no memory becomes one", "create:create"),
-    _stage("verify", "a", "where less is found than before, the dream is taken back", "probing:verify"),
-    _stage(
-        "merge-neurons", "p", "solved tasks that are one procedure become one", "procedural:merge_neurons"
-    ),
-    _stage(
-        "prune-synapses", "p", "links inside a solved task that hardly pull go", "procedural:prune_synapses"
-    ),
-    _stage(
-        "delete-weak-trees",
-        "p",
-        "what is in quarantine and was never right is forgotten",
-        "procedural:delete_weak_trees",
-    ),
-    _stage(
-        "rehabilitate",
-        "p",
-        "what has been in quarantine for long may be used again",
-        "procedural:rehabilitate",
-    ),
-    _stage(
-        "prune-events",
-        "p",
-        "of the decisions on a solved task the newest 100 are kept",
-        "procedural:prune_events",
-    ),
-    _stage(
-        "prune-branches",
-        "p",
-        "a part of a solved task that misled is cut back to a stump that says so",
-        "procedural:prune_branches",
-    ),
-    _stage(
-        "mitosis",
-        "p",
-        "a kind of task that is large and has little in common is split in two",
-        "procedural:mitosis",
-    ),
-    _stage("cluster-substrates", "p", "solved tasks without a kind get one", "procedural:cluster_substrates"),
-    _stage(
-        "birth-methods", "p", "five solved tasks with one operation make a method", "procedural:birth_methods"
-    ),
-    _stage("connect", "b", "memories that came up lately and belong together get an edge", "connect:connect"),
-    _stage("score", "b", "memories that are due are reviewed", "score:score"),
-    _stage("abstract", "b", "what memories of several kinds have in common becomes one", "abstract:abstract"),
-    _stage(
-        "compress-patterns",
-        "b",
-        "learned patterns that say the same become one, the least sure go",
-        "patterns:compress_patterns",
-    ),
-    _stage("promote", "b", "what several agents or spaces have learned holds for all", "patterns:promote"),
-    _stage("decay", "b", "edges, credit and blame count less, the longer ago they came", "fading:decay"),
-    _stage(
-        "report",
-        "b",
-        "what was done, how what is known hangs together, whether it still surprises",
-        "report:report",
-    ),
+ALL = tuple(
+    Stage(name, group, does, _run(module, name.replace("-", "_"))) for group, name, module, does in _TABLE
 )
-"""In the order in which they are done."""
 
 
 def chosen(
     phases: Sequence[str] = (), without: Sequence[str] = (), stages: Sequence[Stage] = ALL
 ) -> tuple[Stage, ...]:
-    """The stages of these groups (none named: all) but for those that are switched off."""
+    """The stages of these phases (none named: all) without those switched off. Raises `UsageError`."""
     names = [stage.name for stage in stages]
     if unknown := [each for each in without if each not in names]:
         raise UsageError(f"there is no stage {', '.join(unknown)}; there are {', '.join(names)}")

@@ -1,4 +1,4 @@
-"""The documents of runs: what they tell stays when memory forgets, unless a person wants them gone too."""
+"""The documents of runs. Forgetting keeps them, unless a person wants them removed too."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from pathlib import Path
 
 from kernel import disk
 from kernel.errors import RunLocked, StorageError, UsageError
-from kernel.workspace import run_lock
-from runtime.memory import noted
-from runtime.places import DEFAULT
+from runtime.memory.episodes import pending
+from runtime.workspace.workspace import DEFAULT, run_lock
 
 LARGEST = 20_000_000
-"""Bytes of a file that is looked into."""
+"""Bytes up to which a file is searched."""
 Tells = Callable[[str], bool]
 
 
 def telling(state: Path, named: Iterable[str], tells: Tells, *, words: bool) -> list[str]:
-    """The runs whose documents tell it: those that are named and there; with `words`, whoever has them."""
+    """The runs whose documents contain it: the named ones that exist; with `words`, all that match."""
     runs = dict.fromkeys(
         run for run in named if (state / "runs" / run).is_dir() or _packed(state, run).is_file()
     )
@@ -35,7 +34,7 @@ def telling(state: Path, named: Iterable[str], tells: Tells, *, words: bool) -> 
 
 
 def remove(state: Path, runs: Iterable[str]) -> list[str]:
-    """Remove whole runs, archived ones too; returns those that a process works on, which stay."""
+    """Remove whole runs, archived ones too; returns those that are locked by a process."""
     left: list[str] = []
     for run in runs:
         folder = state / "runs" / run
@@ -43,30 +42,30 @@ def remove(state: Path, runs: Iterable[str]) -> list[str]:
             if folder.is_dir():
                 with run_lock(folder):
                     going = folder.with_name(f".{run}.removed")
-                    folder.rename(going)  # at once: who asks for it meanwhile finds all of it or nothing
+                    folder.rename(going)  # atomic: readers find all of it or nothing
                 shutil.rmtree(going)
             with disk.of_the_state(folder):
                 _packed(state, run).unlink(missing_ok=True)
                 for memory in (state / "memory", *(each / "memory" for each in _entries(state / "spaces"))):
-                    noted.forget(memory, run)
+                    pending.forget(memory, run)
         except (RunLocked, UsageError):
             left.append(run)
         except OSError as error:
             raise StorageError(
-                f"{folder}: cannot be removed: {error.strerror}; mend that, then try again"
+                f"{folder}: cannot be removed: {error.strerror}; fix the cause and retry"
             ) from error
     return left
 
 
 def elsewhere(state: Path, tells: Tells) -> list[Path]:
-    """Files of the state that are neither memory's nor a run's and tell it: messages, notes on tools."""
+    """Files of the state outside of memory and runs that contain it: messages, notes on tools."""
     others = [each for each in _entries(state) if each.name not in ("memory", "runs", "archive", "spaces")]
     found = (path for each in others for path in (_files(each) if each.is_dir() else [each]))
     return [path for path in sorted(found) if path.is_file() and tells(_text(path))]
 
 
 def spaces(state: Path, memory: Path, tells: Tells) -> list[str]:
-    """The other spaces whose memory tells it: each forgets by itself."""
+    """The other spaces whose memory contains it; each one forgets separately."""
     others = {
         DEFAULT: state / "memory",
         **{each.name: each / "memory" for each in _entries(state / "spaces")},
@@ -96,7 +95,7 @@ def _text(path: Path) -> str:
     try:
         return path.read_bytes().decode("utf-8", "replace")
     except OSError:
-        return ""  # it went meanwhile, or is not ours to read
+        return ""  # it is gone, or not readable
 
 
 def _unpacked(path: Path) -> Iterator[str]:
@@ -107,4 +106,4 @@ def _unpacked(path: Path) -> Iterator[str]:
                 if file:
                     yield file.read().decode("utf-8", "replace")
     except (OSError, tarfile.TarError, EOFError):
-        return  # a broken archive tells nothing that could be read
+        return  # a broken archive contains nothing readable

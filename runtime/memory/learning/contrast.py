@@ -1,30 +1,82 @@
-"""What separates attempts that went well from those that did not: chosen by groups, by exact statistics.
-
-This is the form that needs no model; `extraction` asks one.
-"""
+"""Finds rules that separate successful attempts from failed ones, by exact statistics without a model."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import comb
 
-from runtime.memory.learning.exact import Table, least, p_value, testable
+from runtime.memory.learning.attempts import Tried, advantages, differs
 from runtime.memory.learning.rules import KINDS, Offered, Rule, candidates
-from runtime.memory.learning.signals import advantages, differs
-from runtime.memory.learning.tried import Tried
 
-SIMILAR = 20
-"""Attempts that are read together, the most similar ones."""
+# ---- Fisher's exact test, for one table or several strata ----------------------------------------------
+
+
+Table = tuple[int, int, int, int]
+"""Counts: followed and succeeded, followed and failed, not followed and succeeded, not and failed."""
+
+
+def p_value(tables: Sequence[Table]) -> float:
+    """The exact one-sided p-value that followers succeed this often or more by chance.
+
+    Several tables are strata: then it is the exact conditional test of a common odds ratio of one.
+    """
+    return _tail(tables, sum(table[0] for table in tables))
+
+
+def least(tables: Sequence[Table]) -> float:
+    """The smallest p-value that is possible with these margins."""
+    return _tail(tables, sum(min(_margins(table)[:2]) for table in tables))
+
+
+def _tail(tables: Sequence[Table], observed: int) -> float:
+    ways = [1]  # index: successes among followers
+    total = 1
+    for table in tables:
+        did, good, size = _margins(table)
+        here = [comb(good, k) * comb(size - good, did - k) if did - k >= 0 else 0 for k in range(did + 1)]
+        ways = _together(ways, here)
+        total *= comb(size, did)
+    return sum(ways[observed:]) / total
+
+
+def _margins(table: Table) -> tuple[int, int, int]:
+    return table[0] + table[1], table[0] + table[2], sum(table)
+
+
+def _together(one: list[int], other: list[int]) -> list[int]:
+    """The product of two polynomials, as coefficients."""
+    found = [0] * (len(one) + len(other) - 1)
+    for i, first in enumerate(one):
+        for j, second in enumerate(other):
+            found[i + j] += first * second
+    return found
+
+
+def testable(leasts: Sequence[float], alpha: float) -> int:
+    """The number of comparisons to correct for: the smallest k such that at most k can reach alpha / k.
+
+    Source: Tarone 1990.
+    """
+    k = 1
+    while sum(each <= alpha / k for each in leasts) > k:
+        k += 1
+    return k
+
+
+# ---- contrasts -----------------------------------------------------------------------------------------
+
+
 SAMPLE = 60
-"""Attempts that the statistical form looks at: 20 can show a difference only where it is nearly total."""
+"""Attempts compared at most. With 20, only a nearly total difference would be significant."""
 ALPHA = 0.05
-"""How often one contrast may find something where there is nothing."""
+"""The accepted rate of false findings of one contrast."""
 SUCCESSES, FAILURES = 2, 1
-"""That there must be."""
+"""Accepted successes and failures that a contrast needs."""
 SHOWN = (3, 2)
-"""Successes and failures that a contrast shows at most."""
+"""Successes and failures shown to a model, at most."""
 SAME = 0.9
-"""Of the attempts, those in which two rules agree, from which on they say the same of them."""
+"""The share of attempts on which two rules agree, from which they count as the same."""
 
 Column = tuple[bool | None, ...]
 
@@ -34,12 +86,12 @@ class Finding:
     """A rule that separates the two sides, with its figures."""
 
     rule: Rule
-    did: tuple[int, int]  # accepted, of how many that did
-    did_not: tuple[int, int]
+    did: tuple[int, int]  # successes and total of the followers
+    did_not: tuple[int, int]  # of the others
     p: float  # two-sided, of this comparison alone
-    comparisons: int  # that could have shown something
+    comparisons: int  # that could be significant
     attempts: tuple[Tried, ...]  # that it was learned from
-    followers: tuple[Tried, ...]  # accepted ones that did
+    followers: tuple[Tried, ...]  # that follow the rule and are accepted
 
     @property
     def corrected(self) -> float:
@@ -48,14 +100,14 @@ class Finding:
 
     @property
     def confidence(self) -> float:
-        """How sure it is: less with few attempts."""
+        """The confidence, lower for few attempts."""
         size = len(self.attempts)
         return (1 - self.corrected) * size / (size + 4)
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Attempts that are compared, each in its stratum: only differences inside a stratum count."""
+    """Attempts with their strata. Only differences inside a stratum count."""
 
     tried: tuple[Tried, ...]
     strata: tuple[str, ...]
@@ -68,11 +120,10 @@ class Sample:
 
 
 def sample(tried: Sequence[Tried]) -> Sample:
-    """The attempts that teach something, by group.
+    """The attempts to compare, with their strata.
 
-    Attempts that were made at one task on purpose count only where their outcomes differ, and are compared
-    with each other alone: a task that always goes well, or never, says nothing of how to do it. A loop that
-    tried again counts with all its attempts where they differ, else with the last: it failed once.
+    Deliberate attempts at one task (a group) are a stratum of their own and count only if their outcomes
+    differ. Of a loop whose attempts all have the same outcome only the last counts.
     """
     groups: dict[str, list[Tried]] = {}
     for each in tried:
@@ -91,10 +142,7 @@ def sample(tried: Sequence[Tried]) -> Sample:
 
 
 def pairs(found: Sample) -> tuple[list[Tried], list[Tried]]:
-    """At most three successes and two failures to be shown: those with the greatest group-relative advantage.
-
-    The best of a group stands beside the worst of the same group, groups of one task before the others.
-    """
+    """Up to three successes and two failures with the greatest group-relative advantage, groups first."""
     by_stratum: dict[str, list[Tried]] = {}
     for each, stratum in zip(found.tried, found.strata, strict=True):
         by_stratum.setdefault(stratum, []).append(each)
@@ -114,10 +162,9 @@ def contrast(
     alpha: float = ALPHA,
     refused: frozenset[str] = frozenset(),
 ) -> Finding | None:
-    """The one rule that best separates successes from failures; None where nothing does beyond chance.
+    """The rule that best separates successes from failures; None if none is significant.
 
-    Of rules that are known already, what they explain is taken out: attempts are compared with attempts that
-    followed the same of them. Rules that are `refused` were switched off, and do not come again.
+    `known` rules become strata, so that their effect is not found again. `refused` rules are never returned.
     """
     if not found.ready:
         return None
@@ -147,16 +194,16 @@ def contrast(
 
 @dataclass
 class _Comparison:
-    """One way to part the attempts, and all rules that part them so; False: a rule that says the contrary."""
+    """One division of the attempts, and all rules that make it; False marks the opposite division."""
 
     column: Column
     tables: list[Table]
     rules: list[tuple[Rule, bool]] = field(default_factory=list[tuple[Rule, bool]])
 
     def side(self, did: bool, looking: frozenset[str]) -> Rule | None:
-        """The rule that best says what one side did: what to do rather than what not to.
+        """The rule that best describes one side, preferably a positive one.
 
-        None where all would refuse a mere look: that changes nothing, so it cannot be what went wrong.
+        None if every rule forbids a tool that only reads: reading cannot cause a failure.
         """
         rules = [Rule(rule.kind, rule.names, same != did) for rule, same in self.rules]
         said = [rule for rule in rules if not rule.refuses_a_look(looking)]
@@ -166,7 +213,7 @@ class _Comparison:
 
 
 def tables(column: Column, goods: Sequence[bool], strata: Sequence[str]) -> list[Table]:
-    """A two-by-two table for each stratum, of the attempts that the rule has something to say of."""
+    """A two-by-two table for each stratum, of the attempts that the rule applies to."""
     counted: dict[str, list[int]] = {}
     for did, good, stratum in zip(column, goods, strata, strict=True):
         if did is not None:
@@ -175,7 +222,7 @@ def tables(column: Column, goods: Sequence[bool], strata: Sequence[str]) -> list
 
 
 def turned(found: Sequence[Table]) -> list[Table]:
-    """The tables of the contrary rule."""
+    """The tables of the opposite rule."""
     return [(c, d, a, b) for a, b, c, d in found]
 
 
@@ -219,14 +266,14 @@ def _finding(found: Sample, rule: Rule, column: Column, p: float, count: int) ->
 
 
 def _agree(one: Column, other: Column) -> bool:
-    """Whether two rules say the same, or the contrary, of nearly all attempts that both speak of."""
+    """Whether two rules nearly always agree, or nearly always disagree, where both apply."""
     both = [(a, b) for a, b in zip(one, other, strict=True) if a is not None and b is not None]
     same = sum(a == b for a, b in both)
     return bool(both) and max(same, len(both) - same) >= SAME * len(both)
 
 
 def standing(rule: Rule, found: Sample) -> tuple[float, float, Finding | None]:
-    """How a known rule stands now: the p-value that following helps, that it harms, and its figures."""
+    """A known rule on these attempts: the p-values that it helps and that it harms, and its figures."""
     column = tuple(rule.holds(each.trajectory) for each in found.tried)
     if {True, False} - {*column}:
         return 1.0, 1.0, None

@@ -1,41 +1,48 @@
-"""Habits of attempts that were accepted: which tools in which order, where files go, how they are written.
+"""Patterns from habits of accepted attempts, and from comparisons by a model.
 
-Each attempt leaves insights. Ten that are pending are looked at together: what came three times becomes a
-pattern, and what came once ages out. Only names of tools and plain names of folders are told; no other text.
-"""
+A habit is a sequence of tools, a folder, or a form of writing. Each accepted attempt adds insights. Ten new
+insights are consolidated: a habit of three runs becomes a pattern, a rare one expires. A model sees only
+names, and its reply is rejected if it names other tools, or anything to run or open."""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from runtime.memory.learning.attempts import Kept, Tried
+from runtime.memory.learning.contrast import SUCCESSES, Sample, pairs
 from runtime.memory.learning.patterns import GENERAL, MOST_SOURCES, Pattern, named
-from runtime.memory.learning.tried import Tried
-from runtime.memory.learning.wording import Wording
-from runtime.store import Record, Shelf
+from runtime.memory.learning.rules import Wording
+from runtime.memory.store import Record, Shelf
+
+if TYPE_CHECKING:
+    from runtime.memory.dream.stage import Ask
+
 
 PENDING = 10
-"""Insights that are consolidated together. Source: learning.md."""
+"""New insights that trigger a consolidation. Source: learning.md."""
 OCCURRENCES = 3
-"""From here on a habit is a pattern. Source: learning.md."""
+"""Runs from which a habit becomes a pattern. Source: learning.md."""
 MAJORITY = 0.6
-"""Of the attempts at such tasks that could have it, those that have: less is no habit."""
+"""The least share of comparable attempts that have the habit."""
 AGES = 3
-"""Consolidations that an insight waits through for others like it."""
+"""Consolidations after which an insight expires."""
 LONGEST_SEQUENCE = 5
 SHOWN = 0.3
-"""What no context would show is not kept."""
+"""The least confidence of a pattern from habits."""
 SURE = 0.6
-"""What a habit is believed at most: it was seen in successes alone, and compared with nothing."""
+"""The highest confidence of a habit: it was not compared with failures."""
 
 
 class Insight(Record):
-    """One thing that an accepted attempt did."""
+    """One habit of an accepted attempt."""
 
     KIND: ClassVar[str] = "insight"
 
-    habit: str = ""  # sequence, or one of `habits`
+    habit: str = ""  # sequence, or a kind of `habits_of`
     names: tuple[str, ...] = ()
     type: str = GENERAL
     run: str = ""
@@ -45,13 +52,13 @@ class Insight(Record):
 
 
 class Distiller:
-    """Takes in attempts, and gives patterns back when there is enough."""
+    """Collects insights and turns frequent ones into patterns."""
 
     def __init__(self, shelf: Shelf, wording: Wording) -> None:
         self.shelf, self.wording = shelf, wording
 
     def take(self, tried: Sequence[Tried]) -> list[Pattern]:
-        """Note what accepted attempts did; the patterns that are due, where ten insights are pending."""
+        """Store the insights of accepted attempts; consolidate if enough are pending."""
         for each in tried:
             self.shelf.put(*insights(each))
         if self.shelf.count(Insight) < PENDING:
@@ -60,7 +67,7 @@ class Distiller:
         return self.consolidate() if len(fresh) >= PENDING else []
 
     def consolidate(self) -> list[Pattern]:
-        """Habits that came three times become patterns; the others get older, and go when they are old."""
+        """Turn frequent habits into patterns; age the other insights and delete old ones."""
         groups: dict[tuple[str, tuple[str, ...], str], list[Insight]] = {}
         for each in self.shelf.scan(Insight):
             groups.setdefault((each.habit, each.names, each.type), []).append(each)
@@ -102,7 +109,7 @@ class Distiller:
 
 
 def _rivals(groups: dict[tuple[str, tuple[str, ...], str], list[Insight]], group: Sequence[Insight]) -> int:
-    """Attempts at such tasks that did it in another way."""
+    """The number of attempts at such tasks with another habit of this kind."""
     first = group[0]
     key = first.names[:1] if first.habit in ("folder", "naming", "indent", "docstring") else ()
     return sum(
@@ -113,7 +120,7 @@ def _rivals(groups: dict[tuple[str, tuple[str, ...], str], list[Insight]], group
 
 
 def insights(tried: Tried) -> Iterator[Insight]:
-    """What an accepted attempt did, one thing each."""
+    """The insights of an accepted attempt."""
     for habit, names in _habits(tried):
         told: dict[str, Any] = {"habit": habit, "names": names, "type": tried.type, "run": tried.run}
         mark = hashlib.sha256(f"{tried.id} {habit} {names}".encode()).hexdigest()[:20]
@@ -127,3 +134,78 @@ def _habits(tried: Tried) -> Iterator[tuple[str, tuple[str, ...]]]:
         yield "sequence", sequence
     for habit, *names in tried.habits:
         yield habit, tuple(names)
+
+
+# ---- patterns from a model -----------------------------------------------------------------------------
+
+
+PROMPT = "contrast"
+"""The prompt's name in `system/memory/`."""
+CONFIDENCE = {"high": 0.7, "medium": 0.5, "low": 0.3}
+"""The initial confidence by the model's own word."""
+LONGEST = 300
+"""Characters of the title, the guidance, and what to avoid, each."""
+_TAME = re.compile(r"[A-Za-z0-9 ,.;:'’()`_-]+")
+_FOREIGN = re.compile(
+    r"\w+[/\\]\w+|https?|www\.|\b\w+\.(?:com|org|net|io|sh|py|exe)\b|\bsudo\b", re.IGNORECASE
+)
+_NAMED = re.compile(r"`([^`]+)`")
+
+
+def extracted(found: Sample, type: str, ask: Ask) -> Pattern | None:
+    """The pattern that a model finds in `pairs`; None if there is none or the reply is rejected."""
+    successes, failures = pairs(found)
+    if len(successes) < SUCCESSES or not failures:
+        return None
+    slots = {"task_type": type, "successes": _told(successes), "failures": _told(failures)}
+    try:
+        reply: Any = json.loads(ask(PROMPT, slots) or "null")
+    except ValueError:
+        return None
+    if not isinstance(reply, dict):
+        return None
+    title, do, avoid = (" ".join(str(reply.get(key) or "").split()) for key in ("name", "do", "avoid"))
+    allowed = {name for each in (*successes, *failures) for name in _names(each)}
+    if not title or not do or not all(_tame(text, allowed) for text in (title, do, avoid or title)):
+        return None
+    told = f"{len(successes)} attempts that went well were compared with {len(failures)} that did not"
+    return Pattern(
+        name=named(title),
+        title=title[:80],
+        guidance=do,
+        avoid=avoid,
+        why=f"{told}, by a model.",
+        types=(type,),
+        confidence=CONFIDENCE.get(str(reply.get("confidence")), CONFIDENCE["low"]),
+        samples=len(successes) + len(failures),
+        success_rate=0.0,
+        origin="model",
+        created=max(each.at for each in (*successes, *failures)),
+        sources=tuple(dict.fromkeys(each.document for each in successes))[:MOST_SOURCES],
+    )
+
+
+def _told(tried: Sequence[Tried]) -> str:
+    """Trajectories in names, one line each, with the signal of the outcome."""
+    lines: list[str] = []
+    for number, each in enumerate(tried, 1):
+        acts = "; ".join(map(_act, each.acts))
+        criteria = f" | criteria: {', '.join(each.criteria)}" if each.criteria else ""
+        lines.append(f"{number}. {acts}{criteria} | {each.signal}")
+    return "\n".join(lines)
+
+
+def _act(act: Kept) -> str:
+    inside = ", ".join((*act.arguments, *(f"file {number}" for number in act.paths)))
+    return f"{act.tool}({inside}) {act.state}".strip()
+
+
+def _names(tried: Tried) -> set[str]:
+    return {name for act in tried.acts for name in (act.tool, *act.arguments)} | {*tried.criteria, "true"}
+
+
+def _tame(text: str, allowed: set[str]) -> bool:
+    """Whether a text is plain advice: short, nothing to run or open, and only names that were shown."""
+    if len(text) > LONGEST or not _TAME.fullmatch(text) or _FOREIGN.search(text):
+        return False
+    return all(name in allowed for name in _NAMED.findall(text))

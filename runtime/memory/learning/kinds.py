@@ -1,29 +1,30 @@
-"""Which type a task is of, by its words: what is learned of one type is shown for tasks of that type.
+"""Classifies tasks by their words. Patterns are shown for tasks of the type that they were learned from.
 
-The types, their words and their examples are `memory/task-types.md` in the folders of instructions.
+The types, their words and examples are in `memory/task-types.md` of the system folders.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runtime.memory.learning.patterns import GENERAL, NAMES
 
 if TYPE_CHECKING:
-    from runtime.embedding import Embedder
+    from runtime.memory.embed import Embedder
 
 LIKE = {"lexical": 0.30}
-"""The cosine to an example from which a task is of its type, by embedder."""
+"""The least cosine to an example of a type, by embedder."""
 LIKE_OTHERS = 0.45
 LOOKED_AT = 600
-"""Characters of a task: what is asked stands at its beginning."""
+"""Characters of a task that are read."""
 SECOND = 0.75
-"""Of the best score, from which on another type is named too."""
+"""The share of the best score from which a second type is returned too."""
 _WORD = re.compile(r"[a-z][a-z-]*[a-z]|[a-z]")
 _QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|`[^`]*`|'[^'\s][^']*'(?!\w)")
 _PATH = re.compile(r"\S*/\S*|\b[\w-]+\.([a-z]{1,5})\b")
@@ -32,7 +33,7 @@ _PART = re.compile(r"[.;:,!?]\s+|\b(?:and|then|please|you|to)\b")
 
 @dataclass
 class Type:
-    """One type of tasks."""
+    """The words and examples of one task type."""
 
     verbs: set[str] = field(default_factory=set[str])
     things: set[str] = field(default_factory=set[str])
@@ -40,7 +41,7 @@ class Type:
 
 
 class Kinds:
-    """Tells the types of tasks; with an embedder also of those that no word decides."""
+    """Finds the types of tasks, by an embedder if the words do not decide."""
 
     def __init__(self, systems: Sequence[Path], embedder: Embedder | None = None) -> None:
         self.types = types_of(tuple(systems))
@@ -49,7 +50,7 @@ class Kinds:
         self._rows: tuple[list[str], Any] | None = None
 
     def of(self, task: str) -> tuple[str, ...]:
-        """The types of a task, the likeliest first; `general` where it is like none."""
+        """The types of a task, best first; `general` if none fits."""
         task = task[:LOOKED_AT]
         if task not in self._known:
             if len(self._known) > 10_000:
@@ -68,7 +69,7 @@ class Kinds:
         return (max(scores, key=lambda name: scores[name]),) if best else (GENERAL,)
 
     def scores(self, task: str) -> Mapping[str, int]:
-        """How many words of each type a task has, weighted; those without any are left out."""
+        """The weighted number of words of each type in a task, without zeros."""
         plain = _QUOTED.sub(" ", task.lower())
         suffixes = {hit[1] for hit in _PATH.finditer(plain) if hit[1]}
         plain = _PATH.sub(" ", plain)
@@ -99,21 +100,30 @@ class Kinds:
         return self._rows
 
 
+@lru_cache(maxsize=8)
+def kinds_of(systems: tuple[Path, ...], embedder: Embedder | None) -> Kinds:
+    """`Kinds` of these folders, one object for all runs of a process."""
+    return Kinds(systems, embedder)
+
+
 @cache
 def types_of(systems: tuple[Path, ...]) -> Mapping[str, Type]:
-    """Read once; a folder without the file adds nothing."""
+    """The types that these folders define; a folder without the file adds nothing."""
     found: dict[str, Type] = {}
-    for folder in systems:
-        try:
-            text = (folder / "memory" / "task-types.md").read_text("utf-8")
-        except (OSError, UnicodeDecodeError):
-            continue
-        for section in re.split(r"(?m)^## +", text)[1:]:
-            heading, _, body = section.partition("\n")
-            name = heading.strip().lower()
-            if NAMES.fullmatch(name):
-                _read(found.setdefault(name, Type()), body)
+    for name, body in sections(systems, "task-types.md"):
+        if NAMES.fullmatch(name):
+            _read(found.setdefault(name, Type()), body)
     return found
+
+
+def sections(systems: Sequence[Path], name: str) -> Iterator[tuple[str, str]]:
+    """The sections (heading in lower case, body) of `memory/NAME` in each folder that has it."""
+    for folder in systems:
+        with suppress(OSError, UnicodeDecodeError):
+            text = (folder / "memory" / name).read_text("utf-8")
+            for section in re.split(r"(?m)^## +", text)[1:]:
+                heading, _, body = section.partition("\n")
+                yield heading.strip().lower(), body
 
 
 def _read(type: Type, body: str) -> None:
@@ -124,7 +134,7 @@ def _read(type: Type, body: str) -> None:
 
 
 def _stem(word: str) -> str:
-    """A word without the common endings of verbs and plurals."""
+    """A word without common endings of verbs and plurals."""
     for ending in ("ing", "ed", "es", "s"):
         if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith("ss"):
             word = word[: -len(ending)]

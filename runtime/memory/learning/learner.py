@@ -1,7 +1,7 @@
-"""Learning after runs: attempts are kept, the patterns they were shown are credited, and contrasted anew.
+"""Learning after runs: stores attempts, credits the patterns they were shown, and looks for new ones.
 
-Nothing here asks a model unless it is given somebody to ask, and nothing that a document says becomes a
-pattern: see `wording` and `extraction`.
+Asks a model only through the `ask` that a caller passes. No text of a document enters a pattern: see
+`rules.Wording` and `distiller.extracted`.
 """
 
 from __future__ import annotations
@@ -11,18 +11,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kernel.document import Document
-from runtime.memory.episodic import Experience
+from kernel.document.model import Document
+from runtime.memory.episodes.experience import Experience
+from runtime.memory.learning.attempts import Outcome, Tried, tried_of
 from runtime.memory.learning.contrast import SAMPLE, Finding, Sample, contrast, sample, standing
-from runtime.memory.learning.distiller import Distiller
-from runtime.memory.learning.extraction import extracted
+from runtime.memory.learning.distiller import Distiller, extracted
 from runtime.memory.learning.library import Library
 from runtime.memory.learning.merging import Merging
 from runtime.memory.learning.patterns import DEFAULT, GENERAL, MOST_SOURCES, Pattern, Scope, named
-from runtime.memory.learning.rules import Offered, Rule, parsed
-from runtime.memory.learning.signals import Outcome
-from runtime.memory.learning.tried import Tried, tried_of
-from runtime.memory.learning.wording import Wording, evidence
+from runtime.memory.learning.rules import Offered, Rule, Wording, evidence, parsed
 
 if TYPE_CHECKING:
     from runtime.memory.brain import Brain
@@ -31,22 +28,21 @@ if TYPE_CHECKING:
 _NAMED = re.compile(r"`([^`]+)`")
 NEAREST = 2
 LIKE = 0.6
-"""Of the mean likeness of the two nearest, the part from which on attempts are compared: those whose tasks
-are much less like this one than others are were done in another way for other reasons."""
+"""The share of the mean similarity of the two nearest tasks that an attempt needs to be compared."""
 HARMS = 0.05
-"""The p-value of doing worse with a pattern, from which on it is switched off."""
+"""The p-value of harm below which a pattern is switched off."""
 ENOUGH = 6
-"""Attempts that a pattern without a rule was followed in, before that is looked at."""
+"""Uses after which a pattern without a rule is judged."""
 MISLEADS = 0.6
-"""Of them, the share that went wrong, above which it is switched off."""
+"""The share of failed uses above which it is switched off."""
 MOVED = 0.05
-"""A change of confidence that is worth a change of the file."""
+"""The least change of confidence that is written."""
 HELPED, HARMED = 0.05, 0.10
-"""By which one use moves the confidence of a pattern that has no rule to be tested by."""
+"""How much one use changes the confidence of a pattern without a rule."""
 
 
 class Learning:
-    """What the runs of one agent in one space teach. Raises `FractalError` where memory cannot be written."""
+    """Learns from the runs of one agent in one space. Raises `FractalError` if memory is not writable."""
 
     def __init__(
         self,
@@ -67,7 +63,7 @@ class Learning:
 
     @property
     def offered(self) -> Offered:
-        """What is known of the tools; read once, when it is needed."""
+        """What the tools offer; read on first use."""
         if self._offered is None:
             self._offered = self._ask()
         return self._offered
@@ -77,9 +73,9 @@ class Learning:
     def end(
         self, documents: Iterable[Document], said: Mapping[str, bool] | None = None, ask: Ask | None = None
     ) -> list[Pattern]:
-        """Learn from loops that have ended; returns the patterns that came or changed by it.
+        """Learn from ended loops; returns the new and changed patterns.
 
-        `said` is a person's word on runs. The same documents again change nothing.
+        `said` maps run ids to a person's verdict. Repeating the call changes nothing.
         """
         shelf = self.brain.shelf
         found = tried_of(documents, self.kinds, said or {})
@@ -97,7 +93,7 @@ class Learning:
         return [each for each in taught if each is not None]
 
     def feedback(self, run: str, good: bool) -> list[Pattern]:
-        """A person's word on a run: its last attempt counts as that, and what it was shown with it."""
+        """Apply a person's verdict to the last attempt of a run and to the patterns that it was shown."""
         shelf = self.brain.shelf
         changed = [
             each.judged(Outcome("user_approved" if good else "user_rejected"), good)
@@ -111,7 +107,7 @@ class Learning:
         return [each for each in taught if each is not None]
 
     def learn(self, tried: Tried, ask: Ask | None = None) -> list[Pattern | None]:
-        """Compare an attempt with those most like it: known rules are looked at anew, and one may come."""
+        """Compare an attempt with similar ones: review the known patterns, and look for a new one."""
         found = sample(self.similar(tried))
         patterns = [each for each in self.library.all() if {tried.type, GENERAL} & {*each.types}]
         changed = [self._reviewed(each, found) for each in patterns]
@@ -124,16 +120,15 @@ class Learning:
         return changed
 
     def similar(self, tried: Tried) -> list[Tried]:
-        """The attempts of the same type with the most similar tasks, itself among them, oldest first."""
+        """The attempts of the same type with the most similar tasks, including itself, oldest first."""
         episodes, shelf = self.brain.episodes, self.brain.shelf
         episodes.catch_up()
         experience = shelf.get(Experience, tried.loop)
         loops = {tried.loop}
         if experience is not None:
             scores = {each.id: score for each, score in episodes.similar(experience.text, 2 * SAMPLE)}
-            nearest = sorted((score for loop, score in scores.items() if loop != tried.loop), reverse=True)[
-                :NEAREST
-            ]
+            others = (score for loop, score in scores.items() if loop != tried.loop)
+            nearest = sorted(others, reverse=True)[:NEAREST]
             enough = LIKE * sum(nearest) / len(nearest) if nearest else 0.0
             loops |= {loop for loop, score in scores.items() if score >= enough}
         names = [f"{loop}/{number}" for loop in loops for number in range(1, 7)]
@@ -143,13 +138,13 @@ class Learning:
     # ---- credit ------------------------------------------------------------------------------------------
 
     def _said_before(self, tried: Tried, known: Tried | None) -> Tried:
-        """A person's earlier word stands where nobody has said another."""
+        """Keep a person's earlier verdict unless there is a new one."""
         if known is None or known.said is None or tried.said is not None:
             return tried
         return tried.judged(Outcome("user_approved" if known.said else "user_rejected"), known.said)
 
     def _credited(self, tried: Tried, known: Tried | None) -> Tried:
-        """Count its outcome for the patterns that it was shown and followed, instead of what was counted."""
+        """Count the outcome for the patterns that it was shown and followed, replacing earlier counts."""
         before = known.counted if known else {}
         counted: dict[str, bool] = {}
         for name in tried.shown:
@@ -163,13 +158,13 @@ class Learning:
                 counted[name] = helped
             self.library.used(name, tried.at, helped, instead_of=before.get(name))
             if rule is None and helped is not None and not pattern.fixed:
-                better = HELPED if pattern.origin == "model" else 0.0  # a habit is in all that went well
+                better = HELPED if pattern.origin == "model" else 0.0  # every success has the habit
                 moved = pattern.confidence + (better if helped else -HARMED)
                 self.library.update(name, confidence=min(max(moved, 0.05), 0.95))
         return tried.model_copy(update={"counted": counted})
 
     def _reviewed(self, pattern: Pattern, found: Sample) -> Pattern | None:
-        """How a pattern stands after what has come: surer, less sure, or switched off. None: as it was."""
+        """Update or switch off a pattern by the new evidence; None if nothing changes."""
         rule = parsed(pattern.rule)
         if not pattern.active or pattern.fixed:
             return None
@@ -197,10 +192,10 @@ class Learning:
             pattern.name, status="off", why=f"{pattern.why}\n\nSwitched off by learning: {why}".strip()
         )
 
-    # ---- what is learned ---------------------------------------------------------------------------------
+    # ---- new patterns ------------------------------------------------------------------------------------
 
     def _pattern(self, finding: Finding, type: str) -> Pattern:
-        """A finding in words."""
+        """A finding as a pattern."""
         said = self.wording.say(finding.rule)
         documents = dict.fromkeys(each.document for each in reversed(finding.followers))
         return Pattern(
@@ -219,7 +214,7 @@ class Learning:
         )
 
     def _add(self, pattern: Pattern | None) -> Pattern | None:
-        """Into the library: in the scope of who learned it, merged with what says the same."""
+        """Add a pattern in the learner's scope, merged with an equal one; drop habits that it covers."""
         if pattern is None:
             return None
         scope: Scope = "space" if self.library.agent == DEFAULT else "agent"
@@ -231,7 +226,7 @@ class Learning:
         return added
 
     def _said(self, habit: Pattern) -> bool:
-        """Whether a rule that was learned by comparing says already what a habit's tools would."""
+        """Whether a rule in the library already covers the tools of a habit."""
         tools = frozenset(_NAMED.findall(habit.guidance))
         for each in self.library.all():
             rule = parsed(each.rule)
@@ -242,7 +237,7 @@ class Learning:
         return False
 
     def pattern_of(self, rule: Rule, type: str = GENERAL) -> Pattern:
-        """A rule as a pattern that nothing has shown yet; for people who write one down."""
+        """A rule as a pattern by a person, without evidence yet."""
         said = self.wording.say(rule)
         return Pattern(
             named(said.title), said.do, said.avoid, said.title, types=(type,), rule=str(rule), origin="person"
@@ -250,5 +245,5 @@ class Learning:
 
 
 def _outcome(tried: Tried | None) -> Sequence[Any]:
-    """What would have to be counted anew."""
+    """The fields whose change requires a new count."""
     return () if tried is None else (tried.signal, tried.said, tried.acts, tried.shown, tried.last)

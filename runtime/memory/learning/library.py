@@ -1,21 +1,22 @@
-"""The learned patterns of a space: a folder of markdown files, and those of wider scope from elsewhere.
+"""The learned patterns of a space: a folder of markdown files, and which of them are shown for a task.
 
-Every change is small: a file that is added, some of its lines, or a file that is taken away.
-"""
+If two patterns contradict each other, the more specific one is shown, then the more confident one."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from kernel import disk, turns
+from kernel import disk
+from kernel.document.escaping import fingerprint
 from kernel.errors import StorageError, UsageError
-from kernel.text import fingerprint
-from runtime.memory.learning.conflicts import advice_of, settled, worth
+from runtime.memory.learning.kinds import sections
 from runtime.memory.learning.patterns import (
     DEFAULT,
     GENERAL,
@@ -27,23 +28,103 @@ from runtime.memory.learning.patterns import (
     read,
     write,
 )
-from runtime.places import state_of
+from runtime.workspace.workspace import state_of
+
+# ---- conflicts -----------------------------------------------------------------------------------------
+
+
+ALIKE = 0.75
+"""The word overlap (Jaccard) from which two texts have the same subject."""
+_SPECIFIC = {"agent": 2, "space": 1, "all": 0}
+_WORD = re.compile(r"[a-z0-9']+")
+
+
+def opposite(rule: str) -> str:
+    """The negated rule."""
+    return rule.removeprefix("not ") if rule.startswith("not ") else f"not {rule}"
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Words that negate advice or carry no meaning, from `system/memory/advice.md`."""
+
+    negations: frozenset[str] = frozenset()
+    empty: frozenset[str] = frozenset()
+
+    def words(self, text: str) -> tuple[frozenset[str], bool]:
+        """The meaningful words of a text, and whether it is negated."""
+        words = frozenset(_WORD.findall(text.lower().replace("\u2019", "'")))
+        return words - self.negations - self.empty, bool(self.negations & words)
+
+
+@cache
+def advice_of(systems: tuple[Path, ...]) -> Advice:
+    """The `Advice` of these folders. Without the file only rules can contradict each other."""
+    found: dict[str, set[str]] = {"not to": set(), "carrying nothing": set()}
+    for heading, words in sections(systems, "advice.md"):
+        found.get(heading, set()).update(words.lower().split())
+    return Advice(frozenset(found["not to"]), frozenset(found["carrying nothing"]))
+
+
+def contradict(one: Pattern, other: Pattern, advice: Advice) -> bool:
+    """Whether two patterns cannot both be followed: opposite rules or opposite advice."""
+    if one.rule and other.rule:
+        return one.rule == opposite(other.rule)
+    if _against(one.guidance, other.avoid, advice) or _against(other.guidance, one.avoid, advice):
+        return True
+    (first, refused), (second, refuses) = advice.words(one.guidance), advice.words(other.guidance)
+    return refused != refuses and _share(first, second) >= ALIKE
+
+
+def _against(guidance: str, avoid: str, advice: Advice) -> bool:
+    """Whether one text recommends what another says to avoid."""
+    (said, refused), (avoided, _) = advice.words(guidance), advice.words(avoid)
+    return bool(avoided) and not refused and _share(said, avoided) >= ALIKE
+
+
+def _share(one: frozenset[str], other: frozenset[str]) -> float:
+    return len(one & other) / len(one | other) if one | other else 0.0
+
+
+def settled(patterns: Iterable[Pattern], advice: Advice) -> list[Pattern]:
+    """The patterns without those that a more specific or more confident one contradicts."""
+    kept: list[Pattern] = []
+    for each in sorted(patterns, key=worth):
+        if not any(contradict(each, other, advice) for other in kept):
+            kept.append(each)
+    return kept
+
+
+def conflicts(patterns: Sequence[Pattern], advice: Advice) -> list[tuple[Pattern, Pattern]]:
+    """The pairs that contradict each other, the preferred one first."""
+    ordered = sorted(patterns, key=worth)
+    pairs = ((one, other) for at, one in enumerate(ordered) for other in ordered[at + 1 :])
+    return [(one, other) for one, other in pairs if contradict(one, other, advice)]
+
+
+def worth(pattern: Pattern) -> tuple[float, float, float, str]:
+    """A sort key: the more specific first, then the more confident."""
+    return (-_SPECIFIC[pattern.scope], -pattern.confidence, -pattern.success_rate, pattern.name)
+
+
+# ---- the library ---------------------------------------------------------------------------------------
+
 
 SHOWN = 500
-"""Tokens of patterns that a context shows at most."""
+"""Tokens of patterns in a context, at most."""
 KNOWN = ".known"
-"""Names of files that were written here: one that is gone was deleted by a person, and does not come back."""
+"""The list of written files. A listed file that is missing was deleted by a person: do not learn it again."""
 SURE = 0.3
-"""The confidence below which a pattern that no person wrote is not shown."""
+"""The least confidence of a shown pattern, unless a person wrote it."""
 PATIENCE = 5.0
 """Seconds to wait for another process that changes the library."""
 
 
 class Library:
-    """The patterns that one agent of one space goes by. Cheap to make: files are read when asked for.
+    """The patterns of one agent in one space. Files are read on demand.
 
-    `above` are folders of wider scope: of what lies there, only patterns of scope `all` count. `systems` are
-    folders of instructions, for the words of advice; `state` is what links to runs are relative to.
+    `above` are folders of wider scope, of which only patterns of scope `all` count. `systems` are the folders
+    with `memory/advice.md`; links to runs are relative to `state`.
     """
 
     def __init__(
@@ -65,25 +146,24 @@ class Library:
     # ---- reading -----------------------------------------------------------------------------------------
 
     def all(self) -> list[Pattern]:
-        """Every pattern of this folder, whoever's it is, by name; what cannot be read is told in `faults`."""
+        """Every pattern of this folder, of any agent, by name; unreadable files are in `faults`."""
         return self._of(self.folder)
 
     def patterns(self) -> list[Pattern]:
-        """Those that this agent goes by: its own, its space's, and those for all; off ones left out."""
+        """The active patterns for this agent: its own, its space's, and those for all."""
         mine = [each for each in self.all() if each.scope != "agent" or each.agent == self.agent]
         wider = [each for place in self.above for each in self._of(place) if each.scope == "all"]
         names = {each.name for each in mine}
         return [each for each in (*mine, *(e for e in wider if e.name not in names)) if each.active]
 
     def get(self, name: str) -> Pattern | None:
-        """One pattern of this folder; None where there is none, or none that can be read."""
+        """One pattern of this folder; None if it is missing or unreadable."""
         return next((each for each in self.all() if each.name == name), None)
 
     def relevant(self, types: Iterable[str], tokens: int = SHOWN) -> list[Pattern]:
-        """What is to be shown for tasks of these types, the surest first, within so many tokens.
+        """The patterns to show for these task types, best first, within a number of tokens.
 
-        Of two that contradict each other the more specific one stays: the agent's before the space's before
-        everybody's, then the surer one. A pattern of the type `general` is for every task, after the others.
+        Patterns of the type `general` fit every task and come last. Contradictions are `settled`.
         """
         wanted = set(types)
         fitting = [each for each in self.patterns() if {GENERAL, *wanted} & {*each.types}]
@@ -99,7 +179,7 @@ class Library:
         return found
 
     def told(self, types: Iterable[str], tokens: int = SHOWN) -> str:
-        """The same as a prompt has it, a line each with where it came from; "" where there is none."""
+        """`relevant` as text for a prompt: one line per pattern, with its source."""
         return "\n".join(each.shown() for each in self.relevant(types, tokens))
 
     def _of(self, folder: Path) -> list[Pattern]:
@@ -122,16 +202,16 @@ class Library:
             pattern = read(path)
             self._read[path] = (mark, pattern)
             return pattern
-        return read(path)  # which says what is wrong
+        return read(path)  # raises the error
 
     # ---- writing -----------------------------------------------------------------------------------------
 
     def add(self, pattern: Pattern) -> Pattern | None:
-        """A new file; returns the pattern under the name that it got.
+        """Write a new file; returns the pattern with its final name.
 
-        None: a person deleted what says the same, so it is not learned again. What a person adds is.
+        Returns None if a person deleted an equal pattern, unless a person adds it again.
         """
-        with self._held():
+        with self._lock():
             gone = self._deleted()
             if not pattern.fixed and {pattern.name, _mark(pattern)} & gone:
                 return None
@@ -143,10 +223,10 @@ class Library:
                 assert added.path
                 if name in gone and not pattern.fixed:
                     continue
-                if (there := _said_in(added.path)) is not None and _mark(there) == _mark(pattern):
-                    return there  # another process was quicker
+                if (there := _read_or_none(added.path)) is not None and _mark(there) == _mark(pattern):
+                    return there  # another process wrote it first
                 text = write(added, self._up)
-                parse(text, added.path)  # what could not be read again is not written
+                parse(text, added.path)  # write only what can be read again
                 with disk.of_the_state(added.path), suppress(FileExistsError):
                     disk.create(added.path, text.encode("utf-8"))
                     added.path.chmod(0o644)
@@ -154,16 +234,16 @@ class Library:
                     return added
 
     def update(self, name: str, *, person: bool = False, **changes: Any) -> Pattern:
-        """Change fields of a pattern; only the lines concerned are written. Returns it as it is then.
+        """Change fields of a pattern, keeping the other lines of its file; returns the result.
 
-        The words of one that a person wrote or corrected change only where a `person` says so.
+        The words of a pattern that a person wrote or corrected change only with `person`.
         """
         return self._update(name, lambda _: changes, person=person)
 
     def _update(
         self, name: str, change: Callable[[Pattern], Mapping[str, Any]], *, person: bool = False
     ) -> Pattern:
-        with self._held():
+        with self._lock():
             path = self._path(name)
             text = _text(path)
             before = parse(text, path)
@@ -180,8 +260,8 @@ class Library:
             return after
 
     def delete(self, name: str, *, person: bool = False) -> Pattern | None:
-        """Take a pattern away; returns what it was. When a `person` does, it is not learned again."""
-        with self._held():
+        """Delete a pattern; returns it, or None if unreadable. With `person`, it is not learned again."""
+        with self._lock():
             path = self._path(name)
             with suppress(PatternError):
                 found = read(path)
@@ -194,9 +274,9 @@ class Library:
             return None
 
     def used(self, name: str, at: str, helped: bool | None = None, *, instead_of: bool | None = None) -> None:
-        """Count that a pattern was shown at a time, and whether it helped: None where nobody can tell.
+        """Count one use of a pattern; `helped` is None if unknown.
 
-        `instead_of` is what was counted for the same attempt before.
+        `instead_of` is the earlier count for the same attempt, which is replaced.
         """
 
         def count(found: Pattern) -> Mapping[str, Any]:
@@ -218,21 +298,21 @@ class Library:
         path = self.folder / f"{name}.md"
         if path.parent != self.folder or not path.is_file():
             there = ", ".join(each.stem for each in sorted(self.folder.glob("*.md"))[:8]) or "none yet"
-            raise UsageError(f"there is no pattern {name}; there are: {there}")
+            raise UsageError(f"there is no pattern {name}; available: {there}")
         return path
 
     @contextmanager
-    def _held(self) -> Generator[None]:
-        """No other process changes the library meanwhile; the lock dies with its process."""
+    def _lock(self) -> Generator[None]:
+        """Lock the library against other processes."""
         busy = StorageError(
             f"{self.folder}: another process has been changing the patterns for {PATIENCE:.0f} seconds; "
             "try again"
         )
-        with turns.alone(self.folder / ".lock", PATIENCE, lambda: busy):
+        with disk.hold(self.folder / ".lock", PATIENCE, lambda: busy):
             yield
 
     def _written(self) -> dict[str, str]:
-        """The names that were written here, each with the mark of what it said."""
+        """The names of written files, each with the fingerprint of its advice."""
         try:
             lines = (self.folder / KNOWN).read_text("utf-8", "replace").splitlines()
         except OSError:
@@ -240,12 +320,12 @@ class Library:
         return {name: mark for name, _, mark in (line.partition(" ") for line in lines) if name}
 
     def _deleted(self) -> set[str]:
-        """Names and marks of files that a person took away."""
+        """Names and fingerprints of files that a person deleted."""
         gone = {n: m for n, m in self._written().items() if not (self.folder / f"{n}.md").exists()}
         return {*gone, *gone.values()} - {""}
 
     def _note(self, marks: dict[str, str | None]) -> None:
-        """Note names that were written, or (with None) that are no longer known."""
+        """Add names to the list of written files, or remove them (None)."""
         known = {name: mark for name, mark in {**self._written(), **marks}.items() if mark is not None}
         text = "".join(f"{name} {mark}\n" for name, mark in sorted(known.items()))
         path = self.folder / KNOWN
@@ -253,17 +333,17 @@ class Library:
             disk.put(path, text.encode("utf-8"), fsync=self.fsync)
 
 
-def _said_in(path: Path) -> Pattern | None:
+def _read_or_none(path: Path) -> Pattern | None:
     with suppress(PatternError):
         return read(path)
     return None
 
 
 def _mark(pattern: Pattern) -> str:
-    """What a pattern says, for telling that another says the same."""
+    """The fingerprint of a pattern's rule or guidance."""
     return fingerprint(pattern.rule or " ".join(pattern.guidance.lower().split()))
 
 
 def _text(path: Path) -> str:
-    read(path)  # says what is wrong with it
+    read(path)  # raises the error of an invalid file
     return path.read_text("utf-8").removeprefix("\ufeff").replace("\r\n", "\n")

@@ -1,47 +1,53 @@
-"""The library kept small: what says the same becomes one, and the least sure goes where there is too much."""
+"""Merges and prunes the library, and promotes patterns from agent to space to all.
+
+An agent has used a rule if its attempts follow it, whether or not they were shown it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from runtime.memory.learning.conflicts import advice_of, contradict
-from runtime.memory.learning.library import Library
+from runtime.memory.learning.attempts import Tried
+from runtime.memory.learning.library import Library, advice_of, contradict
 from runtime.memory.learning.patterns import GENERAL, MOST_SOURCES, Pattern, named
-from runtime.memory.learning.rules import Rule, parsed
-from runtime.memory.learning.wording import Wording
+from runtime.memory.learning.rules import Rule, Wording, parsed
+from runtime.workspace.workspace import DEFAULT, space_of
 
 if TYPE_CHECKING:
-    from runtime.embedding import Embedder
+    from runtime.memory.embed import Embedder
+    from runtime.memory.store import Shelf
+
 
 STORED = 2_000
-"""Tokens of patterns for one task type. Source: learning.md, "Budget"."""
+"""Tokens of patterns per task type. Source: learning.md, "Budget"."""
 LEAST = 3
-"""Patterns of a task type that pruning leaves."""
+"""Patterns per task type that pruning keeps."""
 SIMILAR = 0.85
-"""The cosine above which two pieces of advice may be the same."""
+"""The cosine above which two patterns may be the same."""
 HALF_LIFE = 90.0
-"""Days without a use in which a pattern's confidence counts half."""
+"""Days without use that halve a pattern's confidence."""
 WORTHLESS = 0.15
-"""The confidence, with age, below which a pattern goes."""
+"""The aged confidence below which a pattern is pruned."""
 GENERALIZE = 3
-"""Patterns of one kind, or types of tasks of one rule, that become one."""
+"""Similar rules, or task types of one rule, from which they are generalized."""
 
 
 class Merging:
-    """Adds to a library, and compresses it."""
+    """Adds to a library and compresses it."""
 
     def __init__(self, library: Library, embedder: Embedder | None = None) -> None:
         self.library, self.embedder = library, embedder
         self.wording = Wording(library.systems)
 
     def add(self, pattern: Pattern) -> Pattern | None:
-        """Add a pattern, or merge it into the one that says the same; prune what is over the budget then.
+        """Add a pattern or merge it into an equal one, then prune.
 
-        None: a person switched off or deleted what says the same, or what is there already contradicts it
-        and is as sure.
+        Returns None if a person switched off or deleted an equal pattern, or an existing pattern of at least
+        the same confidence contradicts it.
         """
         own = [each for each in self.library.all() if (each.scope, each.agent) == _whose(pattern, each)]
         same = next((each for each in own if self.same(each, pattern)), None)
@@ -61,13 +67,12 @@ class Merging:
     def _advice(self) -> Any:
         return advice_of(self.library.systems)
 
-    # ---- what says the same ------------------------------------------------------------------------------
+    # ---- equality ----------------------------------------------------------------------------------------
 
     def same(self, one: Pattern, other: Pattern) -> bool:
-        """Whether two patterns say the same: by rule, else by words that are alike and agree.
+        """Whether two patterns are equal: by rule, else by similar guidance.
 
-        Alike is not enough: names in backticks and numbers are the same, and neither says not to do what the
-        other says.
+        Names in backticks and numbers must be the same, and the two must not contradict each other.
         """
         if one.rule and other.rule:
             return one.rule == other.rule
@@ -86,7 +91,7 @@ class Merging:
     # ---- compressing -------------------------------------------------------------------------------------
 
     def compress(self, now: datetime) -> tuple[list[str], dict[str, int]]:
-        """Merge, generalize and prune everything; returns a line for each thing done, and their numbers."""
+        """Merge, generalize and prune the library; returns a line per change, and the counts."""
         did: list[str] = []
         counts = {"merged": 0, "generalized": 0, "pruned": 0}
         for name, work in (("merged", self._merge), ("generalized", self._generalize)):
@@ -109,16 +114,16 @@ class Merging:
                 continue
             kept[kept.index(into)] = self.library.update(into.name, **merged(into, each))
             self.library.delete(each.name)
-            done.append(f"{each.name} merged into {into.name}, which says the same")
+            done.append(f"{each.name} merged into {into.name}")
         return done
 
     def _generalize(self) -> list[str]:
-        """One rule in many task types is one for all; rules that differ in their tool alone become one."""
+        """Extend rules of many task types to all tasks; combine rules that differ only in their tool."""
         done: list[str] = []
         for each in self.library.all():
             if not each.fixed and len(each.types) >= GENERALIZE and GENERAL not in each.types:
                 self.library.update(each.name, types=(GENERAL,))
-                done.append(f"{each.name} holds for all tasks: it was learned of {', '.join(each.types)}")
+                done.append(f"{each.name} extended to all tasks; learned from {', '.join(each.types)}")
         families: dict[tuple[Any, ...], list[tuple[Pattern, Rule]]] = {}
         for each in self.library.all():
             rule = parsed(each.rule)
@@ -131,7 +136,7 @@ class Merging:
         return done
 
     def _one_of(self, family: Sequence[tuple[Pattern, Rule]]) -> str:
-        """A pattern for all the tools of a family, in the place of its members."""
+        """Replace the patterns of a family by one for all their tools."""
         tools = sorted({tool for _, rule in family for tool in rule.tools})
         first = family[0][1]
         rule = Rule(first.kind, (",".join(tools), *first.names[1:]), first.refuses)
@@ -150,12 +155,12 @@ class Merging:
         for each, _ in family:
             self.library.delete(each.name)
         self.library.add(made)
-        return f"{', '.join(each.name for each, _ in family)} became {made.name}"
+        return f"{', '.join(each.name for each, _ in family)} combined into {made.name}"
 
     def prune(self, type: str, now: datetime | None = None) -> list[tuple[Pattern, str]]:
-        """Take away the least sure patterns of a type while they are over the budget, or worth nothing.
+        """Remove the least confident patterns of a type while the budget is exceeded, and worthless ones.
 
-        What a person wrote or corrected stays, and so do three patterns of a type.
+        Keeps three patterns of a type, and those that a person wrote or corrected. Returns them with reasons.
         """
         there = [each for each in self.library.all() if type in each.types and each.active]
         gone: list[tuple[Pattern, str]] = []
@@ -166,9 +171,9 @@ class Merging:
             if left <= LEAST or each.fixed:
                 continue
             if tokens > STORED:
-                gone.append((each, f"{tokens} tokens of {STORED}"))
+                gone.append((each, f"{tokens} tokens, {STORED} at most"))
             elif sure < WORTHLESS:
-                gone.append((each, f"confidence {sure:.2f} with its age"))
+                gone.append((each, f"confidence {sure:.2f} after ageing"))
         for each, _ in gone:
             others = tuple(name for name in each.types if name != type)
             if others:
@@ -179,7 +184,7 @@ class Merging:
 
 
 def aged(pattern: Pattern, now: datetime | None) -> float:
-    """The confidence with age: half of it for each 90 days since the pattern was learned or used."""
+    """The confidence, halved for every 90 days since the pattern was learned or used."""
     last = max(pattern.last_used, pattern.created)
     if now is None or not last:
         return pattern.confidence
@@ -191,9 +196,9 @@ def aged(pattern: Pattern, now: datetime | None) -> float:
 
 
 def merged(one: Pattern, other: Pattern) -> dict[str, Any]:
-    """What of a pattern changes when another one that says the same goes into it.
+    """The changes to a pattern when an equal one is merged into it.
 
-    Two that were learned of other attempts make it surer; the same attempts again do not.
+    The confidence rises only if the other one has new sources.
     """
     new = bool({*other.sources} - {*one.sources})
     types = tuple(dict.fromkeys((*one.types, *other.types)))
@@ -217,7 +222,7 @@ def merged(one: Pattern, other: Pattern) -> dict[str, Any]:
 
 
 def _mergeable(one: Pattern, other: Pattern) -> bool:
-    """Whether one may go into the other: learned, of the same scope, and neither switched off."""
+    """Whether the other may be merged into this one: learned, the same scope, both active."""
     return (
         not other.fixed
         and one.active
@@ -227,12 +232,145 @@ def _mergeable(one: Pattern, other: Pattern) -> bool:
 
 
 def _whose(pattern: Pattern, other: Pattern) -> tuple[str, str]:
-    """Scope and agent that a pattern must have to be one with this one: only agents' own are told apart."""
+    """Scope and agent for a comparison with another pattern; the agent matters only in scope `agent`."""
     return pattern.scope, pattern.agent if pattern.scope == "agent" else other.agent
 
 
 def _terms(pattern: Pattern) -> frozenset[str]:
-    """Names in backticks, and numbers: where they differ, two texts say different things."""
-    import re
-
+    """Names in backticks and numbers; equal patterns have the same."""
     return frozenset(re.findall(r"`[^`]+`|\d+(?:\.\d+)?", pattern.guidance))
+
+
+# ---- promotion -----------------------------------------------------------------------------------------
+
+
+AGENTS = 2
+"""Agents that must have used a pattern. Source: learning.md, "Scopes"."""
+SPACES = 3
+"""Spaces that must have a pattern."""
+SUCCESS = 0.8
+"""The success rate of its followers above which a pattern is promoted."""
+USES = 3
+"""Attempts of an agent that must have followed a rule."""
+
+
+class Promotion:
+    """Promotes patterns to their space and to all spaces. `state` contains all spaces."""
+
+    def __init__(self, shelf: Shelf, library: Library, embedder: Embedder | None, state: Path) -> None:
+        self.shelf, self.library, self.state, self.embedder = shelf, library, state, embedder
+        self.merging = Merging(library, embedder)
+
+    def promote(self) -> list[str]:
+        """Promote what is due; returns a line per pattern."""
+        return [*self.to_the_space(), *self.to_all()]
+
+    # ---- agent → space -----------------------------------------------------------------------------------
+
+    def to_the_space(self) -> list[str]:
+        """Promote agents' patterns that two or more agents have used successfully."""
+        own = [each for each in self.library.all() if each.scope == "agent" and each.active]
+        if not own:
+            return []
+        attempts = list(self.shelf.scan(Tried))
+        done: list[str] = []
+        for each in own:
+            if self.library.get(each.name) is None:
+                continue  # it was merged meanwhile
+            uses = self._uses(each, own, attempts)
+            good, count = sum(g for g, _ in uses.values()), sum(n for _, n in uses.values())
+            if len(uses) >= AGENTS and count and good > SUCCESS * count:
+                done.append(self._to_the_space(each, own, uses))
+        return done
+
+    def _uses(
+        self, pattern: Pattern, own: Iterable[Pattern], attempts: Iterable[Tried]
+    ) -> dict[str, tuple[int, int]]:
+        """The agents that used a pattern, with their successful and total uses."""
+        rule = parsed(pattern.rule)
+        if rule is None:
+            same = [each for each in own if each.name == pattern.name or self.merging.same(each, pattern)]
+            counted = {each.agent: (each.helpful, each.helpful + each.harmful) for each in same}
+            return {agent: count for agent, count in counted.items() if count[1] >= USES}
+        found: dict[str, list[bool]] = {}
+        for each in attempts:
+            if each.type in pattern.types and each.good is not None and rule.holds(each.trajectory):
+                found.setdefault(each.agent, []).append(each.good)
+        return {agent: (sum(goods), len(goods)) for agent, goods in found.items() if len(goods) >= USES}
+
+    def _to_the_space(
+        self, pattern: Pattern, own: Iterable[Pattern], uses: Mapping[str, tuple[int, int]]
+    ) -> str:
+        """Promote a pattern, and merge equal ones of other agents into it."""
+        changes: dict[str, Any] = {"scope": "space", "agents": tuple(sorted({*pattern.agents, *uses}))}
+        whole = pattern
+        for other in own:
+            if other.name != pattern.name and not other.fixed and self.merging.same(other, pattern):
+                whole = replace(whole, **merged(whole, other))
+                self.library.delete(other.name)
+        changes |= {key: value for key, value in vars(whole).items() if value != getattr(pattern, key)}
+        self.library.update(pattern.name, **changes)
+        return f"{pattern.name} promoted to the space: used successfully by {', '.join(sorted(uses))}"
+
+    # ---- space → all -------------------------------------------------------------------------------------
+
+    def to_all(self) -> list[str]:
+        """Move patterns that succeed in three or more spaces to the default space."""
+        spaces = self._spaces()
+        if len(spaces) < SPACES:
+            return []
+        everybodys = Library(
+            space_of(self.state, DEFAULT) / "patterns",
+            systems=self.library.systems,
+            state=self.state,
+            fsync=self.library.fsync,
+        )
+        done: list[str] = []
+        mine = [each for each in self.library.all() if each.scope == "space" and each.active]
+        for pattern in mine:
+            held = {
+                name: same
+                for name, patterns in spaces.items()
+                if (same := next((each for each in patterns if self._says(each, pattern)), None))
+            }
+            if len(held) < SPACES or not all(_succeeds(each) for each in held.values()):
+                continue
+            self._to_all(everybodys, pattern, [each for each in held.values() if each.path != pattern.path])
+            done.append(f"{pattern.name} promoted to all spaces: found in {', '.join(sorted(held))}")
+        return done
+
+    def _says(self, one: Pattern, other: Pattern) -> bool:
+        return one.active and one.scope == "space" and self.merging.same(one, other)
+
+    def _to_all(self, everybodys: Library, pattern: Pattern, others: Iterable[Pattern]) -> None:
+        whole = pattern
+        for other in others:
+            whole = replace(whole, **merged(whole, other))
+        there = everybodys.get(pattern.name)
+        if there is not None and self.merging.same(there, pattern):
+            changes = {**merged(there, whole), "scope": "all"}
+            everybodys.update(there.name, **changes)
+        elif everybodys.add(replace(whole, scope="all")) is None:
+            return  # a person deleted it there
+        if self.library.folder != everybodys.folder:
+            self.library.delete(pattern.name)
+
+    def _spaces(self) -> dict[str, list[Pattern]]:
+        """The patterns of every space, by its name."""
+        folders = {DEFAULT: space_of(self.state, DEFAULT) / "patterns"}
+        named = self.state / "spaces"
+        if named.is_dir():
+            folders |= {each.name: each / "memory" / "patterns" for each in sorted(named.iterdir())}
+        folders = {
+            name: self.library.folder if folder == self.library.folder else folder
+            for name, folder in folders.items()
+        }
+        read = {name: Library(folder, state=self.state).all() for name, folder in folders.items()}
+        return {name: patterns for name, patterns in read.items() if patterns}
+
+
+def _succeeds(pattern: Pattern) -> bool:
+    """Whether the success rate suffices: of its uses if there are enough, else of its evidence."""
+    uses = pattern.helpful + pattern.harmful
+    rate = pattern.helpful / uses if uses >= USES else pattern.success_rate
+    return rate > SUCCESS

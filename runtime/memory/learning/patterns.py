@@ -1,31 +1,32 @@
-"""One learned pattern as a markdown file that a person can read, correct and switch off.
+"""Learned patterns as markdown files that a person can read, correct and switch off.
 
-The file is the pattern: there is no other copy. What people write beside the known keys and headings is kept.
-"""
+The file is the only copy; text outside the known keys and headings is kept. Patterns can be imported from and
+exported to one file of good practice: headings are titles, the text below is the guidance, and the lines
+`Applies to:` (task types) and `Avoid:` are optional. Without headings each list item is a pattern."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from kernel.budget import estimate_tokens
+from kernel.document.escaping import INVISIBLE, fingerprint
 from kernel.errors import FractalError
-from kernel.text import INVISIBLE, fingerprint
+from kernel.loop.budget import estimate_tokens
 
 DEFAULT = "default"
-"""The agent and the space of who names none."""
+"""The name of the agent and the space if none is set."""
 GENERAL = "general"
-"""The task type of what is of no other."""
+"""The type of tasks that have no other type."""
 LARGEST = 20_000
-"""Bytes of a file: more is no pattern."""
+"""Bytes of a pattern's file, at most."""
 LONGEST = 300
-"""Tokens of guidance and of what to avoid together: a context shows 500 of all patterns."""
+"""Tokens of guidance and `avoid` together, at most."""
 NAMES = re.compile(r"[a-z0-9][a-z0-9-]{0,59}")
 MOST_SOURCES = 8
-"""Runs that a file names; the newest stay."""
+"""Sources that a file lists, the newest ones."""
 
 Scope = Literal["all", "space", "agent"]
 Origin = Literal["contrast", "distilled", "model", "imported", "person"]
@@ -34,7 +35,7 @@ _END = re.compile(r"(?ms)\A---[ \t]*\n(.*?)^---[ \t]*$\n?")
 
 
 class PatternError(FractalError):
-    """A file of a pattern that cannot be used; `where` is file and line."""
+    """An invalid pattern file; the message begins with file and line."""
 
     def __init__(self, message: str, path: Path, line: int = 1) -> None:
         super().__init__(f"{path}:{line}: {message}")
@@ -43,39 +44,39 @@ class PatternError(FractalError):
 
 @dataclass(frozen=True)
 class Pattern:
-    """What was learned from outcomes, or what a person holds to be good practice."""
+    """Advice, learned from outcomes or written by a person."""
 
     name: str  # its file is NAME.md
     guidance: str  # what to do
     avoid: str = ""  # what not to do
     title: str = ""
-    why: str = ""  # what it was learned from, in figures
+    why: str = ""  # the evidence, in figures
     types: tuple[str, ...] = (GENERAL,)  # of tasks
     confidence: float = 0.5
-    success_rate: float = 0.0  # of the attempts that did as it says
+    success_rate: float = 0.0  # of the attempts that follow it
     samples: int = 0  # attempts that it was learned from
-    helpful: int = 0  # attempts that were shown it and did as it says, accepted
+    helpful: int = 0  # accepted attempts that were shown it and followed it
     harmful: int = 0  # the same, rejected
     scope: Scope = "all"
-    agent: str = DEFAULT  # whose it is, where the scope is agent
+    agent: str = DEFAULT  # the owner in scope agent
     status: Literal["active", "off"] = "active"
     origin: Origin = "contrast"
-    rule: str = ""  # the same for code to look at; see `rules`
-    agents: tuple[str, ...] = ()  # that it helped
+    rule: str = ""  # as a rule that code can check; see `rules`
+    agents: tuple[str, ...] = ()  # agents that it helped
     created: str = ""
     last_used: str = ""
-    sources: tuple[str, ...] = ()  # documents that it came from, relative to the folder `state`
+    sources: tuple[str, ...] = ()  # documents, relative to `state`
     path: Path | None = field(default=None, compare=False)
-    edited: bool = field(default=False, compare=False)  # by a person: its words are left alone
+    edited: bool = field(default=False, compare=False)  # a person changed its words
 
     @property
     def tokens(self) -> int:
-        """About how many it takes in a prompt."""
+        """Its approximate size in a prompt."""
         return estimate_tokens(self.shown()) + 1
 
     @property
     def source(self) -> str:
-        """How a prompt names it; by this name a run's document tells that it was shown."""
+        """Its name in prompts and in documents of runs that were shown it."""
         return f"patterns/{self.name}.md"
 
     @property
@@ -85,20 +86,20 @@ class Pattern:
 
     @property
     def fixed(self) -> bool:
-        """Whether a person wrote or corrected it: learning counts its uses, and changes no word."""
+        """Whether a person wrote or corrected it; learning then keeps its words."""
         return self.edited or self.origin in ("person", "imported")
 
     def told(self) -> str:
-        """As a prompt has it: one line, without where it came from."""
+        """One line for a prompt, without the source."""
         avoid = f" Avoid: {_line(self.avoid)}" if self.avoid else ""
         return f"- {_line(self.guidance)}{avoid}"
 
     def shown(self) -> str:
-        """The same with where it came from."""
+        """One line for a prompt, with the source."""
         return f"{self.told()} ({self.source})"
 
     def grade(self) -> str:
-        """The confidence in a word."""
+        """The confidence as a word."""
         return "high" if self.confidence >= 0.75 else "medium" if self.confidence >= 0.5 else "low"
 
 
@@ -122,7 +123,7 @@ KEYS: Mapping[str, str] = {
 }
 """The keys of the frontmatter, in their order."""
 WORDS = ("title", "guidance", "avoid", "why", "sources")
-"""What stands in the body."""
+"""The fields in the body."""
 _CHOICES: Mapping[str, Sequence[str]] = {
     "scope": ("all", "space", "agent"),
     "status": ("active", "off"),
@@ -149,7 +150,7 @@ def named(title: str) -> str:
 
 
 def write(pattern: Pattern, up: str = "../../") -> str:
-    """The whole file; `up` leads from its folder to the folder `state`."""
+    """The text of the file; `up` is the relative path from its folder to `state`."""
     lines = [f"{KEYS[key]}: {value}" for key in KEYS if (value := _value(pattern, key)) is not None]
     return "---\n" + "\n".join(lines) + "\n---\n" + _body(pattern, up)
 
@@ -170,7 +171,7 @@ def _link(source: str, up: str) -> str:
 
 
 def _value(pattern: Pattern, key: str) -> str | None:
-    """What stands behind a key; None where it is left out."""
+    """The value of a frontmatter key; None to omit the key."""
     if key == "written":
         return _written(pattern)
     value = getattr(pattern, key)
@@ -186,14 +187,14 @@ def _value(pattern: Pattern, key: str) -> str | None:
 
 
 def _written(pattern: Pattern) -> str:
-    """Of the words that learning wrote: who finds others knows that a person has corrected them."""
+    """The fingerprint of the words; if a file's words differ from it, a person has corrected them."""
     return f'"{fingerprint([pattern.title or titled(pattern.name), pattern.guidance, pattern.avoid])}"'
 
 
 def changed(text: str, before: Pattern, after: Pattern, up: str = "../../") -> str:
-    """The file with what differs changed, line by line and section by section; all else stands as it was."""
+    """The file with only the changed lines and sections replaced."""
     head = _END.match(text)
-    assert head is not None  # it was read a moment ago
+    assert head is not None  # it was parsed before
     front, body = head[1], text[head.end() :]
     words = [key for key in WORDS if getattr(before, key) != getattr(after, key)]
     for key in KEYS:
@@ -241,32 +242,41 @@ def _with_words(body: str, key: str, pattern: Pattern, up: str) -> str:
 
 def read(path: Path) -> Pattern:
     """The pattern of a file. Raises `PatternError` with file and line."""
+    return parse(_decoded(path, LARGEST), path)
+
+
+def _decoded(path: Path, most: int) -> str:
     try:
         raw = path.read_bytes()
     except OSError as error:
         raise PatternError(f"cannot be read: {error.strerror}", path) from None
-    if len(raw) > LARGEST:
-        raise PatternError(f"{len(raw):,} bytes are too many for a pattern; {LARGEST:,} at most", path)
+    if len(raw) > most:
+        raise PatternError(f"{len(raw):,} bytes are too many; {most:,} at most", path)
     try:
-        text = raw.decode("utf-8")
+        text = raw.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
         raise PatternError("not UTF-8 text; save the file as UTF-8", path, line) from None
-    return parse(text, path)
+    _refuse_hidden(text, path)
+    return text
+
+
+def _refuse_hidden(text: str, path: Path) -> None:
+    if hidden := _HIDDEN.search(text):
+        line = text.count("\n", 0, hidden.start()) + 1
+        raise PatternError(f"the invisible character U+{ord(hidden[0]):04X}; remove it", path, line)
 
 
 def parse(text: str, path: Path) -> Pattern:
     """The pattern of a file's text."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     if not NAMES.fullmatch(path.stem):
-        raise PatternError("the file's name is not of a-z, 0-9 and -, at most 60 long; rename it", path)
-    if hidden := _HIDDEN.search(text):
-        line = text.count("\n", 0, hidden.start()) + 1
-        raise PatternError(f"the invisible character U+{ord(hidden[0]):04X}; remove it", path, line)
+        raise PatternError("the file name must be of a-z, 0-9 and -, at most 60 long; rename it", path)
+    _refuse_hidden(text, path)
     head = _END.match(text)
     if head is None:
-        mend = "begin with a line ---, keys such as `task types: [code]`, and a line ---"
-        raise PatternError(f"no frontmatter; {mend}", path)
+        fix = "begin with a line ---, keys such as `task types: [code]`, and a line ---"
+        raise PatternError(f"no frontmatter; {fix}", path)
     values, written = _values(head[1], path)
     words = _words(text[head.end() :], text.count("\n", 0, head.end()) + 1, path)
     pattern = Pattern(name=path.stem, path=path, **values, **words)
@@ -282,7 +292,7 @@ def _values(front: str, path: Path) -> tuple[dict[str, Any], str]:
             line = _line_of(front, key)
             values[field_name] = _understood(field_name, key, told[key], path, line)
     if values.get("scope") == "agent" and not values.get("agent"):
-        raise PatternError("scope is agent, and no `agent:` says whose it is", path, _line_of(front, "scope"))
+        raise PatternError("scope is agent, but the key `agent:` is missing", path, _line_of(front, "scope"))
     return values, str(told.get("written") or "")
 
 
@@ -290,20 +300,20 @@ def _yaml(front: str, path: Path) -> Mapping[str, Any]:
     import yaml
 
     try:
-        loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # texts only: `off` is a word here
+        loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # strings only: keeps `off` a string
         told = yaml.load(front, loader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 2 if mark else 2
         problem = getattr(error, "problem", None) or "not understood"
-        hint = "text with a colon, comma or bracket stands in quotes"
+        hint = "quote text with a colon, comma or bracket"
         raise PatternError(f"the frontmatter is not YAML: {problem}; {hint}", path, line) from None
     except RecursionError:
         raise PatternError("the frontmatter is nested too deeply", path, 2) from None
     if told is None or told == "":
         return {}
     if not isinstance(told, dict):
-        raise PatternError("the frontmatter is no list of `key: value`", path, 2)
+        raise PatternError("the frontmatter is not a list of `key: value`", path, 2)
     return {str(key): value for key, value in told.items()}
 
 
@@ -344,7 +354,7 @@ def _number(text: str, wrong: PatternError) -> float:
         value = float(text)
     except ValueError:
         raise wrong from None
-    if not 0 <= value <= 1:  # nor is it when it is no number
+    if not 0 <= value <= 1:  # NaN as well
         raise wrong
     return value
 
@@ -361,7 +371,7 @@ def _words(body: str, first: int, path: Path) -> dict[str, Any]:
     }
     guidance, avoid = guidance.strip(), sections.get("avoid", "")
     if not guidance:
-        raise PatternError("nothing under the heading: say what is to be done", path, at)
+        raise PatternError("nothing under the heading: say what to do", path, at)
     if (size := estimate_tokens(guidance + avoid)) > LONGEST:
         raise PatternError(f"{size} tokens of guidance; {LONGEST} at most, as prompts show few", path, at)
     links = re.findall(r"\]\((?:\.\./)*([^)\s]+)\)", sections.get("from", ""))
@@ -376,3 +386,92 @@ def _words(body: str, first: int, path: Path) -> dict[str, Any]:
 
 def _line(text: str) -> str:
     return " ".join(text.split())
+
+
+# ---- one file of good practice -------------------------------------------------------------------------
+
+
+LARGEST_PRACTICE = 1_000_000
+"""Bytes of a file of good practice, at most."""
+MOST = 500
+"""Patterns in one such file, at most."""
+_HEADING = re.compile(r"^#{1,6} +(.*?) *#*$")
+_POINT = re.compile(r"^[-*+] +(.*)$")
+_FIELD = re.compile(r"^\**(applies to|avoid)\**\s*:\**\s*(.*)$", re.IGNORECASE)
+_FRONT = re.compile(r"(?s)\A---[ \t]*\n.*?^---[ \t]*$\n?", re.MULTILINE)
+
+
+def read_practice(path: Path, now: str = "") -> list[Pattern]:
+    """The patterns in a file of good practice. Raises `PatternError` with file and line."""
+    text = _decoded(path, LARGEST_PRACTICE)
+    front = _FRONT.match(text)
+    start = text.count("\n", 0, front.end()) if front else 0
+    found = [_pattern(*each, path, now) for each in _sections(text.split("\n")[start:], start + 1)]
+    if not found:
+        raise PatternError("no heading with text under it and no list: nothing to learn from", path)
+    if len(found) > MOST:
+        raise PatternError(f"{len(found)} patterns are too many for one file; {MOST} at most", path)
+    return found
+
+
+def _sections(lines: list[str], first: int) -> Iterator[tuple[str, list[str], int]]:
+    """Title, lines and line number of each section with text; without any, the items of its list."""
+    sections: list[tuple[str, list[str], int]] = [("", [], first)]
+    points: list[tuple[str, list[str], int]] = []
+    for number, line in enumerate(lines, first):
+        if heading := _HEADING.match(line):
+            sections.append((heading[1].strip("* "), [], number))
+            continue
+        sections[-1][1].append(line)
+        if point := _POINT.match(line):
+            points.append((point[1], [point[1]], number))
+    whole = [each for each in sections if each[0] and any(map(str.strip, each[1]))]
+    a_list = len(whole) <= 1 < len(points) or not whole  # one heading above a list is its title
+    yield from points if a_list else whole
+
+
+def _pattern(title: str, lines: list[str], line: int, path: Path, now: str) -> Pattern:
+    fields: dict[str, str] = {}
+    words: list[str] = []
+    for each in lines:
+        if field := _FIELD.match(each.strip().removeprefix("- ")):
+            fields[field[1].lower()] = field[2].strip()
+        elif not each.startswith("(learned:"):
+            words.append(each)
+    guidance, avoid = "\n".join(words).strip(), fields.get("avoid", "")
+    if not guidance:
+        raise PatternError(f"nothing under “{title[:60]}” says what to do", path, line)
+    if (size := estimate_tokens(guidance + avoid)) > LONGEST:
+        raise PatternError(
+            f"{size} tokens under “{title[:60]}”; {LONGEST} at most, so make it shorter", path, line
+        )
+    types = [
+        re.sub(r"[^a-z0-9]+", "-", each.lower()).strip("-")
+        for each in fields.get("applies to", "").split(",")
+    ]
+    short = title if len(title) <= 60 else " ".join(title[:60].split()[:-1])
+    return Pattern(
+        named(short),
+        guidance,
+        avoid,
+        short,
+        types=tuple(dict.fromkeys(each[:60] for each in types if each)) or (GENERAL,),
+        confidence=0.6,
+        origin="imported",
+        created=now,
+        why=f"From {path.name}, line {line}.",
+    )
+
+
+def write_practice(patterns: Iterable[Pattern]) -> str:
+    """The patterns as one file that `read_practice` can read."""
+    parts = ["# Good practice\n"]
+    for each in sorted(patterns, key=lambda each: (each.types, -each.confidence, each.name)):
+        lines = [f"## {each.title or each.name}\n", f"Applies to: {', '.join(each.types)}"]
+        if each.avoid:
+            lines.append(f"Avoid: {' '.join(each.avoid.split())}")
+        lines += ["", each.guidance, ""]
+        if each.why:
+            lines += [f"(learned: {' '.join(each.why.split())})", ""]
+        parts.append("\n".join(lines))
+    return "\n".join(parts)

@@ -1,17 +1,17 @@
-"""What learning has brought: success, time and tokens before and after, coverage, and repeated mistakes."""
+"""The effect of learning: success, time and tokens before and after, coverage, and repeated mistakes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from runtime.memory.learning.attempts import Tried
 from runtime.memory.learning.patterns import GENERAL, Pattern
 from runtime.memory.learning.rules import parsed
-from runtime.memory.learning.tried import Tried
 
 COVERED_FROM = 3
-"""Attempts from which on a task type counts for coverage."""
+"""Attempts from which a task type counts for coverage."""
 
 
 @dataclass(frozen=True)
@@ -20,14 +20,14 @@ class Side:
 
     attempts: int = 0
     success: float = 0.0
-    seconds: float = 0.0  # the mean of an attempt
+    seconds: float = 0.0  # mean per attempt, as tokens and calls
     tokens: float = 0.0
     calls: float = 0.0
 
 
 @dataclass(frozen=True)
 class ByType:
-    """One task type."""
+    """The figures of one task type."""
 
     type: str
     before: Side
@@ -37,17 +37,17 @@ class ByType:
 
 @dataclass(frozen=True)
 class Mistake:
-    """How often what a pattern warns of was done all the same, after it was learned."""
+    """How often a pattern was not followed after it was learned, and the attempt failed."""
 
     pattern: str
-    repeated: int  # shown, not followed, and it went wrong
-    unseen: int  # the same without having been shown
-    of: int  # attempts after it was learned that it had something to say of
+    repeated: int  # although the pattern was shown
+    unseen: int  # the pattern was not shown
+    of: int  # later attempts that the rule applies to
 
 
 @dataclass(frozen=True)
 class Best:
-    """The agent that does tasks of a type best, of those that are known well enough."""
+    """The best known agent for a task type."""
 
     type: str
     agent: str
@@ -57,7 +57,7 @@ class Best:
 
 @dataclass(frozen=True)
 class Report:
-    """All of it."""
+    """All figures."""
 
     before: Side
     after: Side
@@ -65,18 +65,18 @@ class Report:
     mistakes: Sequence[Mistake] = ()
     patterns: int = 0
     off: int = 0
-    coverage: float = 0.0  # of task types with three attempts, those with a pattern
+    coverage: float = 0.0  # share of task types (with three attempts) that have a pattern
     covered: int = 0
-    of: int = field(default=0)
+    of: int = 0
     best: Sequence[Best] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """As `--json` shows it."""
+        """The report for `--json`."""
         return asdict(self)
 
 
 def report(tried: Iterable[Tried], patterns: Sequence[Pattern]) -> Report:
-    """From all attempts, and the patterns that an agent goes by (those that are off too)."""
+    """The report on all attempts and an agent's patterns, including inactive ones."""
     ends = [each for each in tried if each.last and each.good is not None and not each.parent]
     active = [each for each in patterns if each.active]
     since = _since(patterns)

@@ -1,31 +1,29 @@
-"""What can be said of a way of working in a form that code can look at: kinds of rule over a trajectory.
+"""Rules that code can check on a trajectory, and their wording.
 
-A rule is written as its kind and names, such as `before-same edit read`: before `edit`, `read` of the same
-file. With `not ` before it, it says not to. Several tools that it holds for alike are joined by commas.
-"""
+A rule is its kind and names, such as `before-same edit read`: `read` the same file before `edit`. A leading
+`not ` negates it; commas join several tools. The wording fills only names of tools and arguments into the
+templates of `memory/guidance.md`, so that no document can inject text."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 
-from runtime.memory.learning.trajectories import Act, Trajectory
+from kernel.errors import ConfigurationError
+from runtime.memory.learning.trajectories import SUBTASK, Act, Trajectory
 
 FEW = (1, 2, 3, 4, 6, 8)
-"""Numbers of steps that `few` draws a line at."""
-
-
+"""Limits that `few` is tried with, in steps."""
 _PLAIN = re.compile(r"[a-z]{2,16}")
-"""One word, so that no text of a document is told with it."""
+"""One plain word, so that no text of a document enters a rule."""
 
 
 @dataclass(frozen=True)
 class Offered:
-    """What is known of the tools: the values that their arguments offer, and which of them only look.
-
-    The keys of `choices` are `TOOL ARGUMENT`.
-    """
+    """What tools offer: the values of their arguments by `TOOL ARGUMENT`, and the tools that only read."""
 
     choices: Mapping[str, frozenset[str]] = field(default_factory=dict[str, "frozenset[str]"])
     looking: frozenset[str] = frozenset()
@@ -36,7 +34,7 @@ _NAMES = re.compile(r"[A-Za-z0-9_-]+(?:,[A-Za-z0-9_-]+)*|\.")
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of rule: how many names it has, and how much it says (of two that fit alike, the higher)."""
+    """A kind of rule: its number of names, and its preference among rules with equal evidence."""
 
     names: int
     says: int
@@ -64,7 +62,7 @@ KINDS: Mapping[str, Kind] = {
 
 @dataclass(frozen=True)
 class Rule:
-    """A parsed rule. `refuses`: it says not to."""
+    """A parsed rule; `refuses` if it is negated."""
 
     kind: str
     names: tuple[str, ...]
@@ -75,11 +73,11 @@ class Rule:
 
     @property
     def tools(self) -> tuple[str, ...]:
-        """The tools that it speaks of first: where none is used, it has nothing to say."""
+        """The tools that the rule is about."""
         return tuple(self.names[0].split(",")) if self.kind not in ("checks", "few") else ()
 
     def refuses_a_look(self, looking: frozenset[str]) -> bool:
-        """Whether it says not to use, or not to use there, a tool that only looks."""
+        """Whether it forbids a tool that only reads, or forbids it at a place."""
         if not self.refuses:
             return False
         if self.kind in ("uses", "first", "last"):
@@ -87,7 +85,7 @@ class Rule:
         return self.kind in ("before", "after", "before-same", "after-same") and self.names[1] in looking
 
     def holds(self, trajectory: Trajectory) -> bool | None:
-        """Whether an attempt did as it says; None where the rule has nothing to say of it."""
+        """Whether an attempt follows the rule; None if the rule does not apply to it."""
         found = [_holds(self.kind, names, trajectory) for names in self._each()]
         told = [each for each in found if each is not None]
         if not told:
@@ -100,7 +98,7 @@ class Rule:
 
 
 def parsed(text: str) -> Rule | None:
-    """The rule of a text; None where it is none."""
+    """The rule in a text; None if it is not a rule."""
     refuses = text.startswith("not ")
     kind, *names = text.removeprefix("not ").split(" ")
     if kind not in KINDS or len(names) != KINDS[kind].names or not all(map(_NAMES.fullmatch, names)):
@@ -111,7 +109,7 @@ def parsed(text: str) -> Rule | None:
 
 
 def candidates(trajectories: Iterable[Trajectory], offered: Offered | None = None) -> list[Rule]:
-    """Every rule that some of these attempts follow; of what comes before or after a mere look, none."""
+    """Every rule that some attempt follows; none on what is before or after a tool that only reads."""
     found: dict[Rule, None] = {}
     for trajectory in trajectories:
         for kind, names in _facts(trajectory, offered or Offered()):
@@ -173,7 +171,7 @@ def _holds(kind: str, names: tuple[str, ...], trajectory: Trajectory) -> bool | 
         return _on_the_same(kind, acts, tool, names[1])
     calls = [act for act in calls if act.arguments]
     if not calls:
-        return None  # they failed before it was known with what they were called
+        return None  # they failed before their arguments were known
     if kind == "argument":
         return all(names[1] in act.arguments for act in calls)
     if kind == "folder":
@@ -197,7 +195,7 @@ def _ordered(kind: str, acts: tuple[Act, ...], tool: str, other: str) -> bool:
 
 
 def _on_the_same(kind: str, acts: tuple[Act, ...], tool: str, other: str) -> bool | None:
-    """Whether every file of each call was looked at by the other tool before, or after the last call."""
+    """Whether the other tool uses a file of each call before it, or after it."""
     told = False
     for at, act in enumerate(acts):
         if act.tool != tool or not act.paths:
@@ -208,3 +206,120 @@ def _on_the_same(kind: str, acts: tuple[Act, ...], tool: str, other: str) -> boo
         if not act.paths & seen:
             return False
     return True if told else None
+
+
+# ---- wording -------------------------------------------------------------------------------------------
+
+
+_SECTION = re.compile(r"(?m)^## +(.+)\n((?:(?!^## ).*\n?)*)")
+_LINE = re.compile(r"(?m)^(title|do|avoid): *(.*)$")
+_WORD = re.compile(r"(?m)^- ([a-z-]+): (.+)$")
+_BEGINNING = re.compile(r"^(`?)([a-z])")
+
+
+@dataclass(frozen=True)
+class Said:
+    """A rule in words."""
+
+    title: str
+    do: str
+    avoid: str
+
+
+class Wording:
+    """The templates of system folders; the nearest folder wins."""
+
+    def __init__(self, systems: Sequence[Path]) -> None:
+        self.templates = _templates(tuple(systems))
+        self.forms = self.templates.get("", {})
+
+    def say(self, rule: Rule) -> Said:
+        """A rule in words. Raises `ConfigurationError` if its template is missing."""
+        key = f"{'not ' if rule.refuses else ''}{rule.kind}"
+        template = self.templates.get(key)
+        if template is None:
+            raise ConfigurationError(f"system/memory/guidance.md has no section `## {key}`; add it")
+        plain, marked = _values(rule, "", self.forms), _values(rule, "`", self.forms)
+        return Said(
+            _begun(_filled(template.get("title", ""), plain)),
+            _begun(_filled(template.get("do", ""), marked)),
+            _begun(_filled(template.get("avoid", ""), marked)),
+        )
+
+    def habit(self, habit: str, names: Sequence[str]) -> Said:
+        """A habit in words; see `habits_of`."""
+        template = self.templates.get(f"habit {habit}")
+        if template is None:
+            raise ConfigurationError(f"system/memory/guidance.md has no section `## habit {habit}`; add it")
+        values = {
+            "tools": ", then ".join(_tool(name, "`") for name in names),
+            "plain": ", then ".join(_tool(name, "") for name in names),
+            "ending": names[0],
+            "value": names[-1],
+        }
+        return Said(*(_begun(_filled(template.get(key, ""), values)) for key in ("title", "do", "avoid")))
+
+
+def _tool(name: str, mark: str) -> str:
+    return "a subtask" if name == SUBTASK else f"{mark}{name}{mark}"
+
+
+def evidence(did: tuple[int, int], did_not: tuple[int, int], p: float, comparisons: int) -> str:
+    """The evidence for a rule in words; `did` and `did_not` are successes and totals."""
+    among = f", the strictest of {comparisons} comparisons" if comparisons > 1 else ""
+    return (
+        f"{did[0]} of {did[1]} attempts that did went well, and {did_not[0]} of {did_not[1]} that did not. "
+        f"Chance alone would show such a difference in {_share(p)} (Fisher's exact test{among})."
+    )
+
+
+def _share(p: float) -> str:
+    return f"1 case of {round(1 / p):,}" if p > 1e-6 else "fewer than 1 case of 1,000,000"
+
+
+def _values(rule: Rule, mark: str, forms: Mapping[str, str]) -> Mapping[str, str]:
+    first, *rest = rule.names
+    tools = " or ".join(_tool(each, mark) for each in first.split(","))
+    second = rest[0] if rest else ""
+    other = (
+        "a subtask" if second == SUBTASK and rule.kind not in ("argument", "flag") else _marked(second, mark)
+    )
+    return {
+        "tool": tools,
+        "other": other,
+        "name": _marked(second, mark),
+        "form": forms.get(rule.names[-1], rule.names[-1].replace("-", " ")),
+        "folder": "the top folder" if second == "." else f"the folder {_marked(second, mark)}",
+        "value": _marked(rest[1], mark) if len(rest) > 1 else "",
+        "n": first if rule.kind == "few" else _marked(first, mark),
+    }
+
+
+def _marked(name: str, mark: str) -> str:
+    return f"{mark}{name}{mark}"
+
+
+def _filled(template: str, values: Mapping[str, str]) -> str:
+    return re.sub(
+        r"\{(tools?|other|name|value|n|plain|ending|form|folder)\}", lambda hit: values[hit[1]], template
+    )
+
+
+def _begun(text: str) -> str:
+    """Capitalize a text unless it begins with a name in backticks."""
+    return _BEGINNING.sub(lambda hit: hit[0] if hit[1] else hit[2].upper(), text, count=1)
+
+
+@cache
+def _templates(systems: tuple[Path, ...]) -> Mapping[str, Mapping[str, str]]:
+    found: dict[str, Mapping[str, str]] = {}
+    for folder in reversed(systems):
+        try:
+            text = (folder / "memory" / "guidance.md").read_text("utf-8")
+        except (OSError, UnicodeDecodeError):
+            continue
+        words = {hit[1]: hit[2].strip() for hit in _WORD.finditer(text)}
+        found[""] = {**found.get("", {}), **words}
+        for hit in _SECTION.finditer(text):
+            found[hit[1].strip()] = {line[1]: line[2].strip() for line in _LINE.finditer(hit[2])}
+    return found

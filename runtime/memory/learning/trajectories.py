@@ -1,7 +1,7 @@
-"""What an attempt did, as far as learning looks at it: its tools in order, and the names of their arguments.
+"""Trajectories: the tools of an attempt in order, the names of their arguments, and habits of writing.
 
-No text of a task, a file or a result is in a trajectory. A path is only told to be the same as another one.
-"""
+No text of a task, a file or a result is stored. Paths are only compared; of written files only the form is
+stored."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any
 
-from kernel.document import Document, Fold, Step
+from kernel.document.model import Document, Fold, Step
 
 SUBTASK = "task"
-"""What a step that is a loop of its own is called."""
+"""The tool name of a step that is a child loop."""
 FORMS: Mapping[str, Callable[[str], bool]] = {
     "ignores-case": lambda value: value.startswith("(?i)"),
     "absolute": lambda value: value.startswith(("/", "~/")),
     "inserted-result": lambda value: "{{" in value and "}}" in value,
 }
-"""What can be told of an argument's text without telling the text."""
+"""Properties of an argument that do not quote it."""
 _WORD = re.compile(r"[a-z][a-z0-9-]{0,23}")
 _FOLDER = re.compile(r"[a-z0-9]{1,12}")
 LONGEST = 60
-"""Steps of an attempt that are looked at."""
+"""Steps of an attempt, at most."""
 _TOOL = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _ARGUMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,31}")
 _LINE = re.compile(r"(?m)^(\d+)\. (\S+) .*→ (\w+)")
@@ -39,31 +40,29 @@ class Act:
 
     tool: str
     arguments: frozenset[str] = frozenset()  # names
-    flags: Mapping[str, bool] | None = None  # of those that are true or false
-    words: Mapping[str, str] | None = None  # of those that are one short word, such as a choice
+    flags: Mapping[str, bool] | None = None  # boolean arguments
+    words: Mapping[str, str] | None = None  # arguments with one short word as value
     paths: frozenset[str] = frozenset()
-    folders: frozenset[str] = (
-        frozenset()
-    )  # plain names of the folders that its paths begin with; `.` for none
+    folders: frozenset[str] = frozenset()  # first folders of its paths, plain names; `.` for none
     forms: frozenset[tuple[str, str]] = frozenset()  # argument, and one of `FORMS`
     state: str = "planned"
 
 
 @dataclass(frozen=True)
 class Trajectory:
-    """The acts of one attempt, and the kinds of criteria that it was to be judged by."""
+    """The acts of one attempt, and the kinds of its success criteria."""
 
     acts: tuple[Act, ...] = ()
     criteria: frozenset[str] = frozenset()
 
     @property
     def tools(self) -> tuple[str, ...]:
-        """Each once, in the order of their first use."""
+        """Each tool once, in the order of first use."""
         return tuple(dict.fromkeys(act.tool for act in self.acts))
 
 
 def trajectories(document: Document) -> Mapping[int, Trajectory]:
-    """By attempt: the last one from its plan and its steps, earlier ones from what was folded of them."""
+    """Trajectories by attempt: the last one from plan and steps, earlier ones from their folds."""
     found = {fold.attempt: _folded(document, fold) for fold in document.section(2).folds}
     steps = [document.steps.get(n, step) for n, step in sorted(document.planned.items())]
     if steps or document.meta.attempt not in found:
@@ -73,7 +72,7 @@ def trajectories(document: Document) -> Mapping[int, Trajectory]:
 
 
 def _folded(document: Document, fold: Fold) -> Trajectory:
-    """The fold has a line for each step; those that were begun stand whole in §3."""
+    """The trajectory of a fold, which has a line per step; §3 has the started steps."""
     told = next((note.text for note in fold.notes if note.key == "steps then"), "")
     acts: list[Act] = []
     for hit in _LINE.finditer(told):
@@ -125,7 +124,7 @@ def _paths(args: Mapping[str, Any], step: Step) -> Iterator[str]:
 
 
 def _folders(args: Mapping[str, Any]) -> Iterator[str]:
-    """The folders that paths begin with, where their names are plain words: they hold no sentence."""
+    """The first folder of each path, if its name is one plain word."""
     for key in _PATHS & args.keys():
         value = args[key]
         if isinstance(value, str) and "{{" not in value and not value.startswith(("/", "~", "..")):
@@ -137,7 +136,7 @@ def _folders(args: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _criteria(text: str) -> frozenset[str]:
-    """The kinds of success criteria of a plan: run, file, step, same, judge."""
+    """The kinds of success criteria in a plan."""
     kinds: set[str] = set()
     for line in text.splitlines():
         try:
@@ -147,3 +146,66 @@ def _criteria(text: str) -> frozenset[str]:
         if isinstance(told, dict):
             kinds |= told.keys() & {"run", "file", "step", "same", "judge"}
     return frozenset(kinds)
+
+
+# ---- habits of writing ---------------------------------------------------------------------------------
+
+
+LOOKED_AT = 20_000
+"""Characters of a written file that are read."""
+ONE_LINE = 100
+"""Characters of an answer that counts as one line."""
+WORDS = 3
+"""The least words of an answer that has a form."""
+_ENDING = re.compile(r"\.[a-z0-9]{1,5}")
+_STYLES = (
+    ("words joined by underscores", re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)+")),
+    ("words joined by hyphens", re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)+")),
+    ("capitals at the words", re.compile(r"(?:[A-Z][a-z0-9]+){2,}")),
+)
+_INDENT = re.compile(r"(?m)^(\t| +)\S")
+
+
+def habits_of(document: Document) -> list[tuple[str, ...]]:
+    """The habits of a loop's last attempt, each as a kind and its words."""
+    found: dict[tuple[str, ...], None] = {}
+    for step in document.steps.values():
+        if step.n in document.planned and step.state == "done" and step.tool == "write":
+            found |= dict.fromkeys(_of_file(step, document.text(1, "task")))
+    result = document.text(5, "result").strip()
+    if len(result.split()) >= WORDS:
+        short = "\n" not in result and len(result) <= ONE_LINE
+        found["answer", "one line" if short else "several lines"] = None
+    return list(found)
+
+
+def _of_file(step: Step, task: str) -> Iterator[tuple[str, ...]]:
+    """The habits in a written file, without what the task itself names."""
+    args = step.args or {}
+    path, text = args.get("path"), args.get("content")
+    if not isinstance(path, str) or not path or path.startswith(("/", "..")):
+        return
+    place = PurePosixPath(path.removeprefix("./"))
+    ending = place.suffix.lower()
+    if not _ENDING.fullmatch(ending):
+        return
+    if len(place.parts) == 2 and f"{place.parts[0]}/" not in task and _FOLDER.fullmatch(place.parts[0]):
+        yield "folder", ending, place.parts[0]
+    for name, style in _STYLES:
+        if style.fullmatch(place.stem) and place.name not in task:
+            yield "naming", ending, name
+    if isinstance(text, str) and text and "{{" not in text:
+        yield from _of_text(ending, text[:LOOKED_AT])
+
+
+def _of_text(ending: str, text: str) -> Iterator[tuple[str, ...]]:
+    indents = [hit[1] for hit in _INDENT.finditer(text)]
+    if len(indents) >= 3:
+        width = min(len(each) for each in indents)
+        told = "tabs" if all(each[0] == "\t" for each in indents) else f"{width} blanks"
+        if told == "tabs" or width in (2, 4, 8):
+            yield "indent", ending, told
+    if ending == ".py" and re.match(r"\s*(?:#[^\n]*\n)*\s*[ru]?(\"\"\"|''')", text):
+        yield "docstring", ending, "a docstring"
+    if ending == ".py" and re.search(r"(?m)^\s*def \w+\([^)]*:\s*\w+[^)]*\)|\) -> ", text):
+        yield "docstring", ending, "type hints"

@@ -1,19 +1,22 @@
-"""Calling the `fractal` command as a real process, and the documents of a run written by hand."""
+"""Calls the `fractal` command, and writes the documents of a run by hand."""
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from kernel.document import Document, Fold, Meta, Note, Section, Step
-from kernel.markdown import render
+from kernel.document.markdown import render
+from kernel.document.model import Document, Fold, Meta, Note, Section, Step
 
 REPOSITORY = Path(__file__).parents[3]
 COMMAND = [sys.executable, "-c", "from runtime.cli import main; main()"]
@@ -34,24 +37,58 @@ class Ran:
     err: str
 
 
+def in_process(folder: Path, words: Sequence[str], env: Mapping[str, str], stdin: str) -> Ran:
+    """Call `fractal` in this process: its folder, environment and standard streams are swapped meanwhile."""
+    from runtime.cli import main
+
+    before = Path.cwd(), dict(os.environ), (sys.stdin, sys.stdout, sys.stderr)
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        given.write(stdin.encode())
+        given.seek(0)
+        streams = [io.TextIOWrapper(each, "utf-8", write_through=True) for each in (given, out, err)]
+        sys.stdin, sys.stdout, sys.stderr = streams
+        try:
+            os.chdir(folder)
+            _set_environment(env)
+            main(words)
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else 1
+        finally:
+            sys.stdin, sys.stdout, sys.stderr = before[2]
+            os.chdir(before[0])
+            _set_environment(before[1])
+        texts: list[str] = []
+        for each in (out, err):
+            each.seek(0)
+            texts.append(each.read().decode("utf-8", "backslashreplace"))
+        return Ran(code, *texts)
+
+
+def _set_environment(values: Mapping[str, str]) -> None:
+    os.environ.clear()
+    os.environ.update(values)
+    time.tzset()
+
+
 @dataclass
 class Command:
-    """`fractal` as a process of its own."""
+    """`fractal`, called in this process, or as a process of its own."""
 
     folder: Path
 
-    def __call__(
-        self, *words: str, stdin: str | None = None, env: Mapping[str, str] | None = None, **options: Any
-    ) -> Ran:
-        given: dict[str, Any] = {"input": stdin} if stdin is not None else {"stdin": subprocess.DEVNULL}
+    def __call__(self, *words: str, stdin: str = "", env: Mapping[str, str] | None = None) -> Ran:
+        return in_process(self.folder, words, environment(**(env or {})), stdin)
+
+    def process(self, *words: str, env: Mapping[str, str] | None = None) -> Ran:
+        """For what depends on the end of the process, or on its standard input being no file."""
         done = subprocess.run(
             [*COMMAND, *words],
             cwd=self.folder,
             env=environment(**(env or {})),
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             timeout=60,
-            **{**given, **options},
         )
         return Ran(done.returncode, done.stdout, done.stderr)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from command_line import Command, write_run
 
-from kernel.document import Document
+from kernel.document.model import Document
 
 
 @pytest.fixture

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from kernel.events import Event
-from runtime.cli.board import Board
-from runtime.cli.tree import Tree
-from runtime.cli.words import width
+from runtime.cli.live import Board, Tree
+from runtime.cli.output import width
 
 RUN = "7f3kq2"
 ROOT = f"system-{RUN}"
@@ -52,7 +51,7 @@ def test_a_loop_shows_its_task_its_phase_and_who_is_asked() -> None:
     play("ask_started", phase="plan", step=0, rung="openai/gpt-5")
     (line,) = play.lines()
     assert "count the words" in line
-    assert "PLAN, attempt 2 · openai/gpt-5" in line
+    assert "planning, attempt 2 · openai/gpt-5" in line
     assert "UP··" in line
 
 

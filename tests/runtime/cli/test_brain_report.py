@@ -10,13 +10,12 @@ import pytest
 from command_line import Command
 
 from kernel.errors import Exit
-from runtime.cli.brain_report import plot
-from runtime.memory.procedural.decisions import Decision
-from runtime.memory.procedural.exemplar import Exemplar
-from runtime.memory.procedural.figures import Point, curve
-from runtime.memory.procedural.rewards import settle
-from runtime.memory.procedural.trees import NeuronTree
-from runtime.store import Shelf, open_shelf
+from runtime.cli.brain import plot
+from runtime.memory.store import Shelf, open_shelf
+from runtime.memory.tasks.decisions import Decision, Point, curve
+from runtime.memory.tasks.exemplar import Exemplar
+from runtime.memory.tasks.rewards import settle
+from runtime.memory.tasks.trees import NeuronTree
 
 STORED = "Tom buys 3 boxes of apples for $8 each. How much does Tom pay in total?"
 ASKED = "Tom buys 5 boxes of apples for $9 each. How much does Tom pay in total?"
@@ -66,7 +65,7 @@ def test_a_report_counts_by_path_and_names_what_is_in_quarantine(fractal: Comman
     ran = fractal("brain", "report", "-n", "3")
     assert ran.exit == 0
     assert "12 decisions: 66.7% answered without a model; 71.4% of what memory answered was" in ran.out
-    assert "18 model calls saved, 12 made; what came of 11 is known: 9 right, 2 wrong" in ran.out
+    assert "18 model calls saved, 12 made; outcome known for 11: 9 right, 2 wrong" in ran.out
     rows = [line.split() for line in ran.out.splitlines() if line[:1] in ("v", "n")]
     assert rows == [["variation", "8", "5", "2", "1", "18"], ["novel", "4", "4", "0", "0", "0"]]
     assert "2 solved tasks stored, 1 in quarantine" in ran.out
@@ -98,15 +97,15 @@ def test_an_explanation_says_what_was_asked_what_was_near_and_why(fractal: Comma
     ran = fractal("brain", "explain", "r11")
     text = " ".join(ran.out.split())
     assert f"asked: {ASKED} decided: variation: the same task with other values was solved before" in text
-    assert "0 right and 2 wrong by now, in quarantine" in text
-    assert "expected: 75% sure that it goes well" in text
-    assert "came of it: wrong, by its success criteria; 75% off what was expected" in text
+    assert "0 right and 2 wrong so far, in quarantine" in text
+    assert "expected: 75% confident of success" in text
+    assert "outcome: wrong, by its success criteria; surprise 75%" in text
     assert "model calls: 0; 3 when it was solved the first time" in text
     assert all(len(line) <= 80 for line in ran.out.splitlines())
     text = " ".join(fractal("brain", "explain", "r01").out.split())
-    assert "decided: novel: nothing that is stored could be used, so the next rung was asked" in text
+    assert "decided: novel: nothing in memory could be used, so the next responder was asked" in text
     assert "compared: 2 stored tasks why: no counterpart for 'sells'" in text
-    assert "learned: what solved it is kept as memory aaaaaaaa" in text
+    assert "learned: the solution is kept as memory aaaaaaaa" in text
     assert json.loads(fractal("brain", "explain", "r05", "--json").out)[0]["outcome"] is None
     ran = fractal("brain", "explain", "nosuch")
     assert ran.exit == Exit.USAGE and "Traceback" not in ran.err
@@ -115,7 +114,7 @@ def test_an_explanation_says_what_was_asked_what_was_near_and_why(fractal: Comma
 def test_a_persons_other_word_is_told(fractal: Command, shelf: Shelf) -> None:
     settle(shelf, "11/1", True, "person")
     text = " ".join(fractal("brain", "explain", "r11").out.split())
-    assert "right, by a person (otherwise said: its success criteria); 25% off" in text
+    assert "right, by a person (contradicted by its success criteria); surprise 25%" in text
 
 
 def test_the_curve_is_plain_characters_within_80_columns(fractal: Command, shelf: Shelf) -> None:
@@ -204,7 +203,7 @@ def test_what_is_no_memory_is_told_line_by_line(fractal: Command, shelf: Shelf) 
     ran = fractal("brain", "compare", "broken.jsonl", "broken.jsonl")
     assert ran.exit == Exit.USAGE and "both are empty" not in ran.out
     assert "broken.jsonl:1: " in ran.err and "and 4 more that cannot be read" in ran.err
-    assert "broken.jsonl: there is no memory in it" in ran.err
+    assert "broken.jsonl: not a memory" in ran.err
     assert fractal("brain", "compare", "nowhere", ".").exit == Exit.USAGE
 
 
@@ -217,4 +216,4 @@ def test_a_person_takes_a_tree_out_of_quarantine(fractal: Command, shelf: Shelf)
     assert json.loads(fractal("brain", "report", "--json").out)["trees"]["quarantined"] == []
     assert "is not in quarantine" in fractal("brain", "release", "bbbb").err
     ran = fractal("brain", "release", "zz")
-    assert ran.exit == Exit.USAGE and "no solved tasks have an id that begins with zz" in ran.err
+    assert ran.exit == Exit.USAGE and "no solved tasks have an id beginning with zz" in ran.err

@@ -6,10 +6,9 @@ import json
 
 from command_line import Command
 
-from runtime.embedding.lexical import Lexical
-from runtime.memory.procedural.recognition import Recognition
-from runtime.memory.procedural.types import Lesson, Types
-from runtime.store import open_shelf
+from runtime.memory.embed.lexical import Lexical
+from runtime.memory.store import open_shelf
+from runtime.memory.tasks.types import Lesson, Recognition, Types
 
 
 def test_types_are_listed_the_most_used_first_and_archived_ones_when_asked(fractal: Command) -> None:

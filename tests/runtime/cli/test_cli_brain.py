@@ -1,4 +1,4 @@
-"""`fractal brain`: what is remembered is moved, checked and mended."""
+"""`fractal brain`: what is remembered is moved, checked and repaired."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from command_line import Command
 
 from kernel.errors import Exit
-from runtime.store import Record, Shelf, open_shelf, pack
+from runtime.memory.store import Record, Shelf, open_shelf, pack
 
 
 class Note(Record):
@@ -65,7 +65,7 @@ def test_what_was_exported_is_imported_once(fractal: Command, shelf: Shelf, form
     shelf.put(Note(id="2", text="changed"))
     first = fractal("brain", "import", "out", "--json")
     assert json.loads(first.out) == {"new": 1, "changed": 1, "same": 2, "refused": []}
-    assert fractal("brain", "import", "out").out == "0 new, 0 changed, 4 as they were\n"
+    assert fractal("brain", "import", "out").out == "0 new, 0 changed, 4 unchanged\n"
     assert shelf.get(Note, "1") == Note(id="1", text="wörd1", vectors={"m": pack([1, 1])})
     assert [hit.id for hit in shelf.search(Note, "word2")] == ["2"]
     assert fractal("brain", "check").exit == 0
@@ -100,7 +100,7 @@ def test_what_is_refused_is_told_with_its_line_and_the_rest_goes_in(fractal: Com
     assert "format 9; this Fractal reads 1" in told["refused"][2]["what"]
 
 
-def test_what_is_broken_is_told_and_mended(fractal: Command, shelf: Shelf) -> None:
+def test_what_is_broken_is_reported_and_repaired(fractal: Command, shelf: Shelf) -> None:
     path = memory(fractal) / "brain.sqlite3"
     shelf.close()
     path.write_bytes(b"no database at all")

@@ -61,7 +61,7 @@ def test_what_would_be_shown_is_told_with_its_sources_and_reasons(worked: Comman
 def test_with_less_room_less_is_shown_and_what_is_left_out_is_counted(worked: Command) -> None:
     ran = worked("context", TASK, "--room", "100", env=LEXICAL)
     assert ran.exit == 0
-    assert "more had no room)" in ran.out
+    assert "more did not fit)" in ran.out
     assert worked("context", TASK, "--room", "-1").exit == Exit.USAGE
 
 
@@ -78,7 +78,7 @@ def test_agents_are_listed_with_what_they_did(worked: Command) -> None:
 
 def test_a_trial_is_listed_and_what_cannot_be_tried_says_why(fractal: Command) -> None:
     ran = fractal("learn", "trial")
-    assert (ran.exit, "nothing was tried yet" in ran.err) == (0, True)
+    assert (ran.exit, "no trials yet" in ran.err) == (0, True)
     assert json.loads(fractal("learn", "trial", "--json").out) == []
     ran = fractal("learn", "trial", "no-such-thing")
     assert ran.exit != 0

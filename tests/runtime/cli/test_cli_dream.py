@@ -49,7 +49,7 @@ def test_it_is_rehearsed_done_seen_and_taken_back(folder: Path) -> None:
     assert undone["left"] == []
     assert export(folder) == before
     again = fractal("dream", "undo", env=SETTINGS)
-    assert (again.exit, "no dream to take back" in again.err) == (2, True)
+    assert (again.exit, "no dream to undo" in again.err) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -58,8 +58,8 @@ def test_it_is_rehearsed_done_seen_and_taken_back(folder: Path) -> None:
         (["--without", "mitosys"], "there is no stage mitosys"),
         (["--since", "lately"], "no date"),
         (["--every", "often"], "no span of time"),
-        (["--every", "5m", "--dry-run"], "give one of them"),
-        (["undo", "--phase", "p"], "no options"),
+        (["--every", "5m", "--dry-run"], "not both"),
+        (["undo", "--phase", "p"], "its only option is --json"),
         (["forget"], "forget"),
     ],
 )

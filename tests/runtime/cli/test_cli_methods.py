@@ -9,14 +9,14 @@ import pytest
 from command_line import Command
 
 from kernel.errors import Exit
-from runtime.embedding.lexical import Lexical
-from runtime.fractal import shipped_system
-from runtime.memory.procedural.exemplar import Exemplar
-from runtime.memory.procedural.methods import Methods
-from runtime.memory.procedural.recall import ProceduralMemory
-from runtime.memory.procedural.words import words_of
-from runtime.responders.reflexes.trial import Trial
-from runtime.store import open_shelf
+from runtime.api.fractal import shipped_system
+from runtime.memory.embed.lexical import Lexical
+from runtime.memory.store import open_shelf
+from runtime.memory.tasks.exemplar import Exemplar
+from runtime.memory.tasks.methods import Methods
+from runtime.memory.tasks.recall import ProceduralMemory
+from runtime.memory.tasks.words import words_of
+from runtime.reflexes.trial import Trial
 
 
 def memory(fractal: Command) -> Path:
@@ -42,7 +42,7 @@ def learned(fractal: Command) -> str:
 def test_where_nothing_was_learned_that_is_said_and_nothing_made(fractal: Command) -> None:
     ran = fractal("brain", "methods")
     assert ran.exit == 0
-    assert "no method was learned yet" in ran.out
+    assert "no methods learned yet" in ran.out
     assert json.loads(fractal("brain", "methods", "--json").out) == []
     assert fractal("brain", "methods", "off", "x").exit == Exit.USAGE
     assert not memory(fractal).exists()

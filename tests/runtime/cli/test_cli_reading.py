@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from command_line import RUN, Command, write_run
 
-from kernel.document import Document
+from kernel.document.markdown import render
+from kernel.document.model import Document
 from kernel.errors import Exit
-from kernel.markdown import render
 
 pytestmark = pytest.mark.usefixtures("written")
 
@@ -97,10 +97,10 @@ def test_cost_adds_up_and_shows_instructions_apart(fractal: Command) -> None:
     }
     assert whole["charged"]["calls"] == 5
     lines = fractal("cost", RUN).out.splitlines()
-    assert lines[0].split() == ["LOOP", "PHASE", "RUNG", "CALLS", "PROMPT", "INSTR", "REPLY", "USD"]
-    assert lines[2].split()[:4] == [f"system-{RUN}", "CHECK", "(2)", "openai/gpt-5-mini"]
+    assert lines[0].split() == ["LOOP", "PHASE", "RESPONDER", "CALLS", "PROMPT", "INSTR", "REPLY", "USD"]
+    assert lines[2].split()[:4] == [f"system-{RUN}", "Check", "(2)", "openai/gpt-5-mini"]
     assert lines[-2].split() == ["total", "4", "2,200", "610", "260", "$0.0030"]
-    assert lines[-1] == "charged in all: 5 calls, $0.0040 (with failed calls)"
+    assert lines[-1] == "charged in total: 5 calls, $0.0040 (with failed calls)"
 
 
 def test_diff_of_an_older_run_tells_what_it_recorded(fractal: Command) -> None:

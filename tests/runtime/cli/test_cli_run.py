@@ -27,7 +27,7 @@ def test_standard_output_carries_the_result_only(fractal: Command) -> None:
     ran = fractal("run", "-m", fractal.script("m.yaml", WORKS), "frobnicate", "the", "notes")
     assert (ran.exit, ran.out) == (0, "five words\n")
     assert ran.err.startswith("run ") and "frobnicate the notes" in ran.err
-    assert "step 1 write words.txt 5" in ran.err
+    assert "step 1/1 write words.txt 5" in ran.err
     assert (fractal.folder / "words.txt").read_text() == "5\n"
 
 
@@ -80,7 +80,7 @@ def test_a_provider_that_fails_exits_with_four_and_leaves_a_run_to_resume(fracta
     assert ran.exit == 4
     run = _run(fractal)
     assert (
-        f"fractal: the server is down\n         what was done is kept; go on with: fractal resume {run}"
+        f"fractal: the server is down\n         finished steps are kept; continue with: fractal resume {run}"
         in ran.err
     )
     ran = fractal("resume", "-q", "-m", fractal.script("m.yaml", WORKS))
@@ -105,7 +105,7 @@ def test_a_question_in_a_pipe_exits_with_six_and_is_answered_later(fractal: Comm
     ran = fractal("run", "-q", "-m", model, "frobnicate it")
     run = _run(fractal)
     assert (ran.exit, ran.out) == (6, "")
-    assert "waits for an answer: Which file?" in ran.err
+    assert "waiting for an answer: Which file?" in ran.err
     assert f"fractal answer {run} … --resume" in ran.err
     assert f"fractal resume {run}" in fractal("answer", run, "words.txt", "please").err
     ran = fractal("resume", "-q", "-m", model)
@@ -213,7 +213,7 @@ def test_a_slow_pipe_is_waited_for_and_said_so(fractal: Command) -> None:
     )
     os.close(reading)
     assert process.stderr is not None
-    assert "reading standard input as context until it ends" in process.stderr.readline()
+    assert "reading context from standard input until it ends" in process.stderr.readline()
     os.write(writing, b"late but there")
     os.close(writing)
     assert process.wait(30) == 0
@@ -238,7 +238,7 @@ def test_resume_all_goes_on_with_every_unfinished_run(fractal: Command) -> None:
         (fractal.folder / "words.txt").unlink()
     ran = fractal("resume", "--all", "-q", "-m", fractal.script("m.yaml", WORKS))
     assert (ran.exit, ran.out) == (0, "five words\nfive words\n")
-    assert "no run is unfinished" in fractal("resume", "--all").err
+    assert "no unfinished run" in fractal("resume", "--all").err
 
 
 def test_a_replay_takes_the_replies_from_the_log(fractal: Command) -> None:
@@ -340,7 +340,7 @@ def test_a_run_that_is_at_work_elsewhere_is_left_alone(fractal: Command) -> None
     run = _run(fractal)
     ran = fractal("resume", run)
     assert (ran.exit, f"run {run} is held by process {process.pid}" in ran.err) == (1, True)
-    assert "is at work and takes it from its inbox" in fractal("cancel", run).err
+    assert "is running and takes it from its inbox" in fractal("cancel", run).err
     last = process.stdout.read().splitlines()[-1]
     assert json.loads(last)["data"]["status"] == "cancelled"
     assert process.wait(10) == 1

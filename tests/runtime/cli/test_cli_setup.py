@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import RUN, Command
+from command_line import ASKS, RUN, Command
+
+from runtime.api.fractal import shipped_system
 
 FACTS = (
     "python",
@@ -35,8 +37,8 @@ def test_doctor_says_of_each_thing_what_is_there_and_what_to_do(fractal: Command
         assert name in ran.out
     checks = _checks(fractal)
     assert sys.executable in checks["python"]["found"]
-    assert checks["model"]["state"] == "missing" and "FRACTAL_MODEL" in checks["model"]["mend"]
-    assert all(each["mend"] for each in checks.values() if each["state"] == "broken")
+    assert checks["model"]["state"] == "missing" and "FRACTAL_MODEL" in checks["model"]["fix"]
+    assert all(each["fix"] for each in checks.values() if each["state"] == "broken")
 
 
 def test_doctor_never_prints_a_key(fractal: Command) -> None:
@@ -48,7 +50,7 @@ def test_doctor_never_prints_a_key(fractal: Command) -> None:
 def test_doctor_says_which_key_a_model_lacks(fractal: Command) -> None:
     checks = _checks(fractal, FRACTAL_MODEL="anthropic/claude-sonnet-4-5")
     assert checks["model"]["state"] == "broken"
-    assert checks["model"]["mend"] == "set ANTHROPIC_API_KEY in the environment"
+    assert checks["model"]["fix"] == "set ANTHROPIC_API_KEY in the environment"
     assert fractal("doctor", env={"FRACTAL_MODEL": "anthropic/claude-sonnet-4-5"}).exit == 3
 
 
@@ -106,7 +108,7 @@ def test_init_makes_a_workspace_that_runs_are_kept_in(fractal: Command) -> None:
     ran = fractal("init", "new")
     new = fractal.folder / "new"
     assert (ran.exit, ran.out) == (0, "")
-    assert (new / "system" / "pattern.md").is_file()
+    assert [path.name for path in (new / "system").iterdir()] == ["README.md"]
     assert (new / "state").stat().st_mode & 0o777 == 0o700
     assert "/state/*" in (new / ".gitignore").read_text()
     assert str(new / "state") in fractal("-C", "new", "ls").err
@@ -115,7 +117,7 @@ def test_init_makes_a_workspace_that_runs_are_kept_in(fractal: Command) -> None:
 def test_the_settings_that_init_writes_name_everything_and_set_nothing(fractal: Command) -> None:
     import yaml
 
-    from runtime.config import Config
+    from runtime.workspace.settings import Config
 
     fractal("init", "new")
     text = (fractal.folder / "new" / "fractal.yaml").read_text("utf-8")
@@ -147,6 +149,66 @@ def test_init_overwrites_nothing(fractal: Command) -> None:
     ]
 
 
+def test_init_full_copies_everything_that_ships(fractal: Command) -> None:
+    assert fractal("init", "--full", "whole").exit == 0
+    shipped = shipped_system()
+    names = {path.relative_to(shipped) for path in shipped.rglob("*.md")}
+    whole = fractal.folder / "whole" / "system"
+    assert {path.relative_to(whole) for path in whole.rglob("*.md")} == names
+    assert fractal("init", "--full", "--bare", "other").exit == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("plan", "phases/plan.md"),
+        ("phases/check.reply.md", "phases/check.reply.md"),
+        ("count", "operations/count.md"),
+        ("count-in-file", "reflexes/count-in-file.md"),
+        ("bash", "kernel/bash.md"),
+        ("build", "tools/build/pattern.md"),
+        ("dangers", "dangers.md"),
+    ],
+)
+def test_edit_copies_one_shipped_file_and_prints_its_path(fractal: Command, name: str, path: str) -> None:
+    fractal("init")
+    own = fractal.folder / "system"
+    for _ in range(2):
+        assert fractal("system", "edit", name).out == f"{own / path}\n"
+    assert (own / path).read_bytes() == (shipped_system() / path).read_bytes()
+    assert sorted(each.name for each in own.rglob("*") if each.is_file()) == sorted(
+        ["README.md", own.joinpath(path).name]
+    )
+
+
+def test_edit_names_the_nearest_file_and_leaves_the_folder(fractal: Command) -> None:
+    ran = fractal("system", "edit", "plann")
+    assert (ran.exit, "did you mean plan?" in ran.err) == (2, True)
+    assert fractal("system", "edit", "../../notes").exit == 2
+
+
+def test_a_file_of_the_overlay_is_used_and_all_others_are_the_shipped_ones(fractal: Command) -> None:
+    fractal("init")
+    own = fractal.folder / "system"
+    before = json.loads(fractal("tools", "ls", "--json").out)
+    fractal("system", "edit", "count")
+    text = (own / "operations/count.md").read_text().replace("description: ", "description: OURS ", 1)
+    (own / "operations/count.md").write_text(text)
+    fractal("system", "edit", "count-in-file")
+    reflex = own / "reflexes" / "count-in-file.md"
+    reflex.write_text("---\nname: count-in-file\n---\n")
+    after = json.loads(fractal("tools", "ls", "--json").out)
+    changed = [new for old, new in zip(before, after, strict=True) if old != new]
+    assert [(each["name"], each["origin"]) for each in changed] == [("count", "own")]
+    assert changed[0]["description"].startswith("OURS ")
+    assert fractal("system", "log").out.count("person") == 2
+    model = fractal.script("m.yaml", ASKS)
+    fractal("system", "edit", "base")
+    (own / "phases" / "base.md").write_text("OUR WORDS\n")
+    fractal("run", "-q", "-m", model, "frobnicate it")
+    assert "OUR WORDS" in fractal("prompt", env={"FRACTAL_MODEL": model}).out
+
+
 def test_a_bare_workspace_has_the_pattern_and_the_three_hands_and_nothing_behind_them(
     fractal: Command,
 ) -> None:
@@ -166,10 +228,10 @@ def test_a_bare_workspace_has_the_pattern_and_the_three_hands_and_nothing_behind
 def test_a_workspace_with_more_in_it_is_not_made_bare(fractal: Command) -> None:
     assert fractal("init", "whole").exit == 0
     ran = fractal("init", "--bare", "whole")
-    assert (ran.exit, "fractal.yaml is there already" in ran.err) == (2, True)
+    assert (ran.exit, "fractal.yaml already exists" in ran.err) == (2, True)
     (fractal.folder / "some" / "system" / "phases").mkdir(parents=True)
     (fractal.folder / "some" / "system" / "phases" / "do.md").write_text("do", "utf-8")
-    assert "do.md is there already" in fractal("init", "--bare", "some").err
+    assert "do.md already exists" in fractal("init", "--bare", "some").err
     assert not (fractal.folder / "some" / "fractal.yaml").exists()
 
 
@@ -200,7 +262,7 @@ def test_tools_check_finds_what_is_malformed_or_missing(fractal: Command) -> Non
     assert "torn.md:" in ran.out and "not YAML" in ran.out
     assert "gone.md: run: No module named" in ran.out
     assert "there is no program go.py beside it" in ran.out
-    assert "left out: " in fractal("tools", "show", "torn").err
+    assert "skipped: " in fractal("tools", "show", "torn").err
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -213,9 +275,9 @@ def test_a_completion_script_is_printed(fractal: Command, shell: str) -> None:
 @pytest.mark.usefixtures("written")
 def test_commands_and_runs_can_be_completed(fractal: Command) -> None:
     env = {"_FRACTAL_COMPLETE": "bash_complete", "COMP_WORDS": "fractal ex", "COMP_CWORD": "1"}
-    assert "explain" in fractal(env=env).out
+    assert "explain" in fractal.process(env=env).out
     env |= {"COMP_WORDS": f"fractal show {RUN[:2]}", "COMP_CWORD": "2"}
-    assert RUN in fractal(env=env).out
+    assert RUN in fractal.process(env=env).out
 
 
 @pytest.mark.usefixtures("written")
@@ -250,7 +312,8 @@ def test_the_command_alone_prints_its_help(fractal: Command) -> None:
 
 def test_tools_ls_says_which_tools_are_the_workspaces_own(fractal: Command) -> None:
     fractal("init")
-    tool = fractal.folder / "system" / "operations" / "mkdir.md"
+    tool = Path(fractal("system", "edit", "mkdir").out.strip())
+    assert tool == fractal.folder / "system" / "operations" / "mkdir.md"
     tool.write_text(tool.read_text() + "\nOurs.\n")
     listed = {each["name"]: each["origin"] for each in json.loads(fractal("tools", "ls", "--json").out)}
     assert (listed["mkdir"], listed["move"]) == ("own", "shipped")

@@ -32,9 +32,7 @@ def test_tools_ls_lists_skills_and_says_what_was_left_out(fractal: Command, skil
     ran = fractal("tools", "ls")
     (line,) = [each for each in ran.out.splitlines() if each.startswith("pdf-forms")]
     assert line.split() == ["pdf-forms(what)", "read,write,shell", "skill", "Use", "when:", "forms"]
-    assert (
-        f"left out: {skill.parent}/empty/SKILL.md:1: it says nothing: write name and description" in ran.err
-    )
+    assert f"skipped: {skill.parent}/empty/SKILL.md:1: it says nothing: write name and description" in ran.err
     (about,) = [
         each for each in json.loads(fractal("tools", "ls", "--json").out) if each["name"] == "pdf-forms"
     ]

@@ -64,7 +64,7 @@ def test_a_fault_of_ours_is_one_line_unless_debugging_is_asked_for(fractal: Comm
     (fractal.folder / "run.md").mkdir()  # a folder where a document is looked for
     code = (
         "import runtime.cli as c\n"
-        "c._PLACES['ls'] = 'nothing_there:ls'\n"  # a table that names a module that is not there
+        "c._PLACES['ls'] = 'nothing_there'\n"  # a table that names a module that is not there
         "c.main(['ls'])"
     )
     plain = [sys.executable, "-c", code]

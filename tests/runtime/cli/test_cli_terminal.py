@@ -50,7 +50,7 @@ def test_the_last_picture_of_the_tree_stays_above_the_result(fractal: Command, o
 
 def test_while_it_works_the_tree_says_at_what(fractal: Command, opened: Open) -> None:
     terminal = opened("run", "-m", fractal.script("m.yaml", SLOW), "frobnicate it")
-    text = terminal.until("CHECK · scripted:m.yaml")
+    text = terminal.until("checking · scripted:m.yaml")
     assert "└─ ✓ write words.txt 5" in text
     before = terminal.text
     terminal.until(lambda text: text != before)  # the clock goes on
@@ -76,7 +76,7 @@ def test_ci_gets_lines_instead_of_a_picture(fractal: Command, opened: Open) -> N
     terminal = opened("run", "-m", fractal.script("m.yaml", WORKS), "frobnicate it", CI="1")
     assert terminal.finish() == 0
     assert b"\x1b" not in terminal.raw
-    assert "CHECK: ACCEPT" in terminal.text
+    assert "checked: accepted" in terminal.text
 
 
 def test_a_question_is_asked_at_once(fractal: Command, opened: Open) -> None:
@@ -104,11 +104,11 @@ def test_an_approval_is_asked_at_once(
 ) -> None:
     model = fractal.script("m.yaml", WORKS)
     terminal = opened("run", "-m", model, "frobnicate it", FRACTAL_APPROVE="[write]")
-    assert "waits for an approval of step 1 may write" in terminal.until("\n>")
+    assert "waiting for approval of step 1 may write" in terminal.until("\n>")
     terminal.type(f"{said}\n")
     assert terminal.finish() == exit
     assert (fractal.folder / "words.txt").exists() is made
-    assert ("waits for an approval  " in terminal.text) is not made
+    assert ("waiting for an approval  " in terminal.text) is not made
     shown = fractal("show", _run(fractal)).out
     assert ('"approved": "person at terminal"' in shown) is made
 
@@ -160,11 +160,11 @@ def test_ctrl_c_at_a_question_leaves_a_run_that_can_be_resumed(fractal: Command,
 
 def test_the_first_ctrl_c_saves_everything_and_says_how_to_go_on(fractal: Command, opened: Open) -> None:
     terminal = opened("run", "-m", fractal.script("m.yaml", SLOW), "frobnicate it")
-    terminal.until("CHECK")
+    terminal.until("checking")
     terminal.type("\x03")
     assert terminal.finish() == 130
     run = _run(fractal)
-    assert f"interrupted; go on with: fractal resume {run}" in terminal.text
+    assert f"interrupted; continue with: fractal resume {run}" in terminal.text
     assert "‖ frobnicate it" in terminal.text
     assert not terminal.screen.cursor.hidden
     assert json.loads(fractal("ls", "--json").out)[0]["status"] == "interrupted"
@@ -174,9 +174,9 @@ def test_the_first_ctrl_c_saves_everything_and_says_how_to_go_on(fractal: Comman
 
 STUBBORN = """
 import time
-from kernel.responder import Ladder
-from runtime.responders.scripted import Scripted
-import runtime.fractal as f
+from kernel.asking.responder import Ladder
+from runtime.models.scripted import Scripted
+import runtime.api.fractal as f
 def hold(ask):
     if ask.phase == "check":
         time.sleep(30)  # blocks the whole loop: the first Ctrl-C has no effect yet
@@ -200,7 +200,7 @@ def test_the_second_ctrl_c_ends_at_once(fractal: Command) -> None:
     )
     assert process.stderr is not None
     for line in process.stderr:
-        if line.startswith("DO"):
+        if line.startswith("step 1/1: done"):
             break
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from playing import ACCEPT, plan, player
 
-from kernel.responder import Ask
+from kernel.asking.responder import Ask
 from runtime.cli import _run as command
 
 COMMANDS = (["ls"], ["tree"], ["show", "--raw"], ["explain"], ["cost"], ["diff"])
@@ -81,7 +81,7 @@ def check(work: Path, capfd: pytest.CaptureFixture[str], words: list[str]) -> No
     with chdir(work):
         code = command(words)
     told = capfd.readouterr()
-    assert "a fault in Fractal itself" not in told.err + told.out, (words, told.err)
+    assert "internal error" not in told.err + told.out, (words, told.err)
     assert code in (0, 1, 2, 3, 4, 5, 6), words
     assert code == 0 or told.err, words
 

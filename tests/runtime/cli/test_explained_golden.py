@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kernel.document import Document
-from kernel.markdown import parse
-from runtime.cli.reasons import Reason, reasons
+from kernel.document.model import Document
+from kernel.document.parser import parse
+from runtime.cli.explain import Reason, reasons
 
 REPOSITORY = Path(__file__).parents[3]
 RUNS = {name: REPOSITORY / name for name in ("state/example", "tests/golden/cheapest-laptop")}
@@ -51,7 +51,7 @@ def test_every_decision_has_a_reason_and_a_place(documents: list[Document], loop
         if step.state != "done":
             assert step.state in answer(found, f"Why is step {n} {step.state}?").question
     for rung in document.meta.rungs:
-        phase = "UNDERSTAND and PLAN" if rung["phase"] == "fused" else rung["phase"].upper()
+        phase = "Understand and Plan" if rung["phase"] == "fused" else rung["phase"].capitalize()
         assert any(r.question.startswith("Why ") and phase in r.question for r in found), rung
     verdict = answer(found, "Why this verdict?")
     assert document.text(4, "decision") in verdict.answer

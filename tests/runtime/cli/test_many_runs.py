@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from kernel.document import Document, Meta, Note, Section
-from kernel.markdown import render
-from kernel.reading import read_head
+from kernel.document.markdown import render
+from kernel.document.model import Document, Meta, Note, Section
+from kernel.document.parser import read_head
 
 LARGE = 50_000_000
 RUNS = 5_000

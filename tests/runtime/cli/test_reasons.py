@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from command_line import MODEL, RUN, Command, write_run
 
-from kernel.document import Document, Note
-from runtime.cli.reasons import Reason, reasons
+from kernel.document.model import Document, Note
+from runtime.cli.explain import Reason, reasons
 
 ROOT = f"system-{RUN}"
 CHILD = f"tool-task-{RUN}-2"
@@ -27,7 +27,7 @@ def _of(found: list[Reason], question: str) -> Reason:
 
 def test_why_the_task_was_understood_so(documents: list[Document]) -> None:
     one = _of(reasons(documents, ROOT), "Why this task?")
-    assert 'was read as "Summarise both reports into report.md", by openai/gpt-5-mini' in one.answer
+    assert 'was interpreted as "Summarise both reports into report.md", by openai/gpt-5-mini' in one.answer
     assert "because: there are two reports (from folder)" in one.answer
     assert one.source == f"{ROOT}.md §1 resolved task"
 
@@ -42,11 +42,11 @@ def test_what_is_the_same_for_all_phases_is_told_once(documents: list[Document])
     loop = replace(root, meta=replace(root.meta, rungs=tuple(rungs)))
     found = reasons([loop, *documents[1:]], ROOT)
     assert [each.question for each in found if each.section == "§0 rungs"] == [
-        "Why openai/a for UNDERSTAND, PLAN, DO, CHECK?",
-        "Why openai/a for PLAN in attempt 2?",
-        "Why openai/a for CHECK in attempt 2?",
+        "Why openai/a for Understand, Plan, Do, Check?",
+        "Why openai/a for Plan in attempt 2?",
+        "Why openai/a for Check in attempt 2?",
     ]
-    assert "4 calls (440 tokens)" in _of(found, "Why openai/a for UNDERSTAND, PLAN, DO, CHECK?").answer
+    assert "4 calls (440 tokens)" in _of(found, "Why openai/a for Understand, Plan, Do, Check?").answer
     told = [(each.question, each.answer) for each in found]
     assert len(told) == len(set(told))
 
@@ -54,10 +54,10 @@ def test_what_is_the_same_for_all_phases_is_told_once(documents: list[Document])
 def test_why_this_plan(documents: list[Document]) -> None:
     one = _of(reasons(documents, ROOT), "Why this plan?")
     assert one.answer.splitlines() == [
-        "write what is known, said openai/gpt-5-mini",
+        "write what is known (by openai/gpt-5-mini)",
         "rationale: the picture cannot be read",
         "confidence: medium",
-        "it is attempt 2; what earlier ones learned was known",
+        "attempt 2, which knew what earlier attempts had learned",
     ]
     assert one.source == f"{ROOT}.md §2 approach"
 
@@ -67,7 +67,7 @@ def test_why_each_step_with_its_tool_and_its_needs(documents: list[Document]) ->
     assert "of an earlier attempt (attempt 1)" in _of(found, "Why step 1?").answer
     third = _of(found, "Why step 3?")
     assert third.answer.startswith('planned as write {"path": "report.md"')
-    assert "after step 1" in third.answer
+    assert "needs step 1" in third.answer
     assert "its arguments were filled in when it was reached, by openai/gpt-5-mini" in third.answer
     assert third.source == f"{ROOT}.md §2 step 3"
     assert "its loop tool-task-7f3kq2-2 ended escalated" in _of(found, "Why is step 2 failed?").answer
@@ -75,14 +75,14 @@ def test_why_each_step_with_its_tool_and_its_needs(documents: list[Document]) ->
 
 def test_one_step_is_told_in_full(documents: list[Document]) -> None:
     found = reasons(documents, ROOT, 3)
-    assert _of(found, "What did step 3 give?").answer == "done, said tool:write: wrote report.md"
+    assert _of(found, "What did step 3 give?").answer == "done, reported by tool:write: wrote report.md"
     recorded = _of(found, "What is recorded of step 3?")
     assert json.loads(recorded.answer)["touched"][0]["before"] == "b0"
     assert recorded.section == "§3 step 3 evidence"
 
 
 def test_why_this_rung_answered_and_lower_ones_did_not(documents: list[Document]) -> None:
-    one = _of(reasons(documents, ROOT), "Why openai/gpt-5-mini for PLAN?")
+    one = _of(reasons(documents, ROOT), "Why openai/gpt-5-mini for Plan?")
     assert one.answer == (
         "reflex did not: no procedure fits; openai/gpt-5-mini answered in 1 call (1,000 tokens, USD 0.001)"
     )
@@ -102,7 +102,7 @@ def test_why_this_verdict_by_criteria_before_and_after(documents: list[Document]
 
 def test_why_a_retry(documents: list[Document]) -> None:
     one = _of(reasons(documents, ROOT), "Why a retry after attempt 1?")
-    assert one.answer.startswith("learned: the second report is a picture\nit had tried: read everything")
+    assert one.answer.startswith("learned: the second report is a picture\ntried: read everything")
     assert one.source == f"{ROOT}.md §2 attempt 1"
 
 
@@ -110,7 +110,7 @@ def test_why_a_loop_has_its_budget(documents: list[Document]) -> None:
     assert "60 calls, 400,000 tokens" in _of(reasons(documents, ROOT), "Why this budget?").answer
     share = _of(reasons(documents, CHILD), "Why this budget?")
     assert share.answer.startswith(
-        f"its share of the calls that {ROOT} had left, less one kept for CHECK: 20 calls"
+        f"its share of the calls that {ROOT} had left, less one reserved for Check: 20 calls"
     )
     assert share.source == f"{ROOT}.md §3 step 2 share"
 
@@ -145,7 +145,7 @@ def test_the_command_prints_answers_with_their_places(fractal: Command) -> None:
     write_run(fractal.folder)
     out = fractal("explain", RUN).out
     assert f"— {ROOT} —" in out and f"— {CHILD} —" in out
-    assert "Why this plan?\n  write what is known, said openai/gpt-5-mini\n" in out
+    assert "Why this plan?\n  write what is known (by openai/gpt-5-mini)\n" in out
     assert f"  ← {ROOT}.md §2 approach\n" in out
     assert "\x1b" not in out
     step = fractal("explain", RUN, "3").out

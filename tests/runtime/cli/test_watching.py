@@ -11,7 +11,9 @@ import pytest
 from command_line import environment
 
 from kernel.events import Event
-from runtime.cli.view import JsonLines, LiveTree, PlainLines, Quiet, summary, view
+from runtime.cli.live import LiveTree
+from runtime.cli.progress import JsonLines, PlainLines, View, summary
+from runtime.cli.session import view
 
 RUN = "7f3kq2"
 
@@ -24,10 +26,13 @@ def _event(kind: str, parent: str = "", **data: object) -> Event:
 def test_a_pipe_gets_plain_lines_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     with PlainLines() as watch:
         watch(_event("run_started", task="count\nthe \x1b[31mwords"))
-        watch(_event("phase_finished", phase="plan", attempt=1, gate="PROCEED"))
+        watch(_event("phase_started", phase="understand", attempt=1))
+        watch(_event("phase_finished", phase="plan", attempt=1, gate="PROCEED", steps=[1, 2, 3]))
+        watch(_event("step_started", step=2, tool="read", args={"path": "a.txt"}))
         watch(_event("step_started", f"system-{RUN}", step=1, tool="read", args={"path": "a.txt"}))
         watch(_event("step_finished", f"system-{RUN}", step=1, tool="read", state="done", result="x\ny"))
         watch(_event("warning", message="mind the gap"))
+        watch(_event("phase_finished", phase="check", attempt=1, gate="ACCEPT"))
         watch(
             _event("run_finished", status="complete", spent={"calls": 1, "prompt_tokens": 900, "seconds": 2})
         )
@@ -35,10 +40,13 @@ def test_a_pipe_gets_plain_lines_on_standard_error(capsys: pytest.CaptureFixture
     assert out == ""
     assert err.splitlines() == [
         "run 7f3kq2: count the ␛[31mwords",
-        "PLAN: PROCEED",
+        "understanding…",
+        "planned 3 steps",
+        "step 2/3 read a.txt",
         "[2] step 1 read a.txt",
         "[2] step 1: done → x y",
         "warning: mind the gap",
+        "checked: accepted",
         "run 7f3kq2: complete, 1 call, 900 tokens, $0, 2.0 s",
     ]
 
@@ -58,7 +66,7 @@ def test_json_is_one_typed_event_a_line_on_standard_output(capsys: pytest.Captur
 
 def test_a_run_goes_on_when_nobody_reads_its_events_any_more() -> None:
     code = (
-        "import os, sys\nfrom kernel.events import Event\nfrom runtime.cli.view import JsonLines\n"
+        "import os, sys\nfrom kernel.events import Event\nfrom runtime.cli.progress import JsonLines\n"
         "watch = JsonLines()\n"
         "for n in range(3000): watch(Event('warning', 'r', data={'message': 'x' * 100}))\n"
         "sys.stderr.write('went on\\n')\nos._exit(0)"
@@ -78,9 +86,9 @@ def test_a_run_goes_on_when_nobody_reads_its_events_any_more() -> None:
 GONE = "deleted 1 file (a.txt); `fractal undo 7f3kq2 2` brings it back"
 
 
-@pytest.mark.parametrize("kind", [LiveTree, PlainLines, Quiet])
+@pytest.mark.parametrize("kind", [LiveTree, PlainLines, View])
 def test_every_view_says_what_was_deleted(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, kind: type[Quiet]
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, kind: type[View]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "120")
     with kind() as watch:
@@ -92,7 +100,7 @@ def test_every_view_says_what_was_deleted(
 
 def test_quiet_says_warnings_only(capsys: pytest.CaptureFixture[str]) -> None:
     watch = view(quiet=True)
-    assert isinstance(watch, Quiet)
+    assert type(watch) is View
     watch(_event("run_started", task="x"))
     watch(_event("warning", message="w"))
     assert capsys.readouterr().err == "warning: w\n"

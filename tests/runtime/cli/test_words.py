@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.cli import words
+from runtime.cli import output as words
 
 
 @given(st.text())

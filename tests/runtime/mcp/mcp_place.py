@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from kernel.errors import FractalError
-from kernel.operations import OperationContext, Result
-from kernel.sandbox import Sandbox
-from kernel.tools import Tool
-from kernel.workspace import Workspace
-from runtime.fractal import shipped_system
-from runtime.mcp.servers import Servers
+from kernel.tools.operations import OperationContext, Result
+from kernel.tools.tool import Tool
+from runtime.api.fractal import shipped_system
+from runtime.mcp.client.servers import Servers
+from runtime.sandbox.sandbox import Sandbox
+from runtime.workspace.workspace import Workspace
 
 FAKE = Path(__file__).with_name("fake_server.py")
 
@@ -30,6 +30,7 @@ class Place:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.start_seconds = 30.0
         self.warnings: list[str] = []
 
     def write(self, servers: Mapping[str, Any]) -> Path:
@@ -38,7 +39,8 @@ class Place:
         return path
 
     def servers(self) -> Servers:
-        return Servers(Workspace.find(self.folder, shipped_system()), self.warnings.append)
+        workspace = Workspace.find(self.folder, shipped_system())
+        return Servers(workspace, self.warnings.append, self.start_seconds)
 
     def lists(self) -> dict[str, Tool]:
         """The tools by name, as a run would find them."""

@@ -92,7 +92,7 @@ def test_headers_carry_a_credential_from_the_environment(place, monkeypatch):
         place.write({"bare": {"url": url}})
         place.lists()
         assert any(
-            "it wants a credential (HTTP 401); give it one with headers" in each for each in place.warnings
+            "it requires a credential (HTTP 401); set one in headers" in each for each in place.warnings
         )
 
 

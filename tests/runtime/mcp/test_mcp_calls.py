@@ -12,9 +12,9 @@ import pytest
 from mcp_place import call, fake
 
 from kernel.errors import OperationFailed
-from kernel.operations import OperationContext
-from kernel.sandbox import Sandbox
-from kernel.tools import Tool
+from kernel.tools.operations import OperationContext
+from kernel.tools.tool import Tool
+from runtime.sandbox.sandbox import Sandbox
 
 
 def alive(pid: int) -> bool:
@@ -205,13 +205,13 @@ def test_what_a_server_writes_to_standard_error_is_kept_for_a_person(place, capf
     [
         (
             fake("exits"),
-            "it ended with exit code 1; its last words: \"Error: cannot find module 'left-pad'\"",
+            "it ended with exit code 1; its last output: \"Error: cannot find module 'left-pad'\"",
         ),
-        (fake("babble"), "it printed more than 1 MB that is no message"),
-        (fake("malformed"), "answered what tools it has in a form that is none: tools.15.inputSchema"),
+        (fake("babble"), "it printed more than 1 MB of invalid messages"),
+        (fake("malformed"), "sent an invalid answer to the request for its tools: tools.15.inputSchema"),
         (
             {"command": "no-such-program"},
-            "there is no program no-such-program; install it, or mend command in",
+            "there is no program no-such-program; install it, or fix command in",
         ),
         (fake(cwd="nowhere"), "its folder"),
         ({"command": "/etc/passwd"}, "there is no program /etc/passwd"),
@@ -261,13 +261,15 @@ def test_no_command_may_name_one_either(place):
     assert (place.folder / ".mcp.json").read_text() == '{"mcpServers": {}}'
 
 
-@pytest.mark.slow
 def test_a_server_that_never_says_anything_is_given_up(place):
+    place.write({"good": fake()})
+    place.lists()  # a good server has all the time it needs to start on a busy machine
     place.write({"mute": fake("silent"), "good": fake()})
+    place.start_seconds = 5
     began = time.monotonic()
     assert "good-echo" in place.lists()
-    assert time.monotonic() - began < 40
-    assert [each for each in place.warnings if "did not answer the greeting within 30 s" in each]
+    given_up = time.monotonic() - began
+    assert [each for each in place.warnings if "did not answer the handshake within 5 s" in each]
     began = time.monotonic()
     place.lists()
-    assert time.monotonic() - began < 5, "it is not asked again at once"
+    assert time.monotonic() - began < min(given_up, 5), "it is not asked again at once"

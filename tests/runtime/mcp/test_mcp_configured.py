@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from runtime.mcp.configured import places, read
+from runtime.mcp.client.configured import places, read
 
 
 def write(path, servers):
@@ -62,16 +62,16 @@ def test_variables_are_expanded_in_every_value(tmp_path, text, value):
 @pytest.mark.parametrize(
     ("entry", "told"),
     [
-        ("npx", ".it: an object with command or url is needed"),
-        ({}, ".it: neither command nor url is given"),
-        ({"command": ""}, ".it.command: a text is needed"),
-        ({"command": "x", "args": "y"}, ".it.args: a list of texts is needed"),
-        ({"command": "x", "args": [["y"]]}, ".it.args[0]: a text is needed"),
-        ({"command": "x", "env": {"A": None}}, ".it.env.A: a text is needed"),
+        ("npx", ".it: must be an object with command or url"),
+        ({}, ".it: command or url is required"),
+        ({"command": ""}, ".it.command: must be a string"),
+        ({"command": "x", "args": "y"}, ".it.args: must be a list of strings"),
+        ({"command": "x", "args": [["y"]]}, ".it.args[0]: must be a string"),
+        ({"command": "x", "env": {"A": None}}, ".it.env.A: must be a string"),
         ({"command": "x", "env": {"A": "${MISSING_KEY}"}}, ".it.env.A: the environment variable MISSING_KEY"),
-        ({"command": "x", "type": "telnet"}, ".it.type: 'telnet' is none of"),
-        ({"url": "localhost:3000"}, ".it.url: 'localhost:3000' is no address"),
-        ({"url": "file:///etc/passwd"}, ".it.url: 'file:///etc/passwd' is no address"),
+        ({"command": "x", "type": "telnet"}, ".it.type: 'telnet' is not one of"),
+        ({"url": "localhost:3000"}, ".it.url: 'localhost:3000' does not begin with"),
+        ({"url": "file:///etc/passwd"}, ".it.url: 'file:///etc/passwd' does not begin with"),
     ],
 )
 def test_a_wrong_entry_is_told_with_its_place_and_the_others_work(tmp_path, entry, told):

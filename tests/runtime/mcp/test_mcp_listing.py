@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from mcp_place import fake
 
-from kernel.tools import Tool
-from runtime.fractal import Fractal
-from runtime.mcp.configured import Entry
-from runtime.mcp.listing import tools_of
+from kernel.tools.tool import Tool
+from runtime.api.fractal import Fractal
+from runtime.mcp.client.configured import Entry
+from runtime.mcp.client.listing import tools_of
 
 
 def entry(name="it"):

@@ -7,8 +7,8 @@ from many_tools import PARAPHRASES, TASKS, TOOLS
 from mcp_place import fake
 from playing import ACCEPT, plan
 
-from kernel.budget import estimate_tokens
-from runtime.fractal import Fractal
+from kernel.loop.budget import estimate_tokens
+from runtime.api.fractal import Fractal
 
 INDEX = 150
 

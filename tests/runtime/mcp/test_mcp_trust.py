@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from mcp_place import Place, fake
 
-from runtime.trust import place as kept
+from runtime.workspace.trust import place as kept
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_the_users_own_file_needs_no_word(stranger: Place) -> None:
 def test_a_name_that_does_not_wait_is_told(stranger: Place) -> None:
     stranger.write({"good": fake()})
     ran = fractal(stranger.folder, "trust", "mcp:other")
-    assert ran.returncode == 2 and "it asks for: mcp:good" in ran.stderr
+    assert ran.returncode == 2 and "only for: mcp:good" in ran.stderr
 
 
 def test_a_broken_list_of_what_is_trusted_is_told(stranger: Place) -> None:

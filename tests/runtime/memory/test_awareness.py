@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from kernel.document import Document, Meta, Note, Section
-from kernel.store import FileStore, Save
-from kernel.workspace import root_id, run_lock
-from runtime.memory.awareness import active, best, profiles
-from runtime.memory.episodic import Experience
+from kernel.document.model import Document, Meta, Note, Section, root_id
+from kernel.store.files import FileStore, Save
+from runtime.memory.context.awareness import active, best, profiles
+from runtime.memory.episodes.experience import Experience
+from runtime.workspace.workspace import run_lock
 
 
 def begun(runs: Path, run: str, task: str, **meta: str) -> Path:
@@ -85,9 +85,9 @@ def test_the_best_agent_is_by_type_of_task_and_over_all_spaces() -> None:
 
 
 def test_the_report_names_the_best_agent_of_each_type_that_was_tried_often_enough():
-    from runtime.memory.awareness import Profile, Record
+    from runtime.api.learning import best_agents, in_words
+    from runtime.memory.context.awareness import Profile, Record
     from runtime.memory.learning.report import Report, Side
-    from runtime.remembering.learning import best_agents, in_words
 
     known = [
         Profile("ada", "default", by_type={"edit": Record(18, 2), "git": Record(1, 0)}),

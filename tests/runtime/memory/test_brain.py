@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from playing import REVERSE as PLAN
 
-from kernel.store import FileStore
-from runtime.fractal import Fractal, RunResult
+from kernel.store.files import FileStore
+from runtime.api.fractal import Fractal, RunResult
 from runtime.memory.brain import Brain
-from runtime.memory.procedural.decisions import Decision
-from runtime.memory.procedural.recognition import ProblemType
-from runtime.memory.procedural.trees import NeuronTree
+from runtime.memory.tasks.decisions import Decision
+from runtime.memory.tasks.trees import NeuronTree
+from runtime.memory.tasks.types import ProblemType
 
 TASK = PLAN["task"]
 OTHER = "Reverse the lines of notes.md into back.md unless it exists"

@@ -11,13 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from playing import ACCEPT, Played, plan
 
-from kernel.budget import estimate_tokens
-from kernel.document import Document, Meta, Note, Section
-from kernel.responder import Ask
-from kernel.store import FileStore, Save
-from kernel.workspace import root_id, run_lock
-from runtime.fractal import Fractal
-from runtime.memory.context import (
+from kernel.asking.responder import Ask
+from kernel.document.model import Document, Meta, Note, Section, root_id
+from kernel.loop.budget import estimate_tokens
+from kernel.store.files import FileStore, Save
+from runtime.api.fractal import Fractal
+from runtime.memory.context.context import (
     EXAMPLES,
     FILES,
     GUIDANCE,
@@ -28,10 +27,11 @@ from runtime.memory.context import (
     Line,
     synthesized,
 )
-from runtime.memory.episodes import Unembedded
-from runtime.memory.episodic import Experience
+from runtime.memory.episodes.episodes import Unembedded
+from runtime.memory.episodes.experience import Experience
+from runtime.memory.facts.mind import Mind
 from runtime.memory.learning.patterns import Pattern
-from runtime.memory.semantic.mind import Mind
+from runtime.workspace.workspace import run_lock
 
 SETTINGS = {"embedder": "lexical", "fsync": False}
 READ = {"tool": "read", "args": {"path": "sales.csv"}}

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from kernel.budget import Bounds
+from kernel.asking.responder import Ask
 from kernel.errors import ConfigurationError, ProviderError
-from kernel.replies import ReplyLog
-from kernel.responder import Ask
+from kernel.loop.budget import Bounds
+from kernel.store.call_log import ReplyLog
 from runtime.memory.prompting import Asking, fenced, models
-from runtime.responders.human import Human
-from runtime.responders.prices import Price
-from runtime.responders.reflex import Reflex
-from runtime.responders.scripted import Scripted
+from runtime.models.human import Human
+from runtime.models.prices import Price
+from runtime.models.scripted import Scripted
+from runtime.reflexes.reflex import Reflex
 
 
 def asking(folder: Path, *rungs: Any, **bounds: Any) -> Asking:
@@ -109,7 +109,7 @@ def test_a_prompt_that_is_missing_or_wants_another_slot_is_told(tmp_path: Path) 
     told = asking(tmp_path, Scripted([]))
     with pytest.raises(ConfigurationError, match=r"system/memory/shorten\.md is missing"):
         told("shorten", {})
-    with pytest.raises(ConfigurationError, match="no name"):
+    with pytest.raises(ConfigurationError, match="not a valid name"):
         told("../secret", {})
     prompt(tmp_path, "Shorten {{ text }}.")
     with pytest.raises(ConfigurationError, match="needs text"):

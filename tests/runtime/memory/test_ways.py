@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from kernel.document import Document, Meta, Note, Section, Step
-from kernel.store import FileStore, Save
-from kernel.workspace import root_id
-from runtime.memory.episodic import Experience, experiences_of
-from runtime.memory.ways import EXAMPLE_CHARS, shaped, ways
+from kernel.document.model import Document, Meta, Note, Section, Step, root_id
+from kernel.store.files import FileStore, Save
+from runtime.memory.context.ways import EXAMPLE_CHARS, shaped, ways
+from runtime.memory.episodes.experience import Experience, experiences_of
 
 Happened = Callable[..., tuple[Experience, float]]
 

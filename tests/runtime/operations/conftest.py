@@ -11,8 +11,8 @@ import pytest
 from references import SOAK
 
 from kernel.errors import OperationFailed
-from kernel.operations import OperationContext, Result, file_hash
-from kernel.sandbox import Sandbox
+from kernel.tools.operations import OperationContext, Result, file_hash
+from runtime.sandbox.sandbox import Sandbox
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -16,8 +16,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from kernel.errors import OperationFailed
-from kernel.operations import OperationContext
-from kernel.sandbox import Sandbox
+from kernel.tools.operations import OperationContext
+from runtime.sandbox.sandbox import Sandbox
 
 SOAK = os.environ.get("FRACTAL_SOAK") == "1"
 COUNT = 20_000 if SOAK else 500

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernel.errors import OperationFailed
-from runtime.operations import figures
-from runtime.operations.calc import calc
-from runtime.operations.calculator import Calculator
+from runtime.operations import quantities as figures
+from runtime.operations.calc import Calculator, calc
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 from playing import ACCEPT, plan, player
 
+from kernel.asking.responder import Ask
 from kernel.errors import OperationFailed
-from kernel.operations import OperationContext, Result, file_hash
-from kernel.responder import Ask
+from kernel.tools.operations import OperationContext, Result, file_hash
 from runtime.operations.database import database
 
 PREPARE: Any = database.prepare  # type: ignore[attr-defined]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kernel.operations import file_hash
-from runtime.operations.databases import query_sqlite
+from kernel.tools.operations import file_hash
+from runtime.operations.database import query_sqlite
 
 
 @pytest.fixture

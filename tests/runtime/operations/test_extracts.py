@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.operations.extracts import links, tables
 from runtime.operations.fetch import fetch
+from runtime.operations.pages import links, tables
 
 ADDRESS = "https://e.org/a/b"
 

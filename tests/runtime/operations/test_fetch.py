@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from kernel.errors import OperationFailed
-from runtime.operations.addresses import public, url
 from runtime.operations.fetch import fetch
+from runtime.operations.web import public, url
 
 
 class Pages(BaseHTTPRequestHandler):
@@ -196,8 +196,8 @@ def test_a_redirect_to_a_private_address_is_refused(bench):
 
 def test_the_checked_address_is_the_one_that_is_asked(inside, site):
     """A name that resolves to something else a moment later (DNS rebinding) changes nothing."""
-    from runtime.operations.http_request import ask
     from runtime.operations.walking import Deadline
+    from runtime.operations.web import ask
 
     port = site.rpartition(":")[2]
     where = url(f"http://rebinds.invalid:{port}/plain")

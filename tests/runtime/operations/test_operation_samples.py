@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from kernel.catalogue import Catalogue
-from kernel.tools import Tool
-from kernel.workspace import Workspace
-from runtime.building import samples
-from runtime.building.workshop import Workshop
-from runtime.config import Config
+from kernel.tools.tool import Tool
+from runtime.catalogue.catalogue import Catalogue
+from runtime.evolution.workshop import Workshop
+from runtime.workspace.settings import Config
+from runtime.workspace.workspace import Workspace
 
 ROOT = Path(__file__).resolve().parents[3]
 SYSTEM = ROOT / "system"
@@ -39,8 +38,9 @@ def test_the_catalogue_reads_every_operation_without_a_fault():
     "tool", [tool for tool in OPERATIONS if tool.name != "web-search"], ids=lambda tool: tool.name
 )
 async def test_the_sample_passes_as_tools_test_runs_it(tool: Tool, bench):
-    standing = Workshop(Workspace.find(bench.folder, SYSTEM), Config()).standing
-    tested = await samples.test_code(tool, bench.context, {}, standing)
+    workspace = Workspace.find(bench.folder, SYSTEM)
+    records = Workshop(workspace, Config()).records
+    tested = await records.test(tool, workspace, bench.context, None, {})
     assert tested.passed, tested.note
 
 

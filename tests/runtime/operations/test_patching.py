@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.operations import Touch
-from runtime.operations import unified
+from kernel.tools.operations import Touch
+from runtime.operations import patching as unified
 from runtime.operations.patching import patch
 
 CODE = "def a():\n    return 1\n\n\ndef b():\n    return 2\n\n\ndef c():\n    return 1\n"
@@ -142,6 +142,15 @@ def test_what_difflib_writes_is_applied_exactly(old: list[str], new: list[str], 
     # the last line may be empty; a diff ends with a line end
     (found,) = unified.read(f"{diff}\n")
     assert unified.applied(before, found)[0] == after
+
+
+def test_a_changed_line_may_look_like_a_file_header():
+    old, new = ["a", "-- c", "b", "x", "y"], ["a", "++ d", "b", "x", "z"]
+    diff = "\n".join(difflib.unified_diff(old, new, "a/f", "b/f", n=0, lineterm=""))
+    (found,) = unified.read(f"{diff}\n")
+    assert unified.applied("".join(f"{line}\n" for line in old), found)[0] == "".join(
+        f"{line}\n" for line in new
+    )
 
 
 def test_what_git_writes_is_applied_exactly(bench, tmp_path):

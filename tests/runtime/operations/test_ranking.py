@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from kernel.operations import Result
+from kernel.tools.operations import Result
 from runtime.operations.ranking import search
 
 

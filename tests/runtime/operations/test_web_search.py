@@ -13,8 +13,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from kernel.catalogue import Catalogue
-from runtime.fractal import shipped_system
+from runtime.api.fractal import shipped_system
+from runtime.catalogue.catalogue import Catalogue
 from runtime.operations.web_search import web_search
 
 RESULTS = [

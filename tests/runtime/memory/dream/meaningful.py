@@ -8,14 +8,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from runtime.fractal import shipped_system
+from runtime.api.fractal import shipped_system
 from runtime.memory.brain import Brain, Settings
 from runtime.memory.dream.stage import Ask, Dream, Told
 from runtime.memory.dream.stages import ALL
-from runtime.memory.semantic.dates import stamp
-from runtime.memory.semantic.mind import Mind
-from runtime.memory.semantic.records import Memory, Observation
-from runtime.responders.reflexes.trial import Trial
+from runtime.memory.facts.mind import Mind
+from runtime.memory.facts.records import Memory, Observation, stamp
+from runtime.reflexes.trial import Trial
 
 MONDAY = datetime(2026, 5, 4, 9, tzinfo=UTC)
 STAGES = {stage.name: stage for stage in ALL}

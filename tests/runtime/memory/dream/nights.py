@@ -17,23 +17,22 @@ from typing import Any, cast
 
 import numpy as np
 
-from runtime.fractal import shipped_system
+from runtime.api.fractal import shipped_system
 from runtime.memory.brain import Brain, Settings
 from runtime.memory.dream.dreamer import Dreamer
 from runtime.memory.dream.stage import Dream, Stage, Told
 from runtime.memory.dream.stages import ALL
-from runtime.memory.dream.undoing import undo
-from runtime.memory.procedural.decisions import Decision
-from runtime.memory.procedural.exemplar import Exemplar
-from runtime.memory.procedural.ledger import Ledger
-from runtime.memory.procedural.parts import ALL as PARTS
-from runtime.memory.procedural.recognition import Member, ProblemType
-from runtime.memory.procedural.trees import NeuronTree
-from runtime.memory.semantic.mind import Mind
-from runtime.memory.semantic.mind import Settings as MindSettings
-from runtime.responders.reflexes.trial import Trial
-from runtime.store import pack
-from runtime.store.moving import lines
+from runtime.memory.facts.mind import Mind
+from runtime.memory.facts.mind import Settings as MindSettings
+from runtime.memory.store import pack
+from runtime.memory.store.moving import lines
+from runtime.memory.tasks import ALL as PARTS
+from runtime.memory.tasks.decisions import Decision
+from runtime.memory.tasks.exemplar import Exemplar
+from runtime.memory.tasks.ledger import Ledger
+from runtime.memory.tasks.trees import NeuronTree
+from runtime.memory.tasks.types import Member, ProblemType
+from runtime.reflexes.trial import Trial
 
 NOW = datetime(2026, 11, 20, 3, tzinfo=UTC)
 OLD, RECENT = "2026-06-01T00:00:00Z", "2026-11-19T00:00:00Z"
@@ -260,7 +259,7 @@ def _main(folder: Path, kind: str, what: str, name: str, when: str) -> None:
     brain = brain_in(folder, kind)
     if what == "undo":
         brain.shelf.keeper = cast(Any, Dying(brain.shelf.keeper, name))
-        undo(dreamer(brain))
+        dreamer(brain).undo()
         return
     stages = [dying(each, when) if each.name == name else each for each in ALL]
     dreamer(brain, stages).dream("one", stages)

@@ -9,11 +9,9 @@ from nights import NOW, brain_in, dreamer, exported, filled, killed
 
 from kernel.errors import FractalError, StorageError, UsageError
 from runtime.memory.dream.dreamer import Dreamer
-from runtime.memory.dream.record import Done, Dreamt
-from runtime.memory.dream.stage import Dream, Stage, Told
+from runtime.memory.dream.stage import Done, Dream, Dreamt, Stage, Told
 from runtime.memory.dream.stages import ALL
-from runtime.memory.dream.undoing import undo
-from runtime.memory.procedural.trees import NeuronTree
+from runtime.memory.tasks.trees import NeuronTree
 
 NAMES = [stage.name for stage in ALL]
 KILLS = [(name, "end") for name in NAMES]
@@ -29,11 +27,11 @@ def test_undo_restores_rows_and_files_exactly(tmp_path: Path, kind: str) -> None
     changed = exported(brain)
     assert changed != before
     assert list((tmp_path / "memory" / "methods").glob("*.md"))
-    undone = undo(sleeper)
+    undone = sleeper.undo()
     assert (undone.dream, undone.left) == ("one", ())
     assert exported(brain) == before
     with pytest.raises(UsageError, match="no dream"):
-        undo(sleeper)
+        sleeper.undo()
 
 
 def test_dreams_are_taken_back_one_by_one(tmp_path: Path) -> None:
@@ -43,9 +41,9 @@ def test_dreams_are_taken_back_one_by_one(tmp_path: Path) -> None:
     sleeper.dream("one", ALL[:3])
     between = exported(brain)
     Dreamer(brain, clock=lambda: NOW.replace(hour=5)).dream("two", ALL)
-    assert undo(sleeper).dream == "two"
+    assert sleeper.undo().dream == "two"
     assert exported(brain) == between
-    assert undo(sleeper).dream == "one"
+    assert sleeper.undo().dream == "one"
     assert exported(brain) == before
 
 
@@ -98,7 +96,7 @@ def test_killed_in_the_middle_of_a_stage_it_goes_on_and_can_be_taken_back(
     whole = sleeper.dream("one", ALL)
     assert list(whole.stages) == NAMES
     assert brain.shelf.check() == []
-    assert undo(sleeper).left == ()
+    assert sleeper.undo().left == ()
     assert exported(brain) == before
 
 
@@ -128,7 +126,7 @@ def test_what_a_killed_stage_had_made_of_files_is_taken_back_by_whoever_comes_ne
     nothing = [Stage("nothing", "a", "does nothing", lambda dream: Told())]
     done = dreamer(brain, nothing).dream("another", nothing)
     assert list(methods.glob("*.md")) == []
-    assert any("put back" in line for line in done.stages["nothing"].did)
+    assert any("restored" in line for line in done.stages["nothing"].did)
 
 
 @pytest.mark.parametrize("at", ["write", "commit"])
@@ -140,7 +138,7 @@ def test_killed_in_the_middle_of_undo_it_is_gone_on_with(tmp_path: Path, kind: s
     brain.close()
     assert killed(tmp_path, kind, "undo", at)
     brain = brain_in(tmp_path, kind)
-    assert undo(dreamer(brain)).left == ()
+    assert dreamer(brain).undo().left == ()
     assert exported(brain) == before
 
 
@@ -154,7 +152,7 @@ def test_what_others_changed_since_is_told_and_not_overwritten(tmp_path: Path) -
     brain.shelf.put(theirs)
     (file,) = (tmp_path / "memory" / "methods").glob("*.md")
     file.write_text(file.read_text("utf-8") + "\nmine\n", "utf-8")
-    undone = undo(sleeper)
+    undone = sleeper.undo()
     assert f"neuron-tree {held.id}" in undone.left
     assert f"methods/{file.name}" in undone.left
     assert file.read_text("utf-8").endswith("mine\n")
@@ -168,13 +166,13 @@ def test_what_others_changed_since_is_told_and_not_overwritten(tmp_path: Path) -
 def test_two_dreams_at_once_are_refused(tmp_path: Path) -> None:
     one, other = dreamer(filled(tmp_path)), dreamer(brain_in(tmp_path))
     one.hold("one")
-    with pytest.raises(UsageError, match=r"at work here \(one, process \d+\)"):
+    with pytest.raises(UsageError, match=r"already running here \(one, process \d+\)"):
         other.do("two", "merge-neurons")
-    with pytest.raises(UsageError, match="at work here"):
-        undo(other)
+    with pytest.raises(UsageError, match="already running here"):
+        other.undo()
     one.let_go()
     other.do("two", "merge-neurons")
-    with pytest.raises(UsageError, match="at work"):
+    with pytest.raises(UsageError, match="already running"):
         other.do("three", "merge-neurons")
 
 
@@ -199,7 +197,7 @@ def test_a_stage_that_fails_leaves_nothing_and_the_next_try_is_whole(tmp_path: P
     assert exported(brain) == before
     broken = False
     assert sleeper.dream("one", stages).stages["fails"].did == ("all done",)
-    undo(sleeper)
+    sleeper.undo()
     assert exported(brain) == before
 
 
@@ -234,7 +232,7 @@ def test_a_torn_line_of_the_archive_is_passed_over(tmp_path: Path) -> None:
     with sleeper.archive.path("one").open("a") as file:
         file.write('{"part": "torn')
     sleeper.dream("one", ALL)
-    undo(sleeper)
+    sleeper.undo()
     assert exported(brain) == before
 
 
@@ -257,7 +255,7 @@ def test_what_a_space_gives_to_all_is_taken_back_and_only_rehearsed(tmp_path: Pa
     assert [path.name for path in everybodys.iterdir()] == ["old.md"]
     sleeper.dream("one", stages)
     assert [path.name for path in everybodys.iterdir()] == ["new.md"]
-    assert undo(sleeper).files == 2
+    assert sleeper.undo().files == 2
     assert [path.read_text("utf-8") for path in everybodys.iterdir()] == ["old"]
 
 
@@ -281,7 +279,7 @@ def test_a_dream_that_makes_memory_worse_is_taken_back_and_the_later_stages_are_
     stages = [merge, worse("verify"), prune]
     done = dreamer(brain, stages).dream("two", stages)
     assert list(done.stages) == ["prune-synapses"]
-    assert undo(dreamer(brain)).dream == "two"
+    assert dreamer(brain).undo().dream == "two"
     assert exported(brain) == before
 
 
@@ -294,5 +292,5 @@ def test_an_undo_that_was_cut_short_is_finished_before_the_next_dream(tmp_path: 
     brain = brain_in(tmp_path)
     nothing = [Stage("nothing", "a", "does nothing", lambda dream: Told())]
     dreamer(brain, nothing).dream("two", nothing)
-    assert undo(dreamer(brain)).dream == "two"
+    assert dreamer(brain).undo().dream == "two"
     assert exported(brain) == before

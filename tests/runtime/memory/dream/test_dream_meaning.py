@@ -5,22 +5,21 @@ from pathlib import Path
 import pytest
 from meaningful import MONDAY, STAGES, TALK, Scripted, brain_in, memories, night, say, tell
 
-from kernel.budget import Bounds
-from kernel.replies import ReplyLog
-from kernel.responder import Ask as Asked
-from runtime.bench.pairs import pairs
-from runtime.fractal import shipped_system
+from bench.pairs import pairs
+from kernel.asking.responder import Ask as Asked
+from kernel.loop.budget import Bounds
+from kernel.store.call_log import ReplyLog
+from runtime.api.fractal import shipped_system
 from runtime.memory.brain import Brain
 from runtime.memory.dream.dreamer import Dreamer
 from runtime.memory.dream.report import Standing
 from runtime.memory.dream.stage import Dream
 from runtime.memory.dream.work import Work
+from runtime.memory.facts.graph import degrees, link
+from runtime.memory.facts.mind import Mind
+from runtime.memory.facts.records import Edge, Memory, Observation, Waiting, stamp
 from runtime.memory.prompting import Asking
-from runtime.memory.semantic.dates import stamp
-from runtime.memory.semantic.links import degrees, link
-from runtime.memory.semantic.mind import Mind
-from runtime.memory.semantic.records import Edge, Memory, Observation, Waiting
-from runtime.responders.scripted import Scripted as Model
+from runtime.models.scripted import Scripted as Model
 
 WEEK = timedelta(days=7)
 
@@ -260,7 +259,7 @@ def test_edges_say_what_they_rest_on(brain: Brain) -> None:
     telescopes(brain)
     night(brain, "connect")
     edges = [each for each in brain.shelf.scan(Edge) if each.relation == "related"]
-    assert [each.text for each in edges] == ["both tell of telescope"]
+    assert [each.text for each in edges] == ["both mention telescope"]
 
 
 def test_a_model_connects_what_it_can_say_in_words_of_both(brain: Brain) -> None:
@@ -351,7 +350,7 @@ def test_the_report_says_when_nothing_surprises_any_more(brain: Brain) -> None:
         at = stamp(MONDAY - timedelta(days=n))
         brain.shelf.put(Observation(id=str(n), text="I am careful", at=at, said="identity", surprise=0.02))
     told = night(brain, "report")["report"]
-    assert told.counts["saturated"] == 1 and any("argue" in line for line in told.did)
+    assert told.counts["saturated"] == 1 and any("challenge" in line for line in told.did)
 
 
 def test_the_report_tells_what_the_stages_before_it_did(brain: Brain) -> None:

@@ -8,12 +8,12 @@ import pytest
 from nights import NOW, OF_MEMORY, PROCEDURAL, brain_in, dreamer, exported, filled
 
 from runtime.memory.brain import Brain
-from runtime.memory.dream.record import Dreamt
-from runtime.memory.procedural.decisions import Decision
-from runtime.memory.procedural.merging import tree_by
-from runtime.memory.procedural.methods import Method
-from runtime.memory.procedural.recognition import Member, ProblemType
-from runtime.memory.procedural.trees import NeuronTree
+from runtime.memory.dream.stage import Dreamt
+from runtime.memory.tasks.decisions import Decision
+from runtime.memory.tasks.merging import tree_by
+from runtime.memory.tasks.methods import Method
+from runtime.memory.tasks.trees import NeuronTree
+from runtime.memory.tasks.types import Member, ProblemType
 
 
 @pytest.fixture(scope="module")

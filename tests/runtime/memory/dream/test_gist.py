@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from runtime.fractal import shipped_system
+from runtime.api.fractal import shipped_system
 from runtime.memory.dream.gist import ABSTRACT, fillers, gist, grounded, keywords, values
-from runtime.memory.semantic.records import Observation
+from runtime.memory.facts.records import Observation
 
 EMPTY = fillers((shipped_system(),))
 

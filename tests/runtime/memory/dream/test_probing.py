@@ -9,12 +9,10 @@ from runtime.memory.brain import Brain
 from runtime.memory.dream.dreamer import Dreamer
 from runtime.memory.dream.nearness import FEW, Nearness
 from runtime.memory.dream.probing import Probe, probe, verify
-from runtime.memory.dream.record import Dreamt
-from runtime.memory.dream.stage import Dream, Stage, Told
-from runtime.memory.dream.undoing import undo
-from runtime.memory.semantic.mind import Mind
-from runtime.memory.semantic.records import Observation
-from runtime.store.moving import lines
+from runtime.memory.dream.stage import Dream, Dreamt, Stage, Told
+from runtime.memory.facts.mind import Mind
+from runtime.memory.facts.records import Observation
+from runtime.memory.store.moving import lines
 
 WEEK = timedelta(days=7)
 
@@ -91,7 +89,7 @@ def test_a_dream_that_finds_as_much_stays_and_undo_restores_the_store(tmp_path: 
     names = ("probe", "cluster", "refine", "create", "verify", "connect", "score", "abstract", "report")
     dreamt = dreamer.dream("d", [STAGES[name] for name in names])
     assert dreamt.stages["verify"].counts["worse"] == 0 and sorted(lines(brain.shelf)) != before
-    undo(dreamer)
+    dreamer.undo()
     assert sorted(lines(brain.shelf)) == before
 
 
@@ -105,18 +103,9 @@ def test_cells_find_nearly_what_looking_at_everything_finds() -> None:
         np.float32
     )
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    near = Nearness(len(rows), list(rows))
-    for number, row in enumerate(rows):
-        near.put(str(number), row)
+    near = Nearness([(str(number), row) for number, row in enumerate(rows)])
     hits = 0
     for row in rows[:200]:
         exact = {str(number) for number in np.argsort(-(rows @ row))[:5]}
         hits += len(exact & {id for id, _ in near.find(row, 5)})
     assert hits / 1000 > 0.9
-
-
-def test_a_vector_that_is_put_again_is_moved() -> None:
-    near = Nearness(2, [])
-    near.put("a", np.array([1, 0], np.float32))
-    near.put("a", np.array([0, 1], np.float32))
-    assert near.find(np.array([0, 1], np.float32), 5) == [("a", 1.0)] and len(near) == 1

@@ -1,4 +1,4 @@
-"""Forgetting what was recalled and dreamt of, while others are at work, and after a death in its middle."""
+"""Forgetting after recalls and dreams, beside other processes, and after a crash in the middle."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from pathlib import Path
 
 import pytest
 
-from runtime.bench.week import stages
-from runtime.fractal import Fractal
+from bench.week import stages
+from runtime.api.fractal import Fractal
+from runtime.api.knowledge import mind_of, recall
+from runtime.memory.facts.records import Memory, Observation
+from runtime.memory.facts.retrieval import Passage
 from runtime.memory.forgetting.forgetting import Forgetting
-from runtime.memory.forgetting.wanted import Wanted
-from runtime.memory.semantic.records import Memory, Observation
-from runtime.memory.semantic.retrieval import Passage
-from runtime.remembering.knowledge import mind_of, recall
-from runtime.store.sqlite import SqliteKeeper
+from runtime.memory.forgetting.request import Request
+from runtime.memory.store.sqlite import SqliteKeeper
 
 PLACES = ("the shed", "the cellar", "the attic", "the garage", "the office", "the kitchen", "the hall")
 
 
 @pytest.fixture
 def dreamt(tmp_path: Path) -> Fractal:
-    """A memory of many things that were recalled and dreamt of twice."""
+    """A memory with many entries, after recalls and two dreams."""
     fractal = Fractal(tmp_path, settings={"embedder": "lexical"})
     mind = mind_of(fractal)
     for night in (1, 2):
@@ -52,7 +52,7 @@ def test_what_was_dreamt_of_is_gone_with_what_the_dreams_made_and_archived(dream
     state, shelf = dreamt.workspace.state, dreamt.brain.shelf
     assert any("archive" in name for name in holders("zebedee", state)) and shelf.count(Passage)
     made = shelf.count(Memory)
-    done = Forgetting(dreamt.brain, state).do(Wanted("zebedee"))
+    done = Forgetting(dreamt.brain, state).do(Request("zebedee"))
     assert holders("zebedee", state) == [] and done.preview.archived > 0 and not done.hindered
     assert 0 < shelf.count(Memory) < made
     left = {each.id for kind in (Memory, Observation) for each in shelf.scan(kind)}
@@ -62,9 +62,9 @@ def test_what_was_dreamt_of_is_gone_with_what_the_dreams_made_and_archived(dream
 
 
 def test_the_last_dream_can_still_be_taken_back_without_bringing_it_back(dreamt: Fractal):
-    from runtime.remembering.dreaming import undo
+    from runtime.api.dreaming import undo
 
-    Forgetting(dreamt.brain, dreamt.workspace.state).do(Wanted("zebedee"))
+    Forgetting(dreamt.brain, dreamt.workspace.state).do(Request("zebedee"))
     undo(dreamt)
     assert holders("zebedee", dreamt.workspace.state) == []
 
@@ -73,12 +73,12 @@ def test_who_is_killed_in_the_middle_does_it_again(dreamt: Fractal):
     state = dreamt.workspace.state
     dreamt.brain.close()
     code = (
-        "import sys; from runtime.fractal import Fractal; "
+        "import sys; from runtime.api.fractal import Fractal; "
         "from runtime.memory.forgetting.forgetting import Forgetting; "
-        "from runtime.memory.forgetting.wanted import Wanted; "
+        "from runtime.memory.forgetting.request import Request; "
         "f = Fractal(sys.argv[1], settings={'embedder': 'lexical'}); "
         "g = Forgetting(f.brain, f.workspace.state); "
-        "print('go', flush=True); g.do(Wanted('zebedee'))"
+        "print('go', flush=True); g.do(Request('zebedee'))"
     )
     for wait in (0.02, 0.06, 0.15):
         words = [sys.executable, "-c", code, str(dreamt.workspace.folder)]
@@ -88,7 +88,7 @@ def test_who_is_killed_in_the_middle_does_it_again(dreamt: Fractal):
         os.kill(ran.pid, signal.SIGKILL)
         ran.wait()
         ran.stdout.close()
-    Forgetting(dreamt.brain, state).do(Wanted("zebedee"))
+    Forgetting(dreamt.brain, state).do(Request("zebedee"))
     assert holders("zebedee", state) == [] and dreamt.brain.shelf.check() == []
     assert any(dreamt.brain.shelf.scan(Memory))
 
@@ -100,8 +100,8 @@ def test_a_process_that_reads_meanwhile_is_told_of(dreamt: Fractal):
     reader.execute("SELECT count(*) FROM records").fetchone()
     keeper = dreamt.brain.shelf.keeper
     assert isinstance(keeper, SqliteKeeper)
-    keeper._base.execute("PRAGMA busy_timeout = 300")  # it would wait for the reader for 20 seconds
-    done = Forgetting(dreamt.brain, state).do(Wanted("zebedee"))
+    keeper.base.execute("PRAGMA busy_timeout = 300")  # it would wait for the reader for 20 seconds
+    done = Forgetting(dreamt.brain, state).do(Request("zebedee"))
     assert "another process" in done.hindered
     reader.execute("COMMIT")
     reader.close()

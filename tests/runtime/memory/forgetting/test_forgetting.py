@@ -1,4 +1,4 @@
-"""Forgetting: what a person wants gone is in no byte of memory any more, and nothing else is."""
+"""Forgetting removes every byte of what a person names, and nothing else."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ import pytest
 from playing import ACCEPT, plan
 
 from kernel.errors import UsageError
-from runtime.fractal import Fractal
-from runtime.memory.episodes import Forgotten
-from runtime.memory.episodic import Experience
+from runtime.api.fractal import Fractal
+from runtime.memory.episodes.episodes import Forgotten
+from runtime.memory.episodes.experience import Experience
+from runtime.memory.facts import graph
+from runtime.memory.facts.mind import Mind
+from runtime.memory.facts.records import Edge, Goal, Memory, Observation
 from runtime.memory.forgetting.forgetting import Forgetting, Forgot
-from runtime.memory.forgetting.wanted import Wanted
-from runtime.memory.procedural.decisions import Decision
-from runtime.memory.procedural.trees import NeuronTree
-from runtime.memory.semantic.mind import Mind
-from runtime.memory.semantic.records import Edge, Goal, Memory, Observation
-from runtime.store import Shelf
+from runtime.memory.forgetting.request import Request
+from runtime.memory.store import Shelf
+from runtime.memory.tasks.decisions import Decision
+from runtime.memory.tasks.trees import NeuronTree
 
 LIST = {"tool": "list", "args": {}}
 
@@ -44,11 +45,11 @@ def mind_of(fractal: Fractal) -> Mind:
 
 def forget(fractal: Fractal, words: str = "", *, documents: bool = False, **wanted: str) -> Forgot:
     forgetting = Forgetting(fractal.brain, fractal.workspace.state)
-    return forgetting.do(Wanted(words, **wanted), with_documents=documents)
+    return forgetting.do(Request(words, **wanted), with_documents=documents)
 
 
 def places_of(word: str, state: Path) -> list[str]:
-    """Every file below that holds a word in any way that a person could find it, whatever its case."""
+    """Every file below that contains a word in a form that a person could find, in any case."""
     found: list[str] = []
     for path in sorted(each for each in state.rglob("*") if each.is_file()):
         raw = path.read_bytes()
@@ -125,7 +126,7 @@ def test_a_memory_with_other_evidence_is_worded_anew_from_the_rest(tmp_path):
     mind, shelf = mind_of(fractal), fractal.brain.shelf
     first = mind.remember("the office is in Berlin")
     said = mind.observe("our office is in Berlin, on the second floor above Quentin", thread="t", turn=1)
-    merged = mind.merge(said, first.id)
+    merged = graph.merge(shelf, [said], first, mind.now)
     shelf.put(merged.model_copy(update={"text": "the office is in Berlin above Quentin"}))
     done = forget(fractal, "quentin")
     assert done.preview.reworded == {
@@ -212,7 +213,8 @@ def test_all_before_a_date_goes_and_a_memory_stands_on_what_is_younger(tmp_path)
     memory = old.remember("the office is in Berlin")
     old.remember("the cat is called Tom")
     old.set_goal("learn Danish")
-    new.merge(new.observe("the office is in Berlin", thread="later"), memory.id)
+    said = new.observe("the office is in Berlin", thread="later")
+    graph.merge(shelf, [said], memory, new.now)
     forget(fractal, before="2026-02-01T00:00:00Z")
     (left,) = shelf.scan(Memory)
     assert left.id == memory.id and left.since.startswith("2026-03") and shelf.count(Goal) == 0
@@ -222,10 +224,10 @@ def test_a_look_changes_nothing_and_tells_what_would_go(tmp_path):
     fractal = place(tmp_path)
     mind_of(fractal).remember("Zebedee owes me 90 crowns")
     before = (fractal.memory.folder / "brain.sqlite3").read_bytes()
-    preview = Forgetting(fractal.brain, fractal.workspace.state).look(Wanted("crowns zebedee"))
+    preview = Forgetting(fractal.brain, fractal.workspace.state).look(Request("crowns zebedee"))
     assert preview.counts == {"observation": 1, "memory": 1} and not preview.nothing
     assert (fractal.memory.folder / "brain.sqlite3").read_bytes() == before
-    assert Forgetting(fractal.brain, fractal.workspace.state).look(Wanted("crown prince")).nothing
+    assert Forgetting(fractal.brain, fractal.workspace.state).look(Request("crown prince")).nothing
 
 
 def test_words_mean_all_of_them_in_one_place_and_whole_words(tmp_path):
@@ -247,7 +249,7 @@ def test_words_mean_all_of_them_in_one_place_and_whole_words(tmp_path):
 @pytest.mark.parametrize("wanted", [{}, {"words": "a", "id": "abcd"}, {"words": "!?"}, {"id": "ab"}])
 def test_what_is_to_be_forgotten_must_be_said(wanted):
     with pytest.raises(UsageError):
-        Wanted(**wanted)
+        Request(**wanted)
 
 
 def test_forgetting_twice_and_forgetting_nothing_is_no_fault(tmp_path):
@@ -278,7 +280,7 @@ def test_forgetting_waits_for_no_dream(tmp_path):
     mind_of(fractal).remember("Zebedee owes me 90 crowns")
     fractal.memory.dreamer.hold("a dream")
     try:
-        with pytest.raises(UsageError, match="a dream is at work"):
+        with pytest.raises(UsageError, match="a dream is already running"):
             forget(place(tmp_path), "zebedee")
     finally:
         fractal.memory.dreamer.let_go()

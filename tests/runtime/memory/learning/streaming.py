@@ -10,8 +10,8 @@ from typing import Any
 
 from playing import ACCEPT, Played, plan
 
-from kernel.responder import Ask
-from runtime.fractal import Fractal
+from kernel.asking.responder import Ask
+from runtime.api.fractal import Fractal
 
 Play = Callable[..., Played]
 SETTINGS = {"retries": 0, "embedder": "lexical", "fsync": False}
@@ -24,7 +24,7 @@ def step(tool: str, **args: Any) -> dict[str, Any]:
 
 @dataclass
 class Worker:
-    """Edits files. Unless it is told better it edits without reading, at a rate, and guesses the text."""
+    """Edits files. Without advice it often edits without reading, and guesses the text."""
 
     seed: int = 1
     mistakes: float = 0.5

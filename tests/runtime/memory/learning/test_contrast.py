@@ -6,16 +6,14 @@ from math import comb
 
 import pytest
 
-from runtime.memory.learning.contrast import contrast, pairs, sample
-from runtime.memory.learning.exact import least, p_value
-from runtime.memory.learning.exact import testable as counted
+from runtime.memory.learning.attempts import Kept, Outcome, Tried, advantages, differs
+from runtime.memory.learning.contrast import contrast, least, p_value, pairs, sample
+from runtime.memory.learning.contrast import testable as counted
 from runtime.memory.learning.rules import Offered, Rule, candidates, parsed
-from runtime.memory.learning.signals import Outcome, advantages, differs
-from runtime.memory.learning.tried import Kept, Tried
 
 
 def attempt(n: object, tools: str, good: bool, **more: object) -> Tried:
-    """`read.0 edit.0` are calls of tools on files; `+` in front of a word gives an argument to the last."""
+    """`read.0 edit.0` are calls of tools on files; a word with `+` is an argument of the last call."""
     acts: list[Kept] = []
     for word in tools.split():
         if word.startswith("+"):
@@ -44,7 +42,7 @@ def test_fishers_test_is_exact() -> None:
 
 
 def test_what_differs_between_strata_alone_is_no_difference() -> None:
-    """Hard tasks where nobody does it, easy ones where everybody does: inside each nothing differs."""
+    """Nobody follows the rule in hard tasks, everybody in easy ones: no difference inside a stratum."""
     assert p_value([(10, 0, 0, 0), (0, 0, 0, 10)]) == 1.0
     assert p_value([(10, 0, 0, 10)]) < 0.0001
     assert p_value([(1, 0, 0, 1)] * 6) == pytest.approx(1 / 64)
@@ -70,7 +68,7 @@ def test_chance_alone_hardly_makes_a_pattern() -> None:
 
 
 def test_that_nobody_should_look_is_never_learned() -> None:
-    """Who looked first failed each time; but a look changes nothing, so something else went wrong."""
+    """Attempts that read first failed, but reading changes nothing, so it cannot be the cause."""
     tried = many(("edit.0", True, 12), ("read.0 edit.0", False, 12))
     unheeded = contrast(sample(tried), offered=Offered())
     assert unheeded is not None and str(unheeded.rule) == "not before-same edit read"
@@ -136,7 +134,7 @@ def test_two_successes_and_a_failure_are_needed() -> None:
 
 
 def test_what_was_only_not_refused_makes_no_pattern() -> None:
-    """Successes that nobody has looked at are no successes to learn from."""
+    """Unverified successes do not count."""
     tried = many(("read.0 edit.0", True, 9), ("edit.0", False, 9))
     unseen = [each.judged(Outcome("no_errors"), None) if each.good else each for each in tried]
     assert contrast(sample(tried)) and contrast(sample(unseen)) is None

@@ -78,7 +78,7 @@ def test_the_least_that_a_person_has_to_write(library: Library) -> None:
         ("---\nstatus: active\n---\n# A\n\n## Avoid\n\nc\n", 4, "nothing under the heading"),
         ("---\nstatus: active\n---\n# A\n\nread\u202e it\n", 6, "U+202E"),
         ("---\nstatus: active\n---\n# A\n\n" + "word " * 300, 4, "tokens of guidance; 300 at most"),
-        ("---\nscope: agent\n---\n# A\n\nb\n", 2, "no `agent:` says whose"),
+        ("---\nscope: agent\n---\n# A\n\nb\n", 2, "the key `agent:` is missing"),
     ],
 )
 def test_a_bad_file_is_told_with_its_line_and_the_others_go_on(
@@ -218,7 +218,7 @@ def test_two_that_learn_the_same_at_once_have_one_file(library: Library) -> None
 
 
 def test_what_is_shown_fits_its_tokens_and_is_of_the_task_type(library: Library) -> None:
-    from kernel.budget import estimate_tokens
+    from kernel.loop.budget import estimate_tokens
 
     for number in range(30):
         library.add(
@@ -260,7 +260,7 @@ def test_the_more_specific_wins_a_conflict(library: Library) -> None:
     ],
 )
 def test_advice_in_words_is_a_conflict_where_one_says_not_to(guidance: str, avoid: str, clash: bool) -> None:
-    from runtime.memory.learning.conflicts import advice_of, contradict
+    from runtime.memory.learning.library import advice_of, contradict
 
     one = Pattern(name="test", guidance="Run the tests after an edit.")
     other = Pattern(name="other", guidance=guidance, avoid=avoid)

@@ -5,14 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from runtime.embedding.lexical import Lexical
+from runtime.memory.embed.lexical import Lexical
+from runtime.memory.learning.attempts import Kept, Outcome, Tried
 from runtime.memory.learning.library import Library
-from runtime.memory.learning.merging import LEAST, STORED, Merging, aged
+from runtime.memory.learning.merging import LEAST, STORED, Merging, Promotion, aged
 from runtime.memory.learning.patterns import Pattern
-from runtime.memory.learning.promotion import Promotion
-from runtime.memory.learning.signals import Outcome
-from runtime.memory.learning.tried import Kept, Tried
-from runtime.store import Shelf, open_shelf
+from runtime.memory.store import Shelf, open_shelf
 
 SYSTEM = Path(__file__).parents[4] / "system"
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -137,7 +135,7 @@ def test_rules_that_differ_in_their_tool_alone_become_one(merging: Merging, libr
         )
     did, counts = merging.compress(NOW)
     (one,) = library.all()
-    assert counts["generalized"] == 1 and "became" in did[0]
+    assert counts["generalized"] == 1 and "combined into" in did[0]
     assert one.guidance == "Before `edit` or `patch` or `replace`, use `read` on the same file."
     assert one.rule == "before-same edit,patch,replace read"
 
@@ -184,7 +182,7 @@ def test_what_two_agents_use_with_success_is_the_spaces(
     promotion = Promotion(shelf, library, None, tmp_path / "state")
     assert promotion.promote() == []
     used(shelf, "reviewer", 5, 5)
-    assert promotion.promote() == ["read-first holds for the space: reviewer, writer used it with success"]
+    assert promotion.promote() == ["read-first promoted to the space: used successfully by reviewer, writer"]
     assert library.all()[0].scope == "space"
     assert [each.name for each in Library(library.folder, agent="newcomer").patterns()] == ["read-first"]
 
@@ -222,7 +220,7 @@ def test_what_three_spaces_have_is_for_all(shelf: Shelf, tmp_path: Path) -> None
     promotion = Promotion(shelf, spaces[0], None, state)
     assert promotion.promote() == []
     spaces[2].add(pattern("use-read", **told))
-    assert promotion.promote() == ["use-read holds for all: a, b, c have it"]
+    assert promotion.promote() == ["use-read promoted to all spaces: found in a, b, c"]
     (one,) = main.all()
     assert (one.scope, one.samples) == ("all", 10) and spaces[0].all() == []
     other = Library(state / "spaces" / "d" / "memory" / "patterns", above=[main.folder], state=state)

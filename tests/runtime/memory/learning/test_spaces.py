@@ -13,15 +13,14 @@ from click.testing import CliRunner
 from playing import ACCEPT, plan
 from streaming import SETTINGS, Play, Worker, step, stream
 
+from kernel.asking.responder import Ask, Ladder
 from kernel.errors import ConfigurationError, UsageError
-from kernel.responder import Ask, Ladder
-from runtime import config
-from runtime.fractal import Fractal
-from runtime.memory.learning.patterns import Pattern, PatternError
-from runtime.memory.learning.practice import read_practice, write_practice
-from runtime.memory.learning.tried import Tried
-from runtime.remembering.learning import attempts, from_run
-from runtime.responders.scripted import Scripted
+from runtime.api.fractal import Fractal
+from runtime.api.learning import attempts, from_run
+from runtime.memory.learning.attempts import Tried
+from runtime.memory.learning.patterns import Pattern, PatternError, read_practice, write_practice
+from runtime.models.scripted import Scripted
+from runtime.workspace import settings
 
 # ---- agents and spaces -----------------------------------------------------------------------------------
 
@@ -30,9 +29,9 @@ def test_an_agent_is_settings_with_a_name(tmp_path: Path) -> None:
     (tmp_path / "fractal.yaml").write_text(
         "retries: 1\nagents:\n  reviewer: {retries: 4, tokens: 5000}\n  writer: {retries: 5}\n"
     )
-    plain, _ = config.load(tmp_path, {})
+    plain, _ = settings.load(tmp_path, {})
     assert (plain.retries, plain.agent) == (1, "default")
-    named, sources = config.load(tmp_path, {"agent": "reviewer", "tokens": 7000})
+    named, sources = settings.load(tmp_path, {"agent": "reviewer", "tokens": 7000})
     assert (named.retries, named.tokens, named.agent) == (4, 7000, "reviewer")
     assert sources["retries"].endswith("agents.reviewer") and sources["tokens"] == "flag"
 
@@ -49,7 +48,7 @@ def test_an_agent_is_settings_with_a_name(tmp_path: Path) -> None:
 def test_what_is_wrong_with_an_agent_or_a_space_is_told(tmp_path: Path, text: str, told: str) -> None:
     (tmp_path / "fractal.yaml").write_text(text)
     with pytest.raises(ConfigurationError, match=told):
-        config.load(tmp_path, {})
+        settings.load(tmp_path, {})
 
 
 def test_what_an_agent_learns_is_its_own_and_a_space_has_its_own_folder(play: Play, tmp_path: Path) -> None:
@@ -78,7 +77,7 @@ TASK = "in a.md, set the status to final"
 
 
 def group_of(work: Path, good: str) -> Fractal:
-    """A worker that does it right at every attempt whose letter in `good` is y."""
+    """A worker that succeeds at every attempt whose letter in `good` is y."""
     (work / "a.md").write_text("status: draft\n")
     refused = {**ACCEPT, "decision": "ESCALATE", "validation": "fail", "issues": ["no"]}
     turns = iter(good)

@@ -11,16 +11,16 @@ import pytest
 from playing import ACCEPT, Played, plan, player
 from streaming import SETTINGS, Play, Worker, library_of, step, stream
 
-from kernel.responder import Ask
-from runtime.fractal import Fractal
+from kernel.asking.responder import Ask
+from runtime.api.fractal import Fractal
+from runtime.api.learning import in_words, report
+from runtime.memory.learning.attempts import Tried
 from runtime.memory.learning.patterns import Pattern
-from runtime.memory.learning.tried import Tried
-from runtime.remembering.learning import in_words, report
 
 
 @pytest.fixture(scope="module")
 def streamed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Played], Worker]:
-    """A stream that was played once: workspace, runs, worker. Who changes something takes a copy."""
+    """A stream that was played once: workspace, runs, worker. Tests that change it use a copy."""
     folder = tmp_path_factory.mktemp("stream")
     worker = Worker()
     return folder / "work", stream(player(folder / "work"), folder / "work", 24, worker), worker
@@ -142,7 +142,7 @@ def test_what_hostile_files_and_tasks_say_gets_into_no_pattern(play: Play, tmp_p
 
 
 def test_no_run_that_check_accepted_no_pattern(play: Play, tmp_path: Path) -> None:
-    """Documents may say what they like: where nothing was accepted, nothing is learned."""
+    """Without accepted attempts nothing is learned, whatever the documents say."""
     work = tmp_path / "work"
 
     def answer(ask: Ask) -> Any:
@@ -173,7 +173,7 @@ def test_a_run_is_credited_only_with_patterns_that_memory_showed(play: Play, tmp
 
 
 def _asked(reply: dict[str, Any]) -> Any:
-    """What a model answers that finds a difference where statistics find none."""
+    """The reply of a model that finds a difference where statistics find none."""
 
     def ask(name: str, slots: Any) -> str:
         assert name == "contrast"
@@ -188,7 +188,7 @@ def _extracted(reply: dict[str, Any]) -> Pattern | None:
     from test_contrast import many
 
     from runtime.memory.learning.contrast import sample
-    from runtime.memory.learning.extraction import extracted
+    from runtime.memory.learning.distiller import extracted
 
     tried = many(
         ("read.0 edit.0", True, 2), ("edit.0", False, 1), document="runs/abcd/system-abcd.md", at="2026"
@@ -220,7 +220,7 @@ def test_a_models_word_that_a_document_may_have_put_in_its_mouth_is_not_taken() 
 
 
 def test_a_model_is_asked_after_a_run_where_the_settings_say_so(play: Play, tmp_path: Path) -> None:
-    """Two that were accepted and one that was not: too few for statistics, enough to ask."""
+    """Two accepted attempts and one failure: too few for statistics, enough for a model."""
     work = tmp_path / "work"
     worker = Worker(seed=2)
     asked: list[Ask] = []
@@ -246,7 +246,7 @@ def test_a_model_is_asked_after_a_run_where_the_settings_say_so(play: Play, tmp_
 
 
 async def test_the_tool_tells_what_was_learned(streamed: Streamed, tmp_path: Path) -> None:
-    from runtime.remembering.learning import act
+    from runtime.api.learning import act
 
     fractal = copy(streamed, tmp_path)
     context: Any = None
@@ -259,12 +259,12 @@ async def test_the_tool_tells_what_was_learned(streamed: Streamed, tmp_path: Pat
 
 def test_a_run_that_is_forgotten_leaves_nothing_to_learn_from(streamed: Streamed, tmp_path: Path) -> None:
     from runtime.memory.forgetting.forgetting import Forgetting
-    from runtime.memory.forgetting.wanted import Wanted
+    from runtime.memory.forgetting.request import Request
 
     fractal = copy(streamed, tmp_path)
     run = streamed[1][0].result.run
     assert list(fractal.brain.shelf.scan(Tried, {"run": run}))
-    Forgetting(fractal.brain, fractal.workspace.state).do(Wanted(run=run))
+    Forgetting(fractal.brain, fractal.workspace.state).do(Request(run=run))
     assert not list(fractal.brain.shelf.scan(Tried, {"run": run}))
     assert list(fractal.brain.shelf.scan(Tried))
     assert library_of(fractal.workspace.folder).get("read-before-edit")  # other runs taught it too

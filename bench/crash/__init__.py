@@ -1,0 +1,5 @@
+"""Crash a run at every call that changes a file, and by SIGKILL; then go on, and look what came of it.
+
+`python -m bench resume` is the command. The run under test is `fractal run` in a process of its own, with a
+model behind HTTP; what is counted is counted outside of it: by the model's server and in the files.
+"""

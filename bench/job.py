@@ -1,0 +1,67 @@
+"""The job that the benches do: read so many files, then answer; its model answers from a function at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kernel.asking.responder import Ask
+
+TEXT = "The quick brown fox jumps over the lazy dog while the file tells its own number, which is {n}.\n" * 4
+"""About 100 tokens: what a peer's prompt grew by a step, less its message frame."""
+TASK = "read the files and say what they hold"
+PART = 20
+"""Steps of a child where the job is spread over children."""
+SHAPES = ("planned", "asked", "side by side", "children")
+"""Planned at once; asked for step by step; four side by side; parts of it given to children."""
+
+
+def files(folder: Path, n: int) -> int:
+    """Write the files that the job reads; returns their bytes."""
+    for number in range(1, n + 1):
+        (folder / f"{number}.txt").write_text(TEXT.format(n=number), "utf-8")
+    return n * len(TEXT)
+
+
+def answers(n: int, shape: str = "planned") -> Callable[[Ask], Any]:
+    """The model: plans `n` reads in that shape, names the arguments where it is asked, and accepts."""
+
+    def step(number: int) -> dict[str, Any]:
+        if shape == "asked":
+            return {"tool": "read", "what": f"read file {number}.txt"}
+        call = {"tool": "read", "args": {"path": f"{number}.txt"}}
+        return {**call, "needs": []} if shape == "side by side" else call
+
+    def steps(ask: Ask) -> list[dict[str, Any]]:
+        if shape != "children":
+            return [step(number) for number in range(1, n + 1)]
+        if ask.document.meta.parent:
+            first = int(ask.document.text(1, "task").split()[-1])
+            return [step(number) for number in range(first, min(first + PART, n + 1))]
+        return [{"subtask": f"read {PART} files from {at}", "needs": []} for at in range(1, n + 1, PART)]
+
+    def answer(ask: Ask) -> Any:
+        if ask.phase == "do":
+            return {"tool": "read", "args": {"path": f"{ask.step}.txt"}}
+        if ask.phase == "check":
+            return {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": "read all"}
+        plan = steps(ask)
+        return {
+            "task": TASK,
+            "context": [],
+            "approach": "read each",
+            "confidence": "high",
+            "steps": plan,
+            "success": [{"step": len(plan), "has": "number|read"}],
+        }
+
+    return answer
+
+
+def written() -> int:
+    """Bytes that this process has given to write calls so far."""
+    for line in Path("/proc/self/io").read_text("ascii").splitlines():
+        if line.startswith("wchar:"):
+            return int(line.split()[1])
+    return 0

@@ -1,0 +1,44 @@
+"""Fractal, a file-based agent runtime: the public Python API."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from runtime import __version__
+
+if TYPE_CHECKING:
+    from fractal.public import *  # noqa: F403
+
+__all__ = [  # noqa: F405
+    "PROGRAM",
+    "Config",
+    "ConfigurationError",
+    "Decider",
+    "Document",
+    "Event",
+    "Exit",
+    "Fractal",
+    "FractalError",
+    "Ladder",
+    "LimitReached",
+    "Person",
+    "ProviderError",
+    "Reflex",
+    "RunLocked",
+    "RunResult",
+    "Said",
+    "Scripted",
+    "StorageError",
+    "UsageError",
+    "__version__",
+    "shipped_system",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use, so that `fractal --help` stays quick."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from fractal import public
+
+    return getattr(public, name)

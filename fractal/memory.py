@@ -1,0 +1,8 @@
+"""Memory's store, its embedders and its search, for programs of your own."""
+
+from runtime.memory.embed import choose
+from runtime.memory.facts.records import Observation
+from runtime.memory.facts.retrieval import search
+from runtime.memory.store import Between, Record, open_shelf, pack
+
+__all__ = ["Between", "Observation", "Record", "choose", "open_shelf", "pack", "search"]

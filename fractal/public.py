@@ -1,0 +1,25 @@
+"""The names that `from fractal import …` offers, imported together when the first is used."""
+
+from __future__ import annotations
+
+from kernel.asking.responder import Ladder as Ladder
+from kernel.document.model import Document as Document
+from kernel.errors import ConfigurationError as ConfigurationError
+from kernel.errors import Exit as Exit
+from kernel.errors import FractalError as FractalError
+from kernel.errors import LimitReached as LimitReached
+from kernel.errors import ProviderError as ProviderError
+from kernel.errors import RunLocked as RunLocked
+from kernel.errors import StorageError as StorageError
+from kernel.errors import UsageError as UsageError
+from kernel.events import Event as Event
+from kernel.loop.approval import PROGRAM as PROGRAM
+from kernel.loop.approval import Decider as Decider
+from runtime.api.fractal import Fractal as Fractal
+from runtime.api.fractal import shipped_system as shipped_system
+from runtime.models.scripted import Scripted as Scripted
+from runtime.reflexes.reflex import Reflex as Reflex
+from runtime.workspace.inbox import Person as Person
+from runtime.workspace.inbox import Said as Said
+from runtime.workspace.runs import RunResult as RunResult
+from runtime.workspace.settings import Config as Config

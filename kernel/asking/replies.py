@@ -1,0 +1,359 @@
+"""The typed replies of the four phases, and the validation of plans.
+
+This module does not know whether a model, a reflex or a person wrote a reply.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache
+from typing import Any, Literal, Protocol, cast
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from kernel.document.escaping import to_json
+from kernel.document.references import SHELL, Whose, in_shell, problem_in, references, renumbered
+from kernel.errors import ReplyError
+from kernel.tools.schemas import pattern_of
+
+Confidence = Literal["high", "medium", "low"]
+Decision = Literal["ACCEPT", "RETRY", "ESCALATE"]
+_PATH = re.compile(r"[\w./-]+")
+
+
+class Typed(BaseModel):
+    """Base class of replies. Unknown keys are ignored."""
+
+    model_config = ConfigDict(extra="ignore", populate_by_name=True, frozen=True)
+
+
+class Fact(Typed):
+    """A piece of context with its source."""
+
+    fact: str
+    source: str = Field("", alias="from")
+
+
+class Understanding(Typed):
+    """The reply of UNDERSTAND."""
+
+    task: str = Field(min_length=1)
+    context: tuple[Fact, ...] = ()
+    open: tuple[str, ...] = ()
+
+
+class PlanStep(Typed):
+    """A tool with arguments, a tool with a description, or a subtask."""
+
+    tool: str = ""
+    args: dict[str, Any] | None = None
+    what: str = ""
+    subtask: str = ""
+    needs: tuple[int, ...] | None = None  # None: the step before it
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> PlanStep:
+        if self.subtask and self.args is None and not self.what:
+            return self
+        if self.subtask or not self.tool:
+            raise ValueError("a step is {tool, args}, {tool, what} or {subtask}")
+        if (self.args is None) == (not self.what):
+            raise ValueError(f"step with tool {self.tool}: give either args or what")
+        return self
+
+
+class Plan(Typed):
+    """The reply of PLAN: steps, a question that only a person can answer, or why the task is impossible."""
+
+    approach: str = ""
+    confidence: Confidence = "medium"
+    steps: tuple[PlanStep, ...] = ()
+    success: tuple[dict[str, Any], ...] = ()
+    rationale: str = ""
+    question: str = ""
+    cannot: str = ""
+
+    @model_validator(mode="after")
+    def _ends(self) -> Plan:
+        if not (self.question or self.cannot or self.approach):
+            raise ValueError("give approach, steps and success, or a question, or cannot")
+        return self
+
+
+class FusedPlan(Plan):
+    """§1 and §2 in one reply. Task and context are required even with a question, or they would be lost."""
+
+    task: str = Field(min_length=1)
+    context: tuple[Fact, ...] = ()
+    open: tuple[str, ...] = ()
+
+    @property
+    def understanding(self) -> Understanding:
+        """The part that belongs to §1."""
+        return Understanding(task=self.task, context=self.context, open=self.open)
+
+
+class Action(Typed):
+    """The reply of DO for one step: a call, or why there is none."""
+
+    tool: str = ""
+    args: dict[str, Any] | None = None
+    blocked: str = ""
+    skip: str = ""
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Action:
+        if not (self.blocked or self.skip or (self.tool and self.args is not None)):
+            raise ValueError("give tool and args, or blocked, or skip")
+        return self
+
+
+class Look(Typed):
+    """Missing evidence that CHECK asks for, once."""
+
+    tool: str
+    args: dict[str, Any]
+
+
+class Verdict(Typed):
+    """The reply of CHECK."""
+
+    validation: Literal["pass", "fail"] = "fail"
+    issues: tuple[str, ...] = ()
+    decision: Decision | None = None
+    learned: str = ""
+    output: str = ""
+    question: str = ""
+    look: Look | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _output_is_text(cls, data: Any) -> Any:
+        if isinstance(data, dict) and not isinstance(data.get("output", ""), str):  # type: ignore[union-attr]
+            return {**data, "output": json.dumps(data["output"], ensure_ascii=False)}  # type: ignore[misc]
+        return data  # type: ignore[no-any-return]
+
+    @model_validator(mode="after")
+    def _decides(self) -> Verdict:
+        if self.look is None and self.decision is None:
+            raise ValueError("decision is missing: ACCEPT, RETRY or ESCALATE")
+        if self.decision == "ACCEPT" and "validation" in self.model_fields_set and self.validation == "fail":
+            raise ValueError("validation is fail, so ACCEPT is not open")
+        if self.decision == "RETRY" and not self.learned:
+            raise ValueError("RETRY needs learned: what is known now and what is not to be repeated")
+        return self
+
+
+REPLIES: Mapping[str, type[Typed]] = {
+    "understand": Understanding,
+    "plan": Plan,
+    "fused": FusedPlan,
+    "do": Action,
+    "atomic": Action,
+    "check": Verdict,
+}
+
+
+@cache
+def schema(phase: str) -> Mapping[str, Any]:
+    """The JSON Schema of a phase's reply, without titles."""
+    return _bare(REPLIES[phase].model_json_schema(by_alias=True))
+
+
+def sketch(node: Mapping[str, Any], known: Mapping[str, Any] | None = None) -> str:
+    """A JSON Schema as a short form in words, such as `{"task": text, "open": [text]}`."""
+    known = cast(Mapping[str, Any], node.get("$defs", {})) if known is None else known
+    if "$ref" in node:
+        return sketch(known[node["$ref"].rpartition("/")[2]], known)
+    if options := node.get("enum"):
+        return json.dumps("|".join(options))
+    if ways := node.get("anyOf"):
+        return sketch(next(way for way in ways if way.get("type") != "null"), known)
+    if properties := node.get("properties"):
+        return "{" + ", ".join(f'"{name}": {sketch(each, known)}' for name, each in properties.items()) + "}"
+    kind = node.get("type", "value")
+    if kind == "array":
+        return f"[{sketch(node.get('items', {}), known)}]"
+    return {"string": "text", "object": "{…}", "integer": "number"}.get(str(kind), str(kind))
+
+
+def _bare(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_bare(each) for each in cast(list[Any], node)]
+    if not isinstance(node, dict):
+        return node
+    bare: dict[str, Any] = {}
+    for key, value in cast(dict[str, Any], node).items():
+        if key == "properties":
+            bare[key] = {name: _bare(each) for name, each in value.items()}
+        elif key not in ("title", "description") or not isinstance(value, str):
+            bare[key] = _bare(value)
+    return bare
+
+
+Parse = Callable[[str], Mapping[str, Any]]
+"""Reads the JSON object in a reply's text; raises `ReplyError`. The runtime has a lenient one."""
+
+
+def parse_strictly(text: str) -> Mapping[str, Any]:
+    """Read a JSON object; raises `ReplyError` for any other text."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ReplyError(f"the reply is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise ReplyError("the reply is not a JSON object")
+    return cast(dict[str, Any], value)
+
+
+def typed(phase: str, data: Mapping[str, Any]) -> Typed:
+    """The typed reply; raises `ReplyError` that names the invalid fields."""
+    try:
+        return REPLIES[phase].model_validate(dict(data))
+    except ValidationError as error:
+        places = [f"{_place(e['loc'])}: {e['msg'].removeprefix('Value error, ')}" for e in error.errors()[:4]]
+        raise ReplyError("; ".join(places)) from None
+
+
+def _place(parts: tuple[int | str, ...]) -> str:
+    """The path of a field in a reply, with indices from 1."""
+    return " ".join(str(part + 1) if isinstance(part, int) else part for part in parts) or "reply"
+
+
+class Signatures(Protocol):
+    """What the validation of a plan needs from the catalogue."""
+
+    def problem(self, tool: str, args: Mapping[str, Any] | None) -> str:
+        """What is wrong with a call; "" if nothing is. Arguments with references are not checked yet."""
+        ...
+
+    def guided(self, tool: str) -> bool:
+        """Whether the tool is a loop guided by its pattern, and not code."""
+        ...
+
+
+def gate_plan(
+    plan: Plan,
+    tools: Signatures,
+    *,
+    may_split: bool,
+    retry: bool,
+    earlier: Collection[int] = (),
+    tasks: Collection[str] = (),
+) -> None:
+    """Raise `ReplyError` for a plan that cannot be executed.
+
+    A plan numbers its steps from 1. `earlier` are the steps of earlier attempts whose results it may use.
+    `tasks` are the tasks of the loop and its ancestors, which no subtask may repeat.
+    """
+    if plan.question or plan.cannot:
+        return
+    if not plan.steps and not retry:
+        raise ReplyError("steps is empty; give at least one, or a question, or cannot")
+    if not plan.success:
+        raise ReplyError("success is empty; give at least one criterion")
+    drafted: set[str] = set()  # tools that earlier steps of this plan write: later steps can use them
+    known = {_alike(task) for task in tasks}
+    for at, step in enumerate(plan.steps, 1):
+        if step.subtask and _alike(step.subtask) in known:
+            raise ReplyError(f"step {at}: this subtask is the task itself; name a part of it, or do it")
+        _gate_step(step, at, tools, may_split, drafted)
+        _gate_references(step.model_dump(), f"step {at}", at - 1, step.needs or (), earlier)
+        said = [each for each in (step.args or {}).values() if isinstance(each, str)]
+        drafted |= built_by([*said, *_PATH.findall(step.what)])
+    for criterion in plan.success:
+        _gate_criterion(criterion, len(plan.steps))
+        if "run" in criterion:
+            _gate_references(in_shell(criterion["run"]), "success", len(plan.steps), (), earlier)
+
+
+def built_by(texts: Sequence[str]) -> set[str]:
+    """The names of the tools whose files are among these paths."""
+    found: set[str] = set()
+    for text in texts:
+        parts = text.removeprefix("./").removeprefix(".fractal/").split("/")
+        if len(parts) >= 4 and parts[:2] == ["system", "tools"]:
+            found.add(parts[2])
+        elif len(parts) == 3 and parts[:2] == ["system", "operations"]:
+            found.add(parts[2].removesuffix(".md"))
+    return found
+
+
+def _alike(task: str) -> str:
+    """A task in lower case with single spaces, for comparison."""
+    return " ".join(task.split()).casefold()
+
+
+def _gate_step(step: PlanStep, at: int, tools: Signatures, may_split: bool, drafted: set[str]) -> None:
+    child = step.subtask or tools.guided(step.tool)
+    if child and not may_split:
+        raise ReplyError(
+            f"step {at}: no subtasks here, the limit of depth or context is reached; use operations"
+        )
+    if (
+        step.tool not in drafted
+        and step.tool
+        and (problem := tools.problem(step.tool, None if child else step.args))
+    ):
+        raise ReplyError(f"step {at}: {problem}")
+
+
+def _gate_references(
+    value: Any, where: str, last: int, needs: Sequence[int], earlier: Collection[int]
+) -> None:
+    """Refuse invalid references, and references to steps that do not come earlier."""
+    if problem := problem_in(value):
+        raise ReplyError(f"{where}: {problem}")
+    for n in sorted({*references(value), *needs}):
+        if not 1 <= n <= last:
+            hint = f"; an earlier attempt's is {{{{ earlier[{n}].result }}}}" if n in earlier else ""
+            raise ReplyError(f"{where} refers to step {n}; only earlier steps can be referred to{hint}")
+    for n in sorted(references(value, "earlier")):
+        if n not in earlier:
+            raise ReplyError(f"{where} refers to step {n} of an earlier attempt, which has no result")
+
+
+def in_document(plan: Plan, base: int) -> Plan:
+    """The plan with the document's step numbers, which begin after `base`."""
+
+    def number(whose: Whose, n: int) -> int:
+        return n + base if whose == "steps" else n
+
+    def criterion(each: dict[str, Any]) -> dict[str, Any]:
+        if "run" in each:
+            return {**each, "run": renumbered(in_shell(each["run"]), number)[SHELL]}
+        return {**each, "step": each["step"] + base} if "step" in each else each
+
+    def step(each: PlanStep) -> PlanStep:
+        needs = None if each.needs is None else tuple(n + base for n in each.needs)
+        texts = {name: renumbered(getattr(each, name), number) for name in ("args", "what", "subtask")}
+        return each.model_copy(update={**texts, "needs": needs})
+
+    steps = tuple(map(step, plan.steps))
+    return plan.model_copy(update={"steps": steps, "success": tuple(map(criterion, plan.success))})
+
+
+def _gate_criterion(criterion: Mapping[str, Any], last: int) -> None:
+    kinds = [kind for kind in ("run", "file", "step", "same", "judge") if kind in criterion]
+    if len(kinds) != 1:
+        raise ReplyError(f"success: {to_json(dict(criterion))[:80]} is none of run, file, step, same, judge")
+    value = criterion[kinds[0]]
+    known = {kinds[0], "has"} if kinds[0] in ("file", "step") else {kinds[0]}
+    if strange := sorted(map(str, criterion.keys() - known)):
+        raise ReplyError(
+            f"success: {kinds[0]} has no {strange[0]!r}; it is {{{', '.join(sorted(known, reverse=True))}}}"
+        )
+    if kinds[0] == "step":
+        if not isinstance(value, int) or not 1 <= value <= last:
+            raise ReplyError(f"success: there is no step {value!r}")
+        if not criterion.get("has"):
+            raise ReplyError(f"success: step {value} needs has: a pattern that its result shows")
+    elif not isinstance(value, str) or not value:
+        raise ReplyError(f"success: {kinds[0]} must be text")
+    if has := criterion.get("has"):
+        try:
+            pattern_of(str(has))
+        except ValueError as error:
+            raise ReplyError(f"success: {error}") from None

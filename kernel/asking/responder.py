@@ -1,0 +1,138 @@
+"""The responder protocol, and the ladder of responders from the cheapest to a person.
+
+The responders themselves (models, memory, people) are in the runtime.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from kernel.document.model import Document
+from kernel.errors import ConfigurationError
+
+Tier = Literal["reflex", "worker", "oversight", "human"]
+
+
+@dataclass(frozen=True)
+class Usage:
+    """The cost of a call: prompt and completion tokens, and USD (None: the price is unknown)."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    usd: float | None = 0.0
+    calls: int = 1
+
+
+FREE = Usage(calls=0)
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One question to a responder: the prompt, the form of the reply, and its place in the run."""
+
+    run: str
+    loop: str
+    attempt: int
+    phase: str  # understand, plan, fused, do, check, atomic
+    step: int  # the step of a DO ask, else 0
+    turn: int  # the number of invalid replies before
+    system: str  # the stable part first, so that a provider can cache it
+    user: str
+    schema: Mapping[str, Any]  # JSON Schema of the reply
+    words: str  # the same form in words; already part of `system`
+    max_tokens: int
+    document: Document
+    evidence: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    rung: str = ""  # the responder's name
+
+    @property
+    def key(self) -> str:
+        """The key in the log. The same ask of the same rung has the same key, also after a crash."""
+        place = f"{self.loop}/{self.attempt}/{self.phase}/{self.step}/{self.turn}"
+        return f"{place}/{_digest(self.system, self.user)[:16]}.{_digest(self.rung)[:6]}"
+
+
+def _digest(*texts: str) -> str:
+    return hashlib.sha256("\x1f".join(texts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A reply: a text that should contain one JSON object, the model, and the cost."""
+
+    text: str
+    model: str
+    usage: Usage = FREE
+    truncated: bool = False
+
+
+@dataclass(frozen=True)
+class Waits:
+    """The responder cannot answer now; the loop waits for a person. Nothing is kept in memory."""
+
+    reason: str  # person, approval
+    question: str
+
+
+@runtime_checkable
+class Responder(Protocol):
+    """One rung of the ladder."""
+
+    @property
+    def name(self) -> str:
+        """The name in documents and logs, such as `reflex` or `openai/gpt-5`."""
+        ...
+
+    @property
+    def tier(self) -> Tier:
+        """The kind of rung."""
+        ...
+
+    @property
+    def reads_prompt(self) -> bool:
+        """Whether it answers from the prompt (a model, a mailbox) or from the document alone (a reflex)."""
+        ...
+
+    def offers(self, task: str, document: Document) -> float | None:
+        """The confidence (0 to 1) that it can take this attempt; None if it does not accept the task."""
+        ...
+
+    def estimate(self, ask: Ask) -> Usage:
+        """The maximum cost of this ask, which is reserved before the call."""
+        ...
+
+    async def answer(self, ask: Ask) -> Reply | Waits:
+        """Answer or wait. Raises `Declined` to pass, and `ProviderError` or `ConfigurationError`."""
+        ...
+
+    def count(self, text: str) -> int:
+        """Tokens of a text, by the responder's tokenizer or `budget.estimate_tokens`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """The rungs, cheapest first."""
+
+    rungs: tuple[Responder, ...]
+
+    def __post_init__(self) -> None:
+        names = [rung.name for rung in self.rungs]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ConfigurationError(f"ladder: {', '.join(twice)} occurs twice; each name must be unique")
+
+    def __iter__(self) -> Iterator[Responder]:
+        return iter(self.rungs)
+
+    def __len__(self) -> int:
+        return len(self.rungs)
+
+    def taker(self, task: str, document: Document, floor: int = 0) -> int | None:
+        """The index of the lowest rung, from `floor` on, that accepts the task."""
+        for index in range(floor, len(self.rungs)):
+            if self.rungs[index].offers(task, document) is not None:
+                return index
+        return None

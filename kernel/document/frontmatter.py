@@ -1,0 +1,247 @@
+"""§0 META as the frontmatter of a state document: one `key: JSON` per line, which any YAML reader accepts.
+
+A person may omit the quotes of a plain word. Unknown keys are kept. A value of the wrong type is
+reported with its place; the types are in `META` and `EVIDENCE`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import MISSING, fields
+from pathlib import Path
+from types import UnionType
+from typing import Any, NoReturn, cast
+
+from kernel import disk
+from kernel.document.escaping import to_json
+from kernel.document.model import FORMAT, PHASES, STATUSES, Meta
+from kernel.errors import DocumentError
+
+Shape = Any
+NUMBER = int | float | None
+MOST = 10**15
+"""Upper bound of amounts in a document; a larger one is a typing error."""
+AMOUNTS: Shape = {...: int | float}
+NAME = re.compile(r"^[a-z0-9][a-z0-9-]{0,39}$")
+"""The name of an agent or a space, which is part of a path."""
+META: Mapping[str, Shape] = {
+    "budget": AMOUNTS,
+    "spent": AMOUNTS,
+    "waiting": {"for!": str, "question": str},
+    "rungs": [
+        {
+            "attempt": int,
+            "phase": str,
+            "rung": str,
+            "model": str,
+            "passed": str,
+            "step": int,
+            "calls": NUMBER,
+            "prompt": NUMBER,
+            "instr": NUMBER,
+            "out": NUMBER,
+            "usd": NUMBER,
+        }
+    ],
+    "derived": {...: {...: str}},
+    "skills": [str],
+    "with_skills": [str],
+    "kept": [int],
+    "faults": [str],
+    "agent": NAME,
+    "space": NAME,
+    "group": str,
+    "undone": [{"step!": int | None, "before!": str, "after!": str, "at!": str}],
+}
+EVIDENCE: Shape = {
+    "touched": [{"path!": str, "before!": str, "after!": str | None, "kept": str}],
+    "needed": {int: str},
+    "was": str,
+    "tree_before": str,
+    "tree_after": str,
+    "spent": AMOUNTS,
+    "drafts": {...: str},
+    "drafted": [str],
+    "whole": str,
+    "unredacted": str,
+    "state": {"at!": str, "calls!": int, "kept": {...: object}},
+}
+
+
+def misfit(value: Any, shape: Shape, name: str) -> str:
+    """What is wrong with a value, and where; "" if nothing is."""
+    if isinstance(shape, list):
+        if not isinstance(value, list):
+            return _misfit_is(value, name, "a list")
+        found = (misfit(each, shape[0], f"{name}[{at}]") for at, each in enumerate(cast(list[Any], value)))
+        return next(filter(None, found), "")
+    if isinstance(shape, dict):
+        return _misfit_within(value, cast(dict[Any, Shape], shape), name)
+    if isinstance(shape, re.Pattern):
+        fits = isinstance(value, str) and cast(re.Pattern[str], shape).fullmatch(value)
+        return "" if fits else _misfit_is(value, name, "a name such as reviewer-2")
+    if isinstance(value, bool) and shape in (int, int | float, NUMBER):
+        return _misfit_is(value, name, "a number")
+    if not isinstance(value, cast("type | UnionType", shape)):
+        return _misfit_is(value, name, "a text" if shape is str else "a number")
+    if shape is not object and isinstance(value, int | float) and not -MOST < value < MOST:
+        return _misfit_is(value, name, f"a number below {MOST}")
+    return ""
+
+
+def _misfit_within(value: Any, shape: dict[Any, Shape], name: str) -> str:
+    if not isinstance(value, dict):
+        return _misfit_is(value, name, "an object")
+    values = cast(dict[str, Any], value)
+    if int in shape and (odd := [key for key in values if not key.isdecimal() or len(key) > 9]):
+        return _misfit_is(odd[0], f"a name in {name}", "a whole number")
+    for each, inner in shape.items():
+        if not isinstance(each, str):
+            wrongs = [misfit(value, inner, f"{name}.{key}") for key, value in values.items()]
+            return next(filter(None, wrongs), "")
+        key = each.removesuffix("!")
+        if key in values and (wrong := misfit(values[key], inner, f"{name}.{key}")):
+            return wrong
+        if key not in values and key != each:
+            return f"{name} has no {key}"
+    return ""
+
+
+def _misfit_is(value: Any, name: str, right: str) -> str:
+    return f"{name} cannot be {to_json(value)[:40]}; {right} is needed"
+
+
+_FIELDS = {each.name: each for each in fields(Meta) if each.name != "extra"}
+_ALWAYS_SHOWN = frozenset({"format", "level", "status", "phase", "attempt", "rev"})
+_NEEDED = ("format", "id", "run")
+_CHOICES: Mapping[str, frozenset[Any]] = {
+    "format": frozenset({FORMAT}),
+    "status": frozenset(STATUSES),
+    "phase": frozenset(PHASES),
+}
+_KEY = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
+_WORD = re.compile(r"[\w./~][\w.:/@~-]*", re.ASCII)
+HEAD = 4_000
+"""Bytes read at a time when only a document's head is needed."""
+_MOST = 10**9
+"""Upper bound of counts in META; a larger one is a typing error."""
+
+
+def peek(path: Path, key: str) -> str:
+    """One plain value of a document's frontmatter, without reading the body; "" if it is missing."""
+    with suppress(OSError), path.open(encoding="utf-8", errors="replace") as handle:
+        for number, line in enumerate(handle):
+            name, colon, value = line.partition(":")
+            if colon and name == key:
+                return value.strip().strip('"')
+            if number and line.rstrip() == "---":
+                break
+    return ""
+
+
+def head(path: Path) -> list[str]:
+    """The first lines of a document: at least the frontmatter, in multiples of `HEAD` bytes.
+
+    Raises `DocumentError` if the file cannot be read.
+    """
+    with disk.reading_of_the_state(path), path.open("rb") as handle:
+        raw = handle.read(HEAD)
+        while b"\n---" not in raw[3:] and (more := handle.read(HEAD)):
+            raw += more
+    text = raw.decode("utf-8", "replace").removeprefix("\ufeff")
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
+def frontmatter_lines(meta: Meta) -> Iterator[str]:
+    """The lines between the two `---`, without default values except those in `_ALWAYS_SHOWN`."""
+    for name, allowed in _CHOICES.items():
+        if getattr(meta, name) not in allowed:
+            raise ValueError(f"no such {name}: {getattr(meta, name)!r}")
+    for name in _FIELDS:
+        value = getattr(meta, name)
+        if name in _ALWAYS_SHOWN or value != _default(name):
+            yield f"{name}: {to_json(value)}"
+    for name, value in meta.extra.items():
+        if name in _FIELDS or not _KEY.fullmatch(name):
+            raise ValueError(f"not a name for the frontmatter: {name!r}")
+        yield f"{name}: {to_json(value)}"
+
+
+def read_frontmatter(lines: Sequence[str], where: str) -> tuple[Meta, int]:
+    """META, and the index of the line after the closing `---`; raises `DocumentError` with file and line."""
+    if lines[0].rstrip() != "---":
+        _fail("no frontmatter: the first line of a state document is ---", where, 0)
+    end = next((at for at in range(1, len(lines)) if lines[at].rstrip() == "---"), None)
+    if end is None:
+        _fail("the frontmatter is never closed; add a line ---", where, len(lines) - 1)
+    values: dict[str, Any] = {}
+    found: dict[str, int] = {}
+    for at in range(1, end):
+        line = lines[at].rstrip()
+        if not line:
+            continue
+        key, colon, value = line.partition(":")
+        if not colon or not _KEY.fullmatch(key):
+            _fail(f"not understood: {line[:60]!r}; a line of the frontmatter is `key: JSON`", where, at)
+        if key in found:
+            _fail(f"{key} occurs twice, first in line {found[key] + 1}; keep one of them", where, at)
+        found[key], values[key] = at, _value(value.strip(), where, at)
+    return _meta(values, found, where), end + 1
+
+
+def _fail(message: str, where: str, at: int) -> NoReturn:
+    raise DocumentError(message, f"{where}:{at + 1}")
+
+
+def _value(text: str, where: str, at: int) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        if _WORD.fullmatch(text):
+            return text
+        _fail(f"not JSON: {text[:60]!r} ({error})", where, at)
+
+
+def _meta(values: Mapping[str, Any], found: Mapping[str, int], where: str) -> Meta:
+    for name in _NEEDED:
+        if name not in values:
+            _fail(f"the frontmatter has no {name}; a document cannot do without", where, 0)
+    known = {name: value for name, value in values.items() if name in _FIELDS}
+    for name, value in values.items():
+        if wrong := _wrong(name, value):
+            _fail(f"the frontmatter's {wrong}", where, found[name])
+    known["rungs"] = tuple(known.get("rungs", ()))
+    return Meta(**known, extra={name: value for name, value in values.items() if name not in _FIELDS})
+
+
+def _wrong(name: str, value: Any) -> str:
+    """What is wrong with the value of a key; "" if nothing is."""
+    if name == "format" and isinstance(value, int) and value > FORMAT:
+        return f"{name} is {_short(value)}, and this Fractal reads up to {FORMAT}; install a newer one"
+    if name in _FIELDS and name not in META and not _is_kind(name, value):
+        return f"{name} cannot be {_short(value)}"
+    if name in _CHOICES and value not in _CHOICES[name]:
+        return f"{name} cannot be {_short(value)}; one of {', '.join(sorted(map(str, _CHOICES[name])))}"
+    none = name == "waiting" and value is None
+    return misfit(value, META[name], name) if name in META and not none else ""
+
+
+def _is_kind(name: str, value: Any) -> bool:
+    default = _default(name)
+    if type(default) is int:
+        return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST
+    return isinstance(value, type(default))
+
+
+def _default(name: str) -> Any:
+    each = _FIELDS[name]
+    if each.default_factory is not MISSING:
+        return each.default_factory()
+    return "" if each.default is MISSING else each.default
+
+
+def _short(value: Any) -> str:
+    return to_json(value)[:40]

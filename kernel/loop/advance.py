@@ -1,0 +1,349 @@
+"""The control loop: UNDERSTAND, PLAN, DO, CHECK.
+
+`advance` takes the id of a loop at any level, also after an interruption. It continues from the state in the
+loop's document and returns the outcome, or what the loop waits for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kernel.asking.prompt import Prompt, assemble, drafted
+from kernel.asking.replies import (
+    FusedPlan,
+    Plan,
+    PlanStep,
+    Typed,
+    Understanding,
+    gate_plan,
+    in_document,
+)
+from kernel.asking.responder import Waits
+from kernel.document.escaping import to_json
+from kernel.document.model import Document, Note, Step
+from kernel.document.references import references
+from kernel.errors import Exit, LimitReached, UsageError
+from kernel.loop import criteria
+from kernel.loop.approval import ask_first, known_dangers
+from kernel.loop.ask import Answer, NobodyLeft, ask, current
+from kernel.loop.budget import estimate_tokens
+from kernel.loop.check import atomic, check
+from kernel.loop.context import offer_context
+from kernel.loop.do import Doing, Waiting
+from kernel.loop.end import clarify, climb, finish
+from kernel.loop.run_context import RunContext, Session
+from kernel.loop.step_cache import derive
+
+PLAN_WAITS = "the plan"
+"""The question of a run that stops after PLAN and waits for approval."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a loop ended: a result, an error, or an escalation (reason, partial result, question)."""
+
+    status: str
+    exit: Exit
+    result: str = ""
+    error: str = ""
+    question: str = ""
+    partial: str = ""
+
+
+async def advance(run_context: RunContext, loop_id: str) -> Outcome | Waiting:
+    """Continue a loop until it ends or waits. Errors of the work end the loop and are not raised."""
+    session = Session(run_context, run_context.store.load(loop_id))
+    if session.doc.ended:
+        return outcome(session.doc)
+    if session.doc.meta.status == "ready":
+        session.emit("loop_started", task=session.doc.text(1, "task")[:200], depth=session.doc.meta.depth)
+    try:
+        if waiting := _still_waits(session):
+            return waiting
+        while not session.doc.ended:
+            session.emit("phase_started", phase=session.doc.meta.phase, attempt=session.doc.meta.attempt)
+            waiting = await _PHASES[session.doc.meta.phase](session)
+            if waiting:
+                return _wait(session, waiting)
+    except LimitReached as error:
+        finish(session, "exhausted", error=str(error))
+    except NobodyLeft as error:
+        finish(session, "escalated", error=str(error))
+    return outcome(session.doc)
+
+
+def _still_waits(session: Session) -> Waiting | None:
+    """What the loop still waits for: None once it can continue, by an answer or a newly configured rung."""
+    waits = session.doc.meta.waiting
+    if (
+        not waits
+        or waits["for"] == "children"
+        or (session.doc.meta.phase == "do" and waits.get("question") != PLAN_WAITS)
+    ):
+        return None
+    question = session.doc.note(1, "question")
+    if question is not None and question.origin == "kernel" and _other_taker(session):  # no rung could answer
+        return None
+    return Waiting(str(waits["for"]), str(waits.get("question", "")))
+
+
+def _other_taker(session: Session) -> bool:
+    ladder = session.run.ladder
+    taker = ladder.taker(session.doc.task, session.doc)
+    if taker is None or ladder.rungs[taker].tier == "human":
+        return False
+    session.meta(taker=ladder.rungs[taker].name)
+    return True
+
+
+def outcome(document: Document) -> Outcome:
+    """The outcome recorded in §5 of an ended document."""
+    return Outcome(
+        document.meta.word,
+        document.meta.exit,
+        result=document.text(5, "result"),
+        error=document.text(5, "error") or document.text(5, "escalation"),
+        question=document.text(5, "question"),
+        partial=document.text(5, "partial result"),
+    )
+
+
+# ---- UNDERSTAND ------------------------------------------------------------------------------------------
+
+
+async def understand(session: Session) -> Waiting | None:
+    """Fill §1: the task with every reference made explicit, and the relevant context."""
+    meta = session.doc.meta
+    taker = current(session)
+    if taker is None:
+        finish(
+            session,
+            "failed",
+            error="no configured responder accepts this task; set a model, see `fractal doctor`",
+        )
+        return None
+    responder = session.run.ladder.rungs[taker]
+    session.meta(status="running", taker=responder.name, waiting=None)
+    if responder.reads_prompt:
+        offer_context(session)
+    if session.atomic and responder.reads_prompt:
+        return await atomic(session)
+    if _fuses(session, responder.reads_prompt):
+        session.meta(phase="plan")  # one call fills §1 and §2
+        return None
+    session.save()
+    answer = await ask(session, "understand")
+    if isinstance(answer, Waits):
+        return clarify(session, answer.question, "kernel")
+    assert isinstance(answer.reply, Understanding)
+    _write_understanding(session, answer.reply, answer.origin)
+    session.meta(phase="plan")
+    derive(session, "understand", answer.read)
+    session.save()
+    session.emit(
+        "phase_finished",
+        phase="understand",
+        attempt=meta.attempt,
+        rung=session.doc.meta.taker,
+        gate="PROCEED",
+    )
+    return None
+
+
+def _fuses(session: Session, reads_prompt: bool) -> bool:
+    """Whether one call may fill §1 and §2. With `auto`, a guided tool's loop asks for each separately."""
+    policy = session.run.policy.fuse
+    if (
+        not reads_prompt
+        or policy == "never"
+        or session.doc.meta.attempt > 1
+        or session.doc.note(1, "resolved task")
+        or not session.run.catalogue.text("phases/fused.md", drafted=drafted(session.doc))
+    ):
+        return False
+    guided = session.run.catalogue.guided(session.doc.meta.type)
+    large = sum(len(note.text) for note in session.doc.section(1).notes) > 8_000
+    return policy == "always" or not (guided or large)
+
+
+def _write_understanding(session: Session, reply: Understanding, origin: str) -> None:
+    session.note(1, "resolved task", reply.task, origin)
+    for fact in reply.context:
+        session.note(1, "fact", fact.fact, origin, fact.source)
+    if reply.open:
+        session.note(1, "open", "\n".join(reply.open), origin)
+
+
+# ---- PLAN ------------------------------------------------------------------------------------------------
+
+
+async def plan(session: Session) -> Waiting | None:
+    """Fill §2: approach, steps and success criteria. The gate is PROCEED, CLARIFY, or "cannot"."""
+    session.run.catalogue.refresh()
+    session.meta(status="running", waiting=None)
+    taker = current(session)
+    reads_prompt = taker is not None and session.run.ladder.rungs[taker].reads_prompt
+    if reads_prompt:
+        offer_context(session)
+    session.save()
+    fused = not session.doc.note(1, "resolved task")
+    before: list[bool | None] = []
+
+    async def gate(reply: Typed) -> None:
+        assert isinstance(reply, Plan)
+        retry = session.doc.meta.attempt > 1
+        gate_plan(
+            reply,
+            session.run.catalogue,
+            may_split=session.may_split,
+            retry=retry,
+            earlier=[n for n, step in session.doc.steps.items() if step.state == "done"],
+            tasks=_tasks(session),
+        )
+        if reply.question or reply.cannot:
+            return
+        before[:] = await criteria.baseline(session, reply.success, retry=retry)
+
+    answer = await ask(session, "fused" if fused else "plan", gate=gate)
+    if isinstance(answer, Waits):
+        return clarify(session, answer.question, "kernel")
+    reply = answer.reply
+    assert isinstance(reply, Plan)
+    if isinstance(reply, FusedPlan):
+        _write_understanding(session, reply.understanding, answer.origin)
+    if reply.question:
+        return clarify(session, reply.question, answer.origin)
+    if reply.confidence == "low" and not reply.cannot and not session.doc.note(1, "answer"):
+        # every higher rung was asked too, so a person decides
+        return clarify(session, _uncertain(session, reply), answer.origin)
+    if reply.cannot:
+        return climb(session, "cannot", Note("learned", f"cannot: {reply.cannot}", answer.origin))
+    _write_plan(session, in_document(reply, session.doc.meta.base), answer, before)
+    session.meta(phase="do")
+    if fused:
+        derive(session, "understand")
+    derive(session, "plan", answer.read)
+    session.save()
+    session.emit(
+        "phase_finished",
+        phase="plan",
+        attempt=session.doc.meta.attempt,
+        rung=session.doc.meta.taker,
+        gate="PROCEED",
+        steps=sorted(session.doc.planned),
+    )
+    return None
+
+
+def _tasks(session: Session) -> list[str]:
+    """The tasks of this loop and its ancestors, as given and as resolved."""
+    documents = [session.doc]
+    while (parent := documents[-1].meta.parent) and session.run.store.exists(parent):
+        documents.append(session.run.store.load(parent))
+    return [task for each in documents for task in (each.text(1, "task"), each.task)]
+
+
+def _uncertain(session: Session, plan: Plan) -> str:
+    """The question to ask about a plan of low confidence."""
+    doubt = session.doc.text(1, "open") or plan.rationale or plan.approach
+    steps = "; ".join(
+        step.subtask or f"{step.tool} {step.what or to_json(step.args)}"[:120] for step in plan.steps
+    )
+    return f"the plan is uncertain (confidence low): {doubt}\nplanned: {steps[:600]}\nHow should it go on?"
+
+
+def _write_plan(session: Session, reply: Plan, answer: Answer, before: list[bool | None]) -> None:
+    origin = answer.origin
+    session.note(2, "approach", reply.approach, origin)
+    session.note(2, "confidence", reply.confidence, origin)
+    session.note(2, "success criteria", "\n".join(to_json(dict(each)) for each in reply.success), origin)
+    session.note(2, "baseline", criteria.marks(reply.success, before))
+    if reply.rationale:
+        session.note(2, "rationale", reply.rationale, origin)
+    base = session.doc.meta.base
+    steps = {n: _planned(n, base, each) for n, each in enumerate(reply.steps, base + 1)}
+    session.doc = session.doc.with_section(2, replace(session.doc.section(2), steps=steps))
+    if dangers := known_dangers(session):
+        session.note(2, "dangers", dangers)
+
+
+def _planned(n: int, base: int, step: PlanStep) -> Step:
+    """A step of §2. Without `needs` it depends on the previous step, so that a failure stops the plan."""
+    default = (n - 1,) if n - 1 > base else ()
+    needs = {*(default if step.needs is None else step.needs), *references(step.model_dump())}
+    what = step.subtask or step.what
+    args = step.args
+    if args is not None and step.tool and not what and set(args) == {"what"}:
+        what, args = str(args["what"]), None
+    return Step(n, "planned", step.tool, args, what, tuple(sorted(needs)))
+
+
+# ---- DO --------------------------------------------------------------------------------------------------
+
+
+async def do(session: Session) -> Waiting | None:
+    """Fill §3: run the steps that are ready until none is left."""
+    if session.doc.meta.extra.get("plan_only") and not session.doc.note(2, "approved"):
+        return Waiting("approval", PLAN_WAITS)
+    session.run.catalogue.refresh()
+    if asks := ask_first(session):
+        return Waiting("approval", asks)
+    waiting = await Doing(session).run()
+    if waiting:
+        return waiting
+    session.meta(phase="check", status="running", waiting=None)
+    session.save()
+    session.emit(
+        "phase_finished", phase="do", attempt=session.doc.meta.attempt, rung=session.doc.meta.taker, gate=""
+    )
+    return None
+
+
+def _wait(session: Session, waiting: Waiting) -> Waiting:
+    """Record in META what the loop waits for. A wait for children is written once, not per child."""
+    known = session.doc.meta.waiting
+    waits = {"for": waiting.on} | ({"question": waiting.question} if waiting.question else {})
+    if known != waits or session.doc.meta.status != "waiting":
+        session.meta(status="waiting", waiting=waits)
+        session.save()
+    if waiting.on != "children":
+        session.emit("loop_waiting", **waits)
+    return waiting
+
+
+def next_prompt(session: Session, step: int = 0) -> tuple[str, Prompt]:
+    """The phase of a document's next ask, and its prompt. `step` selects a step of DO."""
+    if session.doc.ended:
+        raise UsageError(
+            f"{session.id} has ended ({session.doc.meta.status}); no further prompt will be sent"
+        )
+    readers = [responder for responder in session.run.ladder if responder.reads_prompt]
+    count = readers[0].count if readers else estimate_tokens
+    phase = session.doc.meta.phase
+    offer_context(session)
+    if phase in ("understand", "plan"):
+        unread = not session.doc.note(1, "resolved task")
+        if session.atomic:
+            phase = "atomic"
+        elif unread and (phase == "plan" or _fuses(session, reads_prompt=True)):
+            phase = "fused"
+    if phase == "do":
+        asked = [n for n, planned in session.doc.planned.items() if planned.args is None and planned.tool]
+        open_ = [n for n in asked if not session.doc.steps.get(n, session.doc.planned[n]).ended]
+        if not (step or open_):
+            raise UsageError(f"{session.id} is in DO, and no step of its plan has to be asked for")
+        step = step or open_[0]
+    prompt = assemble(
+        session.doc, phase, session.run.catalogue, count, step=step, may_split=session.may_split
+    )
+    return phase, prompt
+
+
+_PHASES: Mapping[str, Callable[[Session], Any]] = {
+    "understand": understand,
+    "plan": plan,
+    "do": do,
+    "check": check,
+}

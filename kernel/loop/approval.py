@@ -1,0 +1,253 @@
+"""Approval of a call: what it may do, who may approve it, and who did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+from kernel.document.escaping import fingerprint, to_json
+from kernel.document.model import Step
+from kernel.document.redaction import redact_forms
+from kernel.document.references import problem_in, references, substitute
+from kernel.errors import OperationFailed
+from kernel.loop.run_context import RunContext, Session
+from kernel.tools.danger import Danger
+from kernel.tools.state_machine import machine_state, refusal
+from kernel.tools.tool import CHANGING, Tool
+
+LONGEST = 60
+"""Maximum characters of a client's name."""
+_WORDS = {
+    "terminal": "person at terminal",
+    "page": "person at page",
+    "command": "command without terminal",
+    "program": "program",
+    "client": "MCP client",
+    "policy": "policy",
+    "file": "message file",
+}
+
+
+@dataclass(frozen=True)
+class Decider:
+    """Who answers, approves or rejects. `name` is that of the MCP client, program or policy."""
+
+    kind: str
+    name: str = ""
+
+    def __str__(self) -> str:
+        word = _WORDS.get(self.kind, "message file")
+        if self.kind == "policy":
+            return f"{word} {self.name}"
+        return f'{word} "{self.name}"' if self.name else word
+
+    @property
+    def origin(self) -> str:
+        """The origin of its notes: `client:NAME` for an MCP client, else `person`."""
+        return f"client:{self.name or 'unnamed'}" if self.kind == "client" else "person"
+
+    @property
+    def values(self) -> dict[str, str]:
+        """The `by` value of a message."""
+        return {"kind": self.kind, **({"name": self.name} if self.name else {})}
+
+    @staticmethod
+    def read(message: Mapping[str, Any]) -> Decider:
+        """The decider in a message; `file` if it has none, as in a message written by hand."""
+        by = message.get("by")
+        values = cast(dict[str, Any], by if isinstance(by, dict) else {})
+        kind = str(values.get("kind", "file"))
+        return Decider(kind if kind in _WORDS else "file", plain_name(str(values.get("name", ""))))
+
+
+TERMINAL = Decider("terminal")
+PAGE = Decider("page")
+PROGRAM = Decider("program")
+YES = Decider("policy", "--yes")
+
+
+def plain_name(text: str) -> str:
+    """A client's name on one line, without quotes, of at most `LONGEST` characters."""
+    shown = "".join(sign for sign in " ".join(text.split()) if sign.isprintable() and sign not in '"`')
+    return shown[:LONGEST].strip()
+
+
+def serious(steps: Iterable[Step]) -> list[str]:
+    """The serious dangers of the steps that wait for approval."""
+    waiting = (step for step in steps if step.state == "waiting")
+    dangers = (str(danger) for step in waiting for danger in step.evidence.get("dangers", ()))
+    return [danger for danger in dangers if danger.startswith("serious:")]
+
+
+def barred(by: Decider, steps: Iterable[Step], trusted: Iterable[str]) -> str:
+    """Why this decider may not approve the waiting steps; "" if it may.
+
+    A serious danger requires a person at a terminal or page, or an MCP client that the settings trust.
+    """
+    if by.kind in ("terminal", "page") or (by.kind == "client" and by.name and by.name in trusted):
+        return ""
+    dangers = serious(steps)
+    if not dangers:
+        return ""
+    who = f"{'an' if by.kind == 'client' else 'a'} {by}"
+    return f"a serious danger needs a person's approval at a terminal, not that of {who}: {dangers[0]}"
+
+
+SHOWN_CHARS = 300
+"""Maximum characters of a call in an approval question."""
+
+
+async def refuse(session: Session, step: Step, tool: Tool, args: Mapping[str, Any]) -> None:
+    """Raise `OperationFailed` for a call that cannot be made, even with approval."""
+    if problem := tool.problem(args, filled=True):
+        raise OperationFailed(problem)
+    if tool.states:
+        now = machine_state(tool.states, tool.name, session.doc.steps.values())
+        if why := refusal(tool.states, now, str(args.get(tool.states.by))):
+            raise OperationFailed(f"{tool.name}: {why}")
+    steps, most = session.doc.steps.values(), session.run.bounds.same_failure
+    same = sorted(
+        each.n
+        for each in steps
+        if each.state == "failed" and each.tool == step.tool and each.args == args
+        if not (tool.states and each.origin == "kernel")  # refused in a state that may have changed since
+    )
+    if len(same) >= most and not any(each.n > same[-most] and _may_fix(session, each) for each in steps):
+        raise OperationFailed(f"the same call failed {most} times already and is not tried again")
+    if not tool.draft and (why := await session.run.admitted(tool)):
+        raise OperationFailed(why)
+
+
+def _may_fix(session: Session, step: Step) -> bool:
+    """Whether a step succeeded and may have removed the cause of an earlier failure."""
+    if step.state != "done":
+        return False
+    tool = session.run.catalogue.tools.get(step.tool)
+    return tool is None or tool.guided or bool(CHANGING & effects_of(tool))
+
+
+def effects_of(tool: Tool) -> set[str]:
+    """The declared effects of a call, plus `shell` if the tool is a program."""
+    return {*tool.effects, *(["shell"] if tool.scheme == "command" else [])}
+
+
+def ungranted(run_context: RunContext, tool: Tool, args: Mapping[str, Any]) -> tuple[list[str], list[Danger]]:
+    """The effects and dangers not approved in advance. `yes` never approves serious dangers."""
+    guarded, dangers = _wanting(run_context, tool, args)
+    return ([], _serious(dangers)) if run_context.policy.yes else (guarded, dangers)
+
+
+def _serious(dangers: Iterable[Danger]) -> list[Danger]:
+    return [danger for danger in dangers if danger.severity == "serious"]
+
+
+def _wanting(run_context: RunContext, tool: Tool, args: Mapping[str, Any]) -> tuple[list[str], list[Danger]]:
+    """The effects and dangers of a call that require approval."""
+    guarded = [effect for effect in run_context.policy.approve if effect in effects_of(tool)]
+    return guarded, [*run_context.guard(tool, args), *_not_kept(run_context, tool, args)]
+
+
+def large_named(run_context: RunContext, tool: Tool, args: Mapping[str, Any]) -> list[Path]:
+    """The files that a call names and may change but that are too large for a snapshot.
+
+    All other files of that size are read-only for the call.
+    """
+    large = run_context.snapshots.large if run_context.snapshots and CHANGING & effects_of(tool) else ()
+    if not large:
+        return []
+    said = to_json(dict(args))
+    return [path for path in large if path.name in said]
+
+
+def _not_kept(run_context: RunContext, tool: Tool, args: Mapping[str, Any]) -> list[Danger]:
+    """A danger if the call names files that are too large for a snapshot."""
+    named = [run_context.shown(path) for path in large_named(run_context, tool, args)]
+    why = f"{', '.join(named[:3])}: too large to be kept, so `fractal undo` cannot bring it back"
+    return [Danger("not kept", "danger", why)] if named else []
+
+
+def shown(tool: Tool, args: Mapping[str, Any]) -> str:
+    """A call in the form that a question shows."""
+    return _short(f"{tool.name} {to_json(dict(args))}")
+
+
+def call_of(tool: Tool, args: Mapping[str, Any], results: Mapping[int, str]) -> str:
+    """The digest of what a person approves: a call, its arguments, and the results passed to it."""
+    given = {str(n): text for n, text in sorted(results.items())}
+    return fingerprint([tool.name, dict(args), given])
+
+
+def approval(
+    session: Session,
+    step: Step,
+    tool: Tool,
+    args: Mapping[str, Any],
+    results: Mapping[int, str] | None = None,
+) -> tuple[Step, str]:
+    """The step, and what a person has to approve of before this call, "" when nothing.
+
+    The step says who has approved, or that it waits. An approval is for one call with these arguments and
+    results. Where they are others now, it is asked for anew.
+    """
+    guarded, dangers = _wanting(session.run, tool, args)
+    call = call_of(tool, args, results or {})
+    if not (guarded or dangers) or (step.evidence.get("approved") and step.evidence.get("call") == call):
+        return step, ""
+    if session.run.policy.yes:
+        guarded, dangers = [], _serious(dangers)
+        if not dangers:
+            return replace(step, evidence={**step.evidence, "approved": str(YES), "call": call}), ""
+    evidence: dict[str, Any] = {key: value for key, value in step.evidence.items() if key != "approved"}
+    evidence |= {"approval": guarded} if guarded else {}
+    evidence |= {"dangers": [str(danger) for danger in dangers]} if dangers else {}
+    waiting = replace(step, state="waiting", evidence={**evidence, "call": call})
+    session.put(waiting)
+    asked = shown(tool, args)
+    may = f"may {' and '.join(guarded)}: {asked}" if guarded else asked
+    with_results = [f"- with RESULT_{n} = {_short(to_json(text))}" for n, text in (results or {}).items()]
+    return waiting, "\n".join([f"step {step.n} {may}", *with_results, *(f"- {each}" for each in dangers)])
+
+
+def foreseen(session: Session) -> list[tuple[Step, Tool, list[Danger]]]:
+    """The planned steps with known arguments that have dangers: each with its tool and dangers."""
+    found: list[tuple[Step, Tool, list[Danger]]] = []
+    for n, planned in session.doc.planned.items():
+        step = session.doc.steps.get(n, planned)
+        tool = session.run.catalogue.tools.get(step.tool)
+        if step.state not in ("planned", "waiting") or step.evidence.get("approved") or step.args is None:
+            continue
+        if tool is None or tool.guided or references(step.args) or problem_in(step.args):
+            continue
+        args = dict(step.args) if step.state == "waiting" else tool.typed(substitute(step.args, {}))
+        _, dangers = ungranted(session.run, tool, args)
+        if dangers and not tool.problem(args, filled=True):
+            found.append((replace(step, args=args), tool, dangers))
+    return found
+
+
+def known_dangers(session: Session) -> str:
+    """The dangers of the plan that are known before it starts, one per line."""
+    return "\n".join(
+        f"step {step.n} ({tool.name}): {each}"
+        for step, tool, dangers in foreseen(session)
+        for each in dangers
+    )
+
+
+def ask_first(session: Session) -> str:
+    """The question about the plan's serious steps before it starts; "" if there are none."""
+    steps = session.doc.steps
+    if any(n in steps and steps[n].state not in ("planned", "waiting") for n in session.doc.planned):
+        return ""  # the plan has started: later steps are asked for one by one
+    serious = [(step, tool) for step, tool, dangers in foreseen(session) if _serious(dangers)]
+    return "\n".join(approval(session, step, tool, dict(step.args or {}))[1] for step, tool in serious)
+
+
+def _short(text: str) -> str:
+    """A text cut and redacted for a question. A cut text gets a hash, so that it stays identifiable."""
+    redacted = redact_forms(text)
+    if len(redacted) <= SHOWN_CHARS:
+        return redacted
+    return f"{redacted[:SHOWN_CHARS]}… [{len(text)} characters, {fingerprint(text)[:8]}]"

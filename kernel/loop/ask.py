@@ -1,0 +1,322 @@
+"""One ask of the ladder: the lowest suitable rung answers; its reply is logged, charged, parsed and checked.
+
+An invalid reply is requested again, with the refused reply and the reason, at most `Bounds.repairs` times. A
+rung that declines, fails or is unsure hands over to the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Any
+
+from kernel.asking.prompt import assemble, form
+from kernel.asking.replies import Parse, Plan, Typed, schema, typed
+from kernel.asking.responder import FREE, Ask, Reply, Responder, Usage, Waits
+from kernel.document.model import root_id
+from kernel.document.redaction import cut
+from kernel.errors import ConfigurationError, Declined, ProviderError, ReplyError, raised_as
+from kernel.loop.budget import Amount, expected_reply, kept_for_checks, refuse_beyond
+from kernel.loop.context import offer_context
+from kernel.loop.run_context import Session
+
+REASON_CHARS = 1_000
+"""Maximum characters of the reason why a reply was refused."""
+Gate = Callable[[Typed], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A typed reply and its origin."""
+
+    reply: Typed
+    origin: str
+    read: str = ""  # the phase whose instructions the responder read; "" for code
+
+
+class NobodyLeft(Declined):
+    """Every suitable rung has declined or failed."""
+
+
+async def ask(
+    session: Session,
+    phase: str,
+    *,
+    step: int = 0,
+    gate: Gate | None = None,
+    evidence: Mapping[str, Any] | None = None,
+) -> Answer | Waits:
+    """Ask the rung of this attempt, and the higher ones if it hands over."""
+    rung = current(session)
+    why = "no rung offers"
+    while rung is not None:
+        responder = session.run.ladder.rungs[rung]
+        if not _fills(responder, phase):  # a higher rung answers this phase; META keeps the taker
+            rung = above(session, rung, phase=phase)
+            continue
+        session.emit("ask_started", phase=phase, step=step, rung=responder.name)
+        try:
+            answer = await _ask_rung(session, responder, phase, step, gate, evidence or {})
+            higher = above(session, rung, human=False, phase=phase)
+            if higher is None or isinstance(answer, Waits) or not _unsure(answer):
+                return answer
+            why = "unsure: it gave its plan a low confidence"
+        except (ProviderError, ConfigurationError) as error:
+            higher = above(session, rung, human=False, phase=phase)
+            if higher is None:
+                raise
+            why = str(error)
+        except (Declined, ReplyError) as error:
+            higher = above(session, rung, phase=phase)
+            why = str(error)
+        hand_over(session, phase, rung, higher, why)
+        rung = higher
+    raise NobodyLeft(f"no configured responder could answer: {why}")
+
+
+def current(session: Session) -> int | None:
+    """The rung of this attempt: the taker in META, else the lowest one that accepts the task."""
+    ladder = session.run.ladder
+    name = session.doc.meta.taker
+    for index, responder in enumerate(ladder):
+        if responder.name == name:
+            return index
+    return ladder.taker(session.doc.task, session.doc)
+
+
+def above(session: Session, rung: int, *, human: bool = True, phase: str = "plan") -> int | None:
+    """The next rung that accepts the task and may answer the phase; `human=False` excludes people."""
+    ladder = session.run.ladder
+    for index in range(rung + 1, len(ladder)):
+        responder = ladder.rungs[index]
+        counts = (human or responder.tier != "human") and _fills(responder, phase)
+        if counts and responder.offers(session.doc.task, session.doc) is not None:
+            return index
+    return None
+
+
+def _fills(responder: Responder, phase: str) -> bool:
+    """Whether this rung may answer the phase. Only some rungs are limited to certain phases."""
+    return phase in getattr(responder, "phases", (phase,))
+
+
+def hand_over(session: Session, phase: str, rung: int, higher: int | None, why: str) -> None:
+    """Record in META that a rung passed and which one takes over, and emit a warning."""
+    ladder = session.run.ladder
+    name = ladder.rungs[rung].name
+    session.answered(phase, name, passed=why[:300])
+    if higher is not None:
+        session.meta(taker=ladder.rungs[higher].name)
+        if ladder.rungs[higher].reads_prompt and phase in ("understand", "plan", "fused"):
+            offer_context(session)  # not offered yet if the previous rung was code
+    session.emit("warning", message=f"{name} gave up in {session.doc.meta.phase.upper()}: {why[:300]}")
+
+
+def _unsure(answer: Answer) -> bool:
+    reply = answer.reply
+    return isinstance(reply, Plan) and reply.confidence == "low" and not reply.question
+
+
+async def _ask_rung(
+    session: Session,
+    responder: Responder,
+    phase: str,
+    step: int,
+    gate: Gate | None,
+    evidence: Mapping[str, Any],
+) -> Answer | Waits:
+    refused: list[tuple[str, str]] = []
+    for turn in range(1 + session.run.bounds.repairs):
+        request, instructions = _request(session, responder, phase, step, turn, refused, evidence)
+        reply, reused = await _reply(session, responder, request)
+        if isinstance(reply, Waits):
+            return reply
+        _record(session, request, responder, reply, instructions, reused)
+        try:
+            if reply.truncated:
+                raise ReplyError(f"it was cut off at {request.max_tokens} tokens; answer in fewer words")
+            value = await accepted(session.run.parse, phase, reply.text, gate)
+            return Answer(value, _origin(responder, reply), phase if responder.reads_prompt else "")
+        except ReplyError as error:
+            why = cut(str(error), REASON_CHARS, "")
+            session.emit("ask_refused", phase=phase, step=step, rung=responder.name, why=why)
+            refused.append((reply.text, why))
+            if not responder.reads_prompt:
+                break  # code would give the same reply again
+    raise ReplyError(f"no usable reply: {refused[-1][1].removeprefix('reply: ')}")
+
+
+async def accepted(parse: Parse, phase: str, text: str, gate: Gate | None) -> Typed:
+    """Parse a reply and check it with its gate. Raises `ReplyError`."""
+    with raised_as(ReplyError):
+        value = typed(phase, parse(text))
+        if gate:
+            await gate(value)
+        return value
+
+
+def _request(
+    session: Session,
+    responder: Responder,
+    phase: str,
+    step: int,
+    turn: int,
+    refused: list[tuple[str, str]],
+    evidence: Mapping[str, Any],
+) -> tuple[Ask, int]:
+    system = user = ""
+    instructions = 0
+    if responder.reads_prompt:
+        prompt = assemble(
+            session.doc,
+            phase,
+            session.run.catalogue,
+            responder.count,
+            step=step,
+            refused=refused,
+            may_split=session.may_split,
+        )
+        system, user, instructions = prompt.system, prompt.user, prompt.instruction_tokens
+    return (
+        Ask(
+            run=session.doc.meta.run,
+            loop=session.id,
+            attempt=session.doc.meta.attempt,
+            phase=phase,
+            step=step,
+            turn=turn,
+            system=system,
+            user=user,
+            schema=schema(phase),
+            words=form(session.doc, phase, session.run.catalogue),
+            max_tokens=session.run.bounds.reply_tokens,
+            document=session.doc,
+            evidence=evidence,
+            rung=responder.name,
+        ),
+        instructions,
+    )
+
+
+async def _reply(session: Session, responder: Responder, request: Ask) -> tuple[Reply | Waits, bool]:
+    """The logged reply, or a new one; and whether it was logged.
+
+    A call is reserved and logged before it is made, and charged before its reply is parsed.
+    """
+    if not responder.reads_prompt:
+        with raised_as(Declined):
+            return await responder.answer(request), False
+    log = session.run.log
+    key = request.key
+    if earlier := log.reply(key):
+        return earlier, True
+    most = _reserve(session, responder, request)
+    log.asked(key, responder.name, most)
+    try:
+        patient = getattr(responder, "patient", False)  # a person answers: pause the run's clock
+        with session.run.patient() if patient else nullcontext(), raised_as(ProviderError):
+            reply = await responder.answer(request)
+    except asyncio.CancelledError:
+        raise  # the call may have cost something: without a log record of its end, it is charged in full
+    except Exception as error:
+        usage = getattr(error, "usage", None)
+        cost = _sound(usage, most) if isinstance(usage, Usage) else replace(FREE, calls=most.calls)
+        log.failed(key, session.run.redact(str(error)), cost)
+        session.ledger.charge(most.calls, cost.calls)
+        raise
+    if isinstance(reply, Waits):
+        log.failed(key, f"waits for {reply.reason}")
+        session.ledger.charge(most.calls, 0)
+        return reply, False
+    reply = replace(reply, text=session.run.redact_values(reply.text), usage=_sound(reply.usage, most))
+    log.replied(key, reply)
+    session.ledger.charge(most.calls, reply.usage.calls)
+    return reply, False
+
+
+def _reserve(session: Session, responder: Responder, request: Ask) -> Usage:
+    """Reserve the cost of a call; raises `LimitReached` if the run's budget cannot cover it.
+
+    The reservation covers the longest possible reply if the budget allows, else the longest expected one. A
+    higher cost is recorded as overrun. The caller logs the reservation next, so that other loops see it.
+    """
+    limit = session.run.limit
+    most = responder.estimate(request)
+    if most.usd is None and limit.usd < inf:
+        raise ConfigurationError(unpriced(responder.name, limit.usd))
+    last = request.phase in ("check", "atomic")  # an atomic loop has no CHECK to keep a call for
+    spent = session.spent_by(root_id(session.run.id))
+    free = limit - spent - kept_for_checks(spent, session.doc.meta.depth + (not last))
+    if not free.covers(amount(most)):
+        longest = expected_reply(session.run.log.sizes(request.key), request.max_tokens)
+        most = responder.estimate(replace(request, max_tokens=longest))
+        refuse_beyond(free, amount(most))
+    session.ledger.reserve(most.calls, last=last)
+    return most
+
+
+def unpriced(name: str, usd: float) -> str:
+    """The error message for a model without a known price in a run with a limit in USD."""
+    return (
+        f"no price is known for {name}, so the limit of USD {usd:g} cannot be kept and it is not called; "
+        "give `price: {input: …, output: …}` (USD for a million tokens) in fractal.yaml, or lift the limit: "
+        "`usd: null`"
+    )
+
+
+def _sound(usage: Usage, most: Usage) -> Usage:
+    """The usage that a provider reports, with invalid values replaced by the reserved ones."""
+
+    def sound(name: str) -> Any:
+        value = getattr(usage, name)
+        return value if value is None or 0 <= value < inf else getattr(most, name)
+
+    return Usage(*(sound(name) for name in ("prompt_tokens", "completion_tokens", "usd", "calls")))
+
+
+def amount(usage: Usage) -> Amount:
+    """A usage as an `Amount`."""
+    return Amount(usage.calls, usage.prompt_tokens + usage.completion_tokens, usage.usd or 0.0)
+
+
+def _record(
+    session: Session, request: Ask, responder: Responder, reply: Reply, instructions: int, reused: bool
+) -> None:
+    usage = reply.usage
+    instructions = min(
+        instructions, usage.prompt_tokens
+    )  # instructions are estimated, prompt tokens are exact
+    figures: dict[str, Any] = {"model": reply.model}
+    if responder.reads_prompt:
+        figures |= {
+            "calls": usage.calls,
+            "prompt": usage.prompt_tokens,
+            "instr": instructions,
+            "out": usage.completion_tokens,
+            "usd": usage.usd,
+        }
+    if request.step:
+        figures["step"] = request.step if request.phase != "do" else 0
+    session.answered(request.phase, responder.name, **{k: v for k, v in figures.items() if v or k == "model"})
+    session.emit(
+        "ask_finished",
+        phase=request.phase,
+        step=request.step,
+        rung=responder.name,
+        reused=reused,
+        prompt_tokens=usage.prompt_tokens,
+        instruction_tokens=instructions,
+        completion_tokens=usage.completion_tokens,
+        usd=usage.usd,
+        model=reply.model,
+    )
+
+
+def _origin(responder: Responder, reply: Reply) -> str:
+    if responder.tier == "human":
+        return "person"
+    named = ":" in reply.model and not responder.reads_prompt  # code names the file or record that it used
+    return reply.model if named else f"model:{reply.model}"

@@ -1,0 +1,203 @@
+"""Limits, spending, and a child's share of the calls: spent + reserved never exceeds a limit.
+
+Each child has its own limit of calls. Tokens and money are shared by the whole tree, so that one child can
+use what another leaves. Spending is read from the reply log, where an open call counts in full, and shares
+from the steps. Everything is derived from what is on disk, so a crash cannot make it inconsistent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from math import ceil, inf
+from typing import Any
+
+from kernel.document.model import Document, Step
+from kernel.errors import LimitReached
+
+
+def estimate_tokens(text: str) -> int:
+    """Tokens of a text without a tokenizer: its UTF-8 bytes divided by three, rounded up.
+
+    This is conservative: English prose has about four bytes per token, code about three.
+    """
+    return ceil(len(text.encode("utf-8", "surrogatepass")) / 3)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Every limit of the loop, with its default. Source: kernel.md, "Bounds"; the seed's §4.4 and §9."""
+
+    max_depth: int = 3  # from this depth on, a loop is atomic: one reply names one operation
+    context_system: int = 3000  # tokens of work context at depth 0 (3150 less base and phase)
+    context_tool: int = 2000  # at depth 1
+    context_operation: int = 1000  # at depth 2 and more
+    min_context: int = 500  # tokens; a loop with less is atomic
+    overhead: int = 150  # tokens of base and phase, subtracted from a child's context
+    retries: int = 2  # attempts after the first
+    questions: int = 3  # to a person, per run
+    calls: int = 60  # of models, per run
+    tokens: int = 400_000  # prompt and completion, per run
+    usd: float | None = 1.0  # per run; None: no limit
+    seconds: float = 900.0  # of activity, per run
+    side_by_side: int = 4  # steps of one loop that run in parallel
+    repairs: int = 2  # further asks after an invalid reply
+    reply_tokens: int = 2000  # of one reply
+    result_chars: int = 4000  # of a result in the document; the whole text goes to artifacts/
+    same_failure: int = 2  # failures of the same call before it is refused
+
+    def context(self, depth: int) -> int:
+        """The work context of a loop at a depth, in tokens."""
+        return (self.context_system, self.context_tool, self.context_operation)[min(depth, 2)]
+
+
+@dataclass(frozen=True)
+class Amount:
+    """Calls, tokens and USD; `usd` is infinite if money has no limit."""
+
+    calls: int = 0
+    tokens: int = 0
+    usd: float = 0.0
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount(self.calls + other.calls, self.tokens + other.tokens, self.usd + other.usd)
+
+    def __sub__(self, other: Amount) -> Amount:
+        usd = inf if self.usd == inf else self.usd - other.usd  # inf - inf is no number
+        return Amount(self.calls - other.calls, self.tokens - other.tokens, usd)
+
+    def covers(self, other: Amount) -> bool:
+        """Whether `other` fits in."""
+        room = other.usd <= self.usd + 1e-12
+        return other.calls <= self.calls and other.tokens <= self.tokens and room
+
+    def as_dict(self) -> dict[str, Any]:
+        """The form in a document; without `usd` if money has no limit."""
+        values = asdict(self)
+        if self.usd == inf:
+            del values["usd"]
+        else:
+            values["usd"] = round(self.usd, 9)
+        return values
+
+    @staticmethod
+    def limit(values: Mapping[str, Any]) -> Amount:
+        """Read a limit from a document."""
+        usd = values.get("usd")
+        return Amount(
+            int(values.get("calls", 0)), int(values.get("tokens", 0)), inf if usd is None else float(usd)
+        )
+
+    @staticmethod
+    def spending(values: Mapping[str, Any]) -> Amount:
+        """Read spending from a document: `tokens`, or prompt and completion tokens."""
+        tokens = values.get("tokens", values.get("prompt_tokens", 0) + values.get("completion_tokens", 0))
+        return Amount(int(values.get("calls", 0)), int(tokens), float(values.get("usd") or 0.0))
+
+
+NOTHING = Amount()
+UNLIMITED = Amount(10**12, 10**12, inf)
+FIRST_REPLY = 600
+"""Expected tokens of a reply, such as a plan of ten steps, until `KNOWN` replies have been seen."""
+KNOWN = 3
+QUANTILE, MARGIN = 0.9, 1.25
+"""The expected size of a reply is this quantile of earlier sizes times the margin."""
+
+
+def expected_reply(sizes: Iterable[int], longest: int) -> int:
+    """Expected tokens of the next reply from the sizes of earlier ones, at most `longest`."""
+    known = sorted(sizes)
+    if len(known) < KNOWN:
+        return min(FIRST_REPLY, longest)
+    return min(ceil(known[ceil(QUANTILE * len(known)) - 1] * MARGIN) or 1, longest)
+
+
+def kept_for_checks(spent: Amount, checks: int) -> Amount:
+    """Tokens and money reserved for this many CHECK calls, each at the average cost of a call."""
+    each = checks / max(spent.calls, 1)
+    return Amount(0, ceil(spent.tokens * each), spent.usd * each)
+
+
+@dataclass
+class Ledger:
+    """The model calls that one loop may still make.
+
+    `own` counts the calls made by the loop and its descendants, except open children. `shares` are the limits
+    of the open children by step, and include the calls that these have made.
+    """
+
+    limit: int
+    own: int
+    shares: dict[int, int]
+    reserved: int = 0
+
+    @staticmethod
+    def of(document: Document, spent_by: Callable[[str], Amount]) -> Ledger:
+        """The ledger of a document; `spent_by` returns the spending of a loop and its descendants."""
+        own, shares = spent_by(document.meta.id).calls, dict[int, int]()
+        for step, share in open_shares(document.steps.values()):
+            own -= spent_by(step.link.removesuffix(".md")).calls
+            shares[step.n] = share
+        return Ledger(Amount.limit(document.meta.budget).calls, own, shares)
+
+    @property
+    def free(self) -> int:
+        """The calls that are neither made, reserved nor assigned to children."""
+        return self.limit - self.own - self.reserved - sum(self.shares.values())
+
+    def reserve(self, calls: int, *, last: bool) -> None:
+        """Reserve calls. One call is kept for CHECK, whose own reservation sets `last`."""
+        needed = calls if last else calls + 1
+        if self.free < needed:
+            raise LimitReached(_used_up(Amount(self.free), Amount(needed)))
+        self.reserved += calls
+
+    def charge(self, reserved: int, actual: int) -> None:
+        """Replace a reservation with the calls made, which may be more."""
+        self.reserved -= reserved
+        self.own += actual
+
+    def share(self, step: int, children: int, asks: int = 0, already: int = 0) -> int:
+        """Give the child at `step` an equal part of the free calls, with `children` still to be started.
+
+        This loop keeps one call for CHECK and one for each of its `asks`; if there are enough, two more per
+        ask, for an invalid reply and for a call lost in a crash. The calls made `already` by this child, or
+        by an earlier one at its place, are added to its share.
+        """
+        self.own -= already
+        self.shares[step] = already
+        free = self.free - 1
+        kept = max(asks, min(3 * asks, free // 4))
+        part = max(free - kept, min(free, children)) // children
+        if part < 1:
+            self.settle(step, already)
+            raise LimitReached(_used_up(Amount(free), Amount(children)))
+        self.shares[step] = already + part
+        return self.shares[step]
+
+    def settle(self, step: int, made: int) -> None:
+        """Release the share of an ended child and count its calls as the parent's own."""
+        self.shares.pop(step, None)
+        self.own += made
+
+
+def open_shares(steps: Iterable[Step]) -> Iterable[tuple[Step, int]]:
+    """The steps whose children have not ended, and their shares of the calls."""
+    return (
+        (step, Amount.limit(step.share).calls) for step in steps if step.share is not None and not step.over
+    )
+
+
+def refuse_beyond(free: Amount, needed: Amount) -> None:
+    """Raise `LimitReached` if a call needs more than the whole run has left."""
+    if not free.covers(needed):
+        raise LimitReached(_used_up(free, needed))
+
+
+def _used_up(free: Amount, needed: Amount) -> str:
+    parts = [
+        f"{needed.calls} calls needed, {max(free.calls, 0)} left" if needed.calls > free.calls else "",
+        f"{needed.tokens} tokens needed, {max(free.tokens, 0)} left" if needed.tokens > free.tokens else "",
+        f"USD {needed.usd:.4f} needed, {max(free.usd, 0.0):.4f} left" if needed.usd > free.usd else "",
+    ]
+    return f"the budget is used up: {'; '.join(part for part in parts if part) or 'nothing left'}"

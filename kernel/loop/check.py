@@ -1,0 +1,333 @@
+"""CHECK: judge the recorded evidence and decide: ACCEPT, RETRY or ESCALATE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from kernel.asking.replies import Action, Typed, Verdict
+from kernel.asking.responder import Waits
+from kernel.document.escaping import to_json
+from kernel.document.model import Document, Note, Step
+from kernel.document.references import substitute
+from kernel.errors import DocumentError, FractalError, OperationFailed, ReplyError
+from kernel.loop import criteria
+from kernel.loop.approval import refuse, ungranted
+from kernel.loop.ask import above, ask, current
+from kernel.loop.criteria import Finding, reason
+from kernel.loop.do import GOOD, Doing, Waiting, ask_for_call
+from kernel.loop.end import clarify, climb, finish, what_was_done
+from kernel.loop.operation import adopted, operate
+from kernel.loop.run_context import Session, Views
+from kernel.loop.step_cache import derive
+from kernel.tools.state_machine import moves
+from kernel.tools.tool import Tool
+
+
+async def check(session: Session) -> Waiting | None:
+    """Fill §4: judge the evidence. The gate is ACCEPT, RETRY or ESCALATE."""
+    if session.atomic and not session.doc.note(2, "success criteria"):
+        return judge_atomic(session)
+    session.meta(status="running", waiting=None)
+    if not session.doc.note(4, "evidence"):
+        await _write_evidence(session)
+        derive(session, "check")
+        session.save()
+    findings = [
+        found for line in session.doc.text(4, "evidence").splitlines() if (found := Finding.read(line))
+    ]
+    failed = [step.n for step in session.attempted() if step.state not in ("done", "skipped")]
+    evidence = {
+        "criteria": [finding.as_dict() for finding in findings],
+        "failed_steps": failed,
+        "changes": session.doc.text(4, "changes").splitlines(),
+    }
+    broken = any(finding.after is False for finding in findings)
+    while True:
+        answer = await ask(session, "check", gate=_gate_check(session, broken), evidence=evidence)
+        if isinstance(answer, Waits):
+            return clarify(session, answer.question, "kernel")
+        verdict = answer.reply
+        assert isinstance(verdict, Verdict)
+        if verdict.look is None:
+            break
+        await _look(session, verdict)
+    derive(session, "check", answer.read)
+    return await _decide(session, verdict, answer.origin, findings)
+
+
+async def _write_evidence(session: Session) -> None:
+    findings, changed, diffs = await criteria.gather(session)
+    lines = [finding.line() for finding in findings]
+    lines += [
+        f"- step {step.n} {step.state}: {reason(step.result or '')[:200]}"
+        for step in session.attempted()
+        if step.state != "done"
+    ]
+    if left := _counted(session, findings):
+        steps = ", ".join(str(step.n) for step in left)
+        lines.append(f"- ACCEPT counts as unverified: no later step did a failed one again ({steps})")
+    session.note(4, "evidence", "\n".join(lines) or "none")
+    if changed:
+        session.note(4, "changes", "\n".join(changed))
+    if diffs:
+        session.note(4, "diff", diffs, "tool:diff")
+
+
+def _gate_check(session: Session, broken: bool) -> Callable[[Typed], Any]:
+    looked = session.doc.note(4, "look") is not None
+
+    async def gate(reply: Typed) -> None:
+        assert isinstance(reply, Verdict)
+        if reply.look is not None:
+            if looked:
+                raise ReplyError("there was one look already; decide")
+            tool = session.run.catalogue.tools.get(reply.look.tool)
+            if tool is None or tool.guided or not looks(tool):
+                lookers = [t.name for t in session.run.catalogue.tools.values() if t.operation and looks(t)]
+                raise ReplyError(
+                    f"{reply.look.tool} does not only look; these do: {', '.join(sorted(lookers))}"
+                )
+            try:
+                await refuse(session, Step(0, tool=tool.name), tool, reply.look.args)
+            except OperationFailed as error:
+                raise ReplyError(str(error)) from None
+            if tool.states and moves(tool.states, tool.name, reply.look.args, session.doc.steps.values()):
+                action = reply.look.args.get(tool.states.by)
+                raise ReplyError(
+                    f"{tool.name}: {action!r} would change its state, and a look changes nothing"
+                )
+            if any(ungranted(session.run, tool, reply.look.args)):
+                raise ReplyError(f"{tool.name} needs a person's approval here; decide without it")
+        elif reply.decision == "ACCEPT" and broken:
+            raise ReplyError("a criterion that the runtime checked failed, so ACCEPT is not open")
+        else:
+            try:
+                substitute(reply.output, Views(session))
+            except (OperationFailed, DocumentError) as error:
+                raise ReplyError(f"output: {error}") from None
+
+    return gate
+
+
+async def _look(session: Session, verdict: Verdict) -> None:
+    assert verdict.look is not None
+    tool = session.run.catalogue.get(verdict.look.tool)
+    last = max([*session.doc.planned, *session.doc.steps], default=0)
+    unused = last + 1000 * session.doc.meta.attempt
+    step = Step(unused, "running", tool.name, verdict.look.args)
+    step = adopted(session, step) or await operate(session, step, tool, listed=False)
+    session.note(
+        4, "look", f"{tool.name} {to_json(dict(step.args or {}))} → {step.state}\n{step.result}", step.origin
+    )
+    session.save()
+
+
+async def _decide(session: Session, verdict: Verdict, origin: str, findings: list[Finding]) -> Waiting | None:
+    session.note(4, "validation", verdict.validation, origin)
+    if verdict.issues:
+        session.note(4, "issues", "\n".join(f"- {issue}" for issue in verdict.issues), origin)
+    session.note(4, "decision", str(verdict.decision), origin)
+    attempt = session.doc.meta.attempt
+    session.emit(
+        "phase_finished", phase="check", attempt=attempt, rung=session.doc.meta.taker, gate=verdict.decision
+    )
+    output = substitute(verdict.output, Views(session))
+    if verdict.decision == "ACCEPT":
+        _accept(session, findings, output, origin)
+        return None
+    learned = Note("learned", verdict.learned or "\n".join(verdict.issues), origin)
+    if undone := await _undone(session):
+        session.note(4, "undone", undone)
+    if limit := _limit_of_its_own(session.attempted()):
+        finish(session, "exhausted", error=limit, partial=output)
+        return None
+    if verdict.decision == "RETRY":
+        retried = sum(fold.decision == "retry" for fold in session.doc.section(2).folds)
+        if retried >= session.run.bounds.retries:
+            finish(
+                session, "escalated", error="max retries exceeded", partial=output, question=verdict.question
+            )
+            return None
+        _hand_up_for_retry(session)
+        session.fold("retry", learned, *what_was_done(session))
+        session.save()
+        return None
+    if verdict.question and session.root:
+        session.fold("escalate", learned, *what_was_done(session))
+        found = f"\n\nFound so far:\n{output}" if output else ""
+        return clarify(session, verdict.question + found, origin)
+    if limit := _limit_below(session.attempted()):
+        finish(session, "exhausted", error=limit, partial=output)
+        return None
+    reason = "\n".join(verdict.issues) or verdict.learned or "CHECK escalated"
+    return climb(session, "escalate", learned, reason=reason, partial=output, question=verdict.question)
+
+
+def _accept(session: Session, findings: list[Finding], output: str, origin: str) -> None:
+    """End an accepted loop. A reached limit or a failed step is never a success."""
+    left = _counted(session, findings)
+    if limit := _limit_of_its_own(left) or _limit_below(left):
+        finish(session, "exhausted", error=limit, partial=output)
+    elif left:
+        session.meta(unverified=True)
+        failed = "; ".join(f"step {step.n} {_how(step)}" for step in left)
+        finish(session, "unverified", origin=origin, result=output, error=f"accepted, although {failed}")
+    else:
+        session.meta(unverified=not criteria.proven(session, findings))
+        finish(session, "complete", origin=origin, result=output)
+
+
+def _counted(session: Session, findings: Sequence[Finding]) -> list[Step]:
+    """The failed steps that make an accepted run unverified: `unmended`, except failed network sources.
+
+    One of several network sources may fail. Such a step does not count if it only reads from the network, no
+    limit stopped it, another step of the same tool succeeded, and code has verified the plan's criteria.
+    CHECK still sees that it failed.
+    """
+    left = unmended(session.doc, findings)
+    if not left or not criteria.proven(session, findings):
+        return left
+    answered = {step.tool for step in session.attempted() if step.state == "done"}
+    tools = session.run.catalogue.tools
+    return [step for step in left if step.tool not in answered or not _asks_a_source(step, tools)]
+
+
+def _asks_a_source(step: Step, tools: Mapping[str, Tool]) -> bool:
+    """Whether this is a failed step that only reads from the network."""
+    tool = tools.get(step.tool)
+    if tool is None or tool.guided or step.state != "failed" or step.evidence.get("limit"):
+        return False
+    only_reads = looks(tool) or (tool.idempotent is not True and tool.repeatable(step.args or {}))
+    return "network" in tool.effects and only_reads
+
+
+def unmended(document: Document, findings: Sequence[Finding]) -> list[Step]:
+    """The failed steps of the accepted plan that nothing repeated successfully.
+
+    A later step repeats one if it succeeds with the same call, `what` or subtask. A criterion does if it
+    failed before the plan, holds after it, and runs the same command or checks the same file. A step that a
+    person struck does not count. An attempt without steps is judged by the steps of earlier attempts.
+    """
+    planned = [document.steps.get(n, step) for n, step in document.planned.items()]
+    steps = planned or list(document.steps.values())
+    proofs = [f.criterion for f in findings if f.before is False and f.after is True]
+    commands = {each.get("run") for each in proofs} - {None}
+    files = {each.get("file") for each in proofs} - {None}
+    left: list[Step] = []
+    for step in steps:
+        if not _failed(step):
+            continue
+        args = step.args or {}
+        again = any(each.n > step.n and not _failed(each) and _same(each, step) for each in steps)
+        proven = args.get("command") in commands or args.get("path") in files
+        if not again and not proven:
+            left.append(step)
+    return left
+
+
+def _failed(step: Step) -> bool:
+    """Whether a step did not do what it was planned for, or is a child that ended with such a step."""
+    if step.state == "struck" and step.origin == "person":
+        return False
+    return step.state not in GOOD or step.evidence.get("status") == "unverified"
+
+
+def _same(one: Step, other: Step) -> bool:
+    if one.tool != other.tool:
+        return False
+    return one.what == other.what if one.what or other.what else one.args == other.args
+
+
+def _how(step: Step) -> str:
+    """How a step failed, in one line."""
+    if step.state in GOOD:
+        return "was accepted although a step of its own had failed"
+    return f"{step.state}: {reason(step.result or '')[:160]}"
+
+
+def _limit_of_its_own(steps: Sequence[Step]) -> str:
+    """The limit that kept this loop from starting a step; "" if none did."""
+    return next((step.result or "" for step in steps if step.evidence.get("limit")), "")
+
+
+def _limit_below(steps: Sequence[Step]) -> str:
+    """The child that reached a limit; "" if none did."""
+    ended = (step for step in steps if step.evidence.get("status") == "exhausted")
+    return next((f"step {step.n} {step.result}" for step in ended), "")
+
+
+async def _undone(session: Session) -> str:
+    """Undo a failed replay if possible, so that the next rung starts from the original files."""
+    attempt = session.doc.meta.attempt
+    planned = [
+        each["rung"]
+        for each in session.doc.meta.rungs
+        if each["attempt"] == attempt and each["phase"] in ("plan", "fused") and not each.get("passed")
+    ]
+    undoes = any(getattr(rung, "undoes", False) for rung in session.run.ladder if rung.name in planned[-1:])
+    snapshots = session.run.snapshots
+    if not undoes or snapshots is None or snapshots.why_not():
+        return ""
+    steps = sorted(session.attempted(), key=lambda step: step.n, reverse=True)
+    try:
+        return "\n".join(await snapshots.take_back(session.run.id, steps))
+    except FractalError as error:
+        return str(error)
+
+
+def _hand_up_for_retry(session: Session) -> None:
+    """Give the next attempt to the next rung, unless that is a person. Code never retries itself."""
+    taker = current(session)
+    if taker is None:
+        return
+    code = not session.run.ladder.rungs[taker].reads_prompt
+    higher = above(session, taker, human=code)
+    if higher is not None:
+        session.meta(taker=session.run.ladder.rungs[higher].name)
+
+
+def looks(tool: Tool) -> bool:
+    """Whether an operation only reads, so that CHECK may use it."""
+    return not set(tool.effects) - {"read", "network"}
+
+
+# ---- at the limit of depth or context ----
+
+
+async def atomic(session: Session) -> Waiting | None:
+    """Run a loop at the limit of depth or context: one reply names one operation, and code checks it."""
+    session.run.catalogue.refresh()
+    session.save()
+
+    answer = await ask_for_call(session, "atomic")
+    if isinstance(answer, Waits):
+        return clarify(session, answer.question, "kernel")
+    action = answer.reply
+    assert isinstance(action, Action)
+    session.note(1, "resolved task", session.doc.text(1, "task"))
+    if action.blocked or action.skip:
+        finish(session, "escalated", error=f"blocked: {action.blocked or action.skip}")
+        return None
+    session.note(2, "approach", "one operation, by the limit of depth or context", answer.origin)
+    step = Step(session.doc.meta.base + 1, "planned", action.tool, action.args)
+    session.doc = session.doc.with_section(2, replace(session.doc.section(2), steps={step.n: step}))
+    session.meta(phase="do")
+    derive(session, "understand", answer.read)
+    session.save()
+    if waiting := await Doing(session).run():
+        return waiting
+    return judge_atomic(session)
+
+
+def judge_atomic(session: Session) -> None:
+    """CHECK by code: the loop ends as its operation did."""
+    step = session.doc.steps[max(session.doc.steps)]
+    good = step.state in ("done", "skipped")
+    derive(session, "check")
+    session.note(4, "decision", "ACCEPT" if good else "ESCALATE")
+    if good:
+        finish(session, "complete", result=Views(session)[step.n].result)
+    else:
+        finish(session, "escalated", error=step.result or step.state)

@@ -1,0 +1,161 @@
+"""Child loops: what a parent passes down with a step (task, context, share), and what the child returns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from kernel.document.model import ACCEPTED, Document, Meta, Note, Section, Step, child_id, now
+from kernel.document.redaction import cut
+from kernel.document.references import references
+from kernel.errors import DocumentError
+from kernel.loop.budget import estimate_tokens
+from kernel.loop.context import found_by_itself
+from kernel.loop.run_context import Session, skills_of
+
+HANDED_CHARS = 1200
+"""Maximum characters of a result or context note passed to a child; a cut text names the whole."""
+_LEVELS = ("system", "tool", "operation")
+
+
+def share_of(session: Session, step: Step, children: int, asks: int = 0) -> dict[str, Any]:
+    """The share of a step's child: its calls, its work context in tokens, and the maximum depth."""
+    already = session.spent_by(step.link.removesuffix(".md")).calls
+    calls = session.ledger.share(step.n, max(children, 1), asks, already)
+    depth = session.doc.meta.depth + 1
+    passed = sum(estimate_tokens(note.text) for note in _context(session, step))
+    bounds = session.run.bounds
+    left = int(session.doc.meta.budget.get("context", bounds.context(depth - 1)))
+    left -= bounds.overhead + estimate_tokens(step.what) + passed
+    context = max(min(bounds.context(depth), left), 0)
+    return {"calls": calls, "context": context, "max_depth": session.max_depth}
+
+
+def child_document(session: Session, step: Step) -> Document:
+    """The child's first document, derived from its step and the parent's document alone."""
+    parent = session.doc.meta
+    depth = parent.depth + 1
+    meta = Meta(
+        child_of(session, step),
+        parent.run,
+        level=_LEVELS[min(depth, 2)],
+        type=step.tool or "task",
+        parent=parent.id,
+        depth=depth,
+        created=now(),
+        folder=parent.folder,
+        budget=dict(step.share or {}),
+        extra={"skills": skills} if (skills := _skills_below(session, step)) else {},
+    )
+    filled = step.what != session.doc.planned[step.n].what
+    origin = "tool:results" if filled else "kernel"  # a task with inserted results is data
+    task = Note("task", step.what, origin, f"{parent.id}.md, step {step.n}")
+    return Document(meta, {1: Section(notes=(task, *_context(session, step)))})
+
+
+def _skills_below(session: Session, step: Step) -> list[str]:
+    tools = session.run.catalogue.tools
+    known = [*skills_of(session.doc), step.tool]
+    return list(dict.fromkeys(name for name in known if name in tools and tools[name].skill))
+
+
+def _context(session: Session, step: Step) -> list[Note]:
+    """The parent's context notes, and the results of the steps that this step needs."""
+    notes = [
+        replace(
+            note,
+            text=cut(note.text, HANDED_CHARS, f"{session.id}.md"),
+            source=note.source if note.source.startswith("parent") else f"parent: {note.source}",
+        )
+        for note in session.doc.section(1).notes
+        if note.key == "context" and not found_by_itself(note.source)
+    ]
+    inserted = references(session.doc.planned[step.n].what)
+    for need in sorted(session.doc.planned[step.n].needs):
+        done = session.doc.steps.get(need)
+        if done and done.result and not (need in inserted and done.result in step.what):
+            whole = done.evidence.get("whole") or done.link
+            notes.append(Note("context", cut(done.result, HANDED_CHARS, whole), done.origin, f"step {need}"))
+    return notes
+
+
+def tried(session: Session, step: Step) -> dict[str, Any]:
+    """The evidence of which drafts of this run a child uses, which shows that they were tried."""
+    drafts = session.run.drafts
+    if drafts is None or not drafts.units():
+        return {}
+    tool = session.run.catalogue.tools.get(step.tool)
+    by = {"tool": tool.fingerprint()} if tool and tool.draft else {}
+    if phases := drafts.fingerprint("phases/"):
+        by["phases"] = phases
+    return {"drafts": by} if by else {}
+
+
+def ended_child(session: Session, step: Step, child: Document) -> Step:
+    """The parent's step for an ended child: its result, error or escalation, and its spending."""
+    meta = child.meta
+    kept = {key: value for key, value in step.evidence.items() if key in ("needed", "drafts")}
+    evidence: dict[str, Any] = {**kept, "status": meta.status, "spent": dict(meta.spent)}
+    if meta.unverified:
+        evidence["unverified"] = True
+    if meta.status in ACCEPTED:
+        return _with_result(session, replace(step, state="done", evidence=evidence), child.text(5, "result"))
+    parts = [f"{meta.status}: {child.text(5, 'error') or child.text(5, 'escalation')}"]
+    if question := child.text(5, "question"):
+        evidence["question"] = question
+        parts.append(f"question: {question}")
+    if partial := child.text(5, "partial result"):
+        parts.append(f"partial result: {partial}")
+    return _with_result(session, replace(step, state="failed", evidence=evidence), "\n".join(parts))
+
+
+def child_of(session: Session, step: Step) -> str:
+    """The id of the child at a step."""
+    level = _LEVELS[min(session.doc.meta.depth + 1, 2)]
+    return child_id(session.id, session.run.id, level, step.tool or "task", step.n)
+
+
+def subtree(session: Session, loop_id: str) -> list[str]:
+    """The ids of a loop and its descendants that have documents, parents before children."""
+    return [each for each in session.run.store.list() if _within(loop_id, each)]
+
+
+def repeatable_below(session: Session, loop_id: str) -> bool:
+    """Whether everything that a child did can safely be repeated."""
+    if not session.run.store.exists(loop_id):
+        return True
+    for each in subtree(session, loop_id):
+        try:
+            steps = session.run.store.load(each).steps
+        except DocumentError:  # what it did is unknown
+            return False
+        for step in steps.values():
+            tool = session.run.catalogue.tools.get(step.tool)
+            if step.tool and not (tool and (tool.guided or tool.repeatable(step.args or {}))):
+                return False
+    return True
+
+
+def traces(session: Session, loop_id: str) -> tuple[bool, bool]:
+    """For a loop whose document is missing: whether it asked a model, and whether it may have acted.
+
+    It may have acted if it or a descendant got a reply, or if a descendant has a document.
+    """
+    log = session.run.log
+    asked = any(_within(loop_id, each) for each in log.loops())
+    answered = any(_within(loop_id, key.partition("/")[0]) for key in log.replies)
+    return asked, answered or any(_within(loop_id, each) for each in session.run.store.list())
+
+
+def _within(loop_id: str, other: str) -> bool:
+    """Whether `other` is the loop itself or one of its descendants."""
+    return other == loop_id or other.rpartition("-")[2].startswith(f"{loop_id.rpartition('-')[2]}.")
+
+
+def _with_result(session: Session, step: Step, text: str) -> Step:
+    limit = session.run.bounds.result_chars
+    evidence = dict(step.evidence)
+    if len(text) > limit:
+        evidence["whole"] = session.run.store.shelve(f"{step.link.removesuffix('.md')}.result.txt", text)
+        text = cut(text, limit, evidence["whole"])
+    return replace(step, result=text, origin=f"tool:{step.tool or 'task'}", evidence=evidence)

@@ -1,0 +1,431 @@
+"""DO: run the steps that are ready, in parallel: operations directly, tools and subtasks as child loops.
+
+A step's `running` entry is on disk before its effect starts, and its result before a dependent step starts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import insort
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+
+from kernel.asking.replies import Action, Typed
+from kernel.asking.responder import Waits
+from kernel.document.model import STEP_ENDED, Step
+from kernel.document.references import substitute
+from kernel.errors import (
+    DocumentError,
+    LimitReached,
+    OperationFailed,
+    ReplyError,
+    explained,
+    raised_as,
+)
+from kernel.loop import step_cache
+from kernel.loop.approval import approval, refuse
+from kernel.loop.ask import Answer, NobodyLeft, ask
+from kernel.loop.child import (
+    child_document,
+    child_of,
+    ended_child,
+    repeatable_below,
+    share_of,
+    traces,
+    tried,
+)
+from kernel.loop.operation import may_change, operate, recovered, seen_after, tell_of_wait
+from kernel.loop.run_context import Session, Views, results_of, unready
+from kernel.store.files import Save, missing
+from kernel.tools.tool import Tool
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """The loop waits until children end, or a person answers or approves. It keeps nothing in memory."""
+
+    on: str  # children, person, approval
+    question: str = ""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A step with its final arguments, its tool, and the results passed to its command by step number."""
+
+    step: Step
+    tool: Tool
+    results: Mapping[int, str]
+
+
+async def ask_for_call(session: Session, phase: str, step: Step | None = None) -> Answer | Waits:
+    """Ask for the arguments of `step`, or without one for the operation of an atomic loop."""
+    catalogue = session.run.catalogue
+
+    async def gate(reply: Typed) -> None:
+        assert isinstance(reply, Action)
+        if step and reply.tool and reply.tool != step.tool:
+            raise ReplyError(f"step {step.n} is a call of {step.tool}, not of {reply.tool}")
+        if step is None and reply.tool and catalogue.guided(reply.tool):
+            raise ReplyError(f"{reply.tool} is a loop; name an operation")
+        if reply.tool and (problem := catalogue.problem(reply.tool, reply.args)):
+            raise ReplyError(problem)
+        if problem := unready(session, reply.args):
+            raise ReplyError(f"step {step.n}: {problem}" if step else problem)
+
+    return await ask(session, phase, step=step.n if step else 0, gate=gate)
+
+
+async def _arguments(session: Session, step: Step) -> Step | Waits:
+    """The step with its arguments; an ended step if it is skipped or blocked; or a wait for a person."""
+    answer = await ask_for_call(session, "do", step)
+    if isinstance(answer, Waits):
+        return answer
+    action = answer.reply
+    assert isinstance(action, Action)
+    if action.skip or action.blocked:
+        state, why = ("skipped", action.skip) if action.skip else ("failed", f"blocked: {action.blocked}")
+        return replace(step, state=state, result=why, origin=answer.origin)
+    evidence = {**step.evidence, "asked": answer.origin}
+    return replace(step, tool=action.tool, args=action.args, evidence=evidence)
+
+
+async def prepared(session: Session, step: Step, tool: Tool, again: Step | None) -> Call | Step | Waiting:
+    """The call of a step that may start now; an ended step if no call is needed; or a wait for a person.
+
+    References in its arguments are filled in once, so that the approved arguments are the executed ones.
+    `again` is the earlier entry in §3 of a step that is repeated.
+    """
+    begun = step.state == "running"  # started before an interruption
+    stored = begun or step.state == "waiting" or "approved" in step.evidence
+    if stored and not begun and step_cache.why_stale(session, step.n):
+        stored = False  # its inputs have changed: an approval was for another call
+    if not stored:
+        step = session.doc.planned[step.n]
+    if step.args is None:
+        session.flush()
+        asked = await _arguments(session, step)
+        if isinstance(asked, Waits):
+            return _ask_person(session, asked)
+        if asked.ended:
+            return asked
+        step, tool = asked, session.run.catalogue.get(asked.tool)
+    if lost := missing(step):
+        raise OperationFailed(lost)
+    views = Views(session, exact=True)
+    args = dict(step.args or {}) if stored else tool.typed(substitute(step.args, views))
+    await refuse(session, step, tool, args)
+    results = results_of(session, str(args.get("command"))) if tool.name == "bash" else {}
+    filled = replace(step, args=args, evidence={**step.evidence, **step_cache.made_from(session, step.n)})
+    if not begun:
+        went = step_cache.went_before(session, filled, again, tool.repeatable(args))
+        if went is not None:
+            return Waiting("person", went) if isinstance(went, str) else went
+    await _look_for_large(session, filled, tool)
+    allowed, asks = approval(session, filled, tool, args, results)
+    if asks:
+        return Waiting("approval", asks)
+    return Call(replace(allowed, state="running", result=None), tool, results)
+
+
+async def _look_for_large(session: Session, step: Step, tool: Tool) -> None:
+    """Take the first snapshot before an approval is asked: it finds the files too large to be kept."""
+    snapshots = session.run.snapshots
+    if snapshots and snapshots.large is None and may_change(session, step, tool):
+        async with snapshots.turn(partial(tell_of_wait, session, step)):
+            await snapshots.taken(session.run.id)
+
+
+def _ask_person(session: Session, waits: Waits) -> Waiting:
+    """Write the root's question into §1, where its answer is read. A child's step fails with the question."""
+    if not session.root:
+        raise OperationFailed(f"a question only a person can answer: {waits.question}")
+    last = session.doc.note(1, "question")
+    if last is None or last.text != waits.question:
+        session.note(1, "question", waits.question)
+        session.save()
+    return Waiting(waits.reason, waits.question)
+
+
+GOOD = frozenset({"done", "skipped"})
+
+
+class Doing:
+    """The DO phase of one loop in one call of `advance`."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.tasks: dict[int, asyncio.Task[Step]] = {}
+        self.children: set[int] = set()  # started and not ended
+        self.able: list[int] = []  # may start now
+        self.waiting: Waiting | None = None  # for a person: no further step starts, running ones go on
+        self.unmet: dict[int, set[int]] = {}  # of each step: the needed steps that have not succeeded
+        self.dependents: dict[int, list[int]] = {}
+        for n in session.doc.planned:
+            if not self._step(n).ended:
+                self._sort_in(n, step_cache.waits_for(session, n))
+
+    def _sort_in(self, n: int, needs: set[int]) -> None:
+        doc = self.session.doc
+        if never := [need for need in needs if need not in doc.planned and need not in doc.steps]:
+            # a step of a rejected plan
+            why = f"not run: step {never[0]} was never started"
+            self.session.end(replace(self._step(n), state="struck", result=why, origin="kernel"))
+            return
+        self.unmet[n] = {need for need in needs if self._state(need) not in GOOD}
+        for need in needs:
+            self.dependents.setdefault(need, []).append(n)
+        step = self._step(n)
+        if step.share is not None and step.state == "running":
+            self.children.add(n)
+        elif not self.unmet[n] and step.state != "running":
+            self.able.append(n)
+
+    async def run(self) -> Waiting | None:
+        """Run until every step has ended (None) or the loop has to wait."""
+        for need in list(self.dependents):
+            if self._state(need) in STEP_ENDED - GOOD and need not in self.unmet:
+                self._strike_dependents(need)  # its failure was the last write before an interruption
+        if waiting := await self._recover():
+            return waiting
+        try:
+            return await self._run()
+        finally:
+            for task in self.tasks.values():
+                task.cancel()
+            await asyncio.gather(*self.tasks.values(), return_exceptions=True)
+
+    async def _run(self) -> Waiting | None:
+        while True:
+            self._fold_children()
+            self.waiting = self.waiting or await self._start_able()
+            if self.tasks:
+                self.session.flush()
+                await asyncio.wait(self.tasks.values(), return_when=asyncio.FIRST_COMPLETED)
+                self._collect()
+            elif self.waiting or not self.able or self.children:
+                if not (self.waiting or self.children):
+                    self._strike_circle()
+                self.session.flush()
+                return self.waiting or (Waiting("children") if self.children else None)
+
+    def _step(self, n: int) -> Step:
+        return self.session.doc.steps.get(n) or self.session.doc.planned[n]
+
+    def _state(self, n: int) -> str:
+        step = self.session.doc.steps.get(n)
+        return step.state if step else "planned"
+
+    # ---- starting ----
+
+    async def _start_able(self) -> Waiting | None:
+        """Start steps up to the limit of parallel ones. A step that ends at once may enable others."""
+        while len(self.tasks) + len(self.children) < self.session.run.bounds.side_by_side:
+            if (n := next((n for n in self.able if not self._must_wait(n)), None)) is None:
+                break
+            self.able.remove(n)
+            step = self._step(n)
+            with self._failing(step):
+                if waiting := await self._start(step):
+                    return waiting
+        return None
+
+    @contextmanager
+    def _failing(self, step: Step) -> Generator[None]:
+        """Record an error of a step as its failure; errors of the whole run are raised."""
+        try:
+            with raised_as(OperationFailed):
+                yield
+        except LimitReached as error:
+            # open children continue; CHECK has its own call and judges what was done
+            self._fail(step, str(error), limit=True)
+        except (OperationFailed, DocumentError, NobodyLeft) as error:
+            self._fail(step, str(error))
+
+    def _must_wait(self, n: int) -> bool:
+        """Whether a step has to wait for a running one: calls of a state machine are sequential."""
+        tool = self.session.run.catalogue.tools.get(self._step(n).tool)
+        running = [self._step(each).tool for each in self.tasks]
+        return tool is not None and bool(tool.states) and tool.name in running
+
+    async def _start(self, step: Step) -> Waiting | None:
+        if step.state == "stale" and not step_cache.why_stale(self.session, step.n):
+            self._end(step_cache.restored(self.session, step))
+            return None
+        again = step if step.result is not None else None  # done before, and repeated after an edit
+        if again:
+            step = self.session.doc.planned[step.n]
+        tool = self._tool(step) if step.tool else None
+        if tool is None or tool.guided:
+            return self._start_child(step, again)
+        return await self._start_operation(step, tool, again)
+
+    def _tool(self, step: Step) -> Tool:
+        """The tool of a step. One that does not ship with Fractal is read from disk again."""
+        catalogue = self.session.run.catalogue
+        if step.tool not in catalogue.tools or catalogue.tools[step.tool].scheme != "python":
+            catalogue.refresh()
+        return catalogue.get(step.tool)
+
+    async def _start_operation(self, step: Step, tool: Tool, again: Step | None) -> Waiting | None:
+        call = await prepared(self.session, step, tool, again)
+        if isinstance(call, Waiting):
+            return call
+        if isinstance(call, Step):
+            self._end(call)
+            return None
+        self.tasks[step.n] = asyncio.create_task(operate(self.session, call.step, call.tool, call.results))
+        await asyncio.sleep(
+            0
+        )  # lets the task write its entry, so that §3 usually keeps the order of the plan
+        return None
+
+    def _start_child(self, step: Step, again: Step | None) -> Waiting | None:
+        session = self.session
+        step = replace(step, state="running", what=substitute(step.what, Views(session)))
+        child_id = child_of(session, step)
+        step = replace(step, link=f"{child_id}.md")
+        went = step_cache.went_before(session, step, again, repeatable_below(session, child_id))
+        if isinstance(went, str):
+            return Waiting("person", went)
+        if went:
+            self._end(went)
+            return None
+        # a child whose step entry was lost continues with a new share
+        child = session.run.store.load(child_id) if session.run.store.exists(child_id) else None
+        made_from = {**step_cache.made_from(session, step.n), **tried(session, step)}
+        step = replace(step, evidence={**step.evidence, **made_from})
+        unshared = [n for n in self.unmet if self._is_child(n) and n not in self.children]
+        asks = sum(not self._is_child(n) and self._step(n).args is None for n in self.unmet)
+        step = replace(step, share=share_of(session, step, len(unshared), asks))
+        session.put(step)
+        self.children.add(step.n)
+        child = child.having(budget=dict(step.share or {})) if child else child_document(session, step)
+        if again:  # an entry without a document would mean a lost child
+            session.run.store.commit([Save(child)])
+        # first the parent's entry, then the child, then the wake
+        session.flush(*([] if again else [Save(child)]), wake=(child_id,))
+        session.emit("step_started", step=step.n, tool=step.tool or "subtask", args={"task": step.what})
+        return None
+
+    def _is_child(self, n: int) -> bool:
+        step = self.session.doc.planned[n]
+        return not step.tool or self.session.run.catalogue.guided(step.tool)
+
+    # ---- ending ----
+
+    def _collect(self) -> None:
+        for n, task in list(self.tasks.items()):
+            if task.done():
+                del self.tasks[n]
+                with self._failing(self._step(n)):
+                    self._end(task.result())
+
+    def _fold_children(self) -> None:
+        for step in [self._step(n) for n in sorted(self.children)]:
+            child_id = step.link.removesuffix(".md")
+            try:
+                child = self.session.run.store.ended(child_id)
+            except DocumentError as error:
+                self._unknown(step, f"the child's document is broken: {error}")
+                continue
+            if child is not None:
+                ended = ended_child(self.session, step, child)
+                self.session.ledger.settle(step.n, self.session.spent_by(child_id).calls)
+                self._end(ended)
+
+    def _end(self, step: Step) -> None:
+        """Record an ended step; its dependents become able to start, or are struck."""
+        self.session.end(step)
+        self.children.discard(step.n)
+        self.unmet.pop(step.n, None)
+        if step.state not in GOOD:
+            self._strike_dependents(step.n)
+            return
+        for n in self.dependents.get(step.n, []):
+            if n in self.unmet:
+                self.unmet[n].discard(step.n)
+                if not self.unmet[n]:
+                    self.able.append(n)
+
+    def _strike_dependents(self, n: int) -> None:
+        for dependent in self.dependents.get(n, []):
+            step = self._step(dependent)
+            if dependent in self.unmet and step.state != "running":
+                why = f"not run: step {n} {self._state(n)}"
+                self._end(replace(step, state="struck", result=why, origin="kernel"))
+
+    def _strike_circle(self) -> None:
+        """End the steps of a dependency cycle, which a plan edited by a person may contain."""
+        for n in list(self.unmet):
+            planned = self.session.doc.planned[n]
+            self._end(replace(planned, state="struck", result="skipped: dependency cycle"))
+
+    def _fail(self, step: Step, why: str, *, limit: bool = False) -> None:
+        if step.result is not None:  # done before: the planned call has failed now
+            known = {key: value for key, value in step.evidence.items() if key not in ("was", "limit", "now")}
+            planned = self.session.doc.planned[step.n]
+            step = replace(planned, link=step.link, share=step.share, evidence=known)
+        evidence = {**step.evidence, **step_cache.made_from(self.session, step.n)}
+        evidence |= {"limit": True} if limit else {}
+        self._end(replace(step, state="failed", result=why, origin="kernel", evidence=evidence))
+
+    def _unknown(self, step: Step, why: str) -> None:
+        if step.share is not None:  # its spending is known from the log, even without a readable document
+            child_id = step.link.removesuffix(".md")
+            self.session.ledger.settle(step.n, self.session.spent_by(child_id).calls)
+            spent = self.session.run.log.spent_by(child_id).as_dict()
+            step = replace(step, evidence={**step.evidence, "spent": spent})
+        self._end(replace(step, state="unknown", result=why, origin="kernel"))
+
+    # ---- after an interruption ----
+
+    async def _recover(self) -> Waiting | None:
+        """Determine what happened to the steps that an earlier process had started."""
+        for n in list(self.unmet):
+            step = self.session.doc.steps.get(n)
+            if step is None or step.state != "running":
+                continue
+            if step.share is not None:
+                self._recover_child(step)
+            elif waiting := await self._recover_operation(step):
+                return waiting
+        return None
+
+    def _recover_child(self, step: Step) -> None:
+        store = self.session.run.store
+        child_id = step.link.removesuffix(".md")
+        if store.exists(child_id):
+            return
+        asked, acted = traces(self.session, child_id)
+        if acted:  # a new child would repeat what it did
+            self._unknown(step, f"{step.link} is missing, and what it did is unknown")
+            return
+        if asked:
+            self.session.emit(
+                "warning", message=f"{step.link} was missing and is made again from step {step.n}"
+            )
+        # usually the process died between the parent's entry and the child's document
+        self.session.flush(Save(child_document(self.session, step)), wake=(child_id,))
+
+    async def _recover_operation(self, step: Step) -> Waiting | None:
+        if (snapshots := self.session.run.snapshots) and "tree_after" not in step.evidence:
+            async with snapshots.turn():
+                step = await seen_after(self.session, step)
+            self.session.put(step)
+        try:
+            became = recovered(self.session, step)
+        except Exception as error:
+            self._unknown(step, f"interrupted, and its outcome is unknown: {explained(error)}")
+            return None
+        if isinstance(became, str):
+            return Waiting("person", became)
+        if step_cache.why_stale(self.session, step.n):  # its call was changed in the meantime
+            self.session.put(step_cache.stale(became) if became.ended else self.session.doc.planned[step.n])
+            self._sort_in(step.n, step_cache.waits_for(self.session, step.n))
+        elif became.ended:
+            self._end(became)
+        else:
+            insort(self.able, step.n)  # before later calls of the same state machine
+        return None

@@ -1,0 +1,112 @@
+"""How a loop ends with §5, or hands over to the next rung, its parent or a person."""
+
+from __future__ import annotations
+
+from kernel.asking.prompt import FOLDER
+from kernel.document.escaping import to_json
+from kernel.document.model import ACCEPTED, Note, Section, Step
+from kernel.document.redaction import redact_forms
+from kernel.loop.ask import above, current, hand_over
+from kernel.loop.context import listing
+from kernel.loop.criteria import reason
+from kernel.loop.do import Waiting
+from kernel.loop.run_context import Session
+
+
+def climb(
+    session: Session, decision: str, learned: Note, *, reason: str = "", partial: str = "", question: str = ""
+) -> Waiting | None:
+    """Escalate: to the next rung with a new attempt, else to the parent or the caller."""
+    taker = current(session)
+    higher = above(session, taker, human=session.root) if taker is not None else None
+    if taker is not None and higher is not None:  # not counted as a retry: the ladder is finite
+        hand_over(session, session.doc.meta.phase, taker, higher, reason or learned.text)
+        session.fold(decision, learned, *what_was_done(session))
+        session.save()
+        return None
+    finish(session, "escalated", error=reason or learned.text, partial=partial, question=question)
+    return None
+
+
+def finish(session: Session, status: str, *, origin: str = "kernel", **texts: str) -> None:
+    """Write §5 with notes of this `origin` and the final status, then wake the parent."""
+    accepted = status in ACCEPTED
+    partial = Note("partial result", texts.get("partial", ""), origin)
+    if not partial.text and not accepted:
+        partial = _last_result(session)
+    named = {
+        "result": "result",
+        "error": "error" if status != "escalated" else "escalation",
+        "question": "question",
+    }
+    notes = [Note(named[key], text, origin) for key, text in texts.items() if key in named and text]
+    if accepted and not texts.get("result"):
+        notes.append(Note("result", "", origin))
+    if partial.text and not accepted:
+        notes.append(partial)
+    session.doc = session.doc.with_section(5, Section(notes=tuple(notes)))
+    session.meta(status=status, phase="output", waiting=None)
+    parent = session.doc.meta.parent
+    session.save(wake=(parent,) if parent else ())
+    meta = session.doc.meta
+    output = (texts.get("result") or "")[:200]
+    session.emit("loop_finished", status=meta.word, exit=int(meta.exit), output=output, spent=meta.spent)
+
+
+def _last_result(session: Session) -> Note:
+    done = [step for step in session.doc.steps.values() if step.state == "done" and step.result]
+    return (
+        Note("partial result", done[-1].result or "", done[-1].origin) if done else Note("partial result", "")
+    )
+
+
+def clarify(session: Session, question: str, origin: str) -> Waiting | None:
+    """CLARIFY: the root waits for a person; a child escalates its question to its parent."""
+    asked = sum(note.key == "question" for note in session.doc.section(1).notes)
+    if not session.root:
+        finish(session, "escalated", error="a question only a person can answer", question=question)
+        return None
+    if asked >= session.run.bounds.questions:
+        why = f"{asked} questions were asked already; start a new run"
+        finish(session, "escalated", error=why, question=question)
+        return None
+    session.note(1, "question", question, origin)
+    return Waiting("person", question)
+
+
+def heed_answer(session: Session) -> None:
+    """Use a person's answer as the new task if no rung accepted the old one."""
+    question, answer = session.doc.note(1, "question"), session.doc.note(1, "answer")
+    kernels = question is not None and question.origin == "kernel"
+    if answer and kernels and session.doc.meta.phase in ("understand", "plan"):
+        session.note(1, "resolved task", answer.text, answer.origin)
+        session.meta(taker="", phase="understand")
+
+
+def _why(step: Step) -> str:
+    """Why a step failed, in one line, so that the next plan does not repeat the mistake."""
+    return "" if step.state in ("done", "skipped") else f": {reason(step.result or '')[:160]}"
+
+
+def _call(step: Step) -> str:
+    return to_json(dict(step.args)) if step.args else step.what
+
+
+def what_was_done(session: Session) -> list[Note]:
+    """The notes for the next attempt: steps, passed criteria and changes of this one."""
+    lines = [
+        redact_forms(f"{step.n}. {step.tool or 'subtask'} {_call(step)}")[:160]
+        + f" → {step.state}{_why(step)}"
+        for step in session.attempted()
+    ]
+    notes = [Note("steps then", "\n".join(lines))]
+    passed = [line for line in session.doc.text(4, "evidence").splitlines() if line.startswith("- pass")]
+    if passed:
+        notes.append(Note("passed then", "\n".join(passed)))
+    if changed := session.doc.text(4, "changes"):
+        notes.append(Note("files then", changed))
+    if undone := session.doc.text(4, "undone"):
+        notes.append(Note("undone then", undone))
+    if any(note.source == FOLDER for note in session.doc.section(1).notes):
+        notes.append(Note(FOLDER, listing(session.run.folder, session.run.protected)))
+    return notes

@@ -1,0 +1,128 @@
+"""Applies a person's messages to a run (answer, approve, reject) from its inbox to the documents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from kernel.document.model import Note, root_id
+from kernel.errors import UsageError, raised_as
+from kernel.loop.advance import PLAN_WAITS
+from kernel.loop.approval import Decider, barred
+from kernel.loop.end import finish, heed_answer
+from kernel.loop.run_context import RunContext, Session
+from kernel.loop.step_cache import took_note
+
+KINDS = ("answer", "approve", "reject")
+
+
+class Inbox(Protocol):
+    """Receives the messages to a run."""
+
+    def messages(
+        self, kinds: Sequence[str], warn: Callable[[str], None]
+    ) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+        """The messages of these kinds, oldest first."""
+        ...
+
+    def set_aside(self, path: Path, error: Exception, warn: Callable[[str], None]) -> None:
+        """Rename an invalid message, so that it is not read again."""
+        ...
+
+    def taken(self, path: Path) -> None:
+        """Remove a processed message."""
+        ...
+
+
+def listen(run_context: RunContext, inbox: Inbox, waiting: list[str]) -> list[str]:
+    """Apply each message to its loop if that is `waiting`; returns the ids to wake.
+
+    A message is removed once its effect is on disk or its question is closed. A message to a loop that does
+    not wait yet stays. An invalid message is set aside.
+    """
+    woken: list[str] = []
+    for path, message in inbox.messages(KINDS, run_context.warn):
+        loop_id = str(message.get("loop") or root_id(run_context.id))
+        if loop_id in waiting:
+            session = Session(run_context, run_context.store.load(loop_id))
+            try:
+                with raised_as(UsageError):
+                    heard = _is_about(session, message) and _may(session, message)
+                    if heard:
+                        _apply(session, message)
+            except UsageError as error:
+                inbox.set_aside(path, error, run_context.warn)
+                continue
+            if heard:
+                woken.append(loop_id)
+            inbox.taken(path)
+    return woken
+
+
+def _is_about(session: Session, message: Mapping[str, Any]) -> bool:
+    """Whether the message answers the loop's open question. A message written by hand names no question."""
+    waits = session.doc.meta.waiting or {}
+    same = message.get("question", waits.get("question")) == waits.get("question")
+    kind = "person" if message["kind"] == "answer" else "approval"
+    return (
+        same
+        and message.get("attempt", session.doc.meta.attempt) == session.doc.meta.attempt
+        and waits.get("for") == kind
+    )
+
+
+def _may(session: Session, message: Mapping[str, Any]) -> bool:
+    """Whether the sender may decide this. If not, a warning is emitted and the loop keeps waiting."""
+    if message["kind"] != "approve":
+        return True
+    by = Decider.read(message)
+    if why := barred(by, session.doc.steps.values(), session.run.policy.trusted_clients):
+        session.emit("warning", message=f"the approval is not taken: {why}")
+    return not why
+
+
+def _apply(session: Session, message: Mapping[str, Any]) -> None:
+    approved = message["kind"] == "approve"
+    why, by = str(message.get("why", "")), Decider.read(message)
+    if message["kind"] == "answer":
+        _answer(session, str(message.get("text", "")), by)
+    elif (session.doc.meta.waiting or {}).get("question") == PLAN_WAITS:
+        _decide_plan(session, approved, why, by)
+    else:
+        _decide_steps(session, approved, why, by)
+
+
+def _answer(session: Session, text: str, by: Decider) -> None:
+    session.note(1, "answer", text, by.origin, str(by))
+    heed_answer(session)
+    took_note(session)
+    session.meta(waiting=None, status="running")
+    session.save()
+
+
+def _decide_plan(session: Session, approved: bool, why: str, by: Decider) -> None:
+    if approved:
+        session.note(2, "approved", f"by {by}", by.origin)
+    elif why:
+        session.note(1, "guidance", why, by.origin, str(by))
+        session.fold("rejected", Note("learned", f"this plan was rejected by {by}: {why}", by.origin))
+    else:
+        session.note(1, "guidance", "rejected", by.origin, str(by))
+        finish(session, "cancelled", error=f"the plan was rejected by {by}")
+        return
+    session.meta(waiting=None, status="running")
+    session.save()
+
+
+def _decide_steps(session: Session, approved: bool, why: str, by: Decider) -> None:
+    for step in session.doc.steps.values():
+        if step.state == "waiting":
+            if approved:
+                session.put(replace(step, state="planned", evidence={**step.evidence, "approved": str(by)}))
+            else:
+                reason = f"rejected by {by}{': ' if why else ''}{why}"
+                session.end(replace(step, state="failed", result=reason, origin=by.origin))
+    session.meta(waiting=None, status="running")
+    session.save()

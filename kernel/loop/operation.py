@@ -1,0 +1,322 @@
+"""Operations: loops whose four phases are code: check the arguments, prepare, act, validate.
+
+The parent's `running` entry records the intent. The operation's own document is written once, at its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Mapping
+from contextlib import nullcontext, suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from kernel import disk
+from kernel.document.escaping import fingerprint, to_json
+from kernel.document.model import Document, Meta, Note, Section, Step, child_id, now
+from kernel.document.redaction import cut, redact_forms, redacted
+from kernel.errors import DocumentError, FractalError, OperationFailed, raised_as
+from kernel.loop.approval import effects_of, large_named, shown
+from kernel.loop.run_context import Session, skills_of
+from kernel.store.files import Save
+from kernel.tools.operations import OperationContext, Result, Touch, file_hash
+from kernel.tools.running import carry_out
+from kernel.tools.state_machine import description, machine_state, moved
+from kernel.tools.tool import CHANGING, Tool
+
+
+def operation_id(session: Session, n: int, tool: str) -> str:
+    """The id of the operation at a step."""
+    return child_id(session.id, session.run.id, "operation", tool, n)
+
+
+def prepare(session: Session, step: Step, tool: Tool) -> Step:
+    """PLAN: record the hashes of the files that the call will change, before its effect starts."""
+    if not tool.run.startswith("python:") or not (name := getattr(tool.function, "prepare", None)):
+        return step
+    if step.evidence.get("touched") and looked_at(session, step) != "not done":
+        return step  # started before an interruption
+    touches: tuple[Touch, ...] = name(context_of(session, tool, step), **(step.args or {}))
+    files = [
+        {"path": session.run.shown(touch.path), "before": file_hash(touch.path), "after": touch.after}
+        for touch in touches
+    ]
+    return replace(step, evidence={**step.evidence, "touched": files}) if files else step
+
+
+def context_of(session: Session, tool: Tool, step: Step) -> OperationContext:
+    """The context of a call: that of the run, plus the data kept by its state machine.
+
+    Files too large for a snapshot are protected, except those that an approved call names.
+    """
+    context = session.run.context(tool, skills_of(session.doc))
+    if snapshots := session.run.snapshots:
+        open_ = large_named(session.run, tool, step.args or {}) if step.evidence.get("approved") else []
+        large = [path for path in snapshots.large or () if path not in open_]
+        context = replace(context, protected=(*context.protected, *large))
+    if tool.states is None:
+        return context
+    return replace(context, kept=machine_state(tool.states, tool.name, session.doc.steps.values()).kept)
+
+
+def with_state(session: Session, step: Step, kept: Mapping[str, Any] | None = None) -> Step:
+    """A step that is done without a call in this session, with its tool's state machine advanced."""
+    tool = session.run.catalogue.tools.get(step.tool)
+    if tool is None or tool.states is None:
+        return step
+    others = [each for each in session.doc.steps.values() if each.n != step.n]
+    now_ = machine_state(tool.states, tool.name, others)
+    then = moved(tool.states, now_, str((step.args or {}).get(tool.states.by)), kept)
+    return replace(step, evidence={**step.evidence, "state": then.evidence})
+
+
+async def operate(
+    session: Session, step: Step, tool: Tool, results: Mapping[int, str] | None = None, *, listed: bool = True
+) -> Step:
+    """DO and CHECK: make the call and write the operation's document; returns the ended step.
+
+    Calls that may change files run one at a time, with a snapshot of the folder before and after. The entry
+    of a `listed` step is on disk before its effect starts. `results` are the earlier results that its
+    command uses.
+    """
+    began = now()
+    changing = may_change(session, step, tool)
+    snapshots = session.run.snapshots if changing else None
+    alone = session.run.changing if changing else nullcontext()
+    async with snapshots.turn(partial(tell_of_wait, session, step)) if snapshots else alone:
+        try:
+            with raised_as(OperationFailed):
+                step = await _kept_before(session, step) if snapshots else step
+                step = prepare(session, step, tool)
+        except (OperationFailed, DocumentError) as error:
+            return replace(step, state="failed", result=str(error), origin="kernel")
+        if listed:
+            session.put(step)
+            session.flush()  # writes the intent, together with earlier results
+            session.emit(
+                "step_started", step=step.n, tool=tool.name, args=redacted(step.args or {}, redact_forms)
+            )
+        context = replace(context_of(session, tool, step), results=results or {})
+        try:
+            result = await carry_out(context, tool, dict(step.args or {}), session.run.runners)
+        except asyncio.CancelledError:
+            if listed and "tree_before" in step.evidence:
+                session.put(await seen_after(session, step))
+                session.flush()
+            raise
+        ended = _ended(session, await seen_after(session, step), tool, result)
+    session.run.store.commit([Save(_document(session, ended, tool, began))])
+    return ended
+
+
+def may_change(session: Session, step: Step, tool: Tool) -> bool:
+    """Whether a call may change files. An operation with `prepare` does not if it names no files."""
+    if tool.scheme == "memory" or not CHANGING & effects_of(tool):
+        return False
+    function = tool.function if tool.scheme == "python" else None
+    touches = getattr(function, "prepare", None)
+    if touches and not getattr(function, "folders", False):
+        with suppress(Exception):  # reported when the call is prepared
+            return bool(touches(context_of(session, tool, step), **(step.args or {})))
+    return True
+
+
+def tell_of_wait(session: Session, step: Step) -> None:
+    """Warn that another run is changing the folder."""
+    session.emit("warning", message=f"step {step.n} waits: another run is changing {session.run.folder}")
+
+
+async def _kept_before(session: Session, step: Step) -> Step:
+    """Take a snapshot of the folder. An interrupted call keeps its first one."""
+    snapshots = session.run.snapshots
+    tree = await snapshots.taken(session.run.id) if snapshots else ""
+    if not tree or "tree_before" in step.evidence:
+        return step
+    return replace(step, evidence={**step.evidence, "tree_before": tree})
+
+
+async def seen_after(session: Session, step: Step) -> Step:
+    """Add the files that a call has changed, if there is a snapshot from before it."""
+    snapshots, before = session.run.snapshots, step.evidence.get("tree_before")
+    if snapshots is None or not before:
+        return step
+    try:
+        found = await snapshots.evidence(session.run.id, session.doc.top(step.n), before)
+    except FractalError as error:
+        session.emit("warning", message=f"what step {step.n} changed is not known: {error}")
+        return step
+    return replace(step, evidence={**step.evidence, **found})
+
+
+def _ended(session: Session, step: Step, tool: Tool, result: Result) -> Step:
+    loop_id = operation_id(session, step.n, tool.name)
+    exact = session.run.redact_values(result.text)
+    text = redact_forms(exact)
+    evidence: dict[str, Any] = {**step.evidence, **result.evidence}
+    if text != exact:  # text that only looks like a secret must still reach files unchanged
+        evidence["unredacted"] = session.run.store.shelve(f"{loop_id}.exact.txt", exact)
+    if files := step.evidence.get("touched"):
+        evidence["touched"] = [
+            {**each, "after": file_hash(session.run.folder / each["path"])} for each in files
+        ]
+    if tool.states and result.ok:
+        now_ = machine_state(tool.states, tool.name, session.doc.steps.values())
+        then = moved(tool.states, now_, str((step.args or {}).get(tool.states.by)), result.keep)
+        evidence["state"] = redacted(then.evidence, session.run.redact)
+        evidence["now"] = description(tool.states, then)
+    limit = session.run.bounds.result_chars
+    if len(text) > limit:
+        whole = session.run.store.shelve(f"{loop_id}.txt", text)
+        evidence |= {"whole": whole, "characters": len(text), "sha": fingerprint(text)[:8]}
+        text = cut(text, limit, whole)
+    return replace(
+        step,
+        state="done" if result.ok else "failed",
+        result=text,
+        origin=f"tool:{tool.name}",
+        link=f"{loop_id}.md",
+        evidence=evidence,
+    )
+
+
+def _document(session: Session, step: Step, tool: Tool, began: str) -> Document:
+    parent = session.doc.meta
+    good = step.state == "done"
+    meta = Meta(
+        operation_id(session, step.n, tool.name),
+        parent.run,
+        level="operation",
+        type=tool.name,
+        parent=parent.id,
+        depth=parent.depth + 1,
+        status="complete" if good else "failed",
+        phase="output",
+        created=began,
+        updated=now(),
+    )
+    call = redact_forms(f"{tool.name} {to_json(dict(step.args or {}))}")
+    limit = session.run.bounds.result_chars
+    return Document(
+        meta,
+        {
+            1: Section(notes=(Note("task", cut(call, limit, f"{parent.id}.md")),)),
+            2: Section(notes=(Note("approach", tool.run or "guided"),)),
+            3: Section(notes=(Note("evidence", to_json(dict(step.evidence))),)),
+            4: Section(notes=(Note("decision", "ACCEPT" if good else "ESCALATE"),)),
+            5: Section(notes=(Note("result" if good else "error", step.result or "", f"tool:{tool.name}"),)),
+        },
+    )
+
+
+def adopted(session: Session, step: Step) -> Step | None:
+    """The ended step from its operation's document, if the operation had ended before a crash."""
+    loop_id = operation_id(session, step.n, step.tool)
+    if not session.run.store.exists(loop_id):
+        return None
+    document = session.run.store.ended(loop_id)
+    if document is None:
+        return None
+    good = document.meta.status == "complete"
+    return replace(
+        step,
+        state="done" if good else "failed",
+        result=document.text(5, "result" if good else "error"),
+        origin=f"tool:{step.tool}",
+        link=f"{loop_id}.md",
+        evidence=json.loads(document.text(3, "evidence", "{}")),
+    )
+
+
+def sweep_after(session: Session, step: Step) -> None:
+    """Remove the temporary files and sandbox folders of an interrupted call."""
+    folder = session.run.folder.resolve()
+    session.run.sandbox.clear(folder, session.run.protected)
+    files = [Path(os.path.normpath(folder / each["path"])) for each in step.evidence.get("touched", [])]
+    for path in {each for file in files for each in (file, *file.parents) if folder in each.parents}:
+        disk.sweep(path.parent, path.name)
+
+
+def recovered(session: Session, step: Step) -> Step | str:
+    """The outcome of a call that an earlier process had started.
+
+    Returns the ended step, the step itself if the call can be made again, or a question if only a person can
+    know.
+    """
+    tool = session.run.catalogue.get(step.tool)
+    if ended := adopted(session, step):
+        return ended
+    sweep_after(session, step)
+    if tool.scheme == "python" and (settle := getattr(tool.function, "settle", None)):
+        settle(context_of(session, tool, step), **(step.args or {}))
+    seen = looked_at(session, step)
+    if seen == "half" and _put_back(session, step):
+        seen = "not done"
+    assume = session.run.policy.assumed(session.id, step.n)
+    if tool.repeatable(step.args or {}) or seen == "not done" or (not seen and assume == "rerun"):
+        return step
+    if seen == "done" or assume == "done":
+        how = "its files are as it leaves them" if seen else "as the person said"
+        done = replace(step, state="done", result=f"done before the interruption: {how}", origin="kernel")
+        return with_state(session, done)
+    how = how_to_say(session, step)
+    call = shown(tool, step.args or {})
+    return f"step {step.n} ({call}) was interrupted and may have happened. Look, then {how}"
+
+
+def how_to_say(session: Session, step: Step) -> str:
+    """The commands by which a person states the outcome of an interrupted step."""
+    place = str(step.n) if session.root else f"{session.id}:{step.n}"
+    again = f"`fractal resume {session.run.id} --assume {place}=rerun`"
+    return f"{again} to have it done again, or `--assume {place}=done`"
+
+
+def looked_at(session: Session, step: Step) -> str:
+    """Whether an interrupted call happened, by its files' hashes: `done`, `not done`, "" (unknown).
+
+    `half`: some files have changed and the others have not, and the changed ones can be restored.
+    """
+    files = step.evidence.get("touched", [])
+    if not files:
+        return ""
+    present = [file_hash(session.run.folder / each["path"]) for each in files]
+    if all(now_ == each["before"] for now_, each in zip(present, files, strict=True)):
+        return "not done"
+    after = [each["after"] for each in files]
+    if present == after:
+        return "done"
+    halves = all(now_ in (each["before"], each["after"]) for now_, each in zip(present, files, strict=True))
+    return "half" if halves and _can_put_back(session, step) else ""
+
+
+def taken_back(session: Session, step: Step) -> bool:
+    """Undo a call's changes if possible; whether its files are now as before it."""
+    seen = looked_at(session, step)
+    return seen == "not done" or (seen in ("half", "done") and _put_back(session, step))
+
+
+def _put_back(session: Session, step: Step) -> bool:
+    """Restore the files that a call changed; whether all could be restored."""
+    snapshots = session.run.snapshots
+    if snapshots is None or not _can_put_back(session, step):
+        return False
+    gone, there = _differing(session, step)
+    snapshots.restore(step.evidence.get("tree_before", ""), there, gone)
+    return True
+
+
+def _can_put_back(session: Session, step: Step) -> bool:
+    snapshots, there = session.run.snapshots, _differing(session, step)[1]
+    if snapshots is None:
+        return False
+    return not there or snapshots.has(step.evidence.get("tree_before", ""), there)
+
+
+def _differing(session: Session, step: Step) -> tuple[set[str], set[str]]:
+    """The files that differ from before a call: those that did not exist then, and those that did."""
+    was = {each["path"]: each["before"] for each in step.evidence.get("touched", [])}
+    now_ = {path for path, before in was.items() if file_hash(session.run.folder / path) != before}
+    return {path for path in now_ if not was[path]}, {path for path in now_ if was[path]}

@@ -1,0 +1,395 @@
+"""The state shared by the loops of a run (`RunContext`), and one document while its loop runs (`Session`)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from kernel.asking.replies import Parse, parse_strictly
+from kernel.asking.responder import Ladder
+from kernel.document.model import Document, Fold, Note, Step, now, root_id
+from kernel.document.redaction import redact_forms
+from kernel.document.references import StepView, in_shell, problem_in, references
+from kernel.errors import OperationFailed
+from kernel.events import Event, Kind, Listener, silent
+from kernel.loop.budget import UNLIMITED, Amount, Bounds, Ledger, open_shares
+from kernel.store.call_log import ReplyLog
+from kernel.store.files import Append, Change, Save, Store
+from kernel.tools.danger import Guard, unguarded
+from kernel.tools.operations import Drafts, OperationContext, Sandbox
+from kernel.tools.running import Runner
+from kernel.tools.tool import Catalogue, Tool
+
+Admitted = Callable[[Tool], Awaitable[str]]
+"""Returns why a tool may not be used; "" if it may. A changed program is tested again."""
+
+Known = Callable[[Document], Sequence[tuple[str, str]]]
+"""Returns what memory offers a loop, within its level's budget: the name and text of each part."""
+
+
+@dataclass(frozen=True)
+class Since:
+    """The changes of the folder since the start of the run."""
+
+    moved: Collection[str] = ()  # the paths that differ
+    there: Callable[[], Collection[str]] = tuple  # the files at the start
+    unknown: str = ""  # why the changes are unknown
+    lines: Sequence[str] = ()  # one per changed file
+    diffs: Sequence[tuple[str, str]] = ()  # name and diff of each changed text
+
+
+class Snapshots(Protocol):
+    """Snapshots of the folder before and after each step that may change it."""
+
+    @property
+    def large(self) -> tuple[Path, ...] | None:
+        """Files too large for a snapshot; None before the first snapshot."""
+        ...
+
+    def why_not(self) -> str:
+        """Why nothing in this folder can be restored; "" if it can."""
+        ...
+
+    def turn(self, waits: Callable[[], None] = ...) -> AbstractAsyncContextManager[None]:
+        """Exclusive use of the folder; `waits` is called once if another run is using it."""
+        ...
+
+    def sweep(self) -> None:
+        """Remove the temporary files of a dead process."""
+        ...
+
+    async def taken(self, run: str) -> str:
+        """Take a snapshot, within a turn; returns its id, "" if that is impossible."""
+        ...
+
+    async def evidence(self, run: str, step: int, before: str) -> dict[str, Any]:
+        """The evidence of what a step changed since a snapshot; within a turn."""
+        ...
+
+    async def since_start(self, run: str) -> Since | None:
+        """The changes since the start of the run; None if no step could change anything."""
+        ...
+
+    async def take_back(self, run: str, steps: Iterable[Step]) -> list[str]:
+        """Undo the changes of these steps, the newest first; one line per file. Raises `UsageError`."""
+        ...
+
+    def has(self, tree: str, paths: Collection[str]) -> bool:
+        """Whether all of these paths can be restored from a snapshot."""
+        ...
+
+    def restore(self, tree: str, paths: Collection[str], absent: Collection[str] = ()) -> None:
+        """Restore these paths from a snapshot, and remove the `absent` ones."""
+        ...
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The result of a draft's test; `passed` is None if only a person or a comparison can decide."""
+
+    unit: str
+    passed: bool | None
+    note: str
+
+
+Trials = Callable[["Session"], Awaitable[Sequence[Trial]]]
+"""Tests the drafts of a loop, as evidence for CHECK."""
+
+
+async def no_trials(session: Session) -> Sequence[Trial]:
+    """The default: no drafts."""
+    return ()
+
+
+async def admit_all(tool: Tool) -> str:
+    """The default: every tool may be used."""
+    return ""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What the person who started the run has decided, beyond the bounds."""
+
+    fuse: str = "auto"  # auto, always, never: one call for §1 and §2
+    approve: tuple[str, ...] = ()  # effects that need approval before each step
+    yes: bool = False  # approve everything except serious dangers
+    plan_only: bool = False  # stop after the root's PLAN
+    assume: Mapping[str, str] = field(default_factory=dict[str, str])  # rerun or done, by step; "": any step
+    network: bool = False  # commands in the sandbox may use the network
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])  # of operations, by name
+    trusted_clients: tuple[str, ...] = ()  # MCP clients that may approve serious dangers
+
+    def assumed(self, loop_id: str, n: int) -> str:
+        """What a person has stated about an interrupted step: `rerun`, `done`, or "" (nothing)."""
+        return self.assume.get(f"{loop_id}:{n}") or self.assume.get("", "")
+
+
+@dataclass
+class RunContext:
+    """What the loops of one run share in one process."""
+
+    id: str
+    folder: Path  # which operations work on
+    store: Store
+    log: ReplyLog
+    catalogue: Catalogue
+    ladder: Ladder
+    sandbox: Sandbox
+    artifacts: Path
+    bounds: Bounds = field(default_factory=Bounds)
+    policy: Policy = field(default_factory=Policy)
+    protected: tuple[Path, ...] = ()
+    private: tuple[Path, ...] = ()
+    drafts: Drafts | None = None  # what this run writes below system/
+    changing: asyncio.Lock = field(default_factory=asyncio.Lock)  # held by the call that may change files
+    snapshots: Snapshots | None = None
+    guard: Guard = unguarded
+    runners: Mapping[str, Runner] = field(default_factory=dict[str, Runner])  # by the scheme of `run:`
+    admitted: Admitted = admit_all
+    trials: Trials = no_trials
+    known: Known = lambda document: ()  # from memory
+    parse: Parse = parse_strictly  # of a reply's text
+    listener: Listener = silent
+    redact: Callable[[str], str] = lambda text: text  # for text that is shown
+    redact_values: Callable[[str], str] = lambda text: text  # known secrets only, for text that is applied
+    seconds: Callable[[], float] = lambda: 0.0  # of activity
+    patient: Callable[[], AbstractContextManager[None]] = nullcontext  # pauses the clock
+    limit: Amount = UNLIMITED  # of the whole run, from its root's document
+    deadline: str = ""
+    stopping: str = ""  # interrupted, exhausted or cancelled, while the run is being stopped
+
+    def warn(self, message: str, loop_id: str = "") -> None:
+        """Emit a warning about the run or one of its loops."""
+        self.listener(Event("warning", self.id, loop_id or root_id(self.id), data={"message": message}))
+
+    def shown(self, path: Path) -> str:
+        """A path relative to the folder, as in documents, so that a run can be copied elsewhere."""
+        return os.path.relpath(path, self.folder.resolve())
+
+    def context(self, tool: Tool | None, skills: Iterable[str] = ()) -> OperationContext:
+        """The context of an operation or (without a tool) a criterion, with readable folders of `skills`."""
+        places = self.catalogue.places(skills)
+        return OperationContext(
+            self.folder,
+            self.sandbox,
+            self.policy.settings,
+            tool.timeout if tool else 60.0,
+            (*self.protected, *(place for place in places if self.folder.resolve() in place.parents)),
+            tool.effects if tool else (),
+            self.policy.network,
+            places,
+            self.drafts,
+            self.private,
+        )
+
+
+class Session:
+    """One document while its loop runs. Every change of the document goes through this class."""
+
+    def __init__(self, run: RunContext, document: Document) -> None:
+        self.run = run
+        self.doc = document
+        self._written = document
+        self._entries: dict[int, Step] = {}
+        self.ledger = Ledger.of(document, self.spent_by)
+
+    @property
+    def id(self) -> str:
+        """The loop's id."""
+        return self.doc.meta.id
+
+    @property
+    def root(self) -> bool:
+        """Whether this is the loop of the whole run."""
+        return not self.doc.meta.parent
+
+    @property
+    def atomic(self) -> bool:
+        """Whether the limit of depth or context is reached: one reply names one operation."""
+        meta = self.doc.meta
+        context = int(meta.budget.get("context", self.run.bounds.context(meta.depth)))
+        return meta.depth >= self.max_depth or context < self.run.bounds.min_context
+
+    @property
+    def may_split(self) -> bool:
+        """Whether this loop may have children (which may themselves be atomic)."""
+        return not self.atomic
+
+    @property
+    def max_depth(self) -> int:
+        """The depth from which on loops are atomic."""
+        return int(self.doc.meta.budget.get("max_depth", self.run.bounds.max_depth))
+
+    def attempted(self) -> list[Step]:
+        """The steps of this attempt: the entry of §3, else of §2."""
+        return [self.doc.steps.get(n, step) for n, step in self.doc.planned.items()]
+
+    def emit(self, kind: Kind, **data: Any) -> None:
+        """Send an event about this loop to the listener."""
+        meta = self.doc.meta
+        self.run.listener(Event(kind, meta.run, meta.id, meta.parent, meta.level, meta.type, data))
+
+    def note(self, number: int, key: str, text: str, origin: str = "kernel", source: str = "") -> None:
+        """Add a note. The next save writes it."""
+        self.doc = self.doc.with_notes(number, Note(key, text, origin, source))
+
+    def meta(self, **changes: Any) -> None:
+        """Change META. The next save writes it."""
+        self.doc = self.doc.having(**changes)
+
+    def save(self, *after: Change, wake: tuple[str, ...] = ()) -> None:
+        """Write the whole document, then the other changes, then wake."""
+        self.meta(updated=now(), spent=self.spent(), deadline=self.run.deadline)
+        self.run.store.commit([Save(self.doc), *after], wake)
+        self._entries.clear()
+        self._written = self.doc
+
+    def put(self, step: Step) -> None:
+        """Change a step of §3. The next flush writes it."""
+        self.doc = self.doc.with_step(step)
+        self._entries[step.n] = step
+
+    def end(self, step: Step) -> None:
+        """Record an ended step and send an event."""
+        self.put(step)
+        self.emit(
+            "step_finished",
+            step=step.n,
+            tool=step.tool or "subtask",
+            state=step.state,
+            result=(step.result or "")[:200],
+            deleted=step.evidence.get("deleted", ""),
+        )
+
+    def flush(self, *after: Change, wake: tuple[str, ...] = ()) -> None:
+        """Append the changed steps, then make the other changes, then wake."""
+        changes: list[Change] = (
+            [Append(self._written, tuple(self._entries.values()))] if self._entries else []
+        )
+        if changes or after or wake:
+            self.run.store.commit([*changes, *after], wake)
+        self._entries.clear()
+        self._written = self.doc
+
+    def spent_by(self, loop_id: str) -> Amount:
+        """The spending of a loop and its descendants."""
+        spent = self.run.log.spent_by(loop_id)
+        return Amount(spent.calls, spent.prompt_tokens + spent.completion_tokens, spent.usd)
+
+    def spent(self) -> dict[str, Any]:
+        """The spending of this loop and its ended children."""
+        whole = self.run.log.spent_by(self.id)
+        for step, _ in open_shares(self.doc.steps.values()):
+            whole -= self.run.log.spent_by(step.link.removesuffix(".md"))
+        children = (step.evidence.get("spent", {}) for step in self.doc.steps.values())
+        instructions = sum(int(each.get("instr", 0)) for each in self.doc.meta.rungs)
+        instructions += sum(each.get("instruction_tokens", 0) for each in children)
+        total: dict[str, Any] = {"calls": 0, "prompt_tokens": 0, "completion_tokens": 0}
+        total |= {"instruction_tokens": instructions} | whole.as_dict()
+        if self.root:
+            total["seconds"] = round(self.run.seconds(), 3)
+        return total
+
+    def answered(self, phase: str, rung: str, **figures: Any) -> None:
+        """Record in META which rung answered, and the cost. The asks of one DO phase are added up."""
+        attempt = self.doc.meta.attempt
+        rungs = list(self.doc.meta.rungs)
+        entry: dict[str, Any] = {"attempt": attempt, "phase": phase, "rung": rung, **figures}
+        last: Mapping[str, Any] = rungs[-1] if rungs else {}
+        if phase == "do" and all(
+            last.get(key) == entry.get(key) for key in ("attempt", "phase", "rung", "model")
+        ):
+            numbers = {key: value for key, value in figures.items() if isinstance(value, int | float)}
+            rungs[-1] = {
+                **last,
+                **{key: round(last.get(key, 0) + value, 9) for key, value in numbers.items()},
+            }
+        else:
+            rungs.append(entry)
+        self.meta(rungs=tuple(rungs))
+
+    def fold(self, decision: str, *notes: Note) -> None:
+        """End this attempt: reduce §2 and §4 to a fold of what was learned, and return to PLAN."""
+        plan = self.doc.section(2)
+        approach = tuple(note for note in plan.notes if note.key == "approach")
+        fold = Fold(self.doc.meta.attempt, decision, (*approach, *notes))
+        base = max([self.doc.meta.base, *plan.steps, *self.doc.steps])
+        sections = dict(self.doc.sections)
+        sections[2] = replace(plan, folds=(*plan.folds, fold), notes=(), steps={})
+        sections.pop(4, None)
+        self.doc = Document(self.doc.meta, sections)
+        extra = {key: value for key, value in self.doc.meta.extra.items() if key != "kept"}
+        derived = {key: value for key, value in self.doc.meta.derived.items() if key == "understand"}
+        self.meta(phase="plan", attempt=self.doc.meta.attempt + 1, base=base, waiting=None)
+        self.meta(extra=extra, derived=derived)
+
+
+class Views(Mapping[int, StepView]):
+    """The steps as references see them: with whole results, also those in artifacts/.
+
+    With `exact`, text that only looks like a secret is not redacted. Use it for calls, not for display.
+    """
+
+    def __init__(self, session: Session, *, exact: bool = False) -> None:
+        self._session, self._exact = session, exact
+
+    def __getitem__(self, n: int) -> StepView:
+        step = self._session.doc.steps[n]
+        if step.result is None:
+            raise OperationFailed(f"step {n} has no result yet")
+        return View(self._session, step, exact=self._exact)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._session.doc.steps)
+
+    def __len__(self) -> int:
+        return len(self._session.doc.steps)
+
+
+class View:
+    """One step, as references see it."""
+
+    def __init__(self, session: Session, step: Step, *, exact: bool = False) -> None:
+        self._session, self._step, self._exact = session, step, exact
+
+    @property
+    def result(self) -> str:
+        """The whole text that the step returned."""
+        store, evidence = self._session.run.store, self._step.evidence
+        text = store.unshelve(evidence["whole"]) if evidence.get("whole") else self._step.result or ""
+        if self._exact and evidence.get("unredacted"):
+            exact = store.unshelve(evidence["unredacted"])
+            return exact if redact_forms(exact) == text else text  # a person may have edited the shown text
+        return text
+
+    @property
+    def evidence(self) -> Mapping[str, Any]:
+        """What the kernel recorded about the step."""
+        return self._step.evidence
+
+
+def skills_of(document: Document) -> list[str]:
+    """The names of the skills that may apply to a loop: its own type, and its ancestors' skills."""
+    return [*document.meta.extra.get("skills", ()), document.meta.type]
+
+
+def unready(session: Session, value: Any) -> str:
+    """Why the references in a value cannot be filled in now; "" if they can."""
+    if problem := problem_in(value):
+        return problem
+    steps = session.doc.steps
+    missing = [n for n in sorted(references(value)) if n not in steps or steps[n].result is None]
+    return f"it refers to step {missing[0]}, which has no result" if missing else ""
+
+
+def results_of(session: Session, command: str) -> dict[int, str]:
+    """The results that a shell command refers to, by step number. Raises `OperationFailed`."""
+    used = in_shell(command)
+    if problem := unready(session, used):
+        raise OperationFailed(problem)
+    return {n: Views(session, exact=True)[n].result for n in sorted(references(used))}

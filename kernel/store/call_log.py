@@ -1,0 +1,262 @@
+"""The write-ahead log of model calls, from which a resumed run takes replies and budgets their spending.
+
+An ask is identified by its key, `loop/attempt/phase/step/turn/digest`; prompts are not logged.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from kernel import disk
+from kernel.asking.responder import FREE, Reply, Usage
+from kernel.document.escaping import to_json
+from kernel.errors import DocumentError
+
+
+@dataclass(frozen=True)
+class Totals:
+    """The cost of asks. One without a recorded end counts as its full reservation.
+
+    `usd` is the sum of the known prices, and `unpriced` counts the calls without one. `overrun` is the cost
+    beyond the reservations, which the other figures include.
+    """
+
+    calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    usd: float = 0.0
+    unpriced: int = 0
+    overrun: Usage = FREE
+
+    def __add__(self, other: Totals, sign: int = 1) -> Totals:
+        over, more = self.overrun, other.overrun
+        return Totals(
+            self.calls + sign * other.calls,
+            self.prompt_tokens + sign * other.prompt_tokens,
+            self.completion_tokens + sign * other.completion_tokens,
+            self.usd + sign * other.usd,
+            self.unpriced + sign * other.unpriced,
+            Usage(
+                over.prompt_tokens + sign * more.prompt_tokens,
+                over.completion_tokens + sign * more.completion_tokens,
+                (over.usd or 0.0) + sign * (more.usd or 0.0),
+                over.calls + sign * more.calls,
+            ),
+        )
+
+    def __sub__(self, other: Totals) -> Totals:
+        return self.__add__(other, -1)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The form in a document; an overrun is included if there is one."""
+        over, usd = self.overrun, round(self.overrun.usd or 0.0, 9)
+        values: dict[str, Any] = {
+            "calls": self.calls,
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.completion_tokens,
+            "usd": round(self.usd, 9),
+        }
+        if over.prompt_tokens or over.completion_tokens or usd:
+            values |= {"overrun_tokens": over.prompt_tokens + over.completion_tokens, "overrun_usd": usd}
+        return values
+
+
+def places(loop_id: str) -> list[str]:
+    """The places of a loop's ancestors and its own in the tree, from its id: `/`, `/1`, `/1.2`."""
+    if loop_id.startswith("system-"):
+        return ["/"]
+    numbers = loop_id.rpartition("-")[2].split(".")
+    return ["/", *("/" + ".".join(numbers[: n + 1]) for n in range(len(numbers)))]
+
+
+def charge(used: Usage, reserved: Usage) -> Totals:
+    """The cost of one call, with its overrun over the reservation."""
+
+    def over(name: str) -> Any:
+        return max(0, (getattr(used, name) or 0) - (getattr(reserved, name) or 0))
+
+    return Totals(
+        used.calls,
+        used.prompt_tokens,
+        used.completion_tokens,
+        used.usd or 0.0,
+        int(used.usd is None),
+        Usage(over("prompt_tokens"), over("completion_tokens"), over("usd"), over("calls")),
+    )
+
+
+VERSION = 1
+
+
+class ReplyLog:
+    """`calls.jsonl` of one run: every ask before its call, every reply before it is used.
+
+    The file is read at the first use and then kept in memory. Only the process with the run's lock writes;
+    its threads may append in parallel. Each record is on disk when the method returns.
+    """
+
+    def __init__(self, path: Path, *, fsync: bool = True) -> None:
+        self.path = path
+        self._fsync = fsync
+        self.problems: list[str] = []  # skipped lines, and why
+        self._lock = threading.RLock()
+        self._loaded = False
+        self._torn = False  # whether the last line is incomplete
+        self._open: dict[str, tuple[str, Usage]] = {}  # asks without an end: rung, reservation
+        self._replies: dict[str, Reply] = {}
+        self._spent: dict[str, Totals] = {}  # by loop id, and by place (/1.2) with all descendants
+
+    def asked(self, key: str, rung: str, reserved: Usage) -> None:
+        """Record the start of a call, with its maximum cost."""
+        self._append("asked", key, {"rung": rung, "usage": asdict(reserved)})
+
+    def replied(self, key: str, reply: Reply) -> None:
+        """Record a reply, valid or not."""
+        self._append("replied", key, asdict(reply))
+
+    def failed(self, key: str, why: str, usage: Usage = FREE) -> None:
+        """Record a failed call, the reason, and its cost."""
+        self._append("failed", key, {"why": why, "usage": asdict(usage)})
+
+    def reply(self, key: str) -> Reply | None:
+        """The recorded reply to an ask, if any."""
+        return self.replies.get(key)
+
+    @property
+    def replies(self) -> Mapping[str, Reply]:
+        """All replies by key, in the order of their asks' first replies."""
+        with self._lock:
+            self._load()
+            return MappingProxyType(self._replies)
+
+    def sizes(self, key: str) -> list[int]:
+        """The completion tokens of all replies of the rung in an ask's key."""
+        rung = key.rpartition(".")[2]
+        return [
+            reply.usage.completion_tokens
+            for each, reply in self.replies.items()
+            if each.rpartition(".")[2] == rung
+        ]
+
+    def loops(self) -> set[str]:
+        """The ids of the loops that have asked."""
+        with self._lock:
+            self._load()
+            asked = (account for account in self._spent if not account.startswith("/"))
+            return {*asked, *(_loop(key) for key in self._open)}
+
+    def spent(self, loop_id: str | None = None) -> Totals:
+        """The cost of a loop's own asks, or of all asks."""
+        return self._account(loop_id or "/")
+
+    def spent_by(self, loop_id: str) -> Totals:
+        """The spending of a loop, its descendants, and earlier loops at the same place.
+
+        It does not depend on which documents still exist, so nothing is lost or counted twice.
+        """
+        return self._account(places(loop_id)[-1])
+
+    def _account(self, name: str) -> Totals:
+        with self._lock:
+            self._load()
+            total = self._spent.get(name, Totals())
+            for key, (_, reserved) in self._open.items():
+                if name in _accounts(key):
+                    total += charge(reserved, reserved)
+        return total
+
+    def _append(self, kind: str, key: str, record: dict[str, Any]) -> None:
+        with self._lock:
+            self._load()
+            head = {
+                "v": VERSION,
+                "kind": kind,
+                "ts": datetime.now(UTC).isoformat(timespec="milliseconds"),
+                "key": key,
+            }
+            if kind != "asked" and key in self._open:
+                head["rung"] = self._open[key][0]
+            line = (to_json(head | record) + "\n").encode()
+            with disk.of_the_state(self.path):
+                if self._torn or not self.path.exists():
+                    self._begin_on_a_fresh_line()
+                disk.append(self.path, line, fsync=self._fsync)
+            self._take(kind, key, record)
+
+    def _take(self, kind: str, key: str, record: Mapping[str, Any]) -> None:
+        """Update the state in memory with one record."""
+        usage = Usage(**record["usage"])
+        _, reserved = self._open.pop(key, ("", usage))
+        if kind == "asked":
+            if reserved is not usage:  # the same ask again: the process died during the earlier call
+                self._book(key, charge(reserved, reserved))
+            self._open[key] = (record["rung"], usage)
+            return
+        self._book(key, charge(usage, reserved))
+        if kind == "replied":
+            self._replies[key] = Reply(record["text"], record["model"], usage, record["truncated"])
+
+    def _book(self, key: str, charge: Totals) -> None:
+        for account in _accounts(key):
+            self._spent[account] = self._spent.get(account, Totals()) + charge
+
+    def _load(self) -> None:
+        if self._loaded:
+            return
+        with disk.reading_of_the_state(self.path):
+            lines = (self.path.read_bytes() if self.path.exists() else b"").split(b"\n")
+        self._torn = lines.pop() != b""
+        for number, line in enumerate(lines, 1):
+            try:
+                record = json.loads(line)
+                newer = record["v"] > VERSION
+                if not newer:
+                    _refuse_other_kinds(record)
+                    self._take(record["kind"], record["key"], record)
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
+                self.problems.append(f"{self.path}:{number}: skipped invalid log record ({error})")
+                continue
+            if newer:
+                raise DocumentError("written by a newer Fractal; update this one", f"{self.path}:{number}")
+        if self._torn:
+            self.problems.append(f"{self.path}:{len(lines) + 1}: skipped torn log record")
+        self._loaded = True
+
+    def _begin_on_a_fresh_line(self) -> None:
+        """Create the file, or move an incomplete last line to `calls.jsonl.torn`."""
+        if not self.path.exists():
+            disk.put(self.path, b"", mode=0o600, fsync=self._fsync)
+            return
+        kept, _, tail = self.path.read_bytes().rpartition(b"\n")
+        aside = self.path.with_name(self.path.name + ".torn")
+        disk.put(aside, (aside.read_bytes() if aside.exists() else b"") + tail + b"\n", mode=0o600)
+        disk.cut(self.path, len(kept) + 1 if kept else 0)
+        self._torn = False
+
+
+_FIELDS = {"asked": ("rung",), "replied": ("text", "model"), "failed": ("why",)}
+
+
+def _refuse_other_kinds(record: Mapping[str, Any]) -> None:
+    """Raise for a record with values of the wrong type, which would otherwise fail later."""
+    texts = [record["key"], *(record[name] for name in _FIELDS[record["kind"]])]
+    if not all(isinstance(each, str) for each in texts):
+        raise TypeError("a text is missing")
+    if not all(each is None or isinstance(each, int | float) for each in record["usage"].values()):
+        raise TypeError("usage is no number")
+
+
+def _loop(key: str) -> str:
+    return key.partition("/")[0]
+
+
+def _accounts(key: str) -> list[str]:
+    """The accounts of an ask: its loop, its place, and the places of its ancestors."""
+    return [_loop(key), *places(_loop(key))]

@@ -1,0 +1,401 @@
+"""The store of documents: the protocol `Store`, and `FileStore` with one writer and durable writes."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from kernel import disk
+from kernel.document.escaping import to_json
+from kernel.document.frontmatter import peek
+from kernel.document.markdown import PART_NAME, render, render_steps
+from kernel.document.model import ENDED, Document, Step
+from kernel.document.parser import committed, parse
+from kernel.document.redaction import cut, redact_forms
+from kernel.errors import DocumentError, ForeignEdit
+
+SHOWN = 4_000
+"""Maximum characters of an argument in a document. Source: kernel.md, "The state document"."""
+PLACE = "args"
+"""The folder of whole arguments in `artifacts/`."""
+
+
+def excerpted(steps: Mapping[int, Step], shelve: Callable[[str, str], str]) -> dict[int, Step]:
+    """The steps with long or secret arguments cut; `shelve` stores a text under a name, returns its path."""
+    return {n: _excerpt(step, shelve) for n, step in steps.items()}
+
+
+def _excerpt(step: Step, shelve: Callable[[str, str], str]) -> Step:
+    args, whole = dict(step.args or {}), dict(step.whole)
+    for name, value in args.items():
+        if name in whole or not isinstance(value, str | dict | list) or not PART_NAME.fullmatch(name):
+            continue
+        text = value if isinstance(value, str) else to_json(value)
+        shown = cut(redact_forms(text), SHOWN, "")
+        if shown != text:
+            ending = "txt" if isinstance(value, str) else "json"
+            whole[name] = shelve(f"{PLACE}/{_hash(text)}-{_hash(shown)}.{ending}", text)
+            args[name] = shown
+    return replace(step, args=args, whole=whole) if whole else step
+
+
+def completed(document: Document, unshelve: Callable[[str], str], where: str) -> Document:
+    """The document with whole arguments. If a file is missing, the excerpt and its link stay."""
+    for number in (2, 3):
+        section = document.section(number)
+        steps = {n: _complete(step, unshelve, where) for n, step in section.steps.items()}
+        if steps != section.steps:
+            document = document.with_section(number, replace(section, steps=steps))
+    return document
+
+
+def _complete(step: Step, unshelve: Callable[[str], str], where: str) -> Step:
+    args, gone = dict(step.args or {}), dict[str, str]()
+    for name, path in step.whole.items():
+        if not path.removesuffix(".json").removesuffix(".txt").endswith(f"-{_hash(args[name])}"):
+            raise DocumentError(
+                f"step {step.n}: the excerpt of its argument {name} was changed; change {path} instead, or "
+                f"write the whole text in its place and take `→ {path}` away",
+                where,
+            )
+        try:
+            text = unshelve(path)
+            args[name] = json.loads(text) if path.endswith(".json") else text
+        except DocumentError:
+            gone[name] = path
+        except ValueError as error:
+            raise DocumentError(f"step {step.n}: its argument {name} is no JSON: {error}", path) from None
+    return replace(step, args=args, whole=gone) if step.whole else step
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def missing(step: Step) -> str:
+    """An error message for the missing argument files of a step; "" if none is missing."""
+    lost = [f"argument {name}: {path} is gone" for name, path in step.whole.items()]
+    return f"{'; '.join(lost)}; put it back, or write the whole argument into the document" if lost else ""
+
+
+LEFT = ENDED | {"waiting", "interrupted"}
+"""Statuses in which people may edit a document: a copy is kept to detect their changes."""
+CHANGED = "modified or removed externally; kept the external version"
+
+
+@dataclass(frozen=True)
+class Save:
+    """Write the whole document, atomically."""
+
+    document: Document
+
+
+@dataclass(frozen=True)
+class Append:
+    """Append entries to §3; `document` is the state before."""
+
+    document: Document
+    steps: tuple[Step, ...]
+
+
+Change = Save | Append
+
+
+class Store(Protocol):
+    """What the loop needs from a store of documents."""
+
+    def sweep(self) -> None:
+        """Remove the temporary files of a dead process. Only the run's writer may call this."""
+        ...
+
+    def load(self, loop_id: str) -> Document:
+        """The document as committed; raises `DocumentError`."""
+        ...
+
+    def commit(self, changes: Sequence[Change], wake: Sequence[str] = ()) -> None:
+        """Make the changes durable in this order, then wake these loops."""
+        ...
+
+    def exists(self, loop_id: str) -> bool:
+        """Whether the loop has a document."""
+        ...
+
+    def ended(self, loop_id: str) -> Document | None:
+        """The document if its loop has ended."""
+        ...
+
+    def list(self) -> list[str]:
+        """The ids of all loops of the run, parents before children."""
+        ...
+
+    def unfinished(self) -> list[str]:
+        """The ids of the loops that have not ended, parents before children."""
+        ...
+
+    def retire(self, loop_id: str) -> None:
+        """Put a document aside, so that another one can take its place."""
+        ...
+
+    def shelve(self, name: str, text: str) -> str:
+        """Store a large text beside the documents; returns its path relative to them."""
+        ...
+
+    def unshelve(self, path: str) -> str:
+        """The text that `shelve` stored."""
+        ...
+
+
+@dataclass
+class _Known:
+    """The version that this process last wrote or read, to detect changes by others."""
+
+    stat: tuple[int, int, int]
+    digest: Any
+    rev: int
+    ended: Document | None = None
+    read: Document | None = None  # the document as read, until it is written
+
+
+class FileStore:
+    """The documents of one run in its folder."""
+
+    def __init__(
+        self, folder: Path, wake: Callable[[str], None] = lambda _: None, *, fsync: bool = True
+    ) -> None:
+        self.folder = folder
+        self._wake = wake
+        self._fsync = fsync
+        self._known: dict[str, _Known] = {}
+
+    def path(self, loop_id: str) -> Path:
+        """The file of a loop."""
+        return self.folder / f"{loop_id}.md"
+
+    def exists(self, loop_id: str) -> bool:
+        """Whether the loop has a document."""
+        return self.path(loop_id).is_file()
+
+    def left(self, loop_id: str) -> Document | None:
+        """The document as the run last saved it; None without a copy of that version."""
+        try:
+            raw = gzip.decompress(self._left(loop_id).read_bytes())
+        except (OSError, EOFError):
+            return None
+        document = self._whole(raw, self._left(loop_id))
+        return document if str(document.meta.rev) == peek(self.path(loop_id), "rev") else None
+
+    def _left(self, loop_id: str) -> Path:
+        return self.folder / "artifacts" / "left" / f"{loop_id}.md.gz"
+
+    def list(self) -> list[str]:
+        """The ids of all loops of the run, parents before children."""
+        names = disk.matching(self.folder, "*.md")
+        ids = [name[:-3] for name in names if re.match(r"(system|tool|op)-", name)]
+        return sorted(ids, key=_depth_first)
+
+    def loops(self) -> list[str]:
+        """The ids of `list` without operations, which have no budget. Reads only the frontmatter."""
+        ids = self.list()
+        return [each for each in ids if not each.startswith("op-") or peek(self.path(each), "budget")]
+
+    def unfinished(self) -> list[str]:
+        """The ids of the loops that have not ended. Reads only the frontmatter."""
+        return [loop_id for loop_id in self.list() if peek(self.path(loop_id), "status") not in ENDED]
+
+    def sweep(self) -> None:
+        """Remove the temporary files of a dead process. Only the run's writer may call this."""
+        # a process that is writing a message into the inbox retries
+        for name in ("", "artifacts", "artifacts/args", "artifacts/kept", "artifacts/left", "inbox"):
+            disk.sweep(self.folder / name)
+
+    def load(self, loop_id: str) -> Document:
+        """Read a document as its writer. A torn tail is moved to `artifacts/`.
+
+        Raises `ForeignEdit` if somebody changed the document since this process last read or wrote it.
+        """
+        path = self.path(loop_id)
+        if self._changed(loop_id):
+            raise ForeignEdit(f"{path}: {CHANGED}. Look at it, then `fractal resume {self.folder.name}`")
+        if (known := self._known.get(loop_id)) and known.read:
+            return known.read
+        with disk.reading_of_the_state(path):
+            stat = disk.signature(path)  # before reading, so that a later check detects a concurrent write
+            raw = path.read_bytes()
+        body, tail = committed(raw)
+        document = self._parsed(loop_id, body)
+        if tail.strip():
+            self._put_aside(loop_id, tail)
+        if tail:
+            with disk.of_the_state(path):
+                stat = disk.cut(path, len(body))
+        ended = document if document.ended else None
+        self._known[loop_id] = _Known(stat, hashlib.sha256(body), document.meta.rev, ended, document)
+        return document
+
+    def ended(self, loop_id: str) -> Document | None:
+        """The document if its loop has ended. One that this process has read or written is not read again."""
+        known = self._known.get(loop_id)
+        if known:
+            return known.ended
+        document = self.peek(loop_id)
+        return document if document.ended else None
+
+    def peek(self, loop_id: str) -> Document:
+        """Read a document without becoming its writer."""
+        return self._parsed(loop_id, _read(self.path(loop_id)))
+
+    def _parsed(self, loop_id: str, raw: bytes) -> Document:
+        document = self._whole(raw, self.path(loop_id))
+        if document.meta.id != loop_id:
+            raise DocumentError(
+                f"its id is {document.meta.id!r}; put {loop_id} back", str(self.path(loop_id))
+            )
+        if document.meta.run not in loop_id.split("-"):
+            raise DocumentError(
+                f"{loop_id} is no loop of the run {document.meta.run!r}", str(self.path(loop_id))
+            )
+        return document
+
+    def _whole(self, raw: bytes, path: Path) -> Document:
+        return completed(parse(raw, str(path)), self.unshelve, str(path))
+
+    def _excerpted(self, document: Document) -> Document:
+        """The document as written to disk. Whole arguments are stored before it."""
+        for number in (2, 3):
+            section = document.section(number)
+            document = document.with_section(
+                number, replace(section, steps=excerpted(section.steps, self._keep_once))
+            )
+        return document
+
+    def _keep_once(self, name: str, text: str) -> str:
+        """Store a text under a name that contains its hash, if it is not stored yet."""
+        there = (self.folder / "artifacts" / name).is_file()
+        return f"artifacts/{name}" if there else self.shelve(name, text)
+
+    def commit(self, changes: Sequence[Change], wake: Sequence[str] = ()) -> None:
+        """Make the changes durable in this order, then wake these loops (only a hint)."""
+        for change in changes:
+            with disk.of_the_state(self.path(change.document.meta.id)):
+                if isinstance(change, Save):
+                    self._save(change.document)
+                else:
+                    self._append(change)
+        for loop_id in wake:
+            self._wake(loop_id)
+
+    def shelve(self, name: str, text: str) -> str:
+        """Store a large text in `artifacts/` under this name; returns its relative path."""
+        path = self.folder / "artifacts" / name
+        self._write(path, text.encode("utf-8", "surrogatepass"))
+        return f"artifacts/{name}"
+
+    def retire(self, loop_id: str) -> None:
+        """Move a document to `artifacts/`, so that another one can take its place."""
+        self._known.pop(loop_id, None)
+        with suppress(FileNotFoundError):
+            disk.move(self.path(loop_id), self._aside(loop_id, "earlier"))
+
+    def unshelve(self, path: str) -> str:
+        """The text that `shelve` stored; raises `DocumentError` if it is missing."""
+        return _read(self.folder / path).decode("utf-8", "surrogatepass")
+
+    def _save(self, document: Document) -> None:
+        loop_id = document.meta.id
+        known = self._known.get(loop_id)
+        rev = (known.rev if known else document.meta.rev) + 1
+        raw = render(self._excerpted(document), rev)
+        ended = document if document.ended else None
+        for_people = document.meta.status in LEFT or document.meta.phase == "do"
+        if for_people and (rev > 1 or not ended):  # not for an operation, which is written once
+            self._refuse_foreign(loop_id, raw)
+            left = self._left(loop_id)
+            with disk.of_the_state(left):  # before the document, which a crash here leaves unchanged
+                disk.put(left, gzip.compress(raw, 1, mtime=0), mode=0o600, fsync=False)
+        stat = self._write(self.path(loop_id), raw, lambda: self._refuse_foreign(loop_id, raw))
+        self._known[loop_id] = _Known(stat, hashlib.sha256(raw), rev, ended)
+
+    def _append(self, change: Append) -> None:
+        loop_id = change.document.meta.id
+        known = self._known.get(loop_id)
+        if known is None:
+            raise ForeignEdit(f"{self.path(loop_id)}: appended to before it was loaded")
+        steps = excerpted({step.n: step for step in change.steps}, self._keep_once)
+        before = {n: each for n, each in change.document.steps.items() if n in steps}
+        third = replace(change.document.section(3), steps=excerpted(before, self._keep_once))
+        document = change.document.with_section(3, third)
+        raw = render_steps(document, tuple(steps.values()), known.rev + 1)
+        self._refuse_foreign(loop_id, raw)
+        path = self.path(loop_id)
+        try:
+            known.stat = disk.append(path, raw, fsync=self._fsync, expected=known.stat)
+        except disk.Changed:
+            self._refuse_foreign(loop_id, raw)
+            raise
+        known.digest.update(raw)
+        known.rev += 1
+        known.read = None
+
+    def _write(
+        self, path: Path, raw: bytes, guard: Callable[[], None] = lambda: None
+    ) -> tuple[int, int, int]:
+        with disk.of_the_state(path):
+            return disk.put(path, raw, mode=0o600, fsync=self._fsync, guard=guard)
+
+    def _refuse_foreign(self, loop_id: str, ours: bytes) -> None:
+        path = self.path(loop_id)
+        if loop_id not in self._known:
+            if path.exists():
+                raise ForeignEdit(f"{path}: already exists and was not loaded; nothing was overwritten")
+        elif self._changed(loop_id):
+            kept = self._put_aside(loop_id, ours, "ours")
+            raise ForeignEdit(
+                f"{path}: {CHANGED}, and this run's in {kept}. "
+                f"Look at both, then `fractal resume {self.folder.name}`"
+            )
+
+    def _changed(self, loop_id: str) -> bool:
+        """Whether the document's content differs from what this process last read or wrote."""
+        known = self._known.get(loop_id)
+        path = self.path(loop_id)
+        try:
+            if known is None or (stat := disk.signature(path)) == known.stat:
+                return False
+            if hashlib.sha256(path.read_bytes()).digest() == known.digest.digest():
+                known.stat = stat
+                return False
+        except FileNotFoundError:
+            pass
+        return True
+
+    def _put_aside(self, loop_id: str, raw: bytes, why: str = "torn") -> Path:
+        path = self._aside(loop_id, why)
+        self._write(path, raw)
+        return path
+
+    def _aside(self, loop_id: str, why: str) -> Path:
+        number = 1
+        while (path := self.folder / "artifacts" / f"{loop_id}.{why}-{number}.txt").exists():
+            number += 1
+        return path
+
+
+def _depth_first(loop_id: str) -> tuple[int, ...]:
+    numbers = loop_id.rpartition("-")[2]
+    return (
+        tuple(map(int, numbers.split(".")))
+        if re.fullmatch(r"[\d.]+", numbers) and loop_id[:3] != "sys"
+        else ()
+    )
+
+
+def _read(path: Path) -> bytes:
+    with disk.reading_of_the_state(path):
+        return path.read_bytes()

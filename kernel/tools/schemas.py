@@ -1,0 +1,115 @@
+"""Checks arguments with JSON Schemas and regular expressions from untrusted sources.
+
+References to other schemas are not fetched, and patterns that could take very long are ignored. A program or
+server checks its own arguments anyway.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+_CHOICES = re.compile(r"[*+?{|]|\\[1-9]")
+_NAMES = frozenset({"properties", "definitions", "$defs", "dependencies", "dependentSchemas"})
+"""Keywords whose keys are names and not keywords."""
+_VALUES = frozenset({"const", "default", "enum", "examples", "required"})
+_SCHEMES = ("", "http", "https", "ftp", "file", "data")
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+}
+
+
+def quick(pattern: str) -> bool:
+    """Whether a regular expression has at most one choice, so that it is fast on any text."""
+    return len(_CHOICES.findall(pattern)) <= 1
+
+
+def pattern_of(text: str, flags: int = 0) -> re.Pattern[str]:
+    """Compile a regular expression; raises `ValueError` with the reason if it is invalid."""
+    try:
+        return re.compile(text, flags)
+    except Exception as error:  # not only `re.error`: nesting too deep, a number too large
+        raise ValueError(f"{text[:80]!r} is not a regular expression: {error}") from None
+
+
+def check(name: str, schema: Mapping[str, Any]) -> Callable[[Any], str]:
+    """A function that returns what is wrong with the value of an argument; "" if nothing is."""
+    kind = schema.get("type")
+    if set(schema) <= {"type", "description", "default"} and isinstance(kind, str) and kind in _KINDS:
+        return _plain(name, kind)  # most arguments: no compiled schema, no import
+    import fastjsonschema
+
+    try:
+        handlers: dict[str, Callable[[str], Any]] = dict.fromkeys(_SCHEMES, _nowhere)
+        compiled = cast(Callable[[Any], Any], fastjsonschema.compile(_tame(dict(schema)), handlers=handlers))
+    except Exception as error:  # an invalid schema: the library raises exceptions of several types
+        why = f"{name}: its schema cannot be used: {type(error).__name__}: {str(error)[:200]}"
+        return lambda value: why
+
+    def full(value: Any) -> str:
+        try:
+            compiled(value)
+        except fastjsonschema.JsonSchemaValueException as error:
+            return str(error.message).replace("data", name, 1)
+        except RecursionError:
+            return f"{name}: it goes too deep for its schema"
+        return ""
+
+    return full
+
+
+def _plain(name: str, kind: str) -> Callable[[Any], str]:
+    expected = _KINDS[kind]
+
+    def check(value: Any) -> str:
+        right = isinstance(value, expected) and (kind == "boolean" or not isinstance(value, bool))
+        return "" if right else f"{name} must be {kind}"
+
+    return check
+
+
+def _nowhere(address: str) -> Any:
+    raise ValueError(f"{address[:100]} is not fetched")
+
+
+def _tame(schema: Any) -> Any:
+    """A copy without references to other schemas and without slow patterns."""
+    if isinstance(schema, list):
+        return [_tame(each) for each in cast(list[Any], schema)]
+    if not isinstance(schema, dict):
+        return schema
+    tamed: dict[str, Any] = {}
+    for key, value in cast(dict[str, Any], schema).items():
+        if key in _NAMES and isinstance(value, dict):
+            tamed[key] = {name: _tame(each) for name, each in cast(dict[str, Any], value).items()}
+        elif key == "patternProperties" and isinstance(value, dict):
+            kept = {p: _tame(each) for p, each in cast(dict[str, Any], value).items() if _anchored(p)}
+            tamed |= {key: kept} if len(kept) == len(cast(dict[str, Any], value)) else {}
+        elif key in _VALUES:
+            tamed[key] = value
+        elif not (key == "pattern" and not _anchored(value)) and not (key == "$ref" and not _own(value)):
+            tamed[key] = _tame(value)
+    if "patternProperties" in schema and "patternProperties" not in tamed:
+        tamed.pop("additionalProperties", None)  # would refuse what the removed patterns allow
+    return tamed
+
+
+def _anchored(pattern: Any) -> bool:
+    """Whether a pattern is quick and only matches at the beginning, not at each position of a long text."""
+    if not isinstance(pattern, str) or not pattern.startswith("^") or not quick(pattern):
+        return False
+    try:
+        pattern_of(pattern)
+    except ValueError:
+        return False
+    return True
+
+
+def _own(reference: Any) -> bool:
+    return isinstance(reference, str) and reference.startswith("#")

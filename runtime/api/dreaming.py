@@ -1,0 +1,207 @@
+"""Dreams of a workspace: each is a run of its own, with one step for each stage."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from kernel.asking.responder import Ladder
+from kernel.document.model import ENDED
+from kernel.errors import Exit, FractalError, UsageError
+from kernel.tools.operations import OperationContext, Result
+from runtime.memory.prompting import Asking
+from runtime.reflexes.dreaming import KIND, Order
+from runtime.workspace.runs import RunResult
+from runtime.workspace.workspace import is_locked
+
+if TYPE_CHECKING:
+    from kernel.loop.run_context import RunContext
+    from runtime.api.fractal import Fractal
+    from runtime.memory.dream.archive import Undone
+    from runtime.memory.dream.dreamer import Rehearsed
+    from runtime.memory.dream.stage import Done
+
+LONGEST = 6 * 3600.0
+"""Seconds of a dream, at least; the setting `seconds` limits other runs."""
+_AGO = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|d|w)")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+def seconds(text: str) -> float:
+    """A span such as `5m`, `90s`, `2h`, `3d`. Raises `UsageError`."""
+    hit = _AGO.fullmatch(text.strip())
+    if not hit or not float(hit[1]):
+        raise UsageError(f"{text!r} is no span of time; write 90s, 5m, 2h or 3d")
+    return float(hit[1]) * _SECONDS[hit[2]]
+
+
+def moment(text: str, now: datetime) -> str:
+    """A date, a time, or a span before now, as ISO 8601. Raises `UsageError`."""
+    if _AGO.fullmatch(text.strip()):
+        return (now - timedelta(seconds=seconds(text))).isoformat(timespec="seconds")
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise UsageError(f"{text!r} is no date and no time; write 2026-11-20, or 3d for 3 days ago") from None
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).isoformat(timespec="seconds")
+
+
+def ladder_of(fractal: Fractal) -> Ladder:
+    """The ladder of a dream's own loop: only what plans it."""
+    from runtime.reflexes.recalled import Recalled
+
+    return Ladder((Recalled(fractal.memory, checked=False),))
+
+
+async def dream(fractal: Fractal, order: Order) -> RunResult:
+    """A dream, as a run of its own. Raises `UsageError` if another one is running."""
+    from runtime.memory.dream.stages import chosen
+
+    chosen(order.phases, order.without)  # refuse a wrong name before anything is written
+    if KIND not in fractal.catalogue().tools:
+        raise UsageError(
+            f"there is no tool {KIND} in {fractal.systems[0]}; a workspace made without --bare has it"
+        )
+    dreamer = fractal.memory.dreamer
+    dreamer.hold("a dream that begins")
+    dreamer.let_go()
+    try:
+        return await _asleep(fractal).run(order.task, tool=KIND, yes=True)
+    finally:
+        dreamer.let_go()
+
+
+async def resume(fractal: Fractal, run: str) -> RunResult:
+    """Resume a dream that was interrupted."""
+    try:
+        return await _asleep(fractal).resume(run, yes=True)
+    finally:
+        fractal.memory.dreamer.let_go()
+
+
+def _asleep(fractal: Fractal) -> Fractal:
+    """The same workspace and memory, with enough time for a large memory."""
+    other = fractal.anew(seconds=max(fractal.config.seconds, LONGEST))
+    other.__dict__["memory"] = fractal.memory
+    return other
+
+
+def rehearse(fractal: Fractal, order: Order) -> list[Rehearsed]:
+    """What a dream would do; nothing changes."""
+    from runtime.memory.dream.stages import chosen
+
+    stages = chosen(order.phases, order.without)
+    return fractal.memory.dreamer.rehearse(stages, order.since)
+
+
+def undo(fractal: Fractal) -> Undone:
+    """Undo the last dream."""
+    return fractal.memory.dreamer.undo()
+
+
+def at_work(fractal: Fractal) -> list[str]:
+    """The runs that are in progress."""
+    runs = fractal.workspace.runs
+    folders = sorted(runs.iterdir()) if runs.is_dir() else []
+    return [folder.name for folder in folders if folder.is_dir() and is_locked(folder)]
+
+
+def unfinished(fractal: Fractal) -> str:
+    """The newest dream if it was interrupted, else ""."""
+    found = (each for each in fractal.runs() if each.type == KIND)
+    newest = next(found, None)
+    return newest.run if newest and newest.status not in ENDED | {"broken"} else ""
+
+
+def done(fractal: Fractal, id: str) -> dict[str, Done]:
+    """What each stage of a dream did, in order."""
+    from runtime.memory.dream.stage import Dreamt
+
+    known = fractal.brain.shelf.get(Dreamt, id)
+    return known.stages if known else {}
+
+
+# ---- the tool --------------------------------------------------------------------------------------------
+
+
+async def act(
+    fractal: Fractal, run_context: RunContext, context: OperationContext, args: Mapping[str, Any]
+) -> Result:
+    """A call of the tool: one stage in a dream's own loop; elsewhere a whole dream, or a rehearsal."""
+    if args.get("stage"):
+        return await _stage(fractal, run_context, str(args["stage"]), args)
+    now = fractal.memory.clock()
+    phase, since = args.get("phase"), args.get("since")
+    without = tuple(each.strip() for each in str(args.get("without") or "").split(",") if each.strip())
+    order = Order((str(phase),) if phase else (), moment(str(since), now) if since else "", without)
+    if args.get("dry_run"):
+        return Result(rehearsed(await asyncio.to_thread(rehearse, fractal, order)))
+    result = await dream(fractal, order)
+    return Result(f"{result.output or result.reason}\n(dream {result.run})", result.exit == Exit.ACCEPTED)
+
+
+async def _stage(fractal: Fractal, run_context: RunContext, stage: str, args: Mapping[str, Any]) -> Result:
+    """One stage; if it fails it changes nothing, and the next ones still run."""
+    id = str(args.get("dream") or "")
+    if not id:
+        raise UsageError("a stage belongs to a dream; leave `stage` out to start one")
+    dreamer = fractal.memory.dreamer
+    dreamer.asking = asking(fractal, run_context, id)
+    try:
+        done = await asyncio.to_thread(dreamer.do, id, stage, str(args.get("since") or ""))
+    except UsageError:
+        raise
+    except FractalError as error:
+        return Result(f"failed, and nothing of it is kept: {error}", True, {"failed": True})
+    except Exception as error:  # a bug in one stage
+        told = f"failed, and nothing of it is kept: {type(error).__name__}: {error}"
+        return Result(told, True, {"failed": True})
+    evidence = {"rows and files": done.changed, "form": done.form, "seconds": done.seconds}
+    return Result(shown(done), True, evidence | ({"asked": done.asked} if done.asked else {}))
+
+
+def asking(fractal: Fractal, run_context: RunContext, id: str) -> Asking | None:
+    """Asks the configured models, at the cost of the dream's own run; None if there are none."""
+    try:
+        rungs = list(fractal.ladder)
+    except FractalError:
+        return None
+    return (
+        Asking(rungs, fractal.systems, run_context.log, run_context.bounds, id, redact=run_context.redact)
+        or None
+    )
+
+
+# ---- in words --------------------------------------------------------------------------------------------
+
+
+def summary(done: Done) -> str:
+    """A stage in one line."""
+    counts = ", ".join(f"{_number(value)} {name}" for name, value in done.counts.items() if value)
+    if not counts:
+        return "nothing to do"
+    return counts + {"extractive": " (without a model)", "model": " (by a model)"}.get(done.form, "")
+
+
+def shown(done: Done) -> str:
+    """A stage as the result of its step."""
+    lines = [summary(done), *(f"- {each}" for each in done.did)]
+    lines += [f"- no model was used: {each}" for each in done.trouble]
+    if done.asked:
+        lines.append("- asked: " + ", ".join(f"{value} {name}" for name, value in done.asked.items()))
+    return "\n".join(lines)
+
+
+def rehearsed(found: Sequence[Rehearsed]) -> str:
+    """A rehearsal, stage by stage."""
+    lines: list[str] = []
+    for each in found:
+        lines += [f"{each.stage.name}: {summary(each.done)}", *(f"- {line}" for line in each.done.did)]
+    return "\n".join(lines)
+
+
+def _number(value: float) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,317 @@
+"""The commands and tools `recall`, `remember`, `goal` and `wander`.
+
+A fact is a person's only if the person said it: what a loop writes in other words is its own note.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kernel.document.model import root_id
+from kernel.document.redaction import redact
+from kernel.errors import DocumentError, FractalError, UsageError
+from kernel.tools.operations import OperationContext, Result
+from runtime.api.excerpt import excerpt
+
+if TYPE_CHECKING:
+    from kernel.loop.run_context import RunContext
+    from runtime.api.fractal import Fractal
+    from runtime.memory.facts.goals import Step
+    from runtime.memory.facts.mind import Mind
+    from runtime.memory.facts.records import Goal, Memory, Observation
+    from runtime.memory.facts.retrieval import Found, Mode
+
+LIMIT = 8
+MOST = 100
+MODES: Mapping[str, Mode] = {"standard": "standard", "aggregated": "aggregated", "anchors": "multi-anchor"}
+PERSON = "person"
+LIKE = 0.3
+"""The share of a question that a result must contain, by words or meaning."""
+BESIDE = 0.01
+"""The least score, relative to the best, of a result that came along an edge alone."""
+ANSWERS = 0.5
+"""The likeness from which the best result counts as an answer."""
+QUERY_CHARS = 4_000
+AT_ONCE = 1_000
+"""Paragraphs that are remembered at once."""
+SHOWN_CHARS = 400
+NOTHING = "nothing is known about that"
+
+
+@dataclass(frozen=True)
+class Recalled:
+    """A result; `parts` explain its score."""
+
+    id: str
+    kind: str  # observation or memory
+    text: str
+    score: float  # how much of the question it contains, 0 to 1
+    rank: float = 0.0  # its share among all candidates
+    at: str = ""
+    who: str = ""
+    source: str = ""
+    said: str = ""
+    parts: Mapping[str, float] = field(default_factory=dict[str, float])
+    why: str = ""
+    until: str = ""  # when it ceased to hold
+    memory: str = ""  # the id of the memory that it is, or is evidence of
+
+    @property
+    def whence(self) -> str:
+        """Who said it, when, and its source, in a few words."""
+        who = "you" if self.who == PERSON else self.who
+        past = f"no longer so ({self.until})" if self.until else ""
+        told = [past, self.said, f"said by {who}" if who else "", self.at[:10], self.source]
+        return ", ".join(each for each in told if each)
+
+
+def mind_of(fractal: Fractal) -> Mind:
+    """The mind of a workspace, with its clock."""
+    from runtime.memory.facts.mind import Mind
+
+    clock = fractal.memory.clock
+    return Mind.of(fractal.brain, clock=lambda: clock().isoformat(timespec="milliseconds"))
+
+
+# ---- recall ----------------------------------------------------------------------------------------------
+
+
+def recall(fractal: Fractal, query: str, *, limit: int = LIMIT, mode: str = "standard") -> list[Recalled]:
+    """What is known about something, the best first. Raises `UsageError` for an invalid query."""
+    query = " ".join(query.split())
+    if not query:
+        raise UsageError("say what to recall, such as: my sister's birthday")
+    if len(query) > QUERY_CHARS:
+        raise UsageError(f"a question of {len(query)} characters is too long (at most {QUERY_CHARS})")
+    if mode not in MODES:
+        raise UsageError(f"mode: {mode!r} is not {', '.join(MODES)}")
+    if not 1 <= limit <= MOST:
+        raise UsageError(f"limit: {limit} is not between 1 and {MOST}")
+    if not fractal.memory.there and not waiting(fractal):
+        return []
+    fractal.brain.episodes.catch_up()
+    mind = mind_of(fractal)
+    mind.take_in()
+    found = _found(mind, query, limit, mode)
+    with suppress(FractalError):  # counting uses must not fail a question
+        mind.used(_uses(found))
+    return found
+
+
+def _uses(found: Sequence[Recalled]) -> dict[str, tuple[float, int]]:
+    """By memory: its score, relative to the best if that is an answer, and how many edges away it was."""
+    best = max((each.score for each in found), default=0.0)
+    best = best if best >= ANSWERS else 1.0
+    scores = {each.memory: each for each in reversed(found) if each.memory}
+    return {id: (round(each.score / best, 4), int("spread" in each.parts)) for id, each in scores.items()}
+
+
+def waiting(fractal: Fractal) -> bool:
+    """Whether memory has not read the latest runs yet."""
+    from runtime.memory.episodes.pending import waiting as noted
+
+    return bool(noted(fractal.memory.folder))
+
+
+def _found(mind: Mind, query: str, limit: int, mode: str) -> list[Recalled]:
+    """What answers a question, without repetition; what no longer holds comes last."""
+    from runtime.memory.facts.records import Memory, Observation, moment, normal
+    from runtime.memory.facts.retrieval import once, search
+
+    told = {"systems": mind.settings.systems, "who": PERSON, "now": moment(normal(mind.clock()))}
+    hits = search(mind.shelf, mind.embedder, query, 3 * limit, mode=MODES[mode], **told)
+    memories = {each.id: each for each in mind.shelf.pick(Memory, [hit.id for hit in hits])}
+    said = {each.id: each for each in mind.shelf.pick(Observation, [hit.id for hit in hits])}
+    records = {**said, **memories}
+    least = BESIDE * max((hit.score for hit in hits), default=0.0)
+    fitting = [hit for hit in hits if hit.likeness >= LIKE or ("spread" in hit.parts and hit.score >= least)]
+    made_of = {id: each.evidence for id, each in memories.items()}
+    found = [_recalled(records[hit.id], hit) for hit in once(fitting, made_of) if hit.id in records]
+    return sorted(found, key=lambda found: bool(found.until))[:limit]
+
+
+def _recalled(each: Memory | Observation, hit: Found) -> Recalled:
+    from runtime.memory.facts.records import Memory
+
+    whose = {
+        "who": each.who,
+        "source": each.source,
+        "score": round(hit.likeness, 4),
+        "rank": round(hit.score, 6),
+    }
+    parts = {name: round(value, 4) for name, value in hit.parts.items() if value}
+    told = {"id": each.id, "kind": each.KIND, "text": each.text, "parts": parts, "why": hit.why, **whose}
+    if isinstance(each, Memory):
+        past = each.until[:10] or ("later" if each.superseded else "")
+        return Recalled(**told, at=each.since, said=each.held, until=past, memory=each.id)
+    return Recalled(**told, at=each.at, said=each.said, memory=each.memory)
+
+
+def told(found: Sequence[Recalled], query: str) -> str:
+    """Results as a loop reads them: a line each, with the source."""
+    if not found:
+        return NOTHING
+    return "\n".join(f"- {excerpt(each.text, query, SHOWN_CHARS)} ({each.whence})" for each in found)
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= SHOWN_CHARS else f"{line[: SHOWN_CHARS - 1]}…"
+
+
+# ---- remember --------------------------------------------------------------------------------------------
+
+
+def remember(
+    fractal: Fractal,
+    text: str,
+    *,
+    who: str = PERSON,
+    at: str = "",
+    names: Sequence[str] = (),
+    source: str = "person",
+) -> Memory:
+    """Keep what a person said, in their words, without secrets."""
+    from runtime.api.dreaming import moment
+
+    when = moment(at, fractal.memory.clock()) if at else ""
+    fields: dict[str, Any] = {"names": tuple(names)} if names else {"names": None}
+    return mind_of(fractal).remember(_clean(text), who=who, at=when, source=source, **fields)
+
+
+def remember_all(fractal: Fractal, text: str, **fields: Any) -> list[Memory]:
+    """Each paragraph of a text by itself; all are checked before the first is kept."""
+    from runtime.memory.facts.mind import LONGEST
+
+    parts = [part.strip() for part in re.split(r"\n[ \t\r]*\n", text) if part.strip()]
+    if not parts:
+        raise UsageError("there is nothing to remember: the text is empty")
+    if len(parts) > AT_ONCE:
+        raise UsageError(f"{len(parts)} paragraphs are too many at once (at most {AT_ONCE})")
+    for number, part in enumerate(parts, 1):
+        if len(part) > LONGEST:
+            raise UsageError(f"paragraph {number} has {len(part)} characters (at most {LONGEST})")
+    return [remember(fractal, part, **fields) for part in parts]
+
+
+def _clean(text: str) -> str:
+    return redact(text.strip(), os.environ)
+
+
+def note(fractal: Fractal, text: str, run: str) -> Observation:
+    """Keep what a loop noted, which is not a person's fact."""
+    mind = mind_of(fractal)
+    return mind.observe(
+        _clean(text), at_once=True, said="note", source=f"run:{run}", names=None, salience=None
+    )
+
+
+# ---- goals and walks -------------------------------------------------------------------------------------
+
+
+def goals(fractal: Fractal, *, past: bool = False) -> list[tuple[Goal, float]]:
+    """The goals, the most important first, each with its distance from what is believed (0 to 1)."""
+    if not fractal.memory.there:
+        return []
+    mind = mind_of(fractal)
+    return [(goal, mind.gap(goal)) for goal in mind.goals(past=past)]
+
+
+def goal_by(fractal: Fractal, id: str) -> Goal:
+    """A goal by its id or a prefix of it. Raises `UsageError`."""
+    known = mind_of(fractal).goals(past=True) if fractal.memory.there else []
+    found = [goal for goal in known if goal.id.startswith(id)] if id else []
+    if len(found) == 1:
+        return found[0]
+    names = ", ".join(goal.id[:8] for goal in (found or known)[:10]) or "none"
+    raise UsageError(f"{id!r} is {'more than one goal' if found else 'no goal'}; there are: {names}")
+
+
+def wander(fractal: Fractal, about: str, *, steps: int, seed: int) -> list[Step]:
+    """A walk through memory."""
+    if not 1 <= steps <= MOST:
+        raise UsageError(f"steps: {steps} is not between 1 and {MOST}")
+    if not fractal.memory.there and not waiting(fractal):
+        return []
+    fractal.brain.episodes.catch_up()
+    return mind_of(fractal).wander(seed=seed, about=about, steps=steps)
+
+
+# ---- the tools -------------------------------------------------------------------------------------------
+
+
+async def act_recall(
+    fractal: Fractal, run_context: RunContext | None, ctx: OperationContext, args: Mapping[str, Any]
+) -> Result:
+    """A call of the tool `recall`."""
+    limit, mode = int(args.get("limit") or LIMIT), str(args.get("mode") or "standard")
+    query = str(args["query"])
+    found = await asyncio.to_thread(recall, fractal, query, limit=limit, mode=mode)
+    return Result(told(found, query), evidence={"found": len(found), "ids": [each.id for each in found]})
+
+
+async def act_remember(
+    fractal: Fractal, run_context: RunContext | None, ctx: OperationContext, args: Mapping[str, Any]
+) -> Result:
+    """A call of the tool `remember`: a person's fact if the person said it in this run, else a note."""
+    text = str(args["text"]).strip()
+    if not text:
+        raise UsageError("text: there is nothing to remember")
+    run = run_context.id if run_context else ""
+    if run_context is None or _said_by_person(run_context, text):
+        at, source = str(args.get("at") or ""), f"run:{run}" if run else "person"
+        kept = await asyncio.to_thread(remember, fractal, text, at=at, source=source)
+        return Result(f"remembered: {kept.text}", evidence={"memory": kept.id})
+    noted = await asyncio.to_thread(note, fractal, text, run)
+    return Result(f"noted as this run's own words: {noted.text}", evidence={"observation": noted.id})
+
+
+def _said_by_person(run_context: RunContext, text: str) -> bool:
+    """Whether a person said this in the run."""
+    try:
+        root = run_context.store.load(root_id(run_context.id))
+    except (DocumentError, FractalError):
+        return False
+    said = [note.text for note in root.section(1).notes if note.origin == "person" and note.key != "context"]
+    plain = " ".join(text.split()).casefold().rstrip(".!")
+    return any(plain in " ".join(each.split()).casefold() for each in said)
+
+
+async def act_goal(
+    fractal: Fractal, run_context: RunContext | None, ctx: OperationContext, args: Mapping[str, Any]
+) -> Result:
+    """A call of the tool `goal`: set one, mark one as reached, or list them."""
+    if args.get("reached"):
+        goal = await asyncio.to_thread(goal_by, fractal, str(args["reached"]))
+        reached = await asyncio.to_thread(mind_of(fractal).reached, goal.id)
+        return Result(f"reached: {reached.text}", evidence={"goal": reached.id})
+    if args.get("text"):
+        goal = await asyncio.to_thread(mind_of(fractal).set_goal, _clean(str(args["text"])))
+        return Result(f"goal {goal.id[:8]}: {goal.text}", evidence={"goal": goal.id})
+    found = await asyncio.to_thread(goals, fractal)
+    lines = [f"- {goal.id[:8]}: {_short(goal.text)} ({1 - gap:.0%} near)" for goal, gap in found]
+    return Result("\n".join(lines) or "there is no goal", evidence={"goals": len(found)})
+
+
+async def act_wander(
+    fractal: Fractal, run_context: RunContext | None, ctx: OperationContext, args: Mapping[str, Any]
+) -> Result:
+    """A call of the tool `wander`."""
+    steps, seed = int(args.get("steps") or 6), int(args.get("seed") or 0)
+    way = await asyncio.to_thread(wander, fractal, str(args.get("about") or ""), steps=steps, seed=seed)
+    return Result(walked(way), evidence={"steps": len(way)})
+
+
+def walked(way: Sequence[Step]) -> str:
+    """A walk, a line for each step, with its reasons."""
+    lines = [
+        f"{n}. {_short(each.memory.text)} ({', '.join(each.why) or 'by chance'})"
+        for n, each in enumerate(way, 1)
+    ]
+    return "\n".join(lines) or "there is nothing to walk through yet"

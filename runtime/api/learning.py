@@ -1,0 +1,179 @@
+"""Learning as people and tools ask for it: from a run, from attempts at one task, and what it brought."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernel.errors import UsageError
+from kernel.events import now
+from kernel.tools.operations import OperationContext, Result
+from runtime.memory.learning.patterns import Pattern, read_practice
+from runtime.memory.learning.report import Best, Report, Side
+from runtime.memory.learning.report import report as reported
+
+if TYPE_CHECKING:
+    from kernel.loop.run_context import RunContext
+    from runtime.api.fractal import Fractal
+    from runtime.memory.context.awareness import Profile
+    from runtime.workspace.runs import RunResult
+
+MOST = 12
+"""Attempts at one task."""
+
+
+def from_run(fractal: Fractal, run: str) -> list[Pattern]:
+    """Learn from a run that has ended; what it taught already teaches nothing again, but is compared anew."""
+    from runtime.memory.learning.attempts import Tried
+
+    run = fractal.find(run)
+    root = fractal.root_document(run)
+    if not root.ended:
+        raise UsageError(f"run {run} has not ended ({root.meta.status}): nobody can tell yet what came of it")
+    memory = fractal.memory
+    ask = memory.asked(run)
+    found = memory.learning.end(fractal.documents(run), memory.word_on(run), ask)
+    if not found:
+        attempts = list(memory.brain.shelf.scan(Tried, {"run": run}))
+        found = [each for tried in attempts for each in memory.learning.learn(tried, ask) if each]
+    return list({each.name: each for each in found}.values())
+
+
+async def attempts(
+    fractal: Fractal, task: str, count: int, told: Callable[[int, RunResult], None]
+) -> list[Pattern]:
+    """Try a task several times, each time from the same files, and learn from what differs.
+
+    What an attempt has changed is put back before the next one begins; of the last one it stays if it was
+    accepted. What memory would replay is not: the attempts are to differ.
+    """
+    if not 2 <= count <= MOST:
+        raise UsageError(f"--group: {count} is not from 2 to {MOST}; attempts at one task are compared")
+    before = {each.name: each for each in fractal.memory.library.all()}
+    group = secrets.token_hex(4)
+    for number in range(1, count + 1):
+        again = fractal.anew(recall=False)
+        result = await again.run(task, group=group)
+        told(number, result)
+        if result.waiting not in ("", "nothing"):
+            raise UsageError(
+                f"run {result.run} waits for a {result.waiting}; attempts that are compared must end by "
+                "themselves: approve with `-y`, or say the task so that nothing is asked"
+            )
+        if number < count or result.exit != 0:
+            again.undo(result.run)
+    after = fractal.anew().memory.library.all()
+    return [each for each in after if before.get(each.name) != each]
+
+
+def report(fractal: Fractal) -> Report:
+    """What learning has brought here."""
+    from runtime.memory.learning.attempts import Tried
+
+    memory = fractal.memory
+    tried = memory.brain.shelf.scan(Tried) if memory.there else ()
+    library = memory.library
+    patterns = {each.name: each for each in (*library.patterns(), *library.all())}
+    return replace(reported(tried, [*patterns.values()]), best=best_agents(memory.profiles()))
+
+
+def best_agents(profiles: Sequence[Profile]) -> list[Best]:
+    """Who does what best, by type; of types that nobody has tried often enough, nobody."""
+    from runtime.memory.context.awareness import FEW, best
+
+    found: list[Best] = []
+    for name in sorted({name for each in profiles for name in each.by_type}):
+        if told := best(profiles, name):
+            agent, score = told
+            mine = [each.by_type[name] for each in profiles if each.agent == agent and name in each.by_type]
+            if (samples := sum(each.samples for each in mine)) >= FEW:
+                found.append(Best(name, agent, round(score, 4), samples))
+    return found
+
+
+def imported(fractal: Fractal, path: Path) -> tuple[list[Pattern], list[Pattern]]:
+    """Take in a file of good practice; returns what came, and what was there already."""
+    memory = fractal.memory
+    found = read_practice(path, now())
+    came: list[Pattern] = []
+    known: list[Pattern] = []
+    for each in found:
+        there = next((k for k in memory.library.all() if memory.learning.merging.same(k, each)), None)
+        if there is not None:
+            known.append(there)
+        elif added := memory.library.add(each):
+            came.append(added)
+    return came, known
+
+
+# ---- the tool --------------------------------------------------------------------------------------------
+
+
+async def act(
+    fractal: Fractal, run_context: RunContext | None, context: OperationContext, args: Mapping[str, Any]
+) -> Result:
+    """A call of the tool: what was learned, what it brought, or learning from a run that has ended."""
+    action = str(args.get("action") or "patterns")
+    if action == "report":
+        return Result("\n".join(in_words(report(fractal))))
+    if action == "from":
+        run = str(args.get("run") or "")
+        if not run:
+            raise UsageError("action from needs `run`: the run to learn from")
+        return Result(lines(from_run(fractal, run)) or "nothing new: nothing separates it beyond chance")
+    types = fractal.memory.kinds.of(str(args["task"])) if args.get("task") else ()
+    library = fractal.memory.library
+    found = library.relevant(types) if types else library.patterns()
+    return Result(lines(found) or "nothing was learned yet")
+
+
+def lines(patterns: Sequence[Pattern]) -> str:
+    """Patterns as a list, each with its types and how sure it is."""
+    return "\n".join(f"{each.shown()} [{', '.join(each.types)}; {each.grade()}]" for each in patterns)
+
+
+def in_words(found: Report) -> list[str]:
+    """The report, a line each."""
+    told = [f"patterns: {found.patterns} in use, {found.off} switched off"]
+    told.append(
+        f"coverage: {found.covered} of {found.of} task types with three attempts have a pattern"
+        if found.of
+        else "coverage: no task type has three attempts yet"
+    )
+    told += [f"{'all':<12} {_compared(found.before, found.after)}"]
+    told += [f"{each.type:<12} {_compared(each.before, each.after)}" for each in found.types]
+    told += [
+        f"best agent for {each.type}: {each.agent} (score {each.score:.2f}, {each.samples} attempts)"
+        for each in found.best
+    ]
+    repeated = [each for each in found.mistakes if each.repeated or each.unseen]
+    told += [
+        f"repeated: {each.pattern}: {each.repeated} times though it was shown, {each.unseen} times where it "
+        f"was not, of {each.of} attempts"
+        for each in repeated
+    ]
+    if found.mistakes and not repeated:
+        told.append("repeated: no mistake that a pattern warns of was made again")
+    return told
+
+
+def _compared(before: Side, after: Side) -> str:
+    return f"before: {_side(before)}; after: {_side(after)}"
+
+
+def _side(side: Side) -> str:
+    if not side.attempts:
+        return "none"
+    return (
+        f"{side.success:.0%} of {side.attempts} went well, {side.seconds:.1f} s, {side.tokens:,.0f} tokens, "
+        f"{side.calls:.1f} calls each"
+    )
+
+
+def library_faults(fractal: Fractal) -> list[str]:
+    """The files of patterns that cannot be used, each with its line and what is wrong."""
+    fractal.memory.library.patterns()
+    return [str(each) for each in fractal.memory.library.faults.values()]

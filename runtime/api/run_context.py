@@ -1,0 +1,90 @@
+"""Builds the kernel's world of one run from the settings: its store, sandbox, tools, guard and clock."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kernel.asking.responder import Ladder
+from kernel.document.redaction import redactor, value_redactor
+from kernel.loop.engine import Clock
+from kernel.loop.run_context import RunContext
+from kernel.store.call_log import ReplyLog
+from kernel.store.files import FileStore
+from runtime.api.memory_tools import runner
+from runtime.evolution.drafts import Drafts
+from runtime.evolution.sample_tests import trials
+from runtime.mcp.client.servers import Servers
+from runtime.safety.guard import Guard
+from runtime.sandbox.sandbox import Sandbox
+from runtime.text.json_reader import read_reply
+
+if TYPE_CHECKING:
+    from runtime.api.fractal import Fractal
+
+
+def run_context_of(
+    fractal: Fractal,
+    run: str,
+    ladder: Ladder,
+    *,
+    earlier: float = 0.0,
+    seconds: float | None = None,
+) -> tuple[RunContext, Clock, Servers]:
+    """The world of a run, its clock, and the MCP servers of its tools.
+
+    `earlier`: seconds of activity before this session. `seconds`: the limit, else that of the settings.
+    """
+    config, workspace = fractal.config, fractal.workspace
+    folder = workspace.runs / run
+    clock = Clock(earlier)
+    servers = Servers(workspace, lambda message: fractal.warn(run, message))
+    bounds = replace(config.bounds(), **({} if seconds is None else {"seconds": seconds}))
+    run_context = RunContext(
+        run,
+        workspace.folder,
+        FileStore(folder, fsync=config.fsync),
+        ReplyLog(folder / "calls.jsonl", fsync=config.fsync),
+        fractal.catalogue(folder / "drafts", servers.tools),
+        ladder,
+        Sandbox(config.sandbox, config.network, config.limits()),
+        folder / "artifacts",
+        bounds,
+        config.policy(),
+        workspace.protected,
+        workspace.private,
+        Drafts(folder / "drafts", fractal.systems),
+        parse=read_reply,
+        listener=fractal.listener,
+        redact=redactor(os.environ),
+        redact_values=value_redactor(os.environ),
+        seconds=clock.seconds,
+        patient=clock.patient,
+    )
+    run_context.runners = {"mcp": servers.run, "memory": runner(fractal, run_context)}
+    run_context.known = fractal.memory.known
+    run_context.trials = trials
+    move_to(fractal, run_context, workspace.folder)
+    left = bounds.seconds - earlier
+    run_context.deadline = (datetime.now(UTC) + timedelta(seconds=max(left, 0))).isoformat(timespec="seconds")
+    return run_context, clock, servers
+
+
+def move_to(fractal: Fractal, run_context: RunContext, folder: Path) -> None:
+    """Let the run act in `folder`: its snapshots and danger rules are about that folder.
+
+    The rules take into account what the sandbox holds and what undo can bring back.
+    """
+    config = fractal.config
+    snapshots = fractal.snapshots(folder)
+    run_context.folder, run_context.snapshots = folder, snapshots
+    run_context.guard = Guard(
+        fractal.workspace.systems,
+        folder,
+        fractal.workspace.protected,
+        undoable=lambda: not snapshots.why_not(),
+        enclosed=config.sandbox != "off" and not config.network,
+    )

@@ -1,0 +1,57 @@
+"""Does sample tasks in folders of their own, as runs with the configured ladder or calls of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from kernel.tools.operations import OperationContext, Result
+from kernel.tools.running import Runner
+from kernel.tools.tool import Tool
+from runtime.api.fractal import Fractal
+from runtime.api.memory_tools import runner
+from runtime.evolution.adoption import Purse, SampleTasks
+from runtime.evolution.samples import Play, Tested
+from runtime.models.ladder import build as build_ladder
+from runtime.workspace.runs import RunResult
+from runtime.workspace.workspace import DEFAULT
+
+
+def has_model(fractal: Fractal) -> bool:
+    """Whether the ladder has a model, beside code and a person."""
+    return any(rung.tier in ("worker", "oversight") for rung in fractal.ladder)
+
+
+def player(fractal: Fractal) -> Play:
+    """A function that does a task in another folder, with this one's settings and nobody to ask."""
+    fractal.refuse_untrusted()
+
+    async def play(folder: Path, task: str, tool: str = "", usd: float | None = None) -> RunResult:
+        config = fractal.config
+        values = {name: getattr(config, name) for name, at in fractal.sources.items() if at != "default"}
+        skills = [str((fractal.workspace.root / name).expanduser()) for name in config.skills]
+        values |= {"skills": skills, "build": "never", "fsync": False, "learn": "off", "space": DEFAULT}
+        values |= {} if usd is None else {"usd": usd}
+        systems = Fractal(folder, settings=values).systems
+        ladder = fractal.given or build_ladder(config, systems, fractal.workspace.state)
+        trial = Fractal(folder, settings=values, ladder=ladder, trusted=True)  # the folder is our own
+        return await trial.run(task, tool=tool)
+
+    return play
+
+
+def sample_tasks(fractal: Fractal, told: Callable[[Tested, str], None]) -> SampleTasks:
+    """The sample tasks of a workspace, done with its settings; `told` hears of each that is done."""
+    purse = Purse(fractal.config.usd)
+    return SampleTasks(fractal.workspace, fractal.catalogue(), player(fractal), purse, told)
+
+
+def memory_runner() -> Runner:
+    """The runner of `memory:` tools in samples: each has a memory of its own in the sample's folder."""
+
+    async def run(context: OperationContext, tool: Tool, args: Mapping[str, Any]) -> Result:
+        fractal = Fractal(context.folder, settings={"embedder": "lexical"}, trusted=True)
+        return await runner(fractal, None)(context, tool, args)
+
+    return run

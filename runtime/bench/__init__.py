@@ -1,1 +1,0 @@
-"""Every figure that the README quotes, each measured by one command: `fractal bench NAME`."""

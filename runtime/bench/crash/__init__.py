@@ -1,5 +1,0 @@
-"""Crash a run at every call that changes a file, and by SIGKILL; then go on, and look what came of it.
-
-`fractal bench resume` is the command. The run under test is `fractal run` in a process of its own, with a
-model behind HTTP; what is counted is counted outside of it: by the model's server and in the files.
-"""

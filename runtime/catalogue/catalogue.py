@@ -1,0 +1,173 @@
+"""The catalogue: what the system can do, read from the markdown under `system/`.
+
+A tool is a folder `tools/<name>/` with a `pattern.md` or a `SKILL.md`; an operation is a file
+`operations/<name>.md` or `kernel/<name>.md`. Several system folders overlay each other, path by path.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from kernel.disk import text_of, version
+from kernel.errors import OperationFailed
+from kernel.tools.tool import BUILTINS, Fault, Tool
+from runtime.catalogue.choosing import choice_of
+from runtime.catalogue.finding import skill_files, system_files
+from runtime.catalogue.pattern import load
+
+LEAST_LINE = 8
+"""Tokens that the shortest signatures weigh; with less left no further one is looked for."""
+
+MISFITS = 8
+"""Signatures that are too long for what is left, after which no further one is looked at."""
+_NAMED = re.compile(r"""`([a-z0-9-]+)`|"tool": "([a-z0-9-]+)\"""")
+NO_SKILLS = "skills: there is no such folder"
+
+Source = Callable[[], Sequence[Tool]]
+"""Where more tools come from than the system's folders: servers, say."""
+
+
+class Catalogue:
+    """The tools of a list of system folders; the first folder wins where two have the same path.
+
+    `drafts` is a run's own folder of drafts, before all others; `skills` are folders of Agent Skills, or
+    skills themselves; `sources` give more tools, which stand back where a name is taken.
+    """
+
+    def __init__(
+        self,
+        folders: Sequence[Path],
+        *,
+        drafts: Path | None = None,
+        skills: Sequence[Path] = (),
+        sources: Sequence[Source] = (),
+    ) -> None:
+        self.folders = tuple(folders)
+        self.drafts = drafts
+        self.skills = tuple(skills)
+        self.sources = tuple(sources)
+        self.tools: dict[str, Tool] = {}
+        self.idle: dict[str, Tool] = {}
+        """Those that are read and not in use: drafts, quarantined, retired."""
+        self.faults: list[Fault] = []
+        self._seen: dict[str, tuple[int, int]] | None = None
+        self._more: list[Tool] = []
+        self.refresh()
+
+    def refresh(self) -> bool:
+        """Read again what changed on disk (by stat); True when anything did."""
+        stats = {path: found for path in self._find() if (found := version(path))}
+        more = [tool for source in self.sources for tool in source()]
+        if stats == self._seen and more == self._more:
+            return False
+        self._seen, self._more = stats, more
+        entries = [self._entry(Path(path), *stat) for path, stat in stats.items()]
+        self.faults = [entry for entry in entries if isinstance(entry, Fault)]
+        self.faults += [Fault(place, 1, NO_SKILLS) for place in self.skills if not place.is_dir()]
+        self.tools, self.idle = {}, {}
+        for entry in entries:
+            if isinstance(entry, Tool) and (why := self._add(entry)):
+                self.faults.append(Fault(entry.path, 1, why))
+        for tool in more:
+            self.tools.setdefault(tool.name, tool)
+        return True
+
+    def _add(self, entry: Tool) -> str:
+        """Put a tool among those in use, or the idle ones; says why it is neither."""
+        if entry.name in BUILTINS and (entry.draft or entry.path.parent.name != "kernel"):
+            return f"name: {entry.name!r} is one of the kernel's own; give it another name"
+        if not (entry.status == "active" or (entry.draft and entry.status == "draft")):
+            self.idle.setdefault(entry.name, entry)
+            return ""
+        known = self.tools.setdefault(entry.name, entry)
+        if known is entry or known.path.resolve() == entry.path.resolve():  # by a link, or listed twice
+            return ""
+        return f"name: {entry.name!r} is taken by {known.path}; give it another name"
+
+    def _entry(self, path: Path, mtime_ns: int, size: int) -> Tool | Fault:
+        entry = load(path, mtime_ns, size)
+        if isinstance(entry, Fault) or not self.drafts or self.drafts not in path.parents:
+            return entry
+        if entry.scheme not in ("", "command"):
+            return Fault(path, 1, f"run: a draft is guidance or command:, never {entry.scheme}:")
+        return replace(entry, draft=True, origin="designed")
+
+    def _find(self) -> list[str]:
+        found = list(system_files((*([self.drafts] if self.drafts else []), *self.folders)))
+        for folder in self.skills:
+            found += skill_files(folder)
+        return found
+
+    def places(self, names: Iterable[str]) -> tuple[Path, ...]:
+        """The folders of those that are skills: what lies there is read when it is needed."""
+        skills = (self.tools[name] for name in names if name in self.tools and self.tools[name].skill)
+        return tuple(tool.path.parent.resolve() for tool in skills)
+
+    def text(self, relative: str, *, drafted: bool = False) -> str:
+        """The instruction file `relative` of the first folder that has it; "" when none has.
+
+        Raises `ConfigurationError` for one that cannot be read.
+
+        `drafted`: also of the run's own drafts. The loop at the top, which may have written them, keeps to
+        those that are admitted.
+        """
+        for folder in (*([self.drafts] if drafted and self.drafts else []), *self.folders):
+            path = folder / relative
+            if path.exists():
+                return text_of(path).strip()
+        return ""
+
+    def get(self, name: str) -> Tool:
+        """The tool of that name; raises `OperationFailed` that names the nearest ones."""
+        if tool := self.tools.get(name):
+            return tool
+        raise OperationFailed(self.unknown(name))
+
+    def unknown(self, name: str) -> str:
+        """The sentence that says there is no such tool."""
+        near = difflib.get_close_matches(name, self.tools, 3) or sorted(self.tools)[:12]
+        return f"there is no tool {name!r}; there are {', '.join(near)}"
+
+    def problem(self, tool: str, args: Mapping[str, Any] | None) -> str:
+        """What is wrong with such a call; "" when nothing is."""
+        return self.tools[tool].problem(args) if tool in self.tools else self.unknown(tool)
+
+    def guided(self, tool: str) -> bool:
+        """Whether the tool's loop is guided by its pattern."""
+        return tool in self.tools and self.tools[tool].guided
+
+    def index(self, task: str, limit: int, count: Callable[[str], int], own: Tool | None = None) -> str:
+        """The signatures for PLAN within `limit` tokens: the hands, then whatever suits the task best.
+
+        In the loop of a guided tool, `own`, what its pattern names comes first, and it itself is left out.
+
+        What suits is told by the words that task and tool share (see `choosing`): with 500 tools the index
+        costs what it costs with 10.
+        """
+        hands = [self.tools[name] for name in BUILTINS if name in self.tools]
+        rest = [tool for tool in self.tools.values() if tool.name not in BUILTINS and tool is not own]
+        suits = choice_of(list(self.tools.values())).suiting(task)
+        named = {first or second for first, second in _NAMED.findall(own.body if own else "")}
+
+        def place(tool: Tool) -> tuple[bool, float, int, str]:
+            return tool.name not in named, -round(suits.get(tool.name, 0.0), 6), tool.rank, tool.name
+
+        rest.sort(key=place)
+        lines: list[str] = []
+        used = misfits = 0
+        for tool in [*hands, *rest]:
+            line = tool.signature
+            cost = count(line) + 1
+            if used + cost > limit:
+                misfits += 1
+                if limit - used < LEAST_LINE or misfits > MISFITS:
+                    break
+                continue
+            used += cost
+            lines.append(line)
+        return "\n".join(lines)

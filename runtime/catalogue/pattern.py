@@ -1,0 +1,135 @@
+"""Reads the markdown of one tool: `pattern.md`, a skill's `SKILL.md`, or an operation's file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, cast
+
+from kernel.tools.state_machine import machine
+from kernel.tools.tool import EFFECTS, Fault, Tool, is_skill
+from runtime.catalogue.skills import few_values, read_skill
+from runtime.sandbox.bubblewrap import home
+
+LARGEST = 1_000_000
+"""Bytes of the markdown of one tool."""
+LONGEST = 86_400
+"""Seconds that a call may take; the run's own limit holds all the same."""
+_EFFECTS_OF_SKILLS = ("read", "write", "shell")
+"""What a skill may do is for its steps to say; its own keys are others than ours."""
+
+_SAMPLE: Mapping[str, tuple[type, Any, str]] = {
+    "task": (str, object, "a text"),
+    "shows": (str, object, "a pattern"),
+    "args": (dict, object, "a mapping of names to values"),
+    "files": (dict, str | int | float, "a mapping of paths to texts"),
+    "before": (list, dict, "a list of mappings, the arguments of each call"),
+    "leaves": (list, str, "a list of paths"),
+}
+"""The parts of a sample: what each is, and what is in it."""
+
+
+@lru_cache(maxsize=4096)
+def load(path: Path, mtime_ns: int, size: int) -> Tool | Fault:
+    """Read a file once for each of its versions, also when a thousand runs of one process need it."""
+    try:
+        if is_skill(path.name):
+            return _skill(path)
+        if size > LARGEST:
+            return Fault(path, 1, f"{size:,} bytes are too many; {LARGEST:,} at most are read")
+        import frontmatter  # python-frontmatter
+
+        post = frontmatter.loads(path.read_text("utf-8"))
+        few_values(post.metadata)
+        return _tool(path, cast(dict[str, Any], post.metadata), post.content)
+    except UnicodeDecodeError:
+        return Fault(path, 1, "not UTF-8 text; save the file as UTF-8")
+    except OSError as error:
+        return Fault(path, 1, f"cannot be read: {error.strerror}")
+    except ValueError as error:
+        return Fault(path, getattr(error, "line", 1), str(error))
+    except Exception as error:  # YAML raises its own family; its mark tells the line
+        mark = getattr(error, "problem_mark", None)
+        what = getattr(error, "problem", None) or str(error).splitlines()[0]
+        hint = "text with a colon, comma, bracket or brace stands in quotes"
+        told = (
+            f"the frontmatter is not YAML: {what}; {hint}"
+            if mark
+            else f"a value is of the wrong kind: {what}"
+        )
+        return Fault(path, mark.line + 1 if mark else 1, told)
+
+
+def _skill(path: Path) -> Tool:
+    skill = read_skill(path)
+    there = path.parent.resolve()
+    if there == home() or there in home().parents:
+        raise ValueError("a skill lies in a folder of its own: commands of its loop see all that is there")
+    return Tool(
+        skill.name,
+        path,
+        skill.description,
+        effects=_EFFECTS_OF_SKILLS,
+        origin="skill",
+        body=skill.body,
+        operation=False,
+    )
+
+
+def _seconds(value: Any) -> float:
+    seconds = float(value)
+    if not 0 <= seconds <= LONGEST:
+        raise ValueError(f"timeout: {value} is no number of seconds from 0 to {LONGEST}")
+    return seconds
+
+
+def _sample(sample: Any) -> dict[str, Any]:
+    if not isinstance(sample, dict):
+        raise ValueError("sample: a mapping of task, files, args and shows is needed")
+    parts = cast(dict[str, Any], sample)
+    for name, (kind, inner, words) in _SAMPLE.items():
+        part = parts.get(name)
+        items: Any = cast(dict[str, Any], part).values() if isinstance(part, dict) else part
+        inside = list(items) if isinstance(part, dict | list) else []
+        if part is not None and not (isinstance(part, kind) and all(isinstance(i, inner) for i in inside)):
+            raise ValueError(f"sample: {name}: {words} is needed")
+    return parts
+
+
+def _tool(path: Path, meta: dict[str, Any], body: str) -> Tool:
+    operation = path.parent.name in ("operations", "kernel")
+    name = meta.get("name") or (path.stem if operation else path.parent.name)
+    if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,63}", name):
+        raise ValueError(f"name: {name!r} is not a name of a-z, 0-9 and -, at most 64 long")
+    if not isinstance(meta.get("description"), str):
+        raise ValueError("description is missing: one line for the index of tools")
+    args = cast(dict[str, Any], meta.get("args") or {})
+    required = tuple(meta.get("required") or ())
+    if not all(isinstance(each, dict) for each in args.values()):
+        raise ValueError("args: a mapping of names to JSON Schemas is needed")
+    if stray := [each for each in required if each not in args]:
+        raise ValueError(f"required: {', '.join(stray)} is not among args")
+    effects = tuple(meta.get("effects") or ())
+    if wrong := [each for each in effects if each not in EFFECTS]:
+        raise ValueError(f"effects: {', '.join(map(str, wrong))} is none of {', '.join(EFFECTS)}")
+    return Tool(
+        name,
+        path,
+        meta["description"],
+        args,
+        required,
+        effects=effects,
+        idempotent=meta.get("idempotent") or False,
+        timeout=_seconds(meta.get("timeout", 60)),
+        sample=_sample(meta.get("sample") or {}),
+        body=body,
+        operation=operation,
+        rank=int(meta.get("rank", 100)),
+        states=machine(meta["states"], args) if meta.get("states") else None,
+        status=str(meta.get("status") or "active"),
+        origin=str(meta.get("origin") or "shipped"),
+        returns=str(meta.get("returns") or ""),
+        run=str(meta.get("run") or ""),
+    )

@@ -1,0 +1,179 @@
+"""Reads a SKILL.md as people write them: what is missing or malformed is made up for, where it can be.
+
+The specification wants a name (a-z, 0-9 and -, at most 64, as its folder's) and a description (at most 1,024
+characters) between `---` lines. Other keys are accepted and grant nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+LONGEST_NAME = 64
+LONGEST_DESCRIPTION = 1024
+LARGEST = 4_000_000
+"""Bytes of a SKILL.md that is read."""
+MOST_VALUES = 20_000
+"""Values of a tool's frontmatter; YAML can name a few hundred so that they would fill the memory."""
+_KEY = re.compile(r"([A-Za-z][\w-]*)[ \t]*:(?:[ \t]+(.*)|[ \t]*)$")
+_FENCE = re.compile(r"---[ \t]*$")
+
+
+class Unusable(ValueError):
+    """What keeps a skill from being read, at a line."""
+
+    def __init__(self, message: str, line: int = 1) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+@dataclass(frozen=True)
+class Skill:
+    """What a SKILL.md says, and in what it departs from the specification."""
+
+    name: str
+    description: str
+    body: str
+    departures: tuple[str, ...] = ()
+
+
+def few_values(data: Any) -> None:
+    """Raise `ValueError` for data that is larger than it looks, before anybody copies or prints it."""
+    pending, seen = [data], 0
+    while pending:
+        each = pending.pop()
+        seen += 1
+        if seen > MOST_VALUES:
+            raise ValueError(f"the frontmatter holds more than {MOST_VALUES} values")
+        if isinstance(each, dict):
+            pending += [*cast(dict[Any, Any], each), *cast(dict[Any, Any], each).values()]
+        elif isinstance(each, list | tuple | set):
+            pending += cast(list[Any], each)
+
+
+def read_skill(path: Path) -> Skill:
+    """Read one; raises `Unusable` with a line and the mend, `OSError` where the file cannot be read."""
+    if (size := path.stat().st_size) > LARGEST:
+        raise Unusable(f"{size:,} bytes are too many; move most of it into files of references/")
+    head, body, first = _split(_decoded(path.read_bytes()))
+    told: list[str] = []
+    meta = _meta(head, told)
+    name = _name(path.parent.name, meta, head, told)
+    description = meta.get("description")
+    if isinstance(description, list):
+        description = " ".join(str(each) for each in cast(list[Any], description))
+    text = _line(str(description)) if description is not None and not isinstance(description, dict) else ""
+    if not text:
+        text = _opening(body)
+        if not text:
+            raise Unusable("it says nothing: write name and description between --- lines, then what to do")
+        told.append("line 1: description is missing; the beginning of the text stands for it")
+    elif len(text) > LONGEST_DESCRIPTION:
+        told.append(f"line 1: the description has {len(text):,} characters, {LONGEST_DESCRIPTION:,} may be")
+    if not body.strip():
+        told.append(f"line {first}: there is no text that says what to do")
+    return Skill(name, text, body.strip(), tuple(told))
+
+
+def _decoded(raw: bytes) -> str:
+    wide = raw.startswith((b"\xff\xfe", b"\xfe\xff"))
+    try:
+        text = raw.decode("utf-16" if wide else "utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw[: error.start].count(b"\n") + 1
+        raise Unusable("this is not UTF-8 text; save the file as UTF-8", line) from None
+    if "\0" in text:
+        raise Unusable("this is no text; write it as UTF-8", text[: text.index("\0")].count("\n") + 1)
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _split(text: str) -> tuple[list[str], str, int]:
+    """The lines of the frontmatter, the body, and the line at which the body begins."""
+    lines = text.split("\n")
+    start = next((at for at, line in enumerate(lines) if line.strip()), 0)
+    if not _FENCE.match(lines[start]):
+        return [], text, 1
+    for at in range(start + 1, len(lines)):
+        if _FENCE.match(lines[at]):
+            return [""] * start + lines[start + 1 : at], "\n".join(lines[at + 1 :]), at + 2
+    end = next((at for at in range(start + 1, len(lines)) if not lines[at].strip()), len(lines))
+    return [""] * start + lines[start + 1 : end], "\n".join(lines[end:]), end + 1  # it was never closed
+
+
+def _meta(head: list[str], told: list[str]) -> Mapping[str, Any]:
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        value: Any = yaml.load("\n".join(head), loader)
+        few_values(value)
+        if isinstance(value, dict):
+            return cast(Mapping[str, Any], value)
+        if head and value is not None:
+            told.append("line 1: the frontmatter is no mapping of names to values")
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = mark.line + 2 if mark else 1
+        told.append(f"line {line}: the frontmatter is not YAML; put values with a colon in quotes")
+    return _by_lines(head)
+
+
+def _by_lines(head: list[str]) -> Mapping[str, Any]:
+    """The values of a frontmatter that is not YAML: most have a colon in a description without quotes."""
+    found: dict[str, str] = {}
+    name = ""
+    for line in head:
+        if hit := _KEY.match(line):
+            name = hit[1]
+            value = (hit[2] or "").strip()
+            found.setdefault(name, "" if re.fullmatch(r"[>|][+-]?", value) else _unquoted(value))
+        elif name and line.startswith((" ", "\t")):
+            found[name] = f"{found[name]} {line.strip()}".strip()
+    return found
+
+
+def _unquoted(value: str) -> str:
+    quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
+    return value[1:-1] if quoted else value
+
+
+def _name(folder: str, meta: Mapping[str, Any], head: list[str], told: list[str]) -> str:
+    given = meta.get("name")
+    line = next((at for at, text in enumerate(head, 2) if text.startswith("name")), 1)
+    if given is None or given == "":
+        told.append(f"line {line}: name is missing; it is called after its folder")
+        given = folder
+    given = str(given)
+    name = _as_name(given) or _as_name(folder)
+    if not name:
+        raise Unusable(f"name: {given!r} has none of a-z and 0-9; give it a name of a-z, 0-9 and -", line)
+    if name != given:
+        told.append(f"line {line}: name: {given!r} is read as {name!r}: a-z, 0-9 and -, at most 64 of them")
+    elif name != folder:
+        told.append(f"line {line}: name: {name!r} is not that of its folder, {folder!r}")
+    return name
+
+
+def _as_name(text: str) -> str:
+    """A text as a name: what is no letter or digit becomes a hyphen."""
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    return "-".join(re.findall(r"[a-z0-9]+", plain))[:LONGEST_NAME].rstrip("-")
+
+
+def _opening(body: str) -> str:
+    """The first paragraph of a text, else its first heading."""
+    paragraphs = [part.strip() for part in re.split(r"\n\s*\n", body) if part.strip()]
+    plain = [part for part in paragraphs if not part.startswith(("#", "```", "---", "|", "<!--"))]
+    chosen = plain[0] if plain else paragraphs[0].lstrip("# ") if paragraphs else ""
+    return _line(chosen)
+
+
+def _line(text: str) -> str:
+    """Text on one line, without characters that move a terminal's cursor."""
+    visible = "".join(each if unicodedata.category(each)[0] != "C" or each.isspace() else "" for each in text)
+    return " ".join(visible.split())

@@ -1,0 +1,444 @@
+"""The live tree of a run on a terminal: `Board` collects events, `Tree` draws them, `LiveTree` redraws.
+
+Text from a model, tool or person is printed as plain text, without markup or escape sequences.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.live import Live
+from rich.text import Text
+
+from kernel.document.model import ACCEPTED, ENDED, STEP_ENDED
+from kernel.events import Event
+from runtime.cli.output import MARKS, call, elide, line, money, tokens, width
+from runtime.cli.progress import PHASES, View, notice, summary
+
+LETTERS = ("understand", "plan", "do", "check")
+"""The phases that a loop's row shows by their first letters."""
+_ASKED = {"fused": "plan", "atomic": "do"}
+SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+SHOWN = 6
+"""Finished steps of one loop that stay visible while there is room."""
+_COLOURS = {"bright_black": "dim"}
+
+
+@dataclass
+class StepRow:
+    """A step of a loop, as known from events."""
+
+    n: int
+    tool: str
+    args: dict[str, Any]
+    state: str = "running"
+    loop: str = ""  # the child that carries it out
+
+    @property
+    def ended(self) -> bool:
+        """Whether the step is over."""
+        return self.state in STEP_ENDED
+
+
+@dataclass
+class LoopRow:
+    """A loop, as known from events."""
+
+    id: str
+    parent: str = ""
+    kind: str = "task"
+    task: str = ""
+    phase: str = ""
+    attempt: int = 1
+    status: str = "running"
+    asking: str = ""  # the rung that is being asked now
+    rung: str = ""  # the one that answered last
+    own: dict[str, float] = field(default_factory=dict)
+    whole: dict[str, float] | None = None  # what it spent with its children, once it has ended
+    began: float = 0.0
+    finished: float | None = None
+    note: str = ""
+    waits_for: str = ""
+    steps: dict[int, StepRow] = field(default_factory=dict)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the loop is over."""
+        return self.status in ENDED
+
+
+class Board:
+    """The state of one run, built from its events."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
+        self.run = ""
+        self.root = ""
+        self.loops: dict[str, LoopRow] = {}
+
+    def apply(self, event: Event) -> None:
+        """Take one event in; an unknown kind changes nothing."""
+        if event.kind == "run_started":
+            self.run, self.root = event.run, event.loop_id
+        if event.kind == "run_finished":
+            self._run_finished(str(event.data.get("status", "")))
+        if event.kind in ("run_finished", "warning", "stale") or not event.loop_id:
+            return
+        loop = self._loop(event)
+        take = getattr(self, f"_{event.kind}", None)
+        if take:
+            take(loop, event.data)
+
+    def _loop(self, event: Event) -> LoopRow:
+        if event.loop_id not in self.loops:
+            row = LoopRow(event.loop_id, event.parent_id, event.type or "task", began=self.clock())
+            self.loops[event.loop_id] = row
+            self._join(row, event.run)
+        return self.loops[event.loop_id]
+
+    def _join(self, row: LoopRow, run: str) -> None:
+        """Attach a child to the step of its parent; the child's id ends with the step's number."""
+        parent = self.loops.get(row.parent)
+        number = row.id.rpartition(f"-{run}-")[2].rpartition(".")[2]
+        if parent is not None and number.isdigit():
+            step = parent.steps.setdefault(int(number), StepRow(int(number), row.kind, {}))
+            step.loop = row.id
+            row.task = row.task or str(step.args.get("task", ""))
+
+    def _run_finished(self, status: str) -> None:
+        """Mark open loops and steps of an interrupted run."""
+        if status != "interrupted":
+            return
+        for loop in self.loops.values():
+            if not loop.ended:
+                loop.status, loop.finished, loop.asking = status, self.clock(), ""
+            for step in loop.steps.values():
+                step.state = step.state if step.ended else status
+
+    # ---- one method an event ----
+
+    def _run_started(self, loop: LoopRow, data: Any) -> None:
+        loop.task = str(data.get("task", ""))
+
+    def _loop_started(self, loop: LoopRow, data: Any) -> None:
+        loop.task = str(data.get("task") or loop.task)
+
+    def _phase_started(self, loop: LoopRow, data: Any) -> None:
+        loop.phase, loop.attempt, loop.status = data["phase"], data.get("attempt", 1), "running"
+        loop.asking = ""
+
+    def _phase_finished(self, loop: LoopRow, data: Any) -> None:
+        loop.phase, loop.asking = data["phase"], ""
+        if data.get("gate") in ("RETRY", "ESCALATE"):
+            loop.note = str(data["gate"])
+
+    def _ask_started(self, loop: LoopRow, data: Any) -> None:
+        loop.asking = str(data.get("rung", ""))
+        loop.phase = _ASKED.get(data["phase"], str(data["phase"]))
+
+    def _ask_finished(self, loop: LoopRow, data: Any) -> None:
+        loop.asking, loop.rung = "", str(data.get("model") or data.get("rung", ""))
+        if not data.get("reused"):
+            for name in ("prompt_tokens", "completion_tokens", "instruction_tokens", "usd"):
+                loop.own[name] = loop.own.get(name, 0) + (data.get(name) or 0)
+
+    def _ask_refused(self, loop: LoopRow, data: Any) -> None:
+        loop.asking, loop.note = "", f"refused: {data.get('why', '')}"
+
+    def _step_started(self, loop: LoopRow, data: Any) -> None:
+        n = int(data["step"])
+        known = loop.steps.get(n)
+        loop.steps[n] = StepRow(
+            n, str(data.get("tool", "")), dict(data.get("args") or {}), loop=known.loop if known else ""
+        )
+
+    def _step_finished(self, loop: LoopRow, data: Any) -> None:
+        n = int(data["step"])
+        step = loop.steps.setdefault(n, StepRow(n, str(data.get("tool", "")), {}))
+        step.state = str(data.get("state", "done"))
+
+    def _loop_waiting(self, loop: LoopRow, data: Any) -> None:
+        loop.status, loop.note = "waiting", str(data.get("question", ""))
+        loop.waits_for = "an answer" if data.get("for") == "person" else "an approval"
+
+    def _loop_finished(self, loop: LoopRow, data: Any) -> None:
+        loop.status, loop.finished, loop.asking = str(data["status"]), self.clock(), ""
+        spent = data.get("spent") or {}
+        loop.whole = {name: float(value) for name, value in spent.items() if isinstance(value, int | float)}
+
+    def skip(self, seconds: float) -> None:
+        """Leave out the time of waiting for a person."""
+        for loop in self.loops.values():
+            if not loop.ended:
+                loop.began += seconds
+
+    # ---- sums ----
+
+    def children(self, loop: LoopRow) -> Iterator[LoopRow]:
+        """The loops that carry out the steps of this one."""
+        return (self.loops[step.loop] for step in loop.steps.values() if step.loop in self.loops)
+
+    def spent(self, loop: LoopRow) -> dict[str, float]:
+        """The cost so far of the loop and its children; `tokens` counts prompts and replies."""
+        if loop.whole:
+            total = dict(loop.whole)
+        else:
+            total = dict(loop.own)
+            for child in self.children(loop):
+                for name, value in self.spent(child).items():
+                    total[name] = total.get(name, 0) + value
+        total["tokens"] = total.get("prompt_tokens", 0) + total.get("completion_tokens", 0)
+        return total
+
+    def elapsed(self, loop: LoopRow) -> float:
+        """Seconds since the loop began, or that it took."""
+        return (loop.finished if loop.finished is not None else self.clock()) - loop.began
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the tree: its branches, a sign, what it is, and a loop's figures."""
+
+    guide: str
+    sign: str
+    colour: str
+    label: str
+    detail: str = ""
+    loop: LoopRow | None = None
+
+
+class Tree:
+    """Draws the present state of a board."""
+
+    def __init__(self, board: Board, *, live: bool = True) -> None:
+        self.board = board
+        self.live = live
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The rows that fit, each exactly one line."""
+        height = (options.height or console.size.height) - 1 if self.live else 10_000
+        for row in self.rows(height):
+            yield self.draw(row, options.max_width)
+
+    # ---- which rows ----
+
+    def rows(self, height: int) -> list[Row]:
+        """The rows of the tree, folded until they fit into `height` lines."""
+        root = self.board.loops.get(self.board.root)
+        if root is None:
+            return []
+        for shown in (SHOWN, 3, 1):
+            rows = self._loop_rows(root, "", "", shown, height)
+            if len(rows) <= height:
+                return rows
+        low, high = 1, height
+        while low < high:  # as many of the open ones in each loop as there is room for
+            busy = (low + high + 1) // 2
+            fits = len(self._loop_rows(root, "", "", 0, busy)) <= height
+            low, high = (busy, high) if fits else (low, busy - 1)
+        rows = self._loop_rows(root, "", "", 0, low)
+        if len(rows) <= height:
+            return rows
+        more = Row("", " ", "dim", f"… {len(rows) - height + 1} more lines")
+        return [*rows[: max(height - 1, 1)], more]
+
+    def _loop_rows(self, loop: LoopRow, guide: str, under: str, shown: int, busy: int) -> list[Row]:
+        sign, colour = self._sign(loop.status)
+        label = line(loop.task) if loop.task else loop.id
+        if loop.kind not in ("task", ""):
+            label = f"{line(loop.kind)}: {label}"
+        rows = [Row(guide, sign, colour, label, self._detail(loop), loop)]
+        if loop.ended and loop.id != self.board.root:
+            return rows  # its document shows what an ended child did
+        parts = _folded([loop.steps[n] for n in sorted(loop.steps)], shown, busy)
+        for at, part in enumerate(parts):
+            last = at == len(parts) - 1
+            branch, below = ("└─ ", "   ") if last else ("├─ ", "│  ")
+            if isinstance(part, str):
+                rows.append(Row(under + branch, "", "dim", part))
+            elif child := self.board.loops.get(part.loop):
+                rows += self._loop_rows(child, under + branch, under + below, shown, busy)
+            else:
+                sign, colour = self._sign(part.state)
+                rows.append(Row(under + branch, sign, colour, call(part.tool, part.args, 200)))
+        return rows
+
+    def _sign(self, status: str) -> tuple[str, str]:
+        if status == "running" and self.live:
+            return SPINNER[int(self.board.clock() * 10) % len(SPINNER)], "cyan"
+        sign, colour = MARKS.get(status, ("·", "dim"))
+        return sign, _COLOURS.get(colour, colour)
+
+    def _detail(self, loop: LoopRow) -> str:
+        """What the loop is at, in a few words."""
+        if loop.status == "waiting":
+            return f"waiting for {loop.waits_for}"
+        if loop.ended or loop.status == "interrupted":
+            return "" if loop.status == "complete" else loop.status
+        retry = f", attempt {loop.attempt}" if loop.attempt > 1 else ""
+        return PHASES.get(loop.phase, loop.phase) + retry + (f" · {line(loop.asking)}" if loop.asking else "")
+
+    # ---- how a row looks ----
+
+    def draw(self, row: Row, columns: int) -> Text:
+        """The row as a line of at most `columns` cells: label left, figures right."""
+        figures = self._figures(row.loop, columns) if row.loop else Text()
+        text = Text(no_wrap=True, overflow="crop")
+        text.append(row.guide, "dim")
+        text.append(f"{row.sign} " if row.sign else "", row.colour)
+        room = columns - text.cell_len - figures.cell_len - (2 if row.loop else 0)
+        detail = ""
+        if row.detail and room > 30:
+            least = min(width(row.label), max(room - 24, room // 2))  # of the label, if there is a detail
+            detail = elide(row.detail, min(room - least - 2, max(room - width(row.label) - 2, room // 3)))
+        label = elide(row.label, room - (width(detail) + 2 if detail else 0))
+        text.append(label, "bold" if row.loop and not row.loop.parent else row.colour if not row.sign else "")
+        if detail:
+            text.append(f"  {detail}", "yellow" if row.loop and row.loop.ended else "dim")
+        if row.loop:
+            text.append(" " * max(columns - text.cell_len - figures.cell_len, 1))
+            text.append_text(figures)
+        text.truncate(columns)
+        return text
+
+    def _figures(self, loop: LoopRow, columns: int) -> Text:
+        """Phases, tokens, cost and time, as far as the terminal is wide enough."""
+        spent = self.board.spent(loop)
+        text = Text()
+        if columns >= 40:
+            text.append_text(self._dots(loop))
+        if columns >= 50:
+            text.append(f" {tokens(spent['tokens']):>5}", "dim" if not spent["tokens"] else "")
+        if columns >= 64:
+            text.append(f" {money(spent.get('usd', 0)):>8}", "dim")
+        text.append(f" {_clock(self.board.elapsed(loop)):>5}", "dim")
+        return text
+
+    def _dots(self, loop: LoopRow) -> Text:
+        now = -1
+        if loop.phase == "output" or loop.status in ACCEPTED:
+            now = len(LETTERS)
+        elif loop.phase in LETTERS:
+            now = LETTERS.index(loop.phase)
+        text = Text()
+        for at, phase in enumerate(LETTERS):
+            letter = phase[0].upper()
+            if at < now:
+                text.append(letter, "green")
+            elif at == now:
+                text.append(letter, "reverse cyan" if loop.status in ("running", "waiting") else "red")
+            else:
+                text.append("·", "dim")
+        return text
+
+
+def _folded(steps: Sequence[StepRow], shown: int, busy: int) -> list[StepRow | str]:
+    """Steps in order: open and failed ones stay, of the others only the last `shown`."""
+    fine = [step for step in steps if step.state in ("done", "skipped", "struck")]
+    others = [step for step in steps if step not in fine]
+    ranked = sorted(fine, key=lambda step: (bool(step.loop), step.n))  # loops last: they say more
+    kept = {step.n for step in ranked[len(fine) - shown :]} if shown else set[int]()
+    bad = [step for step in others if step.ended]
+    working = [step for step in others if not step.ended]
+    kept |= {step.n for step in bad[-busy:]} | {step.n for step in working[:busy]}
+    parts: list[StepRow | str] = [step for step in steps if step.n in kept]
+    hidden = [
+        f"{count} more {word}"
+        for count, word in (
+            (len([step for step in fine if step.n not in kept]), "done"),
+            (max(len(bad) - busy, 0), "failed"),
+            (max(len(working) - busy, 0), "at work"),
+        )
+        if count
+    ]
+    if hidden:
+        first = next(step.n for step in steps if step.n not in kept)
+        at = len([n for n in kept if n < first])
+        parts.insert(at, f"… {', '.join(hidden)}")
+    return parts
+
+
+def _clock(value: float) -> str:
+    """A duration in at most five characters: 4.2s, 59s, 3:04, 1h02."""
+    if value < 9.95:
+        return f"{value:.1f}s"
+    whole = round(value)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}:{whole % 60:02d}"
+    return f"{whole // 3600}h{whole % 3600 // 60:02d}"
+
+
+class LiveTree(View):
+    """The tree of loops, redrawn eight times a second; the last picture stays."""
+
+    def __init__(self) -> None:
+        self.board = Board()
+        self._console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+        self._lock = threading.Lock()
+        self._live: Live | None = None
+        self._last = ""
+
+    def __call__(self, event: Event) -> None:
+        """Take an event in; notices are printed above the tree."""
+        with self._lock:
+            self.board.apply(event)
+        if event.kind == "run_finished":
+            spent = summary(event.data.get("spent") or {})
+            self._last = f"{event.data.get('status')}: run {event.run}, {spent}"
+        if text := notice(event):
+            self._console.print(Text(text, "yellow", overflow="fold"))
+
+    def _picture(self) -> Group | Text:
+        tree = Tree(self.board, live=self._live is not None)
+        size = self._console.size
+        with self._lock:
+            rows = tree.rows(size.height - 1 if tree.live else 200)
+            return Group(*(tree.draw(row, size.width) for row in rows)) if rows else Text("…", "dim")
+
+    def _start(self) -> None:
+        self._live = Live(
+            get_renderable=self._picture,
+            console=self._console,
+            refresh_per_second=8,
+            redirect_stdout=False,
+            redirect_stderr=False,
+            vertical_overflow="crop",
+        )
+        self._live.start()
+
+    def _stop(self, *, keep: bool) -> None:
+        live, self._live = self._live, None  # the last picture has no moving signs
+        if live is not None:
+            live.transient = not keep
+            live.stop()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """A context in which the tree is hidden; it returns below the answer."""
+        self._stop(keep=False)
+        since = self.board.clock()
+        try:
+            yield
+        finally:
+            self.board.skip(self.board.clock() - since)
+            self._start()
+
+    def __enter__(self) -> Self:
+        self._start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop(keep=True)
+        if self._last:
+            self._console.print(Text(self._last, "dim"))

@@ -1,0 +1,498 @@
+"""`fractal recall`, `remember`, `goal`, `wander`, `forget`, `context` and `dream`: what memory knows."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+import signal
+import sys
+from collections.abc import Coroutine, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kernel.errors import UsageError
+from runtime.cli.output import count, line, print_json, put, safe, tell
+from runtime.cli.session import Session, command, json_option, opened, view
+
+if TYPE_CHECKING:
+    from runtime.api.fractal import Fractal
+    from runtime.api.knowledge import Recalled
+    from runtime.memory.context.context import Context
+    from runtime.memory.dream.stage import Done
+    from runtime.memory.forgetting.forgetting import Forgot, Preview
+    from runtime.memory.forgetting.request import Request
+    from runtime.reflexes.dreaming import Order
+
+LARGEST = 20_000_000
+"""Bytes of the largest text that `remember` reads."""
+SHOWN = 20
+"""Things that a preview of `forget` names."""
+
+
+# ---- recall, remember ------------------------------------------------------------------------------------
+
+
+@click.command()
+@click.argument("query", nargs=-1, required=True)
+@click.option("--explain", is_flag=True, help="Show the parts of each score.")
+@click.option(
+    "--mode",
+    type=click.Choice(["standard", "aggregated", "anchors"]),
+    default="standard",
+    help="aggregated: by groups of related facts; anchors: by several wordings of the question.",
+)
+@click.option("--limit", type=click.IntRange(1, 100), default=8, show_default=True, metavar="N")
+@json_option("Print a list of objects.")
+def recall(query: tuple[str, ...], explain: bool, mode: str, limit: int, as_json: bool) -> None:
+    """Search memory for QUERY: remembered facts, results and failures of runs."""
+    from runtime.api.knowledge import NOTHING, recall
+
+    found = recall(opened(), " ".join(query), limit=limit, mode=mode)
+    if as_json:
+        print_json([asdict(each) for each in found])
+        return
+    for each in found:
+        click.echo(line(each.text))
+        click.echo(f"  {safe(each.whence)}")
+        if explain:
+            _print_score(each)
+    if not found:
+        tell(NOTHING)
+
+
+def _print_score(each: Recalled) -> None:
+    parts = sorted(each.parts.items(), key=lambda part: (-abs(part[1]), part[0]))
+    sums = " ".join(f"{name} {value:+.2f}" for name, value in parts)
+    click.echo(f"  {each.kind} {each.id[:12]}, rank {each.rank:.3f} from {sums}")
+    click.echo(
+        f"  similarity to the question: {each.score:.2f}" + (f"; {safe(each.why)}" if each.why else "")
+    )
+
+
+@click.command()
+@click.argument("text", nargs=-1)
+@click.option(
+    "--file",
+    "path",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Remember each paragraph of a text file.",
+)
+@click.option("--who", default="person", metavar="NAME", help="Who said it (default: you).")
+@click.option("--at", default="", metavar="WHEN", help="When it was said: 2026-05-04, or 3d for 3 days ago.")
+@click.option("--name", "names", multiple=True, help="Whom or what it is about; may be repeated.")
+@json_option("Print a list of objects.")
+def remember(
+    text: tuple[str, ...], path: Path | None, who: str, at: str, names: Sequence[str], as_json: bool
+) -> None:
+    """Remember TEXT, a fact in one sentence; `-` or no TEXT reads paragraphs from standard input.
+
+    Secrets of a known form are removed.
+    """
+    from runtime.api.knowledge import remember, remember_all
+
+    fields: dict[str, Any] = {"who": who, "at": at, "names": names}
+    if path and text:
+        raise click.UsageError("give TEXT or --file, not both")
+    if path or text in ((), ("-",)):
+        kept = remember_all(opened(), _read(path), **fields)
+    else:
+        kept = [remember(opened(), " ".join(text), **fields)]
+    if as_json:
+        print_json([{"id": each.id, "text": each.text, "evidence": len(each.evidence)} for each in kept])
+        return
+    for each in kept:
+        click.echo(f"{each.id[:12]}  {line(each.text)}")
+
+
+def _read(path: Path | None) -> str:
+    where = str(path) if path else "standard input"
+    if path is None and sys.stdin.isatty():
+        raise UsageError(f"say what to remember: {command('remember', '…')}")
+    try:
+        raw = path.read_bytes() if path else sys.stdin.buffer.read(LARGEST + 1)
+    except OSError as error:
+        raise UsageError(f"{where}: cannot be read: {error.strerror}") from None
+    if len(raw) > LARGEST:
+        raise UsageError(f"{where}: more than {LARGEST:,} bytes; keep it in files and remember a summary")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{where}: not UTF-8 text (byte {error.start}); convert it first") from None
+
+
+# ---- goal, wander ----------------------------------------------------------------------------------------
+
+
+@click.command()
+@click.argument("words", nargs=-1, metavar="[TEXT… | reached ID | list]")
+@click.option("--priority", type=click.FloatRange(0, 1), default=0.5, show_default=True, metavar="P")
+@click.option("--all", "past", is_flag=True, help="List reached goals too.")
+@json_option("Print a list of objects.")
+def goal(words: tuple[str, ...], priority: float, past: bool, as_json: bool) -> None:
+    """Set a goal (a desired state), mark one as reached, or list them."""
+    from runtime.api.knowledge import goal_by, goals, mind_of
+
+    fractal = opened()
+    if words and words != ("list",):
+        if words[0] == "reached" and len(words) == 2:
+            found = mind_of(fractal).reached(goal_by(fractal, words[1]).id)
+            text = f"reached: {found.text}"
+        else:
+            found = mind_of(fractal).set_goal(" ".join(words), priority=priority)
+            text = f"{found.id[:8]}  {found.text}"
+        print_json([_goal(found)]) if as_json else click.echo(safe(text))
+        return
+    listed = goals(fractal, past=past)
+    if as_json:
+        print_json([{**_goal(each), "gap": round(gap, 4)} for each, gap in listed])
+        return
+    for each, gap in listed:
+        done = f", reached {each.reached[:10]}" if each.reached else ""
+        about = f"({1 - gap:.0%} near, priority {each.priority:g}{done})"
+        click.echo(f"{each.id[:8]}  {safe(each.text)}  {about}")
+    if not listed:
+        tell(f"no goals; set one: {command('goal', '…')}")
+
+
+def _goal(each: Any) -> dict[str, Any]:
+    return {name: getattr(each, name) for name in ("id", "text", "priority", "created", "reached")}
+
+
+@click.command()
+@click.argument("about", nargs=-1)
+@click.option("--steps", type=click.IntRange(1, 100), default=6, show_default=True, metavar="N")
+@click.option("--seed", type=int, metavar="N", help="Repeat the walk with this seed (default: random).")
+@json_option("Print an object: the seed and the steps.")
+def wander(about: tuple[str, ...], steps: int, seed: int | None, as_json: bool) -> None:
+    """Walk through what is known towards where something can be learned, starting near ABOUT or anywhere."""
+    from runtime.api.knowledge import walked, wander
+
+    chosen = secrets.randbelow(10_000) if seed is None else seed
+    way = wander(opened(), " ".join(about), steps=steps, seed=chosen)
+    if as_json:
+        taken = [
+            {"id": step.memory.id, "text": step.memory.text, "gain": round(step.gain, 4)}
+            | {"why": list(step.why)}
+            for step in way
+        ]
+        print_json({"seed": chosen, "steps": taken})
+        return
+    click.echo(safe(walked(way)))
+    if way and seed is None:
+        tell(f"to repeat: {command('wander', *about, '--seed', str(chosen))}")
+
+
+# ---- forget ----------------------------------------------------------------------------------------------
+
+_ID = re.compile(r"[0-9a-f]{6,64}|(?:system|tool)-[a-z0-9-]+(?:\.\d+)*")
+_KINDS = {kind: (kind, f"{kind}s") for kind in ("observation", "goal", "experience", "decision", "edge")} | {
+    "memory": ("memory", "memories"),
+    "neuron-tree": ("solved task", "solved tasks"),
+    "method": ("method", "methods"),
+}
+"""The kinds of records that `forget` names, in singular and plural."""
+
+
+@click.command()
+@click.argument("words", nargs=-1, metavar="[WORDS… | ID]")
+@click.option("--run", metavar="RUN", help="Forget all that a run left in memory.")
+@click.option("--before", metavar="DATE", help="Forget all that is older: 2026-11-20, or 30d for 30 days.")
+@click.option("--documents", is_flag=True, help="Also remove documents of runs that contain it.")
+@click.option("-y", "--yes", is_flag=True, help="Forget; without this, only show what would be forgotten.")
+@json_option("Print an object: what is forgotten, what is reworded, what stays.")
+def forget(
+    words: tuple[str, ...], run: str | None, before: str | None, documents: bool, yes: bool, as_json: bool
+) -> int:
+    """Remove something from memory for good, including archives of dreams and free pages of the store.
+
+    WORDS match everything that contains all of them (in quotes: the exact text); an ID matches one thing and
+    its evidence. A memory with other evidence is reworded from that. Documents of runs stay unless
+    --documents is given.
+    """
+    from runtime.api.knowledge import waiting
+    from runtime.memory.forgetting.forgetting import Forgetting
+
+    fractal = opened()
+    wanted = _wanted(fractal, " ".join(words), run, before)
+    if not (fractal.memory.there or waiting(fractal) or documents):
+        tell("nothing is remembered here yet")
+        return 0
+    forgetting = Forgetting(fractal.brain, fractal.workspace.state)
+    if not yes:
+        preview = forgetting.look(wanted)
+        if as_json:
+            print_json(_preview(preview))
+            return 0
+        _print_preview(preview, documents)
+        if preview.nothing and not (documents and preview.runs):
+            return 0
+        if not sys.stdin.isatty() or not click.confirm("Forget it?", err=True):
+            tell("nothing was changed; to forget it, add --yes")
+            return 0
+    done = forgetting.do(wanted, with_documents=documents)
+    if as_json:
+        print_json(
+            _preview(done.preview)
+            | {"removed": list(done.removed), "left": list(done.left), "hindered": done.hindered}
+        )
+    else:
+        _print_forgotten(done)
+    return 1 if done.hindered or done.at_work else 0
+
+
+def _wanted(fractal: Fractal, words: str, run: str | None, before: str | None) -> Request:
+    from runtime.api.dreaming import moment
+    from runtime.memory.forgetting.request import ASKED, Request
+
+    named = run or ""
+    if run:
+        found = [each for each in fractal.workspace.run_ids() if each.startswith(run)]
+        named = found[0] if len(found) == 1 else run
+    when = moment(before, fractal.memory.clock()) if before else ""
+    if _ID.fullmatch(words) and not (named or when) and fractal.memory.there:
+        shelf = fractal.brain.shelf
+        kinds = [kind for kind in ASKED if kind in shelf.kinds()]
+        if any(row.id.startswith(words) for kind in kinds for row in shelf.rows(kind)):
+            return Request(id=words)
+    return Request(words, run=named, before=when)
+
+
+def _gone(preview: Preview) -> list[tuple[str, str, str]]:
+    """Kind, id and text of each record that is forgotten."""
+    return [(kind, id, text) for (kind, id), text in preview.found.gone.items() if kind in _KINDS]
+
+
+def _preview(preview: Preview) -> dict[str, Any]:
+    reworded = preview.reworded.items()
+    return {
+        "forgets": [{"kind": kind, "id": id, "text": text} for kind, id, text in _gone(preview)],
+        "rewords": [{"id": id, "before": before, "after": after} for id, (before, after) in reworded],
+        "files": [str(path) for path in (*preview.files, *preview.strays)],
+        "archived": preview.archived,
+        "runs": list(preview.runs),
+        "elsewhere": [str(path) for path in preview.elsewhere],
+        "spaces": list(preview.spaces),
+    }
+
+
+def _print_preview(preview: Preview, documents: bool) -> None:
+    gone = _gone(preview)
+    for kind, id, text in gone[:SHOWN]:
+        click.echo(f"- {kind} {id[:12]}: {line(text)[:160]}")
+    if len(gone) > SHOWN:
+        click.echo(f"  and {len(gone) - SHOWN} more")
+    for id, (before, after) in list(preview.reworded.items())[:SHOWN]:
+        click.echo(f"~ memory {id[:12]}: {safe(before)[:120]} → {safe(after)[:120]}")
+    for path in (*preview.files, *preview.strays):
+        click.echo(f"- file {safe(path.name)}")
+    if preview.archived:
+        click.echo(f"- {count(preview.archived, 'archived line')} of dreams; no dream restores them")
+    if preview.nothing:
+        tell("memory has nothing that matches")
+    _print_documents(preview.runs, removed=documents)
+    _print_elsewhere(preview)
+
+
+def _print_documents(runs: Sequence[str], *, removed: bool) -> None:
+    if runs:
+        named = ", ".join(runs[:10]) + (" …" if len(runs) > 10 else "")
+        text = f"the documents of {'run' if len(runs) == 1 else 'runs'} {named}"
+        click.echo(f"- {text}" if removed else f"stays: {text} (--documents removes them)")
+
+
+def _print_elsewhere(preview: Preview) -> None:
+    for path in preview.elsewhere[:10]:
+        click.echo(f"stays: {safe(str(path))}, which is not part of memory; check it yourself")
+    for name in preview.spaces:
+        name = safe(name)
+        click.echo(f"stays: memories of the space {name}; to forget them there, set FRACTAL_SPACE={name}")
+
+
+def _print_forgotten(done: Forgot) -> None:
+    gone = done.preview
+    counted = [count(n, *_KINDS[kind]) for kind, n in gone.counts.items() if kind in _KINDS]
+    counted += [f"{count(len(gone.reworded), 'memory', 'memories')} reworded"] if gone.reworded else []
+    counted += [count(len(gone.files), "file")] if gone.files else []
+    counted += [count(gone.archived, "archived line")] if gone.archived else []
+    counted += [f"the documents of {count(len(done.removed), 'run')}"] if done.removed else []
+    click.echo("forgotten: " + (", ".join(counted) or "nothing; memory had nothing that matches"))
+    _print_documents(done.left, removed=False)
+    _print_elsewhere(gone)
+    for run in done.at_work:
+        tell(f"run {run} is running, so its documents stay; cancel it: {command('cancel', run)}", "yellow")
+    if done.hindered:
+        tell(done.hindered, "yellow")
+
+
+# ---- context ---------------------------------------------------------------------------------------------
+
+
+@click.command()
+@click.argument("task", nargs=-1, required=True)
+@click.option(
+    "--room", type=click.IntRange(min=0), metavar="N", help="Tokens (default: half of the top level's)."
+)
+@json_option("Print an object: each part with its share, room, lines and their sources.")
+def context(task: tuple[str, ...], room: int | None, as_json: bool) -> None:
+    """Show what memory would add to the prompt for TASK: each line, its source, and why.
+
+    Of the room, 40 % is for files and facts that the task needs, 25 % for learned patterns (at most 500
+    tokens), 20 % for similar solved tasks, 15 % for what others do now. What a part leaves goes to the next.
+    """
+    from runtime.memory.context.context import Context, room_for
+
+    fractal = opened()
+    level = fractal.config.bounds().context(0)
+    given = room_for(level, 0) if room is None else room
+    memory = fractal.memory
+    words = " ".join(task)
+    found = memory.context(words, given, fractal.workspace.folder) if memory.taught else Context(given)
+    if as_json:
+        print_json({"task": words, "level": level, **found.as_dict()})
+    elif not found.notes():
+        tell("memory has nothing for that task; a run would only see the folder")
+    else:
+        _print_context(found, level)
+
+
+def _print_context(found: Context, level: int) -> None:
+    from runtime.memory.context.context import NAMES
+
+    click.echo(f"{found.tokens} of {found.room} tokens, in a level of {level}")
+    for part in found.parts:
+        used = f"{part.tokens} of {part.room} tokens" if part.shown else "nothing"
+        click.echo(f"\n{NAMES[part.name]}: {used} ({part.share:.0%})")
+        for each, text in part.shown:
+            click.echo(safe(text))
+            if each.why:
+                click.echo(safe(f"    why: {each.why}"))
+        if part.left:
+            click.echo(f"  ({len(part.left)} more did not fit)")
+
+
+# ---- dream -----------------------------------------------------------------------------------------------
+
+
+@click.command()
+@click.argument("action", required=False, type=click.Choice(["undo"]))
+@click.option(
+    "--phase",
+    "phases",
+    multiple=True,
+    type=click.Choice(["a", "p", "b"]),
+    help="Only new events (a), procedures (p), or knowledge as a whole (b).",
+)
+@click.option("-n", "--dry-run", is_flag=True, help="Only show what would be done.")
+@click.option("--since", metavar="WHEN", help="Only what is newer: 2026-11-20, or 3d for 3 days ago.")
+@click.option("--every", metavar="SPAN", help="Keep running; dream every SPAN (5m) while no run is active.")
+@click.option("--without", multiple=True, metavar="STAGE", help="Skip a stage; may be repeated.")
+@json_option("Print an object: the dream, and what each stage did.")
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
+def dream(
+    action: str | None,
+    phases: tuple[str, ...],
+    dry_run: bool,
+    since: str | None,
+    every: str | None,
+    without: tuple[str, ...],
+    as_json: bool,
+    quiet: bool,
+) -> int:
+    """Consolidate memory in a run of its own, one step per stage; what changes is archived first.
+
+    `fractal dream undo` reverts the last dream, except what has changed since.
+    """
+    from runtime.api.dreaming import moment, rehearse
+    from runtime.reflexes.dreaming import Order
+
+    if action:
+        if phases or dry_run or since or every or without:
+            raise click.UsageError("undo reverts the last dream; its only option is --json")
+        return _undo_dream(as_json)
+    if dry_run and every:
+        raise click.UsageError("give --dry-run or --every, not both")
+    fractal = opened()
+    when = moment(since, fractal.memory.clock()) if since else ""
+    order = Order(phases, when, without)
+    if dry_run:
+        found = rehearse(fractal, order)
+        return _print_rehearsal({each.stage.name: each.done for each in found}, as_json)
+    return _dream_every(order, every, quiet) if every else _dream_once(order, as_json, quiet)
+
+
+def _dream_once(order: Order, as_json: bool, quiet: bool) -> int:
+    from runtime.api import dreaming
+
+    session = Session(view(quiet=quiet or as_json), as_json)
+    fractal = session.open()
+    result = session.drive(dreaming.dream(fractal, order))
+    if not as_json:
+        return session.conclude(fractal, result)
+    stages = {name: _stage(each) for name, each in dreaming.done(fractal, result.id).items()}
+    print_json({"dream": result.run, "status": result.status, "stages": stages})
+    return int(result.exit)
+
+
+def _stage(done: Done) -> dict[str, Any]:
+    return done.model_dump(mode="json", exclude={"part"})
+
+
+def _print_rehearsal(found: dict[str, Done], as_json: bool) -> int:
+    from runtime.api.dreaming import shown
+
+    if as_json:
+        print_json({"dry_run": True, "stages": {name: _stage(each) for name, each in found.items()}})
+        return 0
+    for name, each in found.items():
+        put(f"{name}: {shown(each)}")
+    tell(f"nothing was changed; to do it: {command('dream')}")
+    return 0
+
+
+def _undo_dream(as_json: bool) -> int:
+    from runtime.api.dreaming import undo
+
+    found = undo(opened())
+    if as_json:
+        print_json({"dream": found.dream, "rows": found.rows, "files": found.files, "left": list(found.left)})
+        return 0
+    put(f"{found.dream}: restored {count(found.rows, 'row')} and {count(found.files, 'file')}")
+    for name in found.left:
+        tell(f"not restored because it has changed since: {name}", "yellow")
+    return 0
+
+
+def _dream_every(order: Order, every: str, quiet: bool) -> int:
+    """Dream again and again until a signal; an unfinished dream is resumed the next time."""
+    from runtime.api.dreaming import seconds
+    from runtime.api.scheduling import Scheduler
+
+    session = Session(view(quiet=True))
+    fractal = session.open()
+    last = ""
+
+    def say(text: str) -> None:
+        nonlocal last
+        if not quiet and text != last:
+            tell(text)
+        last = text
+
+    scheduler = Scheduler(fractal, order, seconds(every), say)
+    say(f"dreaming every {every} while no run is active; stop with Ctrl-C")
+    asyncio.run(_until_signal(scheduler.run()))
+    say(count(len(scheduler.dreams), "dream"))
+    return 0
+
+
+async def _until_signal(work: Coroutine[Any, Any, None]) -> None:
+    loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
+    for each in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(each, task.cancel)
+    try:
+        await task
+    except asyncio.CancelledError:
+        return

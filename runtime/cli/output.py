@@ -1,0 +1,249 @@
+"""What commands print: tables, JSON, messages, and texts, times and amounts in the form that people read.
+
+`put`, `print_table` and `print_json` print results on standard output, `tell` messages on standard error.
+Text from outside never reaches a terminal as escape sequences.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import click
+
+from kernel.document.redaction import redact_forms
+
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff"
+    "\ufff9-\ufffb\ufffe\uffff\U000e0000-\U000e007f]"
+)
+LEAST_COLUMN = 6
+"""The narrowest that a column is cut to, in cells."""
+MARKS: Mapping[str, tuple[str, str]] = {
+    "complete": ("✓", "green"),
+    "done": ("✓", "green"),
+    "unverified": ("✓", "yellow"),
+    "failed": ("✗", "red"),
+    "escalated": ("▲", "yellow"),
+    "exhausted": ("■", "yellow"),
+    "cancelled": ("■", "yellow"),
+    "interrupted": ("‖", "yellow"),
+    "unknown": ("?", "yellow"),
+    "broken": ("✗", "red"),
+    "waiting": ("?", "magenta"),
+    "running": ("●", "cyan"),
+    "skipped": ("–", "bright_black"),
+    "struck": ("–", "bright_black"),  # written by earlier versions
+    "planned": ("○", "bright_black"),
+    "stale": ("○", "yellow"),
+    "ready": ("○", "bright_black"),
+}
+"""A sign and a colour for each status of a loop and each state of a step."""
+OUTCOMES: Mapping[bool | None, tuple[str, str]] = {
+    True: ("✓", "green"),
+    False: ("✗", "red"),
+    None: ("–", "yellow"),
+}
+"""A sign and a colour for what is right, wrong or unknown."""
+_PHASE_NAMES: Mapping[str, str] = {"fused": "Understand and Plan", "atomic": "Operation"}
+"""Names of calls that fill several phases at once."""
+
+
+Style = Callable[[int, str], str]
+"""Styles a line of a table; gets the number of its row, from 0, and its text."""
+
+
+def columns(piped: int = 10_000) -> int:
+    """The width of the terminal, or `piped` where standard output is a pipe or file."""
+    return shutil.get_terminal_size((120, 24)).columns if sys.stdout.isatty() else piped
+
+
+def tell(text: str, colour: str | None = None) -> None:
+    """Print a line on standard error."""
+    click.echo(click.style(safe(text), fg=colour) if colour else safe(text), err=True)
+
+
+def put(text: str) -> None:
+    """Print text on standard output; unchanged into a pipe or file."""
+    shown = safe(text) if sys.stdout.isatty() else text
+    sys.stdout.write(shown if shown.endswith("\n") else f"{shown}\n")
+    sys.stdout.flush()
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON on standard output."""
+    put(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_table(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    right: Sequence[int] = (),
+    cut: Sequence[int] = (),
+    style: Style | None = None,
+) -> None:
+    """Print rows below a dim head. Columns `right` are aligned right; columns `cut` shrink on a terminal."""
+    lines = table([head, *([line(cell) for cell in row] for row in rows)], right, cut, columns())
+    click.echo(click.style(lines[0], dim=True))
+    for number, text in enumerate(lines[1:]):
+        click.echo(style(number, text) if style else text)
+
+
+def print_list(
+    as_json: bool,
+    objects: Sequence[Any],
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    nothing: str,
+    *,
+    right: Sequence[int] = (),
+) -> None:
+    """Print a list: `objects` as JSON, else `rows` as a table; without rows, the message `nothing`."""
+    if as_json:
+        print_json(objects)
+    elif rows:
+        print_table(head, rows, right=right)
+    else:
+        tell(nothing)
+
+
+def count(number: int, what: str, many: str = "") -> str:
+    """A number with its noun: `1 run`, `3 runs`."""
+    return f"{number} {what if number == 1 else many or what + 's'}"
+
+
+def safe(text: str) -> str:
+    """The text with control and invisible characters made visible; tabs and line ends stay."""
+    return _HIDDEN.sub(_visible, text.replace("\r\n", "\n"))
+
+
+def _visible(hit: re.Match[str]) -> str:
+    code = ord(hit[0])
+    if code < 32:
+        return chr(0x2400 + code)  # the picture of the control character, such as ␛
+    return f"\\u{{{code:x}}}"
+
+
+def line(text: str) -> str:
+    """The text on one line, safe to print, with single blanks."""
+    return safe(" ".join(text.split()))
+
+
+def width(text: str) -> int:
+    """The number of terminal cells that the text takes."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len  # as the live tree measures
+
+    return cell_len(text)
+
+
+def elide(text: str, cells: int) -> str:
+    """The text on one line in at most that many cells, with … where it is cut."""
+    text = line(text)
+    if width(text) <= cells:
+        return text
+    if cells < 1:
+        return ""
+    if text.isascii():
+        return text[: cells - 1].rstrip() + "…"
+    from rich.cells import set_cell_size
+
+    return set_cell_size(text, cells - 1).rstrip() + "…"
+
+
+def pad(text: str, cells: int) -> str:
+    """The text padded with blanks to that many cells."""
+    return text + " " * max(cells - width(text), 0)
+
+
+def tokens(count: float) -> str:
+    """A count of tokens in at most five characters: 940, 1.2k, 63k, 1.4M."""
+    for size, unit in ((1e6, "M"), (1e3, "k")):
+        if count >= size:
+            value = count / size
+            return f"{value:.1f}{unit}" if value < 9.95 else f"{value:.0f}{unit}"
+    return str(int(count))
+
+
+def phase_name(phase: str) -> str:
+    """A phase as people read it, such as `Plan`."""
+    return _PHASE_NAMES.get(phase, phase.capitalize())
+
+
+def money(usd: float | None) -> str:
+    """US dollars; "?" where no price is known."""
+    if usd is None:
+        return "?"
+    if not usd:
+        return "$0"
+    return f"${usd:.4f}" if usd < 0.1 else f"${usd:.2f}"
+
+
+def seconds(value: float) -> str:
+    """A duration: 0.4 s, 12 s, 3 min 04 s, 2 h 05 min."""
+    if value < 9.95:
+        return f"{value:.1f} s"
+    whole = round(value)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def local(stamp: str, now: datetime | None = None) -> str:
+    """A UTC time stamp in local time: 14:03 today, 3 May 14:03 this year, else the date."""
+    try:
+        when = datetime.fromisoformat(stamp).astimezone()
+    except ValueError:
+        return stamp
+    now = now or datetime.now().astimezone()
+    if when.date() == now.date():
+        return f"{when:%H:%M}"
+    return f"{when.day} {when:%b %H:%M}" if when.year == now.year else f"{when:%Y-%m-%d}"
+
+
+def call(tool: str, args: Mapping[str, Any] | None, cells: int) -> str:
+    """A call in short: the tool and the values of its arguments, with secrets removed."""
+    values = [value if isinstance(value, str) else repr(value) for value in (args or {}).values()]
+    return elide(redact_forms(" ".join([tool or "subtask", *values])), cells)
+
+
+def middle(text: str, cells: int) -> str:
+    """The text in at most that many cells, cut in the middle: an id keeps both ends."""
+    text = line(text)
+    if width(text) <= cells or not text.isascii() or cells < 5:
+        return elide(text, cells)
+    back = (cells - 1) // 2
+    return f"{text[: cells - 1 - back]}…{text[-back:]}"
+
+
+def table(
+    rows: Sequence[Sequence[str]],
+    right: Sequence[int] = (),
+    cut: Sequence[int] = (),
+    room: int = 10_000,
+) -> list[str]:
+    """Rows as lines with aligned columns. Columns `cut` shrink, widest first, to fit `room`."""
+    widths = [max(map(width, column)) for column in zip(*rows, strict=True)]
+    over = sum(widths) + 2 * (len(widths) - 1) - room
+    while over > 0 and cut and max(widths[at] for at in cut) > LEAST_COLUMN:
+        at = max(cut, key=lambda column: widths[column])
+        widths[at], over = widths[at] - 1, over - 1
+    prose = [any(" " in cell for cell in column) for column in zip(*rows[1:], strict=True)]
+    lines: list[str] = []
+    for row in rows:
+        cells: list[str] = []
+        for at, (cell, size) in enumerate(zip(row, widths, strict=True)):
+            if at in cut:
+                cell = (elide if prose[at] else middle)(cell, size)
+            cells.append(" " * (size - width(cell)) + cell if at in right else pad(cell, size))
+        lines.append("  ".join(cells).rstrip())
+    return lines

@@ -1,0 +1,164 @@
+"""Shows a run while it works: a live tree on a terminal, plain lines in a pipe, JSON lines, or warnings only.
+
+Progress goes to standard error; only `--json` writes to standard output.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self
+
+from kernel.events import Event
+from runtime.cli.output import call, count, elide, line, money, seconds, tokens
+
+PHASES: Mapping[str, str] = {"understand": "understanding", "plan": "planning", "do": "working"} | {
+    "check": "checking",
+    "fused": "understanding and planning",
+    "atomic": "working",
+}
+"""What a loop is doing in each phase; `fused` and `atomic` are calls that fill several at once."""
+GATES: Mapping[str, str] = {
+    "ACCEPT": "accepted",
+    "RETRY": "not accepted, trying again",
+    "ESCALATE": "not accepted, escalated",
+    "CLARIFY": "a question is open",
+    "CANNOT": "not possible",
+}
+"""How the end of a phase is told."""
+_NOTICES = {"warning": "warning", "stale": "stale", "system_changed": "system"}
+
+
+def on_terminal() -> bool:
+    """Whether standard error is a terminal that can show a live tree."""
+    dumb = os.environ.get("CI") or os.environ.get("TERM", "dumb") == "dumb"
+    return sys.stderr.isatty() and not dumb
+
+
+def notice(event: Event) -> str:
+    """What every view but JSON shows: a warning, or what a step deleted; else ""."""
+    if word := _NOTICES.get(event.kind):
+        return f"{word}: {line(str(event.data.get('message', '')))}"
+    return line(str(event.data.get("deleted", ""))) if event.kind == "step_finished" else ""
+
+
+def summary(spent: Mapping[str, Any]) -> str:
+    """The cost of a run in a few words."""
+    calls = int(spent.get("calls", 0))
+    used = spent.get("prompt_tokens", 0) + spent.get("completion_tokens", 0)
+    costs = [f"{tokens(used)} tokens", money(spent.get("usd", 0))] if calls else []
+    return ", ".join([count(calls, "call"), *costs, seconds(float(spent.get("seconds", 0)))])
+
+
+class View:
+    """Shows warnings and deletions only; the base of the other views. Used as a context around a run."""
+
+    def __call__(self, event: Event) -> None:
+        """Take an event in."""
+        if text := notice(event):
+            _write(text)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """A context in which the terminal is free for a question."""
+        yield
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+
+class JsonLines(View):
+    """Each event as a line of JSON on standard output. The run goes on when the reader closes the pipe."""
+
+    def __init__(self) -> None:
+        self._open = True
+
+    def __call__(self, event: Event) -> None:
+        """Write the event."""
+        from kernel.document.escaping import to_json
+
+        try:
+            if self._open:
+                sys.stdout.write(to_json(event.as_dict()) + "\n")
+                sys.stdout.flush()
+        except BrokenPipeError:
+            self._open = False
+
+
+class PlainLines(View):
+    """One line on standard error for each thing worth knowing afterwards."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, int] = {}  # the number of the last planned step, by loop
+
+    def __call__(self, event: Event) -> None:
+        """Print the event, if it is worth a line."""
+        say = getattr(self, f"_{event.kind}", None)
+        for text in filter(None, (say(event.data, event) if say else "", notice(event))):
+            where = event.loop_id.rpartition(f"-{event.run}-")[2] if event.parent_id else ""
+            _write(f"[{where}] {text}" if where else text)
+
+    def _run_started(self, data: Mapping[str, Any], event: Event) -> str:
+        return f"run {event.run}: {elide(str(data.get('task', '')), 100)}"
+
+    def _phase_started(self, data: Mapping[str, Any], event: Event) -> str:
+        attempt = int(data.get("attempt", 1))
+        if data["phase"] == "plan" and attempt > 1:
+            return f"planning, attempt {attempt}…"
+        return "understanding…" if data["phase"] == "understand" else ""
+
+    def _phase_finished(self, data: Mapping[str, Any], event: Event) -> str:
+        gate = str(data.get("gate", ""))
+        if data["phase"] == "plan" and gate == "PROCEED":
+            steps = data.get("steps") or [0]
+            self._last[event.loop_id] = max(steps)
+            return f"planned {count(len(steps), 'step')}" if steps != [0] else "planned"
+        if data["phase"] == "check":
+            return f"checked: {GATES.get(gate, gate.lower())}"
+        return GATES.get(gate, "")
+
+    def _ask_finished(self, data: Mapping[str, Any], event: Event) -> str:
+        used = (data.get("prompt_tokens") or 0) + (data.get("completion_tokens") or 0)
+        if not used:
+            return ""
+        model = line(str(data.get("model") or data.get("rung")))
+        phase = PHASES.get(str(data["phase"]), str(data["phase"]))
+        logged = ", from the log" if data.get("reused") else ""
+        return f"{phase} by {model}: {tokens(used)} tokens, {money(data.get('usd'))}{logged}"
+
+    def _ask_refused(self, data: Mapping[str, Any], event: Event) -> str:
+        return f"refused a reply of {line(str(data.get('rung')))}: {elide(str(data.get('why', '')), 160)}"
+
+    def _step_started(self, data: Mapping[str, Any], event: Event) -> str:
+        return f"{self._step(data, event)} {call(str(data.get('tool', '')), data.get('args'), 100)}"
+
+    def _step_finished(self, data: Mapping[str, Any], event: Event) -> str:
+        result = elide(str(data.get("result", "")), 80)
+        return f"{self._step(data, event)}: {data.get('state')}" + (f" → {result}" if result else "")
+
+    def _step(self, data: Mapping[str, Any], event: Event) -> str:
+        """`step 1/3`; without the total where the plan was made before this process began."""
+        last = self._last.get(event.loop_id, 0)
+        return f"step {data['step']}" + (f"/{last}" if last else "")
+
+    def _loop_waiting(self, data: Mapping[str, Any], event: Event) -> str:
+        return f"waiting for {'an answer' if data.get('for') == 'person' else 'an approval'}"
+
+    def _run_finished(self, data: Mapping[str, Any], event: Event) -> str:
+        return f"run {event.run}: {data.get('status')}, {summary(data.get('spent') or {})}"
+
+
+def _write(text: str) -> None:
+    try:
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+    except BrokenPipeError:
+        pass

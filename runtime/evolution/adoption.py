@@ -1,0 +1,346 @@
+"""Changes of the system are tested before they are adopted: the sample tasks are done with and without them.
+
+A program runs its own sample. Guidance is compared: a proposal is adopted if the sample tasks do no worse
+with it; a trial is stricter and asks whether they do better beyond chance. Where no task is done either way,
+as without a model, nothing is shown, and a person decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernel.errors import UsageError
+from kernel.events import now
+from kernel.tools.operations import OperationContext
+from kernel.tools.tool import Fault, Tool
+from runtime.catalogue.catalogue import Catalogue
+from runtime.catalogue.pattern import load
+from runtime.evolution.files import File, mark_of
+from runtime.evolution.journal import PERSON, Entry, Journal
+from runtime.evolution.proposals import Proposal, Proposals
+from runtime.evolution.sample_tests import sample_missing, try_sample
+from runtime.evolution.samples import Play, SampleWorkspace, Tested
+from runtime.evolution.trials import Compared, Kind, Pair, Trial, Trials
+from runtime.workspace.workspace import Workspace
+
+if TYPE_CHECKING:
+    from runtime.memory.learning.library import Library
+    from runtime.memory.learning.patterns import Pattern
+
+
+@dataclass(frozen=True)
+class Task:
+    """A sample task: guided by its tool, or done as if a person asked for it."""
+
+    tool: Tool
+    guided: bool
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of two ways to do the tasks: changed files of the system, and learned patterns."""
+
+    name: str
+    system: Mapping[str, File | None] = field(default_factory=dict[str, "File | None"])
+    patterns: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+
+
+@dataclass
+class Purse:
+    """The money that a comparison may cost altogether; None: no limit."""
+
+    usd: float | None
+    spent: float = 0.0
+
+    @property
+    def left(self) -> float | None:
+        """What is left of it."""
+        return None if self.usd is None else max(self.usd - self.spent, 0.0)
+
+
+@dataclass
+class SampleTasks:
+    """Does sample tasks, each in a workspace of its own."""
+
+    workspace: Workspace
+    catalogue: Catalogue
+    play: Play
+    purse: Purse
+    told: Callable[[Tested, str], None] = field(default=lambda tested, how: None)
+
+    def all(self) -> list[Task]:
+        """Those of the guided tools and those of `system/samples/`."""
+        guided = [tool for tool in self.catalogue.tools.values() if tool.guided and not tool.skill]
+        found: dict[str, Tool] = {}
+        for folder in self.catalogue.folders:
+            for path in sorted((folder / "samples").glob("*.md")):
+                if isinstance(entry := _loaded(path), Tool):
+                    found.setdefault(path.name, replace(entry, name=path.stem))
+        chosen = [tool for tool in (*guided, *found.values()) if not sample_missing(tool)]
+        return [Task(tool, False) for tool in sorted(chosen, key=lambda tool: tool.name)]
+
+    async def compare(
+        self, tasks: Sequence[Task], present: Side, tried: Side, new: Collection[str] = ()
+    ) -> tuple[list[Tested], list[Tested]]:
+        """Each task both ways, in alternating order; tools named in `new` exist only on the tried side."""
+        found: dict[str, list[Tested]] = {present.name: [], tried.name: []}
+        for number, task in enumerate(tasks):
+            for side in (present, tried) if number % 2 == 0 else (tried, present):
+                if side is present and task.tool.name in new:
+                    tested = Tested(task.tool.name, False, "there is none without it")
+                else:
+                    tested = await self.do(task, side)
+                found[side.name].append(tested)
+        return found[present.name], found[tried.name]
+
+    async def do(self, task: Task, side: Side) -> Tested:
+        """Do a task once."""
+        if self.purse.left == 0:
+            return Tested(task.tool.name, None, "not done: the money for comparing was used up")
+        place = SampleWorkspace(self.workspace, task.tool.name, side.system, side.patterns)
+        tested = await place.play(self.play, task.tool, guided=task.guided, usd=self.purse.left)
+        self.purse.spent += float(tested.spent.get("usd") or 0.0)
+        self.told(tested, side.name)
+        return tested
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a proposal may become active, and why."""
+
+    good: bool
+    why: str
+    tested: Sequence[Tested] = ()  # its own programs
+    without: Sequence[Tested] = ()
+    within: Sequence[Tested] = ()
+
+    @property
+    def compared(self) -> Compared:
+        """The sample tasks in pairs."""
+        return compared(self.without, self.within)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As `--json` shows it."""
+        pairs = zip(self.without, self.within, strict=False)
+        tasks = [{"task": a.tool, "without": a.passed, "with": b.passed, "note": b.note} for a, b in pairs]
+        own = [{"tool": each.tool, "passed": each.passed, "note": each.note} for each in self.tested]
+        return {"good": self.good, "why": self.why, "own": own, "tasks": tasks}
+
+
+@dataclass
+class Adoption:
+    """One proposal on its way into the system."""
+
+    journal: Journal
+    proposals: Proposals
+    proposal: Proposal
+    samples: SampleTasks
+    context: Callable[[Tool], OperationContext]
+    has_model: bool  # else only code and reflexes do a task
+
+    def tasks(self) -> list[Task]:
+        """The sample tasks that the change affects: a guided tool's own one, else all."""
+        own = [tool for tool in self._tools() if tool.guided]
+        if own:
+            return [Task(tool, True) for tool in own if not sample_missing(tool)]
+        if all(each.startswith(("operations/", "tools/", "kernel/")) for each in self.proposal.files):
+            return []  # programs only: their own samples test them
+        return self.samples.all()
+
+    async def judge(self) -> Verdict:
+        """Test the proposal. Raises `UsageError` if a file of it is malformed."""
+        self._refuse_malformed()
+        tested = [await self._own_sample(tool) for tool in self._tools() if tool.scheme == "command"]
+        if bad := next((each for each in tested if not each.passed), None):
+            return Verdict(False, f"{bad.tool}: {bad.note}", tested)
+        tasks = self.tasks()
+        if not tasks:
+            why = "its sample passed" if tested else "no sample task bears on it"
+            return Verdict(bool(tested), why, tested)
+        new = {task.tool.name for task in tasks if task.guided} - set(self.samples.catalogue.tools)
+        sides = Side("without it"), Side("with it", self.proposal.files)
+        without, within = await self.samples.compare(tasks, *sides, new)
+        return Verdict(*self._judged(without, within), tested, without, within)
+
+    def _judged(self, without: list[Tested], within: list[Tested]) -> tuple[bool, str]:
+        before, after = (sum(bool(each.passed) for each in side) for side in (without, within))
+        why = f"{after} of {len(within)} sample tasks done with it, {before} without it"
+        if any(each.passed is None for each in (*without, *within)):
+            return False, f"{why}; the money for comparing was used up"
+        if after < before:
+            worse = [b for a, b in zip(without, within, strict=True) if a.passed and not b.passed]
+            return False, f"it does worse: {why}; {worse[0].tool}: {worse[0].note}"
+        if not self.has_model:
+            return False, f"{why}, by code alone: there is no model, so this proves little"
+        return (True, why) if after else (False, f"{why}, which proves nothing")
+
+    async def trial(self) -> Verdict:
+        """Judge it more strictly: it is good only if it is shown to be better.
+
+        Raises `UsageError` if a file is malformed or no sample task tests the change.
+        """
+        verdict = await self.judge()
+        if not verdict.within:
+            raise UsageError(
+                f"{self.proposal.id}: {verdict.why}; a trial needs sample tasks (system/samples/)"
+            )
+        found = verdict.compared
+        good = found.finding == "better" and all(each.passed for each in verdict.tested)
+        return replace(verdict, good=good, why=found.told)
+
+    def adopt(self, reason: str) -> Entry | None:
+        """Make it active; None if the system has all of it already."""
+        proposal = self.proposal
+        more = proposal.source | {"proposal": proposal.id}
+        entry = self.journal.change("adopted", proposal.unit, proposal.files, PERSON, reason, **more)
+        if entry is None:
+            self.proposals.drop(proposal.id, PERSON, "the system has it already")
+        return entry
+
+    def moved(self) -> list[str]:
+        """The files that changed since it was proposed."""
+        present = {name: mark_of(self.journal.system / name) for name in self.proposal.files}
+        return [name for name, mark in present.items() if mark != self.proposal.base.get(name, "")]
+
+    def keep_trial(self, trials: Trials, verdict: Verdict, did: str) -> Trial:
+        """Write its trial down."""
+        unit, more = self.proposal.unit, {"against": "what is there now", "proposal": self.proposal.id}
+        return trials.keep(_kind(unit), unit, verdict.compared, now(), did=did, **more)
+
+    async def _own_sample(self, tool: Tool) -> Tested:
+        if why := sample_missing(tool):
+            tested = Tested(tool.name, False, why)
+        else:
+            passed, note = await try_sample(tool, self.context(tool), {})
+            tested = Tested(tool.name, passed, note)
+        self.samples.told(tested, "its own sample")
+        return tested
+
+    def _tools(self) -> list[Tool]:
+        """The tools in the proposal, as they would be."""
+        found = (self._read(name) for name in self.proposal.files)
+        return [each for each in found if isinstance(each, Tool)]
+
+    def _read(self, name: str) -> Tool | Fault | None:
+        parts = name.split("/")
+        tool = parts[0] == "tools" and len(parts) == 3 and parts[2] in ("pattern.md", "SKILL.md")
+        operation = parts[0] in ("operations", "kernel") and len(parts) == 2 and name.endswith(".md")
+        path = self._folder / name
+        return _loaded(path) if (tool or operation) and path.is_file() else None
+
+    @property
+    def _folder(self) -> Path:
+        return self.proposals.folder / self.proposal.id / "files"
+
+    def _refuse_malformed(self) -> None:
+        for name in self.proposal.files:
+            if isinstance(fault := self._read(name), Fault):
+                raise UsageError(f"{self.proposal.id}: {name}:{fault.line}: {fault.message}")
+        if any(name.startswith("reflexes/") for name in self.proposal.files):
+            from runtime.reflexes.reflex import Reflex
+
+            if faults := list(Reflex([self._folder]).faults):
+                raise UsageError(f"{self.proposal.id}: {faults[0]}")
+
+
+@dataclass
+class ChangeTrials:
+    """Compares proposals, journal entries and learned patterns with what is there now, and keeps the result.
+
+    What is shown to be better is adopted; what is already active and shown to be worse is undone.
+    """
+
+    journal: Journal
+    samples: SampleTasks
+    trials: Trials
+    dry_run: bool = False  # only compare
+
+    async def proposal(self, adoption: Adoption) -> Trial:
+        """An open proposal; it is adopted if the sample tasks do better with it."""
+        proposal = adoption.proposal
+        if proposal.kind == "build":
+            raise UsageError(f"{proposal.id} asks for something to be built; there is nothing to try yet")
+        if moved := adoption.moved():
+            raise UsageError(
+                f"{proposal.id}: {', '.join(moved)} changed since it was proposed; propose it anew"
+            )
+        verdict = await adoption.trial()
+        did = "stays as it was"
+        if verdict.good and not self.dry_run:
+            did = "is adopted" if adoption.adopt(verdict.why) else "stands there already"
+        return adoption.keep_trial(self.trials, verdict, did)
+
+    async def entry(self, number: int) -> Trial:
+        """A change in the journal; it is rolled back if the tasks do worse with it."""
+        entry = self.journal.entry(number)
+        if not entry.files:
+            raise UsageError(f"entry {number} ({entry.kind}) changed no file")
+        before = {change.path: self.journal.blobs.file(change.before) for change in entry.files}
+        after = {change.path: self.journal.blobs.file(change.after) for change in entry.files}
+        found = await self.run(Side(f"before entry {number}", before), Side(f"with entry {number}", after))
+        did = "stays as it is"
+        if found.finding == "worse" and not self.dry_run:
+            self.journal.rollback(number)
+            did = "is taken back"
+        against = f"what was before entry {number}"
+        return self.trials.keep(_kind(entry.unit), entry.unit, found, now(), did=did, against=against)
+
+    async def pattern(self, library: Library, name: str) -> Trial:
+        """A learned pattern, by its name or as a new file.
+
+        A new one is added if the tasks do better with it; a known one is switched off if they do worse.
+        """
+        from runtime.memory.learning.patterns import write
+
+        pattern, new = _pattern(library, name)
+        others = [each for each in library.all() if each.name != pattern.name]
+        without = {f"{each.name}.md": write(each).encode() for each in others}
+        within = {**without, f"{pattern.name}.md": write(pattern).encode()}
+        found = await self.run(Side("without it", patterns=without), Side("with it", patterns=within))
+        did = "is not kept" if new else "stays as it is"
+        if new and found.finding == "better" and not self.dry_run:
+            library.add(pattern)
+            did = "is adopted"
+        elif not new and found.finding == "worse" and not self.dry_run:
+            library.update(pattern.name, person=True, status="off")
+            did = "is switched off"
+        return self.trials.keep("pattern", pattern.name, found, now(), did=did, against="without it")
+
+    async def run(self, present: Side, tried: Side) -> Compared:
+        """All sample tasks both ways. Raises `UsageError` if there are none."""
+        tasks = self.samples.all()
+        if not tasks:
+            raise UsageError("a trial needs sample tasks: put some into system/samples/")
+        return compared(*await self.samples.compare(tasks, present, tried))
+
+
+def compared(without: Sequence[Tested], within: Sequence[Tested]) -> Compared:
+    """The same tasks done both ways, in pairs."""
+    calls = [[int(each.spent.get("calls") or 0) for each in side] for side in (without, within)]
+    sides = zip(without, within, *calls, strict=True)
+    return Compared([Pair(a.tool, a.passed, b.passed, (x, y), b.note) for a, b, x, y in sides])
+
+
+def _loaded(path: Path) -> Tool | Fault:
+    stat = path.stat()
+    return load(path, stat.st_mtime_ns, stat.st_size)
+
+
+def _pattern(library: Library, name: str) -> tuple[Pattern, bool]:
+    """The pattern of that name, or one from a file, and whether it is new. Raises `UsageError`."""
+    from runtime.memory.learning.patterns import parse
+
+    if known := library.get(name):
+        return known, False
+    path = Path(name)
+    if path.suffix == ".md" and path.is_file():
+        return parse(path.read_text("utf-8", "replace"), path), True
+    names = ", ".join(each.name for each in library.all()[:8]) or "none yet"
+    raise UsageError(f"{name} is no proposal, no entry, no learned pattern ({names}), and no file")
+
+
+def _kind(unit: str) -> Kind:
+    return "phase" if unit.startswith("phases/") else "tool" if "/" in unit else "change"

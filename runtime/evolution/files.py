@@ -1,0 +1,159 @@
+"""The files of the system by content: read from the folder, kept by hash in `state/system/blobs/`.
+
+A mark names a content: its SHA-256, followed by `+x` if the file is executable. "" means no file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import time
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernel import disk
+from kernel.errors import FractalError
+
+KEPT_BYTES = 20_000_000
+"""The content of a larger file is not kept, so the file cannot be put back."""
+SETTLED_NS = 50_000_000
+"""A file changed this recently may change again without a new modification time."""
+EXECUTABLE = "+x"
+_FRONTMATTER = re.compile(r"(?ms)\A(?:\ufeff)?---[ \t]*\r?\n(?P<fields>.*?)^---[ \t]*\r?$")
+
+
+@dataclass(frozen=True)
+class File:
+    """The content of a file, and whether it is executable."""
+
+    raw: bytes
+    executable: bool = False
+
+    @property
+    def mark(self) -> str:
+        """The mark of this content."""
+        return hashlib.sha256(self.raw).hexdigest() + (EXECUTABLE if self.executable else "")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The mark of a file when it was last read, with its size and times in nanoseconds at that moment."""
+
+    mark: str
+    size: int = -1
+    modified: int = 0
+    changed: int = 0
+
+
+def read(path: Path, limit: float = float("inf")) -> File | None:
+    """The file at `path`; None if there is none or it has more than `limit` bytes."""
+    try:
+        stat = path.stat()
+        return File(disk.read(path), _executable(stat.st_mode)) if stat.st_size <= limit else None
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def mark_of(path: Path) -> str:
+    """The mark of the file at `path`, of any size; "" if there is none."""
+    try:
+        with disk.opened(path) as handle:
+            digest = hashlib.file_digest(handle, "sha256").hexdigest()
+            return digest + (EXECUTABLE if _executable(os.fstat(handle.fileno()).st_mode) else "")
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return ""
+
+
+def content_of(mark: str) -> str:
+    """A mark without its executable flag."""
+    return mark.removesuffix(EXECUTABLE)
+
+
+def files(folder: Path) -> Iterator[Path]:
+    """The files below a folder that belong to the system: not hidden, temporary or compiled ones."""
+    for where, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name[0] != "." and name != "__pycache__")
+        for name in sorted(names):
+            if name[0] != "." and not name.endswith(("~", ".tmp", ".pyc")):
+                yield Path(where, name)
+
+
+def scan(folder: Path, known: Mapping[str, Seen]) -> dict[str, Seen]:
+    """Every file below a folder; a file whose size and times match `known` is not read again."""
+    now = time.time_ns()
+    found: dict[str, Seen] = {}
+    for path in files(folder):
+        name = path.relative_to(folder).as_posix()
+        before = known.get(name)
+        try:
+            stat = path.stat()
+            stamps = (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+            if before and (before.size, before.modified, before.changed) == stamps:
+                found[name] = before
+            elif mark := mark_of(path):
+                settled = stat.st_ctime_ns <= now - SETTLED_NS
+                found[name] = Seen(mark, *stamps) if settled else Seen(mark)
+        except OSError:  # unreadable now: its last known content stays known
+            if before:
+                found[name] = before
+    return found
+
+
+def with_field(text: str, name: str, value: str) -> str:
+    """Set one field of a markdown file's frontmatter and change nothing else.
+
+    Raises `FractalError` if the text has no frontmatter.
+    """
+    block = _FRONTMATTER.match(text)
+    if not block:
+        raise FractalError("there is no frontmatter between two lines of ---; begin the file with one")
+    plain = value if re.fullmatch(r"[a-z][a-z0-9-]*", value) else json.dumps(value, ensure_ascii=False)
+    newline = "\r\n" if "\r\n" in block[0] else "\n"
+    line, fields = f"{name}: {plain}", block["fields"]
+    fields, replaced = re.subn(rf"(?m)^{re.escape(name)}[ \t]*:[^\r\n]*", lambda _: line, fields, count=1)
+    if not replaced:
+        fields += line + newline
+    start, end = block.span("fields")
+    return text[:start] + fields + text[end:]
+
+
+class Blobs:
+    """Compressed contents by hash; each is written once and never changed."""
+
+    def __init__(self, folder: Path, *, fsync: bool = True) -> None:
+        self.folder = folder
+        self._fsync = fsync
+
+    def keep(self, file: File, *, fsync: bool = True) -> None:
+        """Keep a content, before anything refers to it."""
+        path = self._path(file.mark)
+        if len(file.raw) <= KEPT_BYTES and not path.exists():
+            disk.put(path, zlib.compress(file.raw), mode=0o600, fsync=self._fsync and fsync)
+
+    def file(self, mark: str) -> File | None:
+        """The content of a mark; None for "". Raises `FractalError` if it was not kept."""
+        if not mark:
+            return None
+        path = self._path(mark)
+        try:
+            raw = zlib.decompress(path.read_bytes())
+        except FileNotFoundError:
+            raise FractalError(
+                f"{path}: this content is not there: files above {KEPT_BYTES // 1_000_000} MB are not kept"
+            ) from None
+        except (OSError, zlib.error) as error:
+            raise FractalError(f"{path}: cannot be read: {error}; restore it from a backup") from None
+        if hashlib.sha256(raw).hexdigest() != path.name:
+            raise FractalError(f"{path}: the content does not match its name; restore it from a backup")
+        return File(raw, mark.endswith(EXECUTABLE))
+
+    def _path(self, mark: str) -> Path:
+        return self.folder / content_of(mark)
+
+
+def _executable(mode: int) -> bool:
+    return bool(mode & 0o111)

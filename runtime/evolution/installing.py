@@ -1,0 +1,143 @@
+"""Tools that a person installs: created from a template, copied from a folder or file, retired."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kernel.errors import UsageError
+from kernel.tools.tool import Fault, Tool
+from runtime.catalogue.catalogue import Catalogue
+from runtime.catalogue.pattern import load
+from runtime.evolution.files import File, files, read, with_field
+from runtime.evolution.journal import PERSON, Entry, Journal
+from runtime.evolution.samples import ToolRecords
+
+MOST_BYTES = 50_000_000
+"""Of one tool with all its files."""
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+
+
+@dataclass(frozen=True)
+class Package:
+    """A tool found at a path: its unit in the system, and its files by their name there."""
+
+    unit: str
+    tool: Tool
+    files: dict[str, File]
+
+
+def new(journal: Journal, catalogue: Catalogue, name: str, kind: str) -> Entry | None:
+    """Create a draft of a tool from the template of its kind. Raises `UsageError`."""
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"{name!r} is not a name of a-z, 0-9 and -, at most 64 long")
+    if there := catalogue.tools.get(name) or catalogue.idle.get(name):
+        raise UsageError(f"there is a tool {name} already: {there.path}")
+    places = [folder / "templates" / kind for folder in (*catalogue.folders, journal.shipped)]
+    template = next((each for each in places if each.is_dir()), None)
+    if template is None:
+        raise UsageError(f"{places[0]}: there is no such template")
+    made: dict[str, File] = {}
+    for path in files(template):
+        if file := read(path):
+            raw = re.sub(rb"\bNAME\b", name.encode(), file.raw)
+            made[f"tools/{name}/{path.relative_to(template).as_posix()}"] = replace(file, raw=raw)
+    return journal.change("added", f"tools/{name}", made, PERSON, f"from the template {kind}")
+
+
+def found(place: Path) -> list[Package]:
+    """The tools at a path: a tool's or skill's folder, an operation's file, or a folder of many of them."""
+    place = place.resolve()
+    if place.is_file() and place.suffix == ".md" and place.name not in ("pattern.md", "SKILL.md"):
+        return [_operation(place)]
+    folder = place if place.is_dir() else place.parent
+    if pattern := _pattern(folder):
+        return [_tool(folder, pattern)]
+    if not place.is_dir():
+        raise UsageError(f"{place}: neither an operation's .md file nor a tool's folder")
+    inside = [each for each in sorted(folder.iterdir()) if each.name[0] != "."]
+    many = [_tool(each, pattern) for each in inside if each.is_dir() and (pattern := _pattern(each))]
+    if not many:
+        operations = [each for each in inside if each.suffix == ".md" and each.read_bytes()[:3] == b"---"]
+        many = [_operation(each) for each in operations]
+    if not many:
+        raise UsageError(f"{place}: there is no pattern.md, SKILL.md or operation in it or in its folders")
+    return many
+
+
+def add(journal: Journal, package: Package, *, force: bool = False) -> Entry | None:
+    """Copy a tool into the system; None if it is there already. Raises `UsageError`."""
+    there = journal.system / package.unit
+    names = {path.relative_to(journal.system).as_posix() for path in files(there)} | set(package.files)
+    here = {name: file for name in sorted(names) if (file := read(journal.system / name))}
+    if here == package.files:
+        return None
+    if here and not force:
+        raise UsageError(f"{package.unit} is there already and differs; use --force to replace it")
+    gone: dict[str, File | None] = {name: None for name in here if name not in package.files}
+    reason = f"from {package.tool.path.parent}"
+    return journal.change("added", package.unit, {**gone, **package.files}, PERSON, reason)
+
+
+def retire(journal: Journal, records: ToolRecords, tool: Tool) -> Entry | None:
+    """Take a tool out of use; a shipped one is overlaid by a copy with another status."""
+    path = tool.path.resolve()
+    if records.own(tool) and not tool.skill:
+        return records.mark(tool, "retired", "", PERSON)
+    if records.own(tool):  # a skill has no status: its folder is removed, the journal keeps it
+        gone = {each.relative_to(journal.system.resolve()).as_posix(): None for each in files(path.parent)}
+        return journal.change("retired", records.unit(tool), gone, PERSON)
+    if journal.shipped.resolve() not in path.parents:
+        raise UsageError(f"{tool.name} is not part of this workspace's system: remove it from {path.parent}")
+    name = path.relative_to(journal.shipped.resolve()).as_posix()
+    text = with_field(path.read_text("utf-8"), "status", "retired")
+    unit = name.removesuffix("/pattern.md") if name.startswith("tools/") else name
+    return journal.change("retired", unit, {name: File(text.encode())}, PERSON)
+
+
+def _pattern(folder: Path) -> Path | None:
+    return next((path for name in ("pattern.md", "SKILL.md") if (path := folder / name).is_file()), None)
+
+
+def _tool(folder: Path, pattern: Path) -> Package:
+    tool = _loaded(pattern)
+    if tool.scheme not in ("", "command"):
+        raise UsageError(f"{pattern}: run: {tool.run!r}: a tool that is added is guidance or command:")
+    if tool.scheme == "command":
+        _ = tool.program  # raises if it is missing
+    unit = f"tools/{tool.name}"
+    names = {f"{unit}/{path.relative_to(folder).as_posix()}": path for path in files(folder)}
+    return Package(unit, tool, _contents(folder, names))
+
+
+def _operation(path: Path) -> Package:
+    tool = replace(_loaded(path), operation=True)  # which it is by its folder in the system
+    if not re.search(r"(?m)^name:", path.read_text("utf-8")):
+        raise UsageError(f"{path}: name: is missing")
+    if tool.scheme != "command":
+        raise UsageError(f'{path}: an operation of your own needs run: "command: ./program"')
+    names = {f"operations/{path.name}": path, f"operations/{tool.program.name}": tool.program}
+    return Package(f"operations/{path.name}", tool, _contents(path.parent, names))
+
+
+def _loaded(path: Path) -> Tool:
+    stat = path.stat()
+    entry = load(path, stat.st_mtime_ns, stat.st_size)
+    if isinstance(entry, Fault):
+        raise UsageError(str(entry))
+    return entry
+
+
+def _contents(folder: Path, names: dict[str, Path]) -> dict[str, File]:
+    whole: dict[str, File] = {}
+    total = 0
+    for name, path in names.items():
+        if folder.resolve() not in path.resolve().parents:
+            raise UsageError(f"{path}: leads outside {folder}; put a copy in its place")
+        total += path.stat().st_size
+        if total > MOST_BYTES:
+            raise UsageError(f"{folder}: more than {MOST_BYTES // 1_000_000} MB")
+        if file := read(path):
+            whole[name] = file
+    return whole

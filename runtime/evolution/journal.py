@@ -1,0 +1,473 @@
+"""The history of the workspace's own `system/`: every change by a person or a run, and how to undo it.
+
+`state/system/journal.jsonl` has one line per change, `blobs/` the contents of files, `known.json` the files
+as they were last seen. A change is written in the order contents, line, files; the next process that opens
+the journal finishes what a dead process began. A lock admits one process at a time.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from kernel import disk
+from kernel.errors import ConfigurationError, FractalError, RunLocked, UsageError
+from kernel.events import now
+from runtime.evolution.drafts import unit_of
+from runtime.evolution.files import (
+    EXECUTABLE,
+    KEPT_BYTES,
+    Blobs,
+    File,
+    Seen,
+    content_of,
+    mark_of,
+    read,
+    scan,
+)
+from runtime.workspace import trust
+from runtime.workspace.workspace import Workspace
+
+PATIENCE = 20.0
+"""Seconds to wait for another process; a change of the system takes milliseconds."""
+SHOWN_BYTES = 1_000_000
+"""A larger file is not compared line by line."""
+PERSON, MACHINE = "person", "fractal"
+LAST = "pattern.md"
+"""Written last and removed first, so that a tool is found only while all its files are there."""
+BUILDS = ("tools", "operations")
+"""The unit of a proposal to build something."""
+VERBS = {
+    "found": "found",
+    "edited": "changed",
+    "added": "added",
+    "admitted": "added",
+    "adopted": "adopted",
+    "proposed": "proposed",
+    "quarantined": "quarantined",
+    "restored": "made active again",
+    "retired": "retired",
+    "dropped": "dropped the proposal for",
+    "rollback": "rolled back",
+}
+"""The kinds of entries, as verbs whose object is the unit."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One file of an entry: its marks before and after."""
+
+    path: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the journal."""
+
+    id: int
+    time: str
+    kind: str  # a key of VERBS
+    unit: str  # what changed as a whole: a tool's folder, an operation's file, another file
+    author: str  # person, fractal, or `run RUN`
+    reason: str = ""
+    files: tuple[Change, ...] = ()
+    run: str = ""
+    step: str = ""
+    model: str = ""
+    proposal: str = ""
+    draft: str = ""  # the hash of the run's draft that it came from
+    of: int = 0  # the entry that a rollback undoes
+
+    def as_dict(self) -> dict[str, Any]:
+        """The entry as it is written, without empty fields."""
+        return {name: value for name, value in asdict(self).items() if value or name in ("id", "unit")}
+
+    @staticmethod
+    def read(line: bytes) -> Entry | None:
+        """The entry of a line; None if the line is invalid."""
+        try:
+            values = json.loads(line)
+            changes = tuple(Change(**each) for each in values.pop("files", ()))
+            known = {name: value for name, value in values.items() if name in Entry.__dataclass_fields__}
+            return Entry(**known, files=changes)
+        except (ValueError, TypeError, AttributeError):
+            return None
+
+    def sentence(self) -> str:
+        """The entry in a line, with the command that undoes it."""
+        if self.kind == "proposed":
+            does = f"builds a new {self.unit.removesuffix('s')}" if self.unit in BUILDS else "adopts it"
+            return f"{self.reason}; `fractal system adopt {self.proposal}` {does}"
+        if self.unit in BUILDS:
+            return f"{VERBS[self.kind]} {self.proposal}: {self.reason}"
+        folder, _, name = self.unit.partition("/")
+        unit = self.unit or "the system"
+        if folder == "tools":
+            unit = f"tool {name}"
+        elif folder in ("operations", "kernel"):
+            unit = f"operation {Path(name).stem}"
+        why = f" ({self.reason})" if self.reason and self.author == MACHINE else ""
+        return f"{VERBS[self.kind]} {unit}{why}; `fractal system rollback {self.id}` takes it back"
+
+
+@dataclass
+class _Known:
+    """The system as it was last seen: after which entry, at which size of the journal."""
+
+    upto: int = 0
+    size: int = 0
+    files: dict[str, Seen] = field(default_factory=dict[str, Seen])
+
+    def mark(self, name: str) -> str:
+        return self.files[name].mark if name in self.files else ""
+
+    def made(self, entry: Entry) -> None:
+        """Take over what an entry wrote."""
+        for change in entry.files:
+            self.files.pop(change.path, None)
+            if change.after:
+                self.files[change.path] = Seen(change.after)
+
+
+class Journal:
+    """The history of one workspace's own `system/`. Cheap to make: nothing is read before it is needed."""
+
+    def __init__(
+        self, workspace: Workspace, *, fsync: bool = True, told: Callable[[Entry], None] = lambda _: None
+    ) -> None:
+        self.system = workspace.root / "system"
+        self.folder = workspace.state / "system"
+        self.path = self.folder / "journal.jsonl"
+        self.blobs = Blobs(self.folder / "blobs", fsync=fsync)
+        self.shipped = workspace.shipped
+        self._workspace = workspace
+        self._fsync = fsync
+        self._told = told
+
+    # ---- reading ----
+
+    def entries(self) -> list[Entry]:
+        """All entries, oldest first; invalid and unfinished lines are skipped."""
+        try:
+            raw = self.path.read_bytes()
+        except FileNotFoundError:
+            return []
+        found = (Entry.read(line) for line in raw.split(b"\n")[:-1] if line.strip())
+        return [entry for entry in found if entry]
+
+    def entry(self, number: int) -> Entry:
+        """The entry of that number. Raises `UsageError`."""
+        entries = self.entries()
+        for entry in entries:
+            if entry.id == number:
+                return entry
+        last = f"1 to {entries[-1].id}" if entries else "none yet"
+        raise UsageError(f"the history of the system has no entry {number}; there are {last}")
+
+    def about(self, name: str) -> list[Entry]:
+        """The entries about a unit such as `tools/web` or `web`, each with only the unit's files."""
+        entries = self.entries()
+        units = {entry.unit for entry in entries} | {
+            each for entry in entries for c in entry.files for each in (c.path, unit_of(c.path))
+        }
+        matching = {unit for unit in units if name in (unit, unit.rpartition("/")[2], Path(unit).stem)}
+        found: list[Entry] = []
+        for entry in entries:
+            parts = tuple(c for c in entry.files if {c.path, unit_of(c.path)} & matching)
+            if entry.unit in matching:
+                found.append(entry)
+            elif parts:
+                found.append(replace(entry, files=parts))
+        if not found:
+            raise UsageError(f"the history of the system has nothing about {name}; see `fractal system log`")
+        return found
+
+    def diff(self, entry: Entry) -> str:
+        """What an entry changed, as a unified diff."""
+        texts: list[str] = []
+        for change in entry.files:
+            try:
+                before, after = self.blobs.file(change.before), self.blobs.file(change.after)
+                texts.append(difference(change.path, before, after))
+            except FractalError as error:
+                texts.append(f"--- {change.path}\n({error})")
+        return "\n".join(texts)
+
+    # ---- writing ----
+
+    def notice(self) -> list[Entry]:
+        """Finish what a dead process began, then record what a person has changed since the last look.
+
+        Creates nothing if the workspace has neither a system of its own nor a history.
+        """
+        if not self.system.is_dir() and not self.folder.exists():
+            return []
+        with self.locked():
+            return self._caught_up()[1]
+
+    def change(
+        self,
+        kind: str,
+        unit: str,
+        files: Mapping[str, File | None],
+        author: str,
+        reason: str = "",
+        **more: Any,
+    ) -> Entry | None:
+        """Write these files (None removes one); returns None if all of them have that content already.
+
+        An entry without files records something else, such as a proposal. After a `StorageError` either
+        nothing has changed, or the next opening finishes the change.
+        """
+        with self.locked():
+            known, _ = self._caught_up()
+            marks = {name: file.mark if file else "" for name, file in files.items()}
+            changes = tuple(
+                Change(name, known.mark(name), mark)
+                for name, mark in marks.items()
+                if mark != known.mark(name)
+            )
+            if files and not changes:
+                return None
+            with disk.of_the_state(self.blobs.folder):
+                for change in changes:
+                    if file := files[change.path]:
+                        self.blobs.keep(file)
+            entry = self._append(known, Entry(0, now(), kind, unit, author, reason, changes, **more))
+            self._apply(entry)
+            known.made(entry)
+            self._save(known)
+            contents = {each.path: (content_of(each.before), content_of(each.after)) for each in changes}
+            with suppress(ConfigurationError):  # if trust cannot be saved, the person is asked again
+                trust.changed(self._workspace, contents)
+            return entry
+
+    def rollback(self, number: int, *, force: bool = False) -> Entry:
+        """Restore the files as they were before an entry.
+
+        Raises `UsageError` if later entries changed the same files, unless `force` is given.
+        """
+        self.notice()
+        entry, entries = self.entry(number), self.entries()
+        if entry.kind == "found":
+            raise UsageError(f"entry {number} tells how the system was found; before it there was no history")
+        if not entry.files:
+            raise UsageError(f"entry {number} ({entry.kind}) changed no file")
+        present = {change.path: change.after for each in entries for change in each.files}
+        differing = {c.path: c for c in entry.files if present.get(c.path, "") != c.after}
+        undone = UsageError(f"the files are already as they were before entry {number}")
+        if differing and all(present.get(c.path, "") == c.before for c in entry.files):
+            raise undone
+        if differing and not force:
+            later = [
+                f"entry {each.id} ({each.kind} by {each.author})"
+                for each in entries
+                if each.id > number and any(c.path in differing for c in each.files)
+            ]
+            raise UsageError(
+                f"{', '.join(differing)} changed again after entry {number}: {', '.join(later)}; "
+                f"roll these back first, or use --force to restore the files from before entry {number}"
+            )
+        back = {c.path: self.blobs.file(c.before) for c in entry.files}
+        made = self.change("rollback", entry.unit, back, PERSON, f"entry {number} taken back", of=number)
+        if made is None:
+            raise undone
+        return made
+
+    @contextmanager
+    def locked(self) -> Generator[None]:
+        """Keep other processes from reading or changing the history; the lock ends with its process."""
+        self._workspace.make()
+        busy = RunLocked(
+            f"{self.folder}: another process has held the history of the system for {PATIENCE:g} s; "
+            "try again when it has ended"
+        )
+        with disk.hold(self.folder / "lock", PATIENCE, lambda: busy):
+            yield
+
+    def _append(self, known: _Known, entry: Entry) -> Entry:
+        entry = replace(entry, id=known.upto + 1)
+        line = json.dumps(entry.as_dict()).encode() + b"\n"
+        with disk.of_the_state(self.path):
+            if not self.path.exists():
+                self._save(known)  # after a crash it shows that the first line was not carried out
+                disk.put(self.path, b"", mode=0o600, fsync=self._fsync)
+            known.size = disk.append(self.path, line, fsync=self._fsync)[1]
+        known.upto = entry.id
+        self._told(entry)
+        return entry
+
+    def _apply(self, entry: Entry) -> None:
+        """Write the files of an entry; a file that a person has changed since stays as it is."""
+        adds = any(change.after for change in entry.files)
+        order = sorted(entry.files, key=lambda c: (c.path.endswith(LAST), c.path), reverse=not adds)
+        for change in order:
+            path = self.system / change.path
+
+            def refuse(path: Path = path, before: str = change.before) -> None:
+                if mark_of(path) != before:
+                    raise disk.Changed(path)
+
+            disk.sweep(path.parent, path.name)
+            with suppress(disk.Changed), disk.of_the_state(path):
+                if content_of(mark_of(path)) == content_of(change.after) != "":  # written, the mode is not
+                    disk.allow(path, change.after.endswith(EXECUTABLE))
+                    continue
+                refuse()
+                self._put(path, self.blobs.file(change.after), refuse)
+
+    def _put(self, path: Path, file: File | None, guard: Callable[[], None]) -> None:
+        above = [folder for folder in path.parents if self.system in folder.parents]
+        if file is None:
+            disk.remove(path)
+            for folder in above:
+                with suppress(OSError):
+                    folder.rmdir()  # only if it is empty
+            return
+        for folder in above:
+            if folder.is_file():  # a file where a folder has to be
+                disk.remove(folder)
+        mode = 0o777 if file.executable else 0o666
+        disk.put(path, file.raw, mode=mode, fsync=self._fsync, guard=guard)
+        disk.allow(path, file.executable)
+
+    # ---- what was seen ----
+
+    def _caught_up(self) -> tuple[_Known, list[Entry]]:
+        """Record what a person has changed: an entry per unit, the very first time one for all files."""
+        known = self._known()
+        found = scan(self.system, known.files)
+        if found == known.files:
+            return known, []
+        changes = [self._noticed(name, known, found) for name in sorted(known.files | found)]
+        units: dict[str, tuple[Change, ...]] = {}
+        for change in filter(None, changes):
+            unit = unit_named(change.path, found) if known.upto else ""
+            units[unit] = (*units.get(unit, ()), change)
+        kind, author, reason = "edited", PERSON, ""
+        if not known.upto:
+            kind, author, reason = "found", MACHINE, "the system as it was found"
+        written = [
+            self._append(known, Entry(0, now(), kind, unit, author, reason, changed))
+            for unit, changed in units.items()
+        ]
+        known.files = found
+        self._save(known)
+        return known, written
+
+    def _noticed(self, name: str, known: _Known, found: dict[str, Seen]) -> Change | None:
+        """How a file differs from what is known of it; its new content is kept."""
+        before = known.mark(name)
+        after = found[name].mark if name in found else ""
+        if before == after:
+            return None
+        if after and (file := read(self.system / name, KEPT_BYTES)):
+            if file.mark != after:  # it changed again since the scan
+                after = file.mark
+                found[name] = Seen(after)
+            with disk.of_the_state(self.blobs.folder):
+                self.blobs.keep(file, fsync=known.upto > 0)  # many at first, and all of them are in place
+        return Change(name, before, after)
+
+    def _known(self) -> _Known:
+        """What was last seen, rebuilt from the journal if it was lost; finishes what a dead process began."""
+        disk.sweep(self.folder)
+        disk.sweep(self.blobs.folder)
+        size = self._cut_torn_line()
+        known = self._stored()
+        if known and known.size == size:
+            return known
+        entries = self.entries()
+        last = entries[-1].id if entries else 0
+        if known is None:
+            known = _Known(last)
+            for entry in entries:
+                known.made(entry)
+        for entry in entries:
+            if entry.id > known.upto:
+                self._apply(entry)
+                known.made(entry)
+        known.upto, known.size = last, size
+        return known
+
+    def _cut_torn_line(self) -> int:
+        """The size of the journal, after an unfinished last line was cut off."""
+        try:
+            with self.path.open("rb") as handle:
+                size = handle.seek(0, os.SEEK_END)
+                handle.seek(max(size - 1, 0))
+                if handle.read(1) in (b"\n", b""):
+                    return size
+                handle.seek(0)
+                size = handle.read().rfind(b"\n") + 1
+        except FileNotFoundError:
+            return 0
+        with disk.of_the_state(self.path):
+            disk.cut(self.path, size)
+        return size
+
+    def _stored(self) -> _Known | None:
+        try:
+            values = json.loads((self.folder / "known.json").read_bytes())
+            seen = {name: Seen(*each) for name, each in values["files"].items()}
+            return _Known(int(values["upto"]), int(values["size"]), seen)
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            return None
+
+    def _save(self, known: _Known) -> None:
+        seen = {name: [s.mark, s.size, s.modified, s.changed] for name, s in known.files.items()}
+        raw = json.dumps({"upto": known.upto, "size": known.size, "files": seen}).encode()
+        with disk.of_the_state(self.folder / "known.json"):
+            disk.put(self.folder / "known.json", raw, mode=0o600, fsync=self._fsync)
+
+
+def unit_named(path: str, names: Mapping[str, Any]) -> str:
+    """What a file belongs to: a tool's folder, an operation's markdown (its program, too), or the file."""
+    unit = unit_of(path)
+    folder, _, name = unit.partition("/")
+    beside = f"{folder}/{name.rpartition('.')[0]}.md"
+    return beside if folder in ("operations", "kernel") and beside in names else unit
+
+
+def unit_for(names: Sequence[str] | Mapping[str, Any]) -> str:
+    """The unit of several files; if they have more than one, the folder they share, or ""."""
+    units = {unit_named(name, dict.fromkeys(names)) for name in names}
+    shared = units if len(units) == 1 else {unit.partition("/")[0] for unit in units}
+    return shared.pop() if len(shared) == 1 else ""
+
+
+def difference(name: str, before: File | None, after: File | None) -> str:
+    """Two contents of a file as a unified diff; "" if they are equal."""
+    if before == after:
+        return ""
+    old, new = _lines(before), _lines(after)
+    if old is None or new is None:
+        return f"--- {name}\n+++ {name}\n(not text, or too large to compare)"
+    names = [name if each else "/dev/null" for each in (before, after)]
+    lines = list(difflib.unified_diff(old, new, names[0], names[1], lineterm=""))
+    if before and after and before.executable != after.executable:
+        lines.insert(0, f"{name}: is {'' if after.executable else 'not '}executable now")
+    return "\n".join(lines or [f"--- {names[0]}", f"+++ {names[1]}"])
+
+
+def counts(diff: str) -> tuple[int, int]:
+    """Lines that a unified diff adds and removes."""
+    lines = [line for line in diff.splitlines() if not line.startswith(("+++", "---"))]
+    return sum(line.startswith("+") for line in lines), sum(line.startswith("-") for line in lines)
+
+
+def _lines(file: File | None) -> list[str] | None:
+    if file is None:
+        return []
+    try:
+        return file.raw.decode("utf-8").splitlines() if len(file.raw) <= SHOWN_BYTES else None
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,221 @@
+"""Tools that runs lacked: a need that no tool covers, or the same improvised command again and again.
+
+They are read from a run's documents after the run, counted in `state/system/needs.json`, and lead to one
+proposal to build.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from kernel import disk
+from kernel.document.model import Document
+from runtime.evolution.journal import MACHINE, Journal
+from runtime.evolution.proposals import Proposal, Proposals
+
+OFTEN = 3
+"""How often a command is improvised before a tool for it is proposed."""
+EXAMPLES = 5
+REMEMBERED = 500
+"""Needs and commands that are kept; the oldest are forgotten."""
+SHOWN_CHARS = 300
+_LACKS = re.compile(
+    r"(?i)\b(?:no|not any|without|lacks?|lacking|missing|needs?|none of the)\b[^.\n]{0,80}?"
+    r"\b(?:tools?|operations?|capabilit(?:y|ies)|skills?|way to|means to|access to)\b"
+)
+
+# ---- the shape of a command: programs, options and joins, without arguments ----
+_TOKEN = re.compile(
+    r"""'[^']*' | "(?:\\.|[^"\\])*" | \$\( | \$\{[^}]*\} | \|\| | && | ;; | [|;&()\n]
+    | [<>]+&?\d* | [^\s|;&()<>'"]+""",
+    re.X,
+)
+_STRINGS = re.compile(r"""'[^'\n]*'|"[^"\n]*\"""")
+_JOINS = frozenset({"|", "||", "&&", ";", ";;", "&", "\n", "$(", "(", ")"})
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_KEYWORDS = _set("if then else elif fi for in do done while until case esac ! { } time")
+_PREPARING = _set("cd set export echo printf true false : mkdir source . test [ exit wait sleep")
+"""Programs that do no work of their own in a line with others."""
+_SHOWING = _set("ls cat head tail pwd wc which file less stat")
+_INTERPRETERS = _set("awk gawk mawk perl ruby node python python3")
+"""Programs that are given a program: its words belong to the shape."""
+_SUBCOMMANDS = _set("git npm docker cargo pip go kubectl make apt systemctl gh uv")
+_PROGRAM_WORDS, _LEAST_WORDS = 12, 3
+
+
+@dataclass(frozen=True)
+class Instance:
+    """Where something was lacking: the run, the loop and step, and what was done or said instead."""
+
+    run: str
+    where: str
+    text: str
+
+
+class MissingTools:
+    """What the runs of one workspace lacked so far."""
+
+    def __init__(self, journal: Journal, proposals: Proposals) -> None:
+        self.journal = journal
+        self.proposals = proposals
+        self.path = journal.folder / "needs.json"
+
+    def look(self, documents: Sequence[Document]) -> list[Proposal]:
+        """Count what a finished run lacked; returns the proposals that are made now."""
+        found = [(f"need {_words(each.text)}", each) for each in lacking(documents)]
+        found += [(f"command {what}", each) for what, each in improvised(documents)]
+        if not found:
+            return []
+        with self.journal.locked():
+            known = self._known()
+            due = list(self._counted(known, found))
+            self._save(known)
+        made: list[Proposal] = []
+        for key, instances in due:
+            made.append(self._propose(key, instances))
+            with self.journal.locked():
+                known = self._known()
+                known.setdefault(key, {"seen": []})["proposal"] = made[-1].id
+                self._save(known)
+        return made
+
+    def _counted(
+        self, known: dict[str, Any], found: Sequence[tuple[str, Instance]]
+    ) -> Iterator[tuple[str, list[Instance]]]:
+        """Note what was found; yields what has come up often enough and is not proposed yet."""
+        for key, each in found:
+            entry = known.pop(key, {"seen": []})
+            seen = [one for one in entry["seen"] if (one["run"], one["where"]) != (each.run, each.where)]
+            known[key] = {**entry, "seen": [*seen, asdict(each)][-EXAMPLES:]}
+        for key in list(known)[: max(len(known) - REMEMBERED, 0)]:
+            del known[key]
+        for key in dict.fromkeys(key for key, _ in found):
+            entry = known[key]
+            enough = key.startswith("need ") or len(entry["seen"]) >= OFTEN
+            if enough and not entry.get("proposal"):
+                yield key, [Instance(**one) for one in entry["seen"]]
+
+    def _propose(self, key: str, instances: Sequence[Instance]) -> Proposal:
+        draft, last = key[:SHOWN_CHARS], instances[-1]
+        for each in self.proposals.all():  # its process may have died before it was noted
+            if each.kind == "build" and each.draft == draft:
+                return each
+        kind, _, shown = key.partition(" ")
+        if kind == "command":
+            unit, level = "operations", "operation"
+            reason = f"the same command was improvised {len(instances)} times: {shown}"
+            what = "An operation that does what these commands do, with their differences as arguments."
+            why = "Each time a model wrote it anew."
+        else:
+            unit, level = "tools", "tool"
+            reason = f"a plan found no tool: {_short(last.text)}"
+            what = f"A tool that covers this need: {last.text}"
+            why = "The run could not go on without it."
+        where = "\n".join(f"- run {each.run}, {each.where}: {_short(each.text)}" for each in instances)
+        text = (
+            f"# {reason}\n\nWhat: {what}\n\nWhy: {why}\n\nWhere it came up:\n{where}\n\n"
+            f"Level: {level}; it is registered in the index that plans choose from."
+        )
+        examples = "\n".join(f"- {_short(each.text)}" for each in instances)
+        task = f"Build a new {level} and test it. {what}\nIt came up here:\n{examples}"
+        more = {"run": last.run, "draft": draft, "task": task, "text": text}
+        return self.proposals.make("build", unit, reason, MACHINE, **more)
+
+    def _known(self) -> dict[str, Any]:
+        try:
+            values: Any = json.loads(self.path.read_bytes())
+            return values if isinstance(values, dict) else {}
+        except (OSError, ValueError):
+            return {}
+
+    def _save(self, known: Mapping[str, Any]) -> None:
+        with disk.of_the_state(self.path):
+            disk.put(self.path, json.dumps(known, indent=0).encode(), mode=0o600)
+
+
+def lacking(documents: Sequence[Document]) -> Iterator[Instance]:
+    """Plans that failed because no tool fits, in loops that did not end well after all."""
+    for document in documents:
+        if document.meta.status == "complete":
+            continue
+        folds = [fold for fold in document.section(2).folds if fold.decision == "cannot"]
+        said = [note.text for fold in folds for note in fold.notes] + [document.text(5, "escalation")]
+        needs = (text.removeprefix("cannot: ") for text in said if text.startswith("cannot: "))
+        if need := next((need for need in needs if _LACKS.search(need)), ""):
+            yield Instance(document.meta.run, document.meta.id, need.strip())
+
+
+def improvised(documents: Sequence[Document]) -> Iterator[tuple[str, Instance]]:
+    """Improvised commands that succeeded, each with its shape."""
+    for document in documents:
+        for step in document.steps.values():
+            command = (step.args or {}).get("command")
+            bash = step.tool == "bash" and step.state == "done" and isinstance(command, str)
+            if bash and (found := shape(str(command))):
+                yield found, Instance(document.meta.run, f"{document.meta.id}:{step.n}", str(command))
+
+
+def shape(command: str) -> str:
+    """The shape of a command; "" for one that is simply used, such as `ls` or `pytest -q`.
+
+    `grep -c "x" a.txt | sort -n` and `grep -c y *.md | sort -n` have one shape. A command has a shape if it
+    joins several programs or contains a program.
+    """
+    line, here, rest = command.partition("<<")
+    parts: list[str] = []
+    programs: list[str] = []
+    words: list[str] = []
+    first, program = True, ""  # whether a program's name comes next; the program before
+    for token in _TOKEN.findall(line):
+        if token in _JOINS:
+            first, program = True, ""
+            if parts and parts[-1] not in ("|", ";"):
+                parts.append("|" if token == "|" else ";")
+        elif token in _KEYWORDS:
+            parts.append(token)
+            first = token not in ("for", "in", "case")
+        elif first and not re.fullmatch(r"\w+=.*", token, re.S):
+            first, program = False, token.strip("'\"").rpartition("/")[2]
+            if program not in _PREPARING:
+                programs.append(program)
+                parts.append(program)
+        elif program in _INTERPRETERS and token[0] in "'\"":
+            words += _program_words(token[1:-1])
+        elif token.startswith("-") and program and program not in _PREPARING:
+            option = re.sub(r"[=\d,].*", "", token)
+            parts += [option] if len(option) > 1 else []
+        elif program in _SUBCOMMANDS and re.fullmatch(r"[a-z][a-z-]*", token) and parts[-1] == program:
+            parts.append(token)
+    if here:
+        words += _program_words(rest.partition("\n")[2])
+    working = any(name not in _SHOWING for name in programs)
+    if len(words) < _LEAST_WORDS and not (len(programs) > 1 and working):
+        return ""
+    while parts and parts[-1] in ("|", ";"):
+        parts.pop()
+    shown = f" ({' '.join(dict.fromkeys(words[:_PROGRAM_WORDS]))})" if words else ""
+    return f"{' '.join(parts)}{shown}"[:SHOWN_CHARS]
+
+
+def _program_words(program: str) -> list[str]:
+    """The words of a program, without its strings and numbers."""
+    return re.findall(r"[A-Za-z_]{3,}", _STRINGS.sub(" ", program))
+
+
+def _words(text: str) -> str:
+    """A need as a key that recognises it again: its longer words, sorted."""
+    return " ".join(sorted(set(re.findall(r"[a-z]{4,}", text.lower()))))[:SHOWN_CHARS]
+
+
+def _short(text: str) -> str:
+    line = " ⏎ ".join(text.strip().splitlines())
+    return line if len(line) <= SHOWN_CHARS else f"{line[: SHOWN_CHARS - 1]}…"

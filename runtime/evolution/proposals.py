@@ -1,0 +1,201 @@
+"""Proposals: changes of the system, and tools to be built, that wait until somebody adopts them.
+
+Each is a folder in `state/system/proposals/`: `proposal.md` says what and why, `files/` holds the files as
+the system would have them. The journal knows whether a proposal is still open.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kernel import disk
+from kernel.errors import FractalError, UsageError
+from kernel.events import now
+from runtime.evolution.files import File, files, mark_of, read
+from runtime.evolution.journal import PERSON, Journal, unit_for
+
+FOLDERS = ("kernel", "operations", "phases", "reflexes", "samples", "templates", "tools")
+_ID = re.compile(r"p[1-9]\d*")
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A change of some files, or, without files, a task for the tool `build`."""
+
+    id: str
+    kind: str  # change, build
+    unit: str
+    reason: str
+    author: str
+    time: str = ""
+    run: str = ""
+    step: str = ""
+    model: str = ""
+    draft: str = ""
+    task: str = ""
+    text: str = ""
+    files: Mapping[str, File | None] = field(default_factory=dict[str, File | None])
+    base: Mapping[str, str] = field(default_factory=dict[str, str])  # the files' marks when it was made
+
+    @property
+    def source(self) -> dict[str, str]:
+        """Where it comes from: the run, its step and model, the hash of its draft."""
+        return {"run": self.run, "step": self.step, "model": self.model, "draft": self.draft}
+
+    def as_dict(self) -> dict[str, Any]:
+        """As `--json` shows it."""
+        names = ("id", "kind", "unit", "reason", "author", "time", "run", "step", "model", "task")
+        values = {name: getattr(self, name) for name in names if getattr(self, name)}
+        return values | {"files": sorted(self.files)}
+
+
+class Proposals:
+    """The proposals of one workspace."""
+
+    def __init__(self, journal: Journal) -> None:
+        self.journal = journal
+        self.folder = journal.folder / "proposals"
+
+    def all(self) -> list[Proposal]:
+        """Every proposal ever made, oldest first."""
+        names = (each.name for each in self.folder.iterdir()) if self.folder.is_dir() else ()
+        numbered = sorted((name for name in names if _ID.fullmatch(name)), key=lambda name: int(name[1:]))
+        return [found for name in numbered if (found := self._read(name))]
+
+    def open(self) -> list[Proposal]:
+        """Those that were neither adopted nor dropped."""
+        closed = {entry.proposal for entry in self.journal.entries() if entry.kind in ("adopted", "dropped")}
+        return [each for each in self.all() if each.id not in closed]
+
+    def get(self, name: str) -> Proposal:
+        """The open proposal of that id. Raises `UsageError`."""
+        waiting = {each.id: each for each in self.open()}
+        if name in waiting:
+            return waiting[name]
+        state = "is closed" if any(each.id == name for each in self.all()) else "is no proposal"
+        raise UsageError(f"{name} {state}; open ones: {', '.join(waiting) or 'none'}")
+
+    def make(self, kind: str, unit: str, reason: str, author: str, **more: Any) -> Proposal:
+        """Save a proposal, then record it in the journal."""
+        contents: Mapping[str, File | None] = more.pop("files", {})
+        text = more.pop("text", "")
+        with disk.of_the_state(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            folder = self._new_folder()
+            base = {name: mark for name in contents if (mark := mark_of(self.journal.system / name))}
+            for name, file in contents.items():
+                if file:
+                    mode = 0o700 if file.executable else 0o600
+                    disk.put(folder / "files" / name, file.raw, mode=mode)
+            values = {"kind": kind, "unit": unit, "reason": reason, "author": author, "time": now(), **more}
+            values |= {"base": base, "gone": sorted(name for name, file in contents.items() if file is None)}
+            lines = [
+                f"{name}: {json.dumps(each, ensure_ascii=False)}" for name, each in values.items() if each
+            ]
+            whole = "\n".join(["---", f"id: {folder.name}", *lines, "---", text or reason]) + "\n"
+            disk.put(folder / "proposal.md", whole.encode(), mode=0o600)  # the last file: now it exists
+        proposal = self._read(folder.name)
+        assert proposal
+        self.record(proposal)
+        return proposal
+
+    def hand_in(
+        self, systems: Sequence[Path], paths: Sequence[Path], *, place: str = "", why: str = ""
+    ) -> Proposal:
+        """Make a proposal of a person's files or tool folders; `place`: where in `system/` a file belongs."""
+        if place and len(paths) > 1:
+            raise UsageError("--as says where one file belongs; give one")
+        given: dict[str, File | None] = {}
+        for path in paths:
+            name = _checked(place) if place else place_of(path, systems)
+            if path.is_dir():
+                here = self.journal.system / name
+                given |= dict.fromkeys(f"{name}/{each.relative_to(here).as_posix()}" for each in files(here))
+                for each in files(path):
+                    given[f"{name}/{each.relative_to(path).as_posix()}"] = read(each)
+            else:
+                given[name] = read(path)
+        changed = {
+            name: file
+            for name, file in given.items()
+            if mark_of(self.journal.system / name) != (file.mark if file else "")
+        }
+        if not changed:
+            raise UsageError("the system has all of it already")
+        return self.make("change", unit_for(changed), why or "handed in", PERSON, files=changed)
+
+    def record(self, proposal: Proposal) -> None:
+        """Write the journal's entry for a proposal, if it has none."""
+        if not any(e.kind == "proposed" and e.proposal == proposal.id for e in self.journal.entries()):
+            more = proposal.source | {"proposal": proposal.id}
+            self.journal.change("proposed", proposal.unit, {}, proposal.author, proposal.reason, **more)
+
+    def drop(self, name: str, author: str, reason: str = "") -> None:
+        """Close a proposal without adopting it."""
+        proposal = self.get(name)
+        self.journal.change("dropped", proposal.unit, {}, author, reason, proposal=proposal.id)
+
+    def _new_folder(self) -> Path:
+        number = max((int(e.name[1:]) for e in self.folder.iterdir() if _ID.fullmatch(e.name)), default=0)
+        while True:
+            number += 1
+            folder = self.folder / f"p{number}"
+            try:
+                folder.mkdir(mode=0o700)
+            except FileExistsError:
+                continue
+            return folder
+
+    def _read(self, name: str) -> Proposal | None:
+        """A proposal from disk; None if its process died before it was complete."""
+        folder = self.folder / name
+        try:
+            text = (folder / "proposal.md").read_text("utf-8")
+        except FileNotFoundError:
+            return None
+        head = re.match(r"---\n(.*?)^---\n(.*)\Z", text, re.S | re.M)
+        try:
+            lines = dict(line.split(": ", 1) for line in head[1].splitlines()) if head else {}
+            values = {key: json.loads(value) for key, value in lines.items() if key != "id"}
+            inside: dict[str, File | None] = dict.fromkeys(values.pop("gone", []))
+            known = {key: value for key, value in values.items() if key in Proposal.__dataclass_fields__}
+            for path in files(folder / "files"):
+                inside[path.relative_to(folder / "files").as_posix()] = read(path)
+            return Proposal(id=name, text=head[2].strip() if head else "", files=inside, **known)
+        except (ValueError, TypeError) as error:
+            raise FractalError(
+                f"{folder / 'proposal.md'}: invalid proposal: {error}; fix or remove it"
+            ) from None
+
+
+def place_of(path: Path, systems: Sequence[Path]) -> str:
+    """Where in `system/` a file or a tool's folder belongs, by its path, or by a file of its name there."""
+    parts = path.resolve().parts
+    for at in range(len(parts) - 2, -1, -1):
+        if parts[at] in FOLDERS:
+            return "/".join(parts[at:])
+    if path.is_dir():
+        return f"tools/{path.resolve().name}"
+    same = {
+        each.relative_to(system).as_posix()
+        for system in systems
+        for each in system.glob(f"**/{path.name}")
+        if each.parent.parent.name != "tools" or path.name != "pattern.md"
+    }
+    if len(same) == 1:
+        return same.pop()
+    known = f" ({', '.join(sorted(same))}?)" if same else ""
+    raise UsageError(f"{path}: its place in system/ is unknown{known}; add --as phases/plan.md, or similar")
+
+
+def _checked(place: str) -> str:
+    parts = Path(place).parts
+    known = place == "pattern.md" or (len(parts) > 1 and parts[0] in FOLDERS)
+    if Path(place).is_absolute() or ".." in parts or not known:
+        raise UsageError(f"--as {place}: a place in system/ is pattern.md, or in {', '.join(FOLDERS)}")
+    return place

@@ -1,0 +1,197 @@
+"""What a run has drafted becomes part of the system after its root is accepted: at once, or as a proposal.
+
+This depends on documents, drafts and the journal alone: if a process dies, the next one finishes its work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernel.document.escaping import fingerprint
+from kernel.document.model import Document, root_id
+from kernel.errors import ConfigurationError, DocumentError, FractalError
+from kernel.loop.criteria import Finding
+from kernel.store.files import FileStore
+from kernel.tools.tool import Tool
+from runtime.catalogue.pattern import load
+from runtime.evolution.drafts import Drafts
+from runtime.evolution.files import File, files, read, with_field
+from runtime.evolution.journal import Journal
+from runtime.evolution.proposals import Proposal, Proposals
+
+TOOLS = ("tools", "operations", "kernel")
+"""New units of these folders become active at once, and new phase files; anything else is proposed."""
+NOTE_CHARS = 160
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A unit that a run has drafted: its files as the system is to have them, and who wrote it where."""
+
+    unit: str
+    files: dict[str, File | None]
+    hash: str
+    step: str  # LOOP:STEP
+    model: str
+
+
+@dataclass(frozen=True)
+class Registration:
+    """The drafts of one run on their way into the system."""
+
+    journal: Journal
+    proposals: Proposals
+    drafts: Drafts
+    run: Path  # the run's folder
+
+    def register(self, *, ask: bool) -> list[str]:
+        """Admit what an accepted run has built, or propose it if `ask`; returns why parts were left out."""
+        store = FileStore(self.run)
+        root = store.peek(root_id(self.run.name))
+        if root.meta.status != "complete":
+            return []
+        findings: dict[str, Finding] = {}
+        for line in root.text(4, "evidence").splitlines():
+            if (found := Finding.read(line)) and "draft" in found.criterion:
+                findings.setdefault(str(found.criterion["draft"]), found)  # the kernel's own come first
+        left: list[str] = []
+        documents = documents_of(store)
+        for unit in self._whole([unit for unit in self.drafts.units() if unit in findings]):
+            passed, note = findings[unit].after, " ".join(findings[unit].note.split())[:NOTE_CHARS]
+            if passed is False:
+                left.append(f"{unit} is not part of the system: {note}")
+                continue
+            draft = self._draft(unit, documents)
+            if self._done(draft):
+                continue
+            if passed and not ask and not self._guarded(unit):
+                self.journal.change("admitted", unit, draft.files, self._author, note, **self._source(draft))
+            else:
+                self._propose(draft, note)
+        return left
+
+    def salvage(self) -> list[Proposal]:
+        """Propose everything that the run has drafted, however it ended; nothing is proposed twice."""
+        documents = documents_of(FileStore(self.run))
+        for unit in self._whole(self.drafts.units()):
+            draft = self._draft(unit, documents)
+            if not self._done(draft):
+                self._propose(draft, "drafted, and not accepted")
+        return [each for each in self.proposals.open() if each.run == self.run.name]
+
+    @property
+    def _author(self) -> str:
+        return f"run {self.run.name}"
+
+    def _source(self, draft: Draft) -> dict[str, str]:
+        return {"run": self.run.name, "step": draft.step, "model": draft.model, "draft": draft.hash}
+
+    def _propose(self, draft: Draft, note: str) -> None:
+        unit = draft.unit
+        new = not any((system / unit).exists() for system in self.drafts.systems)
+        reason = f"a {'new ' if new else 'change of '}{unit}: {note}"
+        self.proposals.make("change", unit, reason, self._author, files=draft.files, **self._source(draft))
+
+    def _done(self, draft: Draft) -> bool:
+        """Whether the draft is already in the journal or proposed."""
+        same = (self.run.name, draft.unit, draft.hash)
+        for proposal in self.proposals.all():
+            if (proposal.run, proposal.unit, proposal.draft) == same:
+                self.proposals.record(proposal)  # its process may have died before it could
+                return True
+        return any((entry.run, entry.unit, entry.draft) == same for entry in self.journal.entries())
+
+    def _guarded(self, unit: str) -> bool:
+        """Whether a change of this unit is always proposed: of phases, pattern.md, of what ships."""
+        folder, systems = unit.partition("/")[0], self.drafts.systems
+        if folder in TOOLS:
+            systems = systems[1:] or systems  # with one system, all of it ships
+        elif folder != "phases":
+            return True
+        return any((system / unit).exists() for system in systems)
+
+    def _whole(self, units: Sequence[str]) -> list[str]:
+        """The units, without programs whose operation's markdown is among them."""
+        covering = {self.drafts.folder / unit for unit in units if unit.startswith("operations/")}
+        places = {unit: self.drafts.folder / unit for unit in units}
+        return [
+            unit
+            for unit, place in places.items()
+            if place.exists() and place.with_suffix(".md") not in covering - {place}
+        ]
+
+    def _draft(self, unit: str, documents: Sequence[Document]) -> Draft:
+        whole = drafted_files(self.drafts, unit)
+        marks = [[name, file.mark if file else ""] for name, file in sorted(whole.items())]
+        return Draft(unit, whole, fingerprint(marks)[:16], *_origin(documents, unit))
+
+
+def drafted_files(drafts: Drafts, unit: str) -> dict[str, File | None]:
+    """The files of a drafted unit as the system is to have them; its other files there are removed."""
+    place = drafts.folder / unit
+    whole: dict[str, File | None] = {}
+    for path in files(place) if place.is_dir() else [place]:
+        whole[path.relative_to(drafts.folder).as_posix()] = _active(path, read(path))
+    if unit.startswith("operations/") and unit.endswith(".md") and (program := _program(place)):
+        whole[program.relative_to(drafts.folder).as_posix()] = read(program)
+    own = drafts.system / unit
+    for path in files(own) if own.is_dir() else ():
+        whole.setdefault(path.relative_to(drafts.system).as_posix(), None)
+    return whole
+
+
+def documents_of(store: FileStore) -> list[Document]:
+    """The documents of a run that can be read, parents before children."""
+    found: list[Document] = []
+    for loop_id in store.list():
+        try:
+            found.append(store.peek(loop_id))
+        except DocumentError:
+            continue
+    return found
+
+
+def _active(path: Path, file: File | None) -> File | None:
+    """A tool's markdown with its status `active` and its origin `designed`; other files as they are."""
+    patterned = path.name == "pattern.md" and "tools" in path.parts
+    if file is None or not (patterned or (path.parent.name in TOOLS and path.suffix == ".md")):
+        return file
+    try:
+        text = with_field(file.raw.decode("utf-8"), "status", "active")
+        return File(with_field(text, "origin", "designed").encode(), file.executable)
+    except (FractalError, UnicodeDecodeError):
+        return file
+
+
+def _program(path: Path) -> Path | None:
+    stat = path.stat()
+    tool = load(path, stat.st_mtime_ns, stat.st_size)
+    if not isinstance(tool, Tool) or tool.scheme != "command":
+        return None
+    try:
+        return path.parent / tool.program.relative_to(path.parent.resolve())
+    except (ConfigurationError, ValueError):
+        return None
+
+
+def _origin(documents: Sequence[Document], unit: str) -> tuple[str, str]:
+    """The step that wrote a unit last, as `LOOP:STEP`, and the model that gave its arguments."""
+    origin, last = ("", ""), ""
+    for document in documents:
+        for step in document.steps.values():
+            places = [str(each["path"]) for each in step.evidence.get("touched", ())]
+            written = any(f"/drafts/{unit}" in f"/{place}" for place in places)
+            written = written or unit in step.evidence.get("drafted", ())
+            if written and document.meta.updated >= last:
+                last = document.meta.updated
+                origin = (f"{document.meta.id}:{step.n}", _model(document, step.evidence.get("asked")))
+    return origin
+
+
+def _model(document: Document, asked: object) -> str:
+    if isinstance(asked, str) and asked:
+        return asked.removeprefix("model:")
+    planned = [each for each in document.meta.rungs if each.get("phase") in ("plan", "fused", "atomic")]
+    return str(planned[-1].get("model", "")) if planned else ""

@@ -1,0 +1,244 @@
+"""A tool is admitted by its own sample, which the kernel runs: here is how, and what is told of it in §4."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+from kernel import disk
+from kernel.document.escaping import to_json
+from kernel.document.model import Document, Step
+from kernel.errors import ConfigurationError, DocumentError, OperationFailed, explained
+from kernel.loop.approval import ungranted
+from kernel.loop.child import subtree
+from kernel.loop.criteria import search
+from kernel.loop.run_context import Session, Trial
+from kernel.tools.operations import Drafts, OperationContext, Result
+from kernel.tools.running import Runner, carry_out
+from kernel.tools.state_machine import MachineState, moved, refusal
+from kernel.tools.tool import Tool
+
+NOTE_CHARS = 400
+"""Of what a sample printed, what stands beside its finding."""
+
+
+async def trials(session: Session) -> list[Trial]:
+    """A trial of each draft: of the whole run at the root, below it of what this loop has written."""
+    drafts = session.run.drafts
+    if drafts is None:
+        return []
+    session.run.catalogue.refresh()
+    found: list[Trial] = []
+    for unit in drafts.units():
+        if session.root or _wrote(session, unit):
+            kind = unit.partition("/")[0]
+            if kind in ("tools", "operations", "kernel"):
+                found.append(await _tool_trial(session, unit))
+            elif kind == "phases":
+                found.append(_phase_trial(session, drafts, unit))
+            else:
+                found.append(Trial(unit, None, "a proposal: it is compared before it is adopted"))
+    return found
+
+
+def _wrote(session: Session, unit: str) -> bool:
+    steps = session.doc.steps.values()
+    if any(unit in step.evidence.get("drafted", ()) for step in steps):
+        return True
+    places = [each["path"] for step in steps for each in step.evidence.get("touched", [])]
+    return any(f"/drafts/{unit}" in f"/{place}" for place in places)
+
+
+async def _tool_trial(session: Session, unit: str) -> Trial:
+    drafts = session.run.drafts
+    assert drafts
+    place = drafts.folder / unit
+    catalogue = session.run.catalogue
+    for fault in catalogue.faults:
+        if fault.path == place or place in fault.path.parents:
+            name = fault.path.relative_to(drafts.folder).as_posix()
+            return Trial(unit, False, f"{name}:{fault.line}: {fault.message}")
+    tools = [tool for tool in catalogue.tools.values() if tool.path == place or place in tool.path.parents]
+    if place.suffix != ".md" and place.is_file():
+        tools = [tool for tool in catalogue.tools.values() if _runs(tool, place)]
+    if not tools:
+        return Trial(unit, False, f"{unit}: there is no pattern.md in use with this name")
+    tool = tools[0]
+    if why := sample_missing(tool):
+        return Trial(unit, False, why)
+    if tool.guided:
+        return await _guided_trial(session, unit, tool)
+    if why := _approval(session, tool):
+        return Trial(unit, None, why)
+    context = session.run.context(tool)
+    passed, note = await try_sample(tool, context, session.run.runners)
+    return Trial(unit, passed, session.run.redact(note))
+
+
+def _approval(session: Session, tool: Tool) -> str:
+    """Why a person has to try this tool: its sample does what no step may do without an approval."""
+    sample = tool.sample
+    calls = [*cast(list[dict[str, Any]], sample.get("before") or []), cast(dict[str, Any], sample["args"])]
+    for args in calls:
+        effects, dangers = ungranted(session.run, tool, args)
+        if effects or dangers:
+            what = "; ".join([*(f"it may {effect}" for effect in effects), *map(str, dangers)])
+            return f"its sample was not run: that needs a person's approval ({what})"
+    return ""
+
+
+def _runs(tool: Tool, place: Path) -> bool:
+    """Whether that is the program of an operation, beside its markdown."""
+    try:
+        return tool.scheme == "command" and tool.program == place.resolve()
+    except ConfigurationError:
+        return False
+
+
+def sample_missing(tool: Tool) -> str:
+    """What a tool's sample lacks to be a test; "" for nothing."""
+    sample = tool.sample
+    if not isinstance(sample.get("task"), str) or not isinstance(sample.get("shows"), str):
+        return f"{tool.name}: sample: a task and shows (a pattern of what the result must have) are needed"
+    if not tool.guided and not isinstance(sample.get("args"), dict):
+        return f"{tool.name}: sample: args: the arguments of the call are needed"
+    return ""
+
+
+@contextmanager
+def _place() -> Generator[Path]:
+    """An empty folder, which is gone afterwards, whatever a program leaves in it."""
+    folder = Path(tempfile.mkdtemp(prefix="fractal-sample-"))
+    try:
+        yield folder
+    finally:
+        with suppress(OSError):
+            disk.remove_all(folder)
+
+
+async def try_sample(
+    tool: Tool, context: OperationContext, runners: Mapping[str, Runner]
+) -> tuple[bool, str]:
+    """Run the sample of a tool that is no guided loop, in a folder of its own: whether it passed, a note."""
+    try:
+        return await _tried(tool, context, runners)
+    except Exception as error:
+        return False, f"sample: {explained(error)}"
+
+
+async def _tried(tool: Tool, context: OperationContext, runners: Mapping[str, Runner]) -> tuple[bool, str]:
+    sample = tool.sample
+    args = cast(dict[str, Any], sample.get("args") or {})
+    calls = [
+        *cast(list[dict[str, Any]], sample.get("before") or []),
+        args,
+    ]  # of a state machine: its way there
+    with _place() as folder:
+        for path, text in cast(dict[str, str], sample.get("files") or {}).items():
+            target = (folder / path).resolve()
+            if folder.resolve() not in target.parents:
+                return False, f"sample: files: {path}: leads outside the sample's folder"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(str(text), "utf-8")
+        there = replace(context, folder=folder, protected=(), drafts=None)
+        result, now = Result(""), MachineState("")
+        if tool.states:
+            now = MachineState(tool.states.start)
+        for call in calls:
+            if problem := tool.problem(call):
+                return False, f"sample: {problem}"
+            action = str(call.get(tool.states.by)) if tool.states else ""
+            if tool.states and (why := refusal(tool.states, now, action)):
+                return False, f"sample: {why}; before: names the calls that lead there"
+            result = await carry_out(replace(there, kept=now.kept), tool, call, runners)
+            if not result.ok:
+                return False, f"its sample failed: {_short(result.text)}"
+            if tool.states:
+                now = moved(tool.states, now, action, result.keep)
+        leaves = cast(list[str], sample.get("leaves") or [])
+        missing = [path for path in leaves if not (folder / path).is_file()]
+    if missing:
+        return False, f"its sample left no {', '.join(missing)}: {_short(result.text)}"
+    return await shows(tool, result.text)
+
+
+async def shows(tool: Tool, text: str) -> tuple[bool, str]:
+    """Whether a result has what the sample says that it shows."""
+    pattern = str(tool.sample.get("shows", ""))
+    try:
+        found = await search(pattern, text)
+    except OperationFailed as error:
+        return False, f"sample: shows: {error}"
+    if found is None:
+        return False, f"its sample's result does not show {pattern!r}: {_short(text)}"
+    return True, f"its sample passed: {_short(text)}"
+
+
+async def _guided_trial(session: Session, unit: str, tool: Tool) -> Trial:
+    """A guided draft is tried by a step of this run, as a child; its document is the evidence."""
+    now = tool.fingerprint()
+    step_ = to_json({"tool": tool.name, "what": tool.sample["task"]})
+    last = f"no step has tried it as it stands; give one: {step_}"
+    for document, step in _steps(session):
+        by = step.evidence.get("drafts", {})
+        if step.tool != tool.name or by.get("tool") != now:
+            continue
+        if step.state != "done":
+            last = f"its sample failed: {_short(step.result or step.state)}"
+            continue
+        whole = step.evidence.get("whole")
+        text = session.run.store.unshelve(whole) if whole else step.result or ""
+        passed, note = await shows(tool, text)
+        if passed:
+            return Trial(unit, True, f"{note} ({document.meta.id}, step {step.n})")
+        last = note
+    return Trial(unit, False, last)
+
+
+def _phase_trial(session: Session, drafts: Drafts, unit: str) -> Trial:
+    """Phase files are tried by a child that works by them and ends well."""
+    now = drafts.fingerprint("phases/")
+    phase = unit.removeprefix("phases/").partition(".")[0]
+    idle = ""
+    for document, step in _steps(session):
+        if step.evidence.get("drafts", {}).get("phases") == now and step.state == "done":
+            where = f"{document.meta.id}, step {step.n}"
+            if phase == "base" or phase in _asked(session, step.link.removesuffix(".md")):
+                return Trial(unit, True, f"a loop went through it and was accepted ({where})")
+            idle = f"a loop with it was accepted that came to no such ask ({where})"
+    if idle:
+        return Trial(unit, True, idle)
+    return Trial(unit, False, "no subtask has gone through it as it stands: give a small task as a subtask")
+
+
+def _asked(session: Session, loop_id: str) -> set[str]:
+    """The phases that a loop and those below it were asked for."""
+    return {
+        str(rung.get("phase")) for document in _documents(session, loop_id) for rung in document.meta.rungs
+    }
+
+
+def _steps(session: Session) -> list[tuple[Document, Step]]:
+    found: list[tuple[Document, Step]] = [(session.doc, step) for step in session.doc.steps.values()]
+    for document in _documents(session, "" if session.root else session.id):
+        if document.meta.id != session.id:
+            found += [(document, step) for step in document.steps.values()]
+    return found
+
+
+def _documents(session: Session, loop_id: str) -> list[Document]:
+    """The documents of a loop and of those below it, "" for the whole run's; broken ones are left out."""
+    found: list[Document] = []
+    for each in subtree(session, loop_id) if loop_id else session.run.store.list():
+        with suppress(DocumentError):
+            found.append(session.run.store.load(each))
+    return found
+
+
+def _short(text: str) -> str:
+    line = " ⏎ ".join(text.strip().splitlines())
+    return line if len(line) <= NOTE_CHARS else f"{line[: NOTE_CHARS // 3]} … {line[-NOTE_CHARS * 2 // 3 :]}"

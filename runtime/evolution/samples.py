@@ -1,0 +1,326 @@
+"""Tools tested by their own samples: programs directly, guided tools as a run with the configured ladder.
+
+The results are kept in `state/system/standing.json`, by the hash of a tool's files, with how often the tool
+failed in use. A program that is not known there is tested before its first use. A tool that fails its sample,
+or fails in use again and again, is quarantined: its markdown says so, and the journal says why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from kernel import disk
+from kernel.document.model import child_id
+from kernel.document.parser import parse
+from kernel.errors import Exit, FractalError
+from kernel.events import Event, Listener, now
+from kernel.loop.run_context import RunContext
+from kernel.tools.operations import OperationContext
+from kernel.tools.running import Runner
+from kernel.tools.tool import Tool
+from runtime.evolution.files import File, files, read, with_field
+from runtime.evolution.journal import MACHINE, PERSON, Entry, Journal, unit_named
+from runtime.evolution.sample_tests import sample_missing, shows, try_sample
+from runtime.workspace.runs import RunResult
+from runtime.workspace.workspace import Workspace
+
+REMEMBERED = 2_000
+"""Versions of tools that are kept; the oldest are forgotten, and so tested again."""
+KEPT_TRIALS = 10
+"""Workspaces of failed samples that are kept."""
+
+
+class Play(Protocol):
+    """Does a task in a folder that is a workspace of its own, with nobody to ask."""
+
+    async def __call__(self, folder: Path, task: str, tool: str = "", usd: float | None = None) -> RunResult:
+        """Do the task; `tool` guides the loop at the top, `usd` is the most that it may cost."""
+        ...
+
+
+@dataclass(frozen=True)
+class Tested:
+    """How a sample went; `passed` is None if it could not be tested, and the note says why."""
+
+    tool: str
+    passed: bool | None
+    note: str
+    seconds: float = 0.0
+    spent: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    folder: str = ""  # the workspace of a run that failed
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is known of one version of a tool."""
+
+    tool: str
+    tested: str = ""
+    run: str = ""
+    passed: bool | None = None
+    note: str = ""
+    failures: int = 0  # in use, in a row
+
+
+class ToolRecords:
+    """Which tools of a workspace passed their samples, and how they do in use."""
+
+    def __init__(self, journal: Journal, *, quarantine_after: int = 3) -> None:
+        self.journal = journal
+        self.path = journal.folder / "standing.json"
+        self._after = quarantine_after
+        self._tests: dict[str, asyncio.Lock] = {}
+
+    def all(self) -> dict[str, Record]:
+        """All records by fingerprint; if the file is damaged, none, so that tools are tested again."""
+        try:
+            values = json.loads(self.path.read_bytes())
+            return {name: Record(**each) for name, each in values.items()}
+        except (OSError, ValueError, TypeError, AttributeError):
+            return {}
+
+    def get(self, tool: Tool) -> Record:
+        """The record of a tool with its present files."""
+        return self.all().get(tool.fingerprint(), Record(tool.name))
+
+    def put(self, tool: Tool, **changes: object) -> Record:
+        """Change the record of a tool with its present files."""
+        key = tool.fingerprint()
+        with self.journal.locked():
+            records = self.all()
+            record = replace(records.pop(key, Record(tool.name)), **changes)
+            kept = dict(list(records.items())[-REMEMBERED + 1 :]) | {key: record}
+            raw = json.dumps({name: asdict(each) for name, each in kept.items()}, indent=0).encode()
+            with disk.of_the_state(self.path):
+                disk.put(self.path, raw, mode=0o600)
+        return record
+
+    def own(self, tool: Tool) -> bool:
+        """Whether the tool lies in the workspace's own system."""
+        return self.journal.system.resolve() in tool.path.resolve().parents
+
+    def shipped(self, tool: Tool) -> bool:
+        """Whether an own tool replaces a shipped one."""
+        return (self.journal.shipped / self.unit(tool)).exists()
+
+    def unit(self, tool: Tool) -> str:
+        """The unit of an own tool in the journal."""
+        return unit_named(tool.path.resolve().relative_to(self.journal.system.resolve()).as_posix(), {})
+
+    # ---- tests ----
+
+    async def admitted(self, run_context: RunContext, tool: Tool) -> str:
+        """Why a tool may not be used, or ""; a program without a record is tested now."""
+        if tool.scheme != "command" or not self.own(tool):
+            return ""
+        again = f"`fractal tools test {tool.name}`"
+        async with self._tests.setdefault(str(tool.path), asyncio.Lock()):
+            if self.get(tool).passed:
+                return ""
+            if why := sample_missing(tool):
+                return f"{why}: a program can be used after its own sample has passed; then {again}"
+            if why := run_context.sandbox.available():
+                return why
+            context = replace(run_context.context(tool), kept={})
+            passed, note = await self.test_code(tool, context, run_context.runners, run_context.id)
+            if passed:
+                return ""
+            if "network" in tool.effects and not context.network:
+                return f"{tool.name}: {note}; it may need the network: `network: true` in fractal.yaml"
+            self.mark(tool, "quarantined", note, MACHINE, run=run_context.id)
+            return f"{tool.name}: {note}; it is quarantined: fix {tool.path.parent}, then {again}"
+
+    async def test_code(
+        self, tool: Tool, context: OperationContext, runners: Mapping[str, Runner], run: str = ""
+    ) -> tuple[bool, str]:
+        """Run the sample of a tool that is not guided, and record the result."""
+        passed, note = await try_sample(tool, context, runners)
+        if tool.scheme == "command" and self.own(tool):
+            self.put(tool, tested=now(), run=run, passed=passed, note=note, failures=0)
+        return passed, note
+
+    async def test(
+        self,
+        tool: Tool,
+        workspace: Workspace,
+        context: OperationContext,
+        play: Play | None,
+        runners: Mapping[str, Runner],
+    ) -> Tested:
+        """Run a tool's sample; a draft or quarantined tool that passes becomes active."""
+        began = time.monotonic()
+        if why := _untestable(tool, context, play):
+            return Tested(tool.name, None, why)
+        if tool.guided and play:
+            changed: dict[str, File | None] = {}
+            if tool.status != "active":  # the trial needs it in use
+                name = tool.path.resolve().relative_to((workspace.root / "system").resolve()).as_posix()
+                changed[name] = File(with_field(tool.path.read_text("utf-8"), "status", "active").encode())
+            tested = await SampleWorkspace(workspace, tool.name, changed).play(play, tool, guided=True)
+        else:
+            passed, note = await self.test_code(tool, context, runners)
+            tested = Tested(tool.name, passed, note, time.monotonic() - began)
+        if tested.passed and tool.status in ("draft", "quarantined") and self.own(tool):
+            kind = "admitted" if tool.status == "draft" else "restored"
+            self.mark(tool, "active", "its sample has passed", PERSON, kind=kind)
+        return tested
+
+    # ---- use ----
+
+    def watching(self, run_context: RunContext, listener: Listener) -> Listener:
+        """A listener that also counts successes and failures of the workspace's own tools."""
+
+        def hear(event: Event) -> None:
+            listener(event)
+            name, good = _finished_call(event, run_context)
+            tool = run_context.catalogue.tools.get(name) if name else None
+            if tool and not tool.draft and self.own(tool) and not self.shipped(tool):
+                self.count(tool, good, run_context.id)
+
+        return hear
+
+    def count(self, tool: Tool, good: bool, run: str = "") -> Entry | None:
+        """Count a call; too many failures in a row put the tool into quarantine."""
+        failures = self.get(tool).failures
+        if good and not failures:
+            return None
+        record = self.put(tool, failures=0 if good else failures + 1)
+        if good or record.failures < self._after:
+            return None
+        reason = f"it failed {record.failures} times in a row in use"
+        return self.mark(tool, "quarantined", reason, MACHINE, run=run)
+
+    def mark(
+        self, tool: Tool, status: str, reason: str, author: str, *, run: str = "", kind: str = ""
+    ) -> Entry | None:
+        """Write a status into the tool's own markdown, with an entry in the journal."""
+        name = tool.path.resolve().relative_to(self.journal.system.resolve()).as_posix()
+        file = read(tool.path)
+        if file is None:
+            return None
+        try:
+            text = with_field(file.raw.decode("utf-8"), "status", status)
+        except (FractalError, UnicodeDecodeError) as error:
+            raise FractalError(f"{tool.path}: status: {status} cannot be written: {error}") from None
+        known = self.get(tool)
+        changed = {name: File(text.encode(), file.executable)}
+        entry = self.journal.change(kind or status, self.unit(tool), changed, author, reason, run=run)
+        if known.passed:  # the status does not change what was tested
+            self.put(tool, tested=known.tested, run=known.run, passed=True, note=known.note)
+        return entry
+
+
+class SampleWorkspace:
+    """A workspace in `state/system/trials/` with a copy of the system and a sample's files.
+
+    It is removed when the sample passes and kept for a look when it fails.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        name: str,
+        changed: Mapping[str, File | None] | None = None,
+        patterns: Mapping[str, bytes] | None = None,
+    ) -> None:
+        """`changed`: files of the system to change in the copy; `patterns`: learned patterns to put there."""
+        trials = workspace.state / "system" / "trials"
+        old = sorted(trials.iterdir(), key=lambda each: each.stat().st_mtime) if trials.is_dir() else []
+        for each in old[:-KEPT_TRIALS]:
+            shutil.rmtree(each, ignore_errors=True)
+        self.folder = trials / f"{name}-{secrets.token_hex(3)}"
+        self._workspace = workspace
+        self._changed = changed or {}
+        self._patterns = patterns or {}
+
+    async def play(self, play: Play, tool: Tool, *, guided: bool = False, usd: float | None = None) -> Tested:
+        """Do the sample: `guided` by the tool itself, else as any task."""
+        began = time.monotonic()
+        sample = tool.sample
+        try:
+            self._lay_out(cast(dict[str, str], sample.get("files") or {}))
+            result = await play(self.folder, str(sample["task"]), tool.name if guided else "", usd)
+            passed, note = await self._judged(tool, result)
+        except FractalError as error:
+            return Tested(tool.name, False, str(error), time.monotonic() - began, folder=str(self.folder))
+        if passed:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        kept = "" if passed else str(self.folder)
+        return Tested(tool.name, passed, note, time.monotonic() - began, dict(result.spent), kept)
+
+    def _lay_out(self, given: Mapping[str, str]) -> None:
+        own, state = self.folder / ".fractal" / "system", self.folder / ".fractal" / "state"
+        (state / "system").mkdir(parents=True, mode=0o700)
+        source = self._workspace.root / "system"
+        for path in files(source) if source.is_dir() else ():
+            _write(own / path.relative_to(source), read(path))
+        for name, file in self._changed.items():
+            _write(own / name, file)
+        records = self._workspace.state / "system" / "standing.json"
+        if records.is_file():  # what passed its test here need not be tested there
+            shutil.copyfile(records, state / "system" / records.name)
+        for name, raw in self._patterns.items():
+            _write(state / "memory" / "patterns" / name, File(raw))
+        for name, text in given.items():
+            target = (self.folder / name).resolve()
+            if self.folder.resolve() not in target.parents:
+                raise FractalError(f"sample: files: {name}: leads outside the sample's folder")
+            _write(target, File(str(text).encode()))
+
+    async def _judged(self, tool: Tool, result: RunResult) -> tuple[bool, str]:
+        asked = parse(result.path.read_bytes(), str(result.path)).note(1, "question")
+        if result.waiting == "person" and asked and asked.origin != "kernel":  # a tool that asks
+            passed, note = await shows(tool, result.question)
+            return passed, note if passed else f"it asks a person: {result.question}"
+        if result.exit is not Exit.ACCEPTED:
+            return False, f"its run ended {result.status}: {result.reason or result.question}"
+        leaves = cast(list[str], tool.sample.get("leaves") or [])
+        if missing := [path for path in leaves if not (self.folder / path).is_file()]:
+            return False, f"its sample left no {', '.join(missing)}"
+        return await shows(tool, result.output)
+
+
+def _untestable(tool: Tool, context: OperationContext, play: Play | None) -> str:
+    """Why a tool's sample cannot be run, or ""."""
+    if tool.skill:
+        return "a skill has no sample; it needs no test"
+    if tool.scheme == "mcp":
+        return "a server's tool has no sample here"
+    if why := sample_missing(tool):
+        return why
+    if tool.guided:
+        return "" if play else "no model is configured that could do its sample; see --model"
+    return (context.sandbox.available() or "") if tool.scheme == "command" else ""
+
+
+def _write(path: Path, file: File | None) -> None:
+    if file is None:
+        path.unlink(missing_ok=True)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(file.raw)
+    path.chmod(0o755 if file.executable else 0o644)
+
+
+def _finished_call(event: Event, run_context: RunContext) -> tuple[str, bool]:
+    """The tool whose call has ended with this event, and whether it succeeded; "" for any other event.
+
+    A refused call, such as one with wrong arguments, does not count.
+    """
+    data = event.data
+    if event.kind == "loop_finished" and data["status"] in ("complete", "unverified", "failed", "escalated"):
+        return event.type, data["exit"] == 0
+    if event.kind == "step_finished" and data.get("state") in ("done", "failed"):
+        name = str(data.get("tool"))
+        made = child_id(event.loop_id, event.run, "operation", name, int(data["step"]))
+        if run_context.store.exists(made):
+            return name, data["state"] == "done"
+    return "", False

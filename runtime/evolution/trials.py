@@ -1,0 +1,246 @@
+"""Trials: a change against what is there now, on the same tasks, in pairs, with a confidence interval.
+
+A change is adopted only when it is shown to be better, and taken back when it is shown to be worse; what was
+found is kept in `state/memory/trials/`, a markdown file each.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import comb, sqrt
+from pathlib import Path
+from typing import Any, Literal
+
+from kernel import disk
+from kernel.document.escaping import to_json
+from kernel.errors import DocumentError
+
+Z = 1.959964
+"""Of the normal distribution, for an interval of 95 %."""
+LEVEL = 0.05
+"""How likely the better side's lead may at most be by chance."""
+Kind = Literal["pattern", "phase", "tool", "change"]
+Finding = Literal["better", "worse", "undecided"]
+_ID = re.compile(r"t[1-9]\d*")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One task done both ways; None where it could not be done."""
+
+    task: str
+    present: bool | None
+    tried: bool | None
+    calls: tuple[int, int] = (0, 0)
+    note: str = ""
+
+    @property
+    def whole(self) -> bool:
+        """Whether both ways were done."""
+        return self.present is not None and self.tried is not None
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What pairs tell of the change that was tried against what is there now."""
+
+    pairs: Sequence[Pair]
+
+    @property
+    def counted(self) -> list[Pair]:
+        """The pairs that were done whole: half a pair tells nothing."""
+        return [each for each in self.pairs if each.whole]
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """Pairs, and those done with the present and with the tried one."""
+        done = self.counted
+        return len(done), sum(bool(each.present) for each in done), sum(bool(each.tried) for each in done)
+
+    @property
+    def won(self) -> int:
+        """Tasks that only the change did."""
+        return sum(bool(each.tried and not each.present) for each in self.counted)
+
+    @property
+    def lost(self) -> int:
+        """Tasks that only the present one did."""
+        return sum(bool(each.present and not each.tried) for each in self.counted)
+
+    @property
+    def difference(self) -> float:
+        """The change's rate of success less the present one's."""
+        return (self.won - self.lost) / len(self.counted) if self.counted else 0.0
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Of the difference, 95 %, for pairs: half an observation more in each cell (Agresti and Min)."""
+        size = len(self.counted) + 2
+        won, lost = self.won + 0.5, self.lost + 0.5
+        middle = (won - lost) / size
+        half = Z * sqrt(max(won + lost - (won - lost) ** 2 / size, 0.0)) / size
+        return max(middle - half, -1.0), min(middle + half, 1.0)
+
+    @property
+    def chance(self) -> float:
+        """How likely a lead like this or larger is where both are alike (McNemar, exact, one side)."""
+        unlike = self.won + self.lost
+        return sum(comb(unlike, k) for k in range(max(self.won, self.lost), unlike + 1)) / 2**unlike
+
+    @property
+    def finding(self) -> Finding:
+        """Better or worse where the interval and the exact test both say so."""
+        low, high = self.interval
+        if low > 0 and self.chance <= LEVEL:
+            return "better"
+        return "worse" if high < 0 and self.chance <= LEVEL else "undecided"
+
+    @property
+    def told(self) -> str:
+        """The same as a sentence."""
+        size, present, tried = self.counts
+        low, high = self.interval
+        if not size:
+            return "no task was done both ways, which tells nothing"
+        rates = f"{tried} of {size} done with it, {present} without it"
+        more = f"; {self.more} more tasks may tell" if self.finding == "undecided" else ""
+        return f"{self.finding}: {rates} ({self.difference:+.0%}, 95 %: {low:+.0%} to {high:+.0%}){more}"
+
+    @property
+    def more(self) -> int:
+        """Pairs that would decide it if they went as these did; as many again where none differed."""
+        pairs = list(self.counted)
+        if not pairs or self.won == self.lost:
+            return max(len(pairs), 5)
+        for times in range(2, 200):
+            if Compared(pairs * times).finding != "undecided":
+                return len(pairs) * (times - 1)
+        return len(pairs) * 200
+
+    def as_dict(self) -> dict[str, Any]:
+        """As `--json` and the record have it."""
+        size, present, tried = self.counts
+        low, high = self.interval
+        calls = [sum(each.calls[side] for each in self.counted) for side in (0, 1)]
+        return {
+            "finding": self.finding,
+            "pairs": size,
+            "present": {
+                "done": present,
+                "rate": round(present / size, 4) if size else None,
+                "calls": calls[0],
+            },
+            "tried": {"done": tried, "rate": round(tried / size, 4) if size else None, "calls": calls[1]},
+            "won": self.won,
+            "lost": self.lost,
+            "difference": round(self.difference, 4),
+            "ci": [round(low, 4), round(high, 4)],
+            "chance": round(self.chance, 4),
+        }
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One trial as it is kept; `did` says what followed: adopted, reverted, kept."""
+
+    id: str
+    kind: Kind
+    unit: str
+    compared: Compared
+    at: str = ""
+    did: str = ""
+    against: str = ""  # what it was tried against
+    proposal: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """As `--json` shows it."""
+        names = ("id", "kind", "unit", "at", "did", "against", "proposal")
+        told = {name: getattr(self, name) for name in names if getattr(self, name)}
+        tasks = [
+            {
+                "task": each.task,
+                "present": each.present,
+                "tried": each.tried,
+                "calls": each.calls,
+                "note": each.note,
+            }
+            for each in self.compared.pairs
+        ]
+        return {**told, **self.compared.as_dict(), "tasks": tasks}
+
+
+class Trials:
+    """The trials of one workspace, in the order in which they were made."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder  # state/memory/trials
+
+    def keep(self, kind: Kind, unit: str, compared: Compared, at: str = "", **more: str) -> Trial:
+        """Write a trial down."""
+        with disk.of_the_state(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            trial = Trial(self._claimed(), kind, unit, compared, at, **more)
+            disk.put(self.folder / f"{trial.id}.md", _written(trial).encode(), mode=0o600)
+        return trial
+
+    def all(self) -> list[Trial]:
+        """Every trial, the first one first. Raises `DocumentError` for one that cannot be read."""
+        written = (path for path in self.folder.glob("t*.md") if path.stat().st_size)  # else its process died
+        names = (path.stem for path in written) if self.folder.is_dir() else ()
+        return [
+            self.get(name)
+            for name in sorted((n for n in names if _ID.fullmatch(n)), key=lambda n: int(n[1:]))
+        ]
+
+    def get(self, name: str) -> Trial:
+        """One trial. Raises `DocumentError`."""
+        path = self.folder / f"{name}.md"
+        try:
+            head = path.read_text("utf-8").split("---\n", 2)[1]
+            told = {
+                key: json.loads(value) for key, value in (line.split(": ", 1) for line in head.splitlines())
+            }
+            pairs = [Pair(t, p, n, (int(c[0]), int(c[1])), note) for t, p, n, c, note in told.pop("pairs")]
+            told = {key: value for key, value in told.items() if key in Trial.__dataclass_fields__}
+            return Trial(**{**told, "id": name, "compared": Compared(pairs)})
+        except (OSError, ValueError, IndexError, TypeError) as error:
+            raise DocumentError(f"is no trial: {error}; mend or remove it", str(path)) from None
+
+    def _claimed(self) -> str:
+        """An id of its own: the file is claimed by exclusive creation."""
+        number = max((int(p.stem[1:]) for p in self.folder.glob("t*.md") if _ID.fullmatch(p.stem)), default=0)
+        while True:
+            number += 1
+            try:
+                (self.folder / f"t{number}.md").touch(mode=0o600, exist_ok=False)
+            except FileExistsError:
+                continue
+            return f"t{number}"
+
+
+_MARKS: Mapping[bool | None, str] = {True: "done", False: "not done", None: "–"}
+
+
+def _written(trial: Trial) -> str:
+    pairs = [[p.task, p.present, p.tried, list(p.calls), p.note] for p in trial.compared.pairs]
+    names = ("kind", "unit", "at", "did", "against", "proposal")
+    told = {name: getattr(trial, name) for name in names if getattr(trial, name)} | {"pairs": pairs}
+    head = "".join(f"{key}: {to_json(value)}\n" for key, value in told.items())
+    rows = ["| task | present | tried | calls |", "| --- | --- | --- | ---: |"]
+    for each in trial.compared.pairs:
+        cells = (
+            _cell(each.task),
+            _MARKS[each.present],
+            _MARKS[each.tried],
+            f"{each.calls[0]} · {each.calls[1]}",
+        )
+        rows.append("| " + " | ".join(cells) + " |")
+    body = f"# Trial of {trial.unit}\n\n{trial.compared.told}\n\n" + "\n".join(rows)
+    return f"---\n{head}---\n{body}\n"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")[:120]

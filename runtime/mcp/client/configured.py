@@ -1,0 +1,228 @@
+"""Reads the MCP servers from `.mcp.json`, in the format of Claude Code and other clients.
+
+The folder's file comes first, then the workspace's, then the user's own. Of two servers with the same name
+the nearer one counts. An invalid entry is skipped with a message.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from kernel.errors import ConfigurationError
+from runtime.workspace import trust
+from runtime.workspace.workspace import user_folder
+
+LARGEST = 1_000_000
+"""Bytes of a settings file; a larger file is an error."""
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_HTTP = ("http", "streamable-http", "streamableHttp", "streamable_http")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One server of a file, with its variables expanded."""
+
+    name: str
+    source: Path
+    transport: str  # stdio, http, sse
+    digest: str  # of the entry as written; the cached list of tools belongs to it
+    shown: str  # command or address as written: the value of a variable may be secret
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    cwd: Path | None = None
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True)
+class Configured:
+    """The usable servers by name, and messages about the others."""
+
+    entries: Mapping[str, Entry]
+    troubles: tuple[str, ...] = ()
+
+
+def places(folder: Path, root: Path) -> tuple[Path, ...]:
+    """The files that may name servers, the nearest first."""
+    workspace = root.parent if root.name == ".fractal" else root
+    found = (folder / ".mcp.json", workspace / ".mcp.json", user_folder() / "mcp.json")
+    return tuple(dict.fromkeys(found))
+
+
+def read(paths: Iterable[Path], folder: Path, environ: Mapping[str, str] = os.environ) -> Configured:
+    """Read the files that exist."""
+    entries: dict[str, Entry] = {}
+    troubles: list[str] = []
+    named: set[str] = set()
+    for path in paths:
+        try:
+            servers = _servers(path)
+        except ConfigurationError as error:
+            troubles.append(str(error))
+            continue
+        for name, raw in servers.items():
+            if name in named:
+                continue
+            named.add(name)
+            try:
+                if entry := _entry(name, raw, path, folder, environ):
+                    entries[name] = entry
+            except ValueError as error:
+                troubles.append(f"{path}: mcpServers.{name}{error}")
+    return Configured(entries, tuple(troubles))
+
+
+def _servers(path: Path) -> Mapping[str, Any]:
+    try:
+        if not path.is_file():
+            return {}
+        if path.stat().st_size > LARGEST:
+            raise ConfigurationError(f"{path}: larger than {LARGEST} bytes")
+        data: Any = json.loads(path.read_text("utf-8-sig"))
+    except json.JSONDecodeError as error:
+        where = f"{path}:{error.lineno}"
+        raise ConfigurationError(f"{where}: not JSON: {error.msg} (column {error.colno})") from None
+    except (ValueError, RecursionError) as error:
+        raise ConfigurationError(f"{path}: not JSON in UTF-8: {error}") from None
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
+    servers = cast(dict[str, Any], data).get("mcpServers") if isinstance(data, dict) else None
+    if not isinstance(servers, dict):
+        raise ConfigurationError(f'{path}: {{"mcpServers": {{NAME: {{"command": …}}}}}} is required')
+    return cast(dict[str, Any], servers)
+
+
+def _entry(name: str, raw: Any, path: Path, folder: Path, environ: Mapping[str, str]) -> Entry | None:
+    """The server, or None if it is disabled; `ValueError` names the place and the error."""
+    if not isinstance(raw, dict):
+        raise ValueError(": must be an object with command or url")
+    given = cast(dict[str, Any], raw)
+    if given.get("disabled") is True:
+        return None
+    if not re.search(r"[A-Za-z0-9]", name) or not name.isprintable() or len(name) > 64:
+        raise ValueError(": a name needs a letter or digit, and at most 64 characters")
+    if _ourselves(given):
+        return None
+    reader = _Reader(given, environ)
+    written = json.dumps([str(path), given], sort_keys=True, ensure_ascii=False)
+    digest = hashlib.sha256(written.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    transport = reader.transport()
+    if transport == "stdio":
+        cwd = reader.text("cwd", "")
+        own = path.name == "mcp.json"  # the user's own file belongs to no folder
+        return Entry(
+            name,
+            path,
+            transport,
+            digest,
+            " ".join([str(given["command"]), *map(str, given.get("args") or [])])[:120],
+            command=reader.text("command"),
+            args=reader.texts("args"),
+            env=reader.pairs("env"),
+            cwd=(folder if own else path.parent) / cwd,
+        )
+    url = reader.text("url")
+    if not re.match(r"https?://[^/\s]", url):
+        raise ValueError(f".url: {given['url'][:80]!r} does not begin with http:// or https://")
+    shown = str(given["url"]).partition("?")[0][:120]
+    return Entry(name, path, transport, digest, shown, url=url, headers=reader.pairs("headers"))
+
+
+def _ourselves(given: Mapping[str, Any]) -> bool:
+    """Whether the entry is Fractal itself, registered for other clients."""
+    args = given.get("args")
+    words = [str(each) for each in cast(list[Any], args)] if isinstance(args, list) else []
+    elsewhere = {"-C", "--folder"} & set(words) or given.get("cwd")
+    return Path(str(given.get("command", ""))).name == "fractal" and "mcp" in words and not elsewhere
+
+
+class _Reader:
+    """Checks the values of one entry and expands `${VAR}` and `${VAR:-default}`."""
+
+    def __init__(self, given: Mapping[str, Any], environ: Mapping[str, str]) -> None:
+        self.given = given
+        self.environ = environ
+
+    def transport(self) -> str:
+        """The transport by the entry's type, else by its keys."""
+        kind = self.given.get("type", "stdio" if "command" in self.given else "http")
+        if "command" not in self.given and "url" not in self.given:
+            raise ValueError(": command or url is required")
+        if kind in _HTTP:
+            kind = "http"
+        if kind not in ("stdio", "http", "sse"):
+            raise ValueError(f".type: {kind!r} is not one of stdio, http, streamable-http, sse")
+        return str(kind)
+
+    def text(self, key: str, default: str | None = None) -> str:
+        """A string; required unless there is a default."""
+        value = self.given.get(key, default)
+        if not isinstance(value, str) or (not value.strip() and default is None):
+            raise ValueError(f".{key}: must be a string")
+        return self._expanded(f".{key}", value)
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """A list of strings; numbers are converted."""
+        value = self.given.get(key) or []
+        if not isinstance(value, list):
+            raise ValueError(f".{key}: must be a list of strings")
+        return tuple(self._scalar(f".{key}[{at}]", each) for at, each in enumerate(cast(list[Any], value)))
+
+    def pairs(self, key: str) -> dict[str, str]:
+        """An object of strings; numbers are converted."""
+        value = self.given.get(key) or {}
+        if not isinstance(value, dict):
+            raise ValueError(f".{key}: must be an object of strings")
+        given = cast(dict[str, Any], value)
+        return {name: self._scalar(f".{key}.{name}", each) for name, each in given.items()}
+
+    def _scalar(self, place: str, value: Any) -> str:
+        if not isinstance(value, str | int | float) or isinstance(value, bool):
+            raise ValueError(f"{place}: must be a string")
+        return self._expanded(place, str(value))
+
+    def _expanded(self, place: str, text: str) -> str:
+        def value(hit: re.Match[str]) -> str:
+            name, default = hit[1], hit[2]
+            found = self.environ.get(name, "")
+            if not found and default is None and name not in self.environ:
+                fix = f"set it, or write ${{{name}:-default}}"
+                raise ValueError(f"{place}: the environment variable {name} is not set; {fix}")
+            return found or default or ""
+
+        expanded = _VARIABLE.sub(value, text)
+        if "\0" in expanded:
+            raise ValueError(f"{place}: must not contain the character NUL")
+        return expanded
+
+
+# ---- trust ----
+
+
+def item(entry: Entry) -> trust.Item:
+    """A server as an item that the user can trust."""
+    return trust.Item(str(entry.source.parent), f"mcp:{entry.name}", entry.digest, entry.shown)
+
+
+def divided(found: Configured) -> tuple[Configured, tuple[Entry, ...]]:
+    """The servers that the user allows, and those that wait for permission."""
+    foreign = [entry for entry in found.entries.values() if entry.source.name != "mcp.json"]  # not the user's
+    names = {each.name for each in trust.waiting(map(item, foreign))}
+    waiting = tuple(entry for entry in foreign if f"mcp:{entry.name}" in names)
+    entries = {name: entry for name, entry in found.entries.items() if f"mcp:{name}" not in names}
+    return Configured(entries, (*found.troubles, *map(_ask, waiting))), waiting
+
+
+def _ask(entry: Entry) -> str:
+    return (
+        f"{entry.source} names the MCP server {entry.name} ({entry.shown}), which you have not allowed yet; "
+        f"review it, then run: fractal trust mcp:{entry.name}"
+    )

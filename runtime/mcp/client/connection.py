@@ -1,0 +1,306 @@
+"""One connection to one server, from its first use to the end of the run.
+
+A separate task enters and leaves the SDK's client, because its cancel scopes require it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernel.document.redaction import neutralise, value_redactor
+from kernel.errors import ConfigurationError, FractalError, OperationFailed
+from kernel.tools.operations import Result
+from runtime.mcp.client.configured import Entry
+from runtime.mcp.client.transports import Address, Program
+
+if TYPE_CHECKING:
+    from mcp import Client
+    from mcp_types import CallToolResult
+
+START_SECONDS = 30.0
+"""The first start of a server may download a package."""
+LIST_SECONDS = 10.0
+CLOSE_SECONDS = 5.0
+"""Seconds that a server has to end a session before its task is cancelled."""
+PAGES = 50
+"""The most pages of a list of tools."""
+Listed = Callable[[Sequence[Mapping[str, Any]]], None]
+
+
+class Broken(OperationFailed):
+    """The connection is lost; a new one may work."""
+
+
+class Connection:
+    """A session with a server; `listed` gets its tools whenever they are fetched."""
+
+    def __init__(
+        self,
+        entry: Entry,
+        log: Path,
+        listed: Listed,
+        *,
+        lists: bool = True,
+        start_seconds: float = START_SECONDS,
+    ) -> None:
+        self.entry = entry
+        self._start_seconds = start_seconds
+        self.ended = False
+        self.doubtful = False  # a call got no answer
+        self.version = ""
+        self._listed = listed
+        self._session = Program(entry, log) if entry.transport == "stdio" else Address(entry)
+        self._ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+        self._changed, self._closing = asyncio.Event(), asyncio.Event()
+        if lists:  # the cached list may be out of date
+            self._changed.set()
+        self._keeper = asyncio.create_task(self._keep())
+        # the value of a header is a secret, with a scheme before it or without
+        secrets = {f"{key}_token": each.rpartition(" ")[2] for key, each in entry.headers.items()}
+        self._redact = value_redactor({**entry.env, **secrets})
+
+    @property
+    def broken(self) -> bool:
+        """Whether the connection is unusable."""
+        return self.ended or bool(self._session.why)
+
+    async def tools(self) -> Sequence[Mapping[str, Any]]:
+        """Fetch the server's tools."""
+        client = await self._client()
+        try:
+            async with asyncio.timeout(LIST_SECONDS):
+                return await self._list(client)
+        except Exception as error:
+            raise self._failure(error, "the request for its tools") from None
+
+    async def call(self, tool: str, args: Mapping[str, Any], seconds: float | None) -> Result:
+        """Make one call. Raises `Broken` if the connection is lost, `OperationFailed` if the call fails."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        client = await self._client()
+        try:
+            async with asyncio.timeout(seconds):
+                answer = await client.call_tool(tool, dict(args))
+        except Exception as error:
+            self.refresh()
+            raise self._failure(error, f"the call of {tool[:60]}", seconds) from None
+        took = round(loop.time() - began, 3)
+        if answer.is_error:
+            self.refresh()
+        return result_of(answer, self._redact, server=self.entry.name, seconds=took)
+
+    def refresh(self) -> None:
+        """Fetch the list of tools again soon."""
+        self._changed.set()
+
+    async def close(self) -> None:
+        """End the session, and the server if it is a program."""
+        self._closing.set()
+        if not self._ready.done():
+            self._keeper.cancel()
+        cancelled = False
+        for _ in range(3):
+            try:
+                await asyncio.wait([self._keeper], timeout=CLOSE_SECONDS)
+            except asyncio.CancelledError:  # raised below, after the session has ended
+                cancelled = True
+            if self._keeper.done():
+                break
+            self._keeper.cancel()
+        if cancelled:
+            raise asyncio.CancelledError
+
+    # ---- the keeper ----
+
+    async def _client(self) -> Client:
+        return await asyncio.shield(self._ready)
+
+    async def _keep(self) -> None:
+        from mcp import Client, MCPError
+
+        _quiet()
+        opening = True
+        try:
+            async with AsyncExitStack() as stack:
+                async with asyncio.timeout(self._start_seconds):
+                    made = Client(
+                        self._session.streams(),
+                        message_handler=self._heard,
+                        cache=None,
+                        input_required_max_rounds=1,
+                    )
+                    client = await stack.enter_async_context(made)
+                self.version, opening = client.protocol_version, False
+                self._session.why = ""  # an older server may refuse the first version of the handshake
+                self._ready.set_result(client)
+                heeding = asyncio.create_task(self._heed(client))
+                try:
+                    await self._tend(client)
+                finally:
+                    heeding.cancel()
+                    await asyncio.gather(heeding, return_exceptions=True)
+        except Exception as error:
+            if opening:
+                failure = self._failure(error, "the handshake", self._start_seconds)
+                self._ready.set_exception(failure)
+                self._ready.exception()  # marks it as retrieved: there may be no caller
+            elif not isinstance(error, MCPError):
+                logging.getLogger(__name__).debug("the session with %s: %r", self.entry.name, error)
+        finally:
+            self.ended = True
+            if not self._ready.done():
+                self._ready.set_exception(Broken(f"{self._name} was closed before it was ready"))
+                self._ready.exception()
+
+    async def _tend(self, client: Client) -> None:
+        """Fetch the tools whenever they may have changed, until the session ends."""
+        ends = [asyncio.create_task(each.wait()) for each in (self._closing, self._session.gone)]
+        asking: asyncio.Task[None] | None = None
+        try:
+            while not any(each.done() for each in ends):
+                asking = asyncio.create_task(self._ask_anew(client))
+                await asyncio.wait([*ends, asking], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waits = [*ends, *([asking] if asking else [])]
+            for each in waits:
+                each.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
+
+    async def _ask_anew(self, client: Client) -> None:
+        await self._changed.wait()
+        self._changed.clear()
+        with suppress(Exception):  # the next call reports the error
+            async with asyncio.timeout(LIST_SECONDS):
+                await self._list(client)
+
+    async def _heed(self, client: Client) -> None:
+        """Subscribe to changes of the tools: newer servers require it."""
+        from mcp import MCPError
+        from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+
+        if not getattr(client.server_capabilities.tools, "list_changed", False):
+            return
+        with suppress(ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError):
+            async with client.listen(tools_list_changed=True) as changes:
+                async for _ in changes:
+                    self._changed.set()
+
+    async def _heard(self, message: Any) -> None:
+        """Older servers send the notification without a subscription."""
+        if getattr(message, "method", "") == "notifications/tools/list_changed":
+            self._changed.set()
+
+    async def _list(self, client: Client) -> Sequence[Mapping[str, Any]]:
+        found: list[Mapping[str, Any]] = []
+        cursor: str | None = None
+        for _ in range(PAGES):
+            page = await client.list_tools(cursor=cursor)
+            found += [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in page.tools]
+            cursor = page.next_cursor
+            if not cursor:
+                break
+        self._listed(found)
+        return found
+
+    # ---- errors ----
+
+    @property
+    def _name(self) -> str:
+        return f"MCP server {self.entry.name}"
+
+    def _failure(self, error: Exception, what: str, seconds: float | None = LIST_SECONDS) -> FractalError:
+        """The error as one of ours, with a message that names the server."""
+        from mcp import MCPError
+        from mcp_types import CONNECTION_CLOSED
+
+        if isinstance(error, FractalError):
+            if isinstance(error, ConfigurationError):
+                return ConfigurationError(f"{self._name}: {error}")
+            return error
+        first = _first(error)
+        if isinstance(first, FractalError):
+            return ConfigurationError(f"{self._name}: {first}")
+        known = self._session.told()
+        if isinstance(first, TimeoutError):
+            self.doubtful = True
+            text = f"{self._name} did not answer {what} within {seconds or 0:g} s"
+            return OperationFailed(f"{text}; {known}" if known else text)
+        if isinstance(first, MCPError):
+            if first.code == CONNECTION_CLOSED or first.message == "Session terminated" or self._session.why:
+                self.ended = True
+                return Broken(f"{self._name} is gone and did not answer {what}: {known or first.message}")
+            return OperationFailed(f"{self._name} refused {what}: {self._redact(first.message[:500])}")
+        if isinstance(first, OSError) or type(first).__module__.startswith(("httpx2", "anyio")):
+            self.ended = True
+            told = known or str(first) or type(first).__name__
+            return Broken(f"{self._name} ({self.entry.shown}) cannot be reached: {told}")
+        said = self._redact(_said(first))
+        return OperationFailed(f"{self._name} sent an invalid answer to {what}: {said}")
+
+
+def _first(error: BaseException) -> BaseException:
+    """The first error of an exception group."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _said(error: BaseException) -> str:
+    """The first line of an error; of a validation error its first place."""
+    from pydantic import ValidationError
+
+    if isinstance(error, ValidationError):
+        wrong = error.errors(include_url=False, include_input=False)[0]
+        return f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}"[:300]
+    lines = str(error).splitlines()
+    return lines[0][:300] if lines else type(error).__name__
+
+
+def _quiet() -> None:
+    """Keep the SDK's warnings from the terminal."""
+    for name in ("mcp", "client", "httpx2", "httpcore2"):
+        logger = logging.getLogger(name)
+        if not logger.handlers:
+            logger.addHandler(logging.NullHandler())
+
+
+# ---- results ----
+
+
+def result_of(answer: CallToolResult, redact: Callable[[str], str], **evidence: Any) -> Result:
+    """The answer to a call as the result of a step: untrusted data as text."""
+    pieces = [piece for block in answer.content if (piece := _told(block))]
+    if not any(getattr(block, "type", "") == "text" for block in answer.content):
+        structured = answer.structured_content
+        if structured is not None:
+            pieces.append(json.dumps(structured, ensure_ascii=False))
+    text = redact(neutralise("\n".join(pieces)))
+    return Result(text or "[no content]", not answer.is_error, evidence)
+
+
+def _told(block: Any) -> str:
+    """One piece of content as text; binary data is replaced by its type and size."""
+    kind = getattr(block, "type", "")
+    if kind == "text":
+        return str(block.text)
+    if kind in ("image", "audio"):
+        return f"[{kind}: {block.mime_type}, {_size(block.data)} bytes]"
+    if kind == "resource_link":
+        return f"[link: {block.uri}" + (f", {block.name}]" if block.name else "]")
+    if kind == "resource":
+        inner = block.resource
+        if hasattr(inner, "text"):
+            return f"[resource: {inner.uri}]\n{inner.text}"
+        return f"[resource: {inner.uri}, {inner.mime_type or 'unknown type'}, {_size(inner.blob)} bytes]"
+    return f"[{kind or 'unknown content'}]"
+
+
+def _size(data: str) -> int:
+    """The decoded size of base64 text in bytes."""
+    return max(len(data) * 3 // 4 - data[-2:].count("="), 0)

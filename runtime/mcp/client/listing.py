@@ -1,0 +1,250 @@
+"""Converts the list of a server into tools of the catalogue: names, one line, arguments, effects.
+
+The list is untrusted. Only a cleaned name, the names of arguments and one line reach a prompt. Schemas are
+reduced to types, choices and descriptions, so that validating an argument stays cheap and safe.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from kernel.document.redaction import neutralise
+from kernel.tools.tool import Tool
+from runtime.mcp.client.configured import Entry
+
+NAME = 64
+LINE = 160
+"""Characters of a description's first line that are kept."""
+SKETCH = 240
+"""Characters for the types of arguments that are not strings."""
+DEPTH = 4
+"""Levels of an argument that are described; deeper values are unrestricted."""
+MOST = 2_000
+"""The most tools of one server."""
+_PLAIN = ("string", "integer", "number", "boolean", "array", "object")
+_ARGUMENT = re.compile(r"[A-Za-z_$@][\w$@.:-]{0,63}")
+_WORD = re.compile(r"[\w .:/@+-]{1,64}")
+
+Raw = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Listed:
+    """The tools of one server, and messages about skipped ones."""
+
+    tools: tuple[Tool, ...]
+    troubles: tuple[str, ...] = ()
+
+
+def kept(tools: Sequence[Raw]) -> list[dict[str, Any]]:
+    """The parts of a server's answer that are cached on disk."""
+    names = ("name", "title", "description", "inputSchema", "annotations")
+    found: list[dict[str, Any]] = []
+    for tool in tools[:MOST]:
+        raw = {name: tool[name] for name in names if tool.get(name) is not None}
+        if isinstance(raw.get("description"), str):
+            raw["description"] = raw["description"][:2_000]
+        found.append(raw)
+    return found
+
+
+def tools_of(entry: Entry, listed: Sequence[Raw], taken: Collection[str] = ()) -> Listed:
+    """The tools of a server; a name in `taken` gets a number."""
+    used = set(taken)
+    tools: list[Tool] = []
+    troubles: list[str] = []
+    for raw in listed:
+        remote = raw.get("name")
+        if not isinstance(remote, str) or not remote.strip() or len(remote) > 200 or not remote.isprintable():
+            troubles.append(
+                f"MCP server {entry.name}: skipped a tool with the invalid name {str(remote)[:40]!r}"
+            )
+            continue
+        name = _free(_clean(entry.name, remote), used)
+        try:
+            tools.append(_tool(entry, name, remote, raw))
+            used.add(name)
+        except ValueError as error:
+            troubles.append(f"MCP server {entry.name}: skipped {remote[:60]}: {error}")
+    return Listed(tuple(tools), tuple(troubles))
+
+
+def _tool(entry: Entry, name: str, remote: str, raw: Raw) -> Tool:
+    found = raw.get("inputSchema")
+    schema = cast(dict[str, Any], found) if isinstance(found, dict) else {}
+    properties, required = _arguments(schema)
+    given = raw.get("annotations")
+    hints = cast(dict[str, Any], given) if isinstance(given, dict) else {}
+    reads = hints.get("readOnlyHint") is True
+    effects = ["read" if reads else "write"]
+    if hints.get("openWorldHint") is not False:  # the default of the specification
+        effects.append("network")
+    title = raw.get("title") or hints.get("title")
+    line = _line(raw.get("description")) or _line(title) or remote
+    sketch = _sketch(properties)
+    return Tool(
+        name,
+        entry.source,
+        f"{line} ({sketch})" if sketch else line,
+        properties,
+        required,
+        run=f"mcp: {entry.name}/{remote}",
+        effects=tuple(effects),
+        idempotent=reads or hints.get("idempotentHint") is True,
+        origin="mcp",
+        operation=True,
+        destructive=hints.get("destructiveHint") is True and not reads,
+    )
+
+
+def _clean(server: str, tool: str) -> str:
+    """`server-tool` of a–z, 0–9 and -; a name above 64 characters is cut and gets a hash."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", f"{server}-{tool}")
+    name = re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")
+    if not re.match(r"[a-z]", name):
+        name = f"mcp-{name}"
+    if len(name) > NAME:
+        digest = hashlib.sha256(f"{server}/{tool}".encode("utf-8", "surrogatepass")).hexdigest()[:6]
+        name = f"{name[: NAME - 7].rstrip('-')}-{digest}"
+    return name
+
+
+def _free(name: str, used: Collection[str]) -> str:
+    number = 2
+    free = name
+    while free in used:
+        suffix = f"-{number}"
+        free = f"{name[: NAME - len(suffix)].rstrip('-')}{suffix}"
+        number += 1
+    return free
+
+
+def _line(text: Any) -> str:
+    """The first line with text, neutralised and cut."""
+    if not isinstance(text, str):
+        return ""
+    lines = (neutralise(" ".join(line.split())) for line in text[:2_000].splitlines())
+    first = next((line for line in lines if line.strip("#*=- ")), "")
+    return first if len(first) <= LINE else f"{first[: LINE - 1].rstrip()}…"
+
+
+# ---- arguments -------------------------------------------------------------------------------------------
+
+
+def _arguments(schema: Raw) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The properties and the required names; alternatives add their properties, none of them required."""
+    if len(str(schema)) > 200_000:
+        raise ValueError("its argument schema is too large")
+    return _Schemas(schema).arguments(schema)
+
+
+class _Schemas:
+    """The schemas of one tool, with their definitions and a limit on how many are read."""
+
+    def __init__(self, schema: Raw) -> None:
+        self.left = 400  # bounds schemas that refer to themselves
+        self.definitions: dict[str, Any] = {}
+        for key in ("$defs", "definitions"):
+            for name, each in _dict(schema.get(key)).items():
+                self.definitions[f"#/{key}/{name}"] = each
+
+    def arguments(self, schema: Raw) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """The arguments of the call, and the names of the required ones."""
+        whole = self._resolved(schema)
+        required = [name for name in _list(whole.get("required")) if isinstance(name, str)]
+        branches = [each for key in ("anyOf", "oneOf", "allOf") for each in _list(whole.get(key))]
+        found: dict[str, Any] = {}
+        for branch in (whole, *map(self._resolved, branches)):
+            for name, each in _dict(branch.get("properties")).items():
+                if _ARGUMENT.fullmatch(name):
+                    found.setdefault(name, self._plain(each, DEPTH, name in required))
+        if stray := [name for name in required if name not in found]:
+            raise ValueError(f"its argument {stray[0][:40]!r} is not described or has an invalid name")
+        return found, tuple(dict.fromkeys(required))
+
+    def _plain(self, schema: Any, depth: int, needed: bool) -> dict[str, Any]:
+        """The type, items, properties, choices and description of a schema."""
+        self.left -= 1
+        if self.left < 0 or not depth:
+            return {}
+        whole = self._resolved(schema)
+        if not needed:
+            whole = self._present(whole)
+        plain: dict[str, Any] = {}
+        kind = whole.get("type")
+        if kind in _PLAIN:
+            plain["type"] = kind
+        choices = _list(whole.get("enum"))
+        words = [each for each in choices if isinstance(each, str) and _WORD.fullmatch(each)]
+        if 0 < len(words) == len(choices) <= 40 and kind in ("string", None):
+            plain["enum"] = words
+        if line := _line(whole.get("description")):
+            plain["description"] = line
+        if kind == "array" and isinstance(whole.get("items"), dict):
+            plain["items"] = self._plain(whole["items"], depth - 1, True)
+        if kind == "object":
+            plain |= self._inner(whole, depth)
+        return plain
+
+    def _inner(self, whole: Raw, depth: int) -> dict[str, Any]:
+        required = _list(whole.get("required"))
+        inner = {
+            name: self._plain(each, depth - 1, name in required)
+            for name, each in list(_dict(whole.get("properties")).items())[:40]
+            if _ARGUMENT.fullmatch(name)
+        }
+        return (
+            {"properties": inner, "required": [each for each in required if each in inner]} if inner else {}
+        )
+
+    def _present(self, whole: Raw) -> dict[str, Any]:
+        """Drop null from the types of an optional value if one other type remains."""
+        kinds = [each for each in _list(whole.get("type")) if each != "null"]
+        if len(kinds) == 1:
+            return {**whole, "type": kinds[0]}
+        others = [self._resolved(each) for key in ("anyOf", "oneOf") for each in _list(whole.get(key))]
+        others = [each for each in others if each.get("type") != "null"]
+        return {**whole, **others[0]} if len(others) == 1 else dict(whole)
+
+    def _resolved(self, schema: Any) -> dict[str, Any]:
+        """The schema with its `$ref` resolved, within the same document only."""
+        whole = _dict(schema)
+        for _ in range(DEPTH):
+            reference = whole.get("$ref")
+            if not isinstance(reference, str):
+                break
+            beside = {key: value for key, value in whole.items() if key != "$ref"}
+            whole = {**_dict(self.definitions.get(reference)), **beside}
+        return whole
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return cast(dict[str, Any], value) if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return cast(list[Any], value) if isinstance(value, list) else []
+
+
+def _sketch(properties: Raw) -> str:
+    """The types of the arguments that are not strings, for a model to fill them in."""
+    told = [f"{name}: {_kind(each)}" for name, each in properties.items() if _kind(each) != "string"]
+    text = "; ".join(told)
+    return text if len(text) <= SKETCH else f"{text[: SKETCH - 1]}…"
+
+
+def _kind(plain: Raw) -> str:
+    if "enum" in plain:
+        return "|".join(plain["enum"])
+    kind = plain.get("type", "any")
+    if kind == "array":
+        return f"[{_kind(plain['items'])}]" if "items" in plain else "[…]"
+    if kind == "object" and "properties" in plain:
+        inner = plain["properties"].items()
+        named = (f"{name}{'' if name in plain['required'] else '?'}: {_kind(each)}" for name, each in inner)
+        return f"{{{', '.join(named)}}}"
+    return str(kind)

@@ -1,0 +1,317 @@
+"""The servers of one run: their tools for the catalogue, and the runner of `run: "mcp: server/tool"`.
+
+Lists of tools are cached in `state/mcp/`; no server is started for a cached list. A list is fetched again
+when its server is called, reports a change, or after a day. A `Servers` belongs to one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, cast
+
+from kernel import disk
+from kernel.errors import FractalError, OperationFailed
+from kernel.tools.operations import OperationContext, Result
+from kernel.tools.tool import Tool
+from runtime.mcp.client.configured import Configured, Entry, divided, places, read
+from runtime.mcp.client.connection import START_SECONDS, Broken, Connection
+from runtime.mcp.client.listing import Raw, kept, tools_of
+from runtime.workspace.trust import place as trust_place
+from runtime.workspace.workspace import Workspace
+
+FRESH = 86_400.0
+"""Seconds for which a cached list of tools is valid."""
+FAILED = 300.0
+"""Seconds after which a server that failed is tried again."""
+MISSING = "the MCP SDK is not installed; pip install 'fractal-runtime[mcp]'"
+
+
+@dataclass(frozen=True)
+class Known:
+    """The cached tools of a server, or its last error, with the time."""
+
+    at: float
+    tools: Sequence[Raw] = ()
+    error: str = ""
+
+    @property
+    def good(self) -> bool:
+        """Whether it is still valid."""
+        return 0 <= time.time() - self.at < (FAILED if self.error else FRESH)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The result of connecting to a server, for `fractal doctor`."""
+
+    name: str
+    transport: str
+    tools: int = 0
+    version: str = ""
+    error: str = ""
+    fix: str = ""
+
+
+class Servers:
+    """The MCP servers of a workspace; files are read when they are first needed."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        warn: Callable[[str], None] = lambda text: None,
+        start_seconds: float = START_SECONDS,
+    ) -> None:
+        self._workspace = workspace
+        self._warn = warn
+        self._start_seconds = start_seconds
+        self._warned: set[str] = set()
+        self._stats: object = None
+        self._configured = Configured({})
+        self._untrusted: tuple[Entry, ...] = ()
+        self._tools: list[Tool] = []
+        self._left_out: tuple[str, ...] = ()
+        self._connections: dict[str, Connection] = {}
+        self._opening: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    # ---- the catalogue ----
+
+    def tools(self) -> list[Tool]:
+        """The cached tools of all servers; starts none of them."""
+        self._reload()
+        return self._tools
+
+    @property
+    def troubles(self) -> tuple[str, ...]:
+        """Messages about invalid files, failed servers and skipped tools."""
+        self._reload()
+        known = (self._known(entry) for entry in self._configured.entries.values())
+        failed = [each.error for each in known if each and each.error]
+        return (*self._configured.troubles, *failed, *self._left_out)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the usable servers."""
+        self._reload()
+        return tuple(self._configured.entries)
+
+    @property
+    def untrusted(self) -> tuple[Entry, ...]:
+        """The servers that wait for the user's permission."""
+        self._reload()
+        return self._untrusted
+
+    @property
+    def wrong(self) -> tuple[str, ...]:
+        """Messages about the files that name servers."""
+        self._reload()
+        return self._configured.troubles
+
+    async def discover(self) -> None:
+        """Fetch the tools of servers without a valid cached list, in parallel; warn about errors."""
+        self._reload()
+        unknown = [each for each in self._configured.entries.values() if not self._current(each)]
+        if unknown and find_spec("mcp") is None:
+            self._say(f"{unknown[0].source} names MCP servers, but {MISSING}")
+            return
+        await asyncio.gather(*(self._ask(entry) for entry in unknown))
+        for text in self.troubles:
+            self._say(text)
+
+    async def look(self, seconds: float) -> list[Seen]:
+        """Connect to every server in parallel, each with a time limit."""
+        self._reload()
+        entries = list(self._configured.entries.values())
+        if entries and find_spec("mcp") is None:
+            return [Seen(each.name, each.transport, error=MISSING) for each in entries]
+        return list(await asyncio.gather(*(self._glance(entry, seconds) for entry in entries)))
+
+    async def _glance(self, entry: Entry, seconds: float) -> Seen:
+        import mcp  # noqa: F401  the import must not count as the server's delay
+
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._ask(entry)
+        except TimeoutError:
+            error = f"it did not answer within {seconds:g} s; runs wait longer"
+            return Seen(entry.name, entry.transport, error=error, fix=f"try it by hand: {entry.shown}")
+
+    # ---- the runner ----
+
+    async def run(self, context: OperationContext, tool: Tool, args: Mapping[str, Any]) -> Result:
+        """Call a server's tool; the kernel's runner for the scheme `mcp`."""
+        entry, remote = self._target(tool)
+        if find_spec("mcp") is None:
+            raise OperationFailed(MISSING)
+        # less than the limit of the step, so that the error names the server
+        seconds = max(context.timeout - 1.0, context.timeout * 0.8) or None
+        before = self._connections.get(entry.name)
+        try:
+            return await self._call(entry, remote, args, seconds)
+        except Broken:
+            if before is None or not tool.repeatable(args):
+                raise
+            return await self._call(
+                entry, remote, args, seconds
+            )  # retry once: the old connection may be stale
+
+    async def _call(
+        self, entry: Entry, remote: str, args: Mapping[str, Any], seconds: float | None
+    ) -> Result:
+        connection = await self._connection(entry)
+        return await connection.call(remote, args, seconds)
+
+    async def __aenter__(self) -> Servers:
+        try:
+            await self.discover()
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """End all sessions, and the servers that are programs."""
+        connections, self._connections = list(self._connections.values()), {}
+        await asyncio.gather(*(each.close() for each in connections))
+
+    def _target(self, tool: Tool) -> tuple[Entry, str]:
+        """The server and the tool of `run: "mcp: server/tool"`; both may contain a slash."""
+        self._reload()
+        named = tool.run.removeprefix("mcp:").strip()
+        entries = self._configured.entries
+        fits = [name for name in entries if named.startswith(f"{name}/") and len(named) > len(name) + 1]
+        if not fits:
+            told = ", ".join(sorted(entries)) or "none"
+            wrong = "".join(f"; {each}" for each in self._configured.troubles)
+            raise OperationFailed(
+                f"{tool.name}: run: {tool.run!r}: no such MCP server; there are: {told}{wrong}"
+            )
+        name = max(fits, key=len)
+        return entries[name], named[len(name) + 1 :]
+
+    # ---- connections ----
+
+    async def _connection(self, entry: Entry, *, lists: bool = True) -> Connection:
+        """The current connection if it works, else a new one."""
+        async with self._opening[entry.name]:
+            there = self._connections.get(entry.name)
+            if there and there.doubtful and not there.broken:
+                try:
+                    await there.tools()
+                    there.doubtful = False
+                except FractalError:
+                    there.ended = True
+            if there and (there.broken or there.entry.digest != entry.digest):
+                del self._connections[entry.name]
+                await there.close()
+                there = None
+            if there is None:
+                self._workspace.make()
+                log = self._place(entry, ".log")
+                keep = partial(self._keep, entry)
+                there = Connection(entry, log, keep, lists=lists, start_seconds=self._start_seconds)
+                self._connections[entry.name] = there
+            return there
+
+    async def _ask(self, entry: Entry) -> Seen:
+        """Fetch the tools of a server and cache them, or the error."""
+        try:
+            connection = await self._connection(entry, lists=False)
+            found = await connection.tools()
+        except FractalError as error:
+            self._write(entry, Known(time.time(), error=str(error)))
+            by_hand = f"try it by hand: {entry.shown}"
+            fix = by_hand if entry.command else f"fix url or headers in {entry.source}"
+            return Seen(entry.name, entry.transport, error=str(error), fix=fix)
+        return Seen(entry.name, entry.transport, len(found), connection.version)
+
+    # ---- the cache ----
+
+    @cached_property
+    def _taken(self) -> frozenset[str]:
+        """The names of the system's own tools, which no server may use."""
+        from runtime.catalogue.catalogue import Catalogue
+
+        catalogue = Catalogue(self._workspace.systems)
+        return frozenset({*catalogue.tools, *catalogue.idle, "task"})
+
+    def _reload(self) -> None:
+        paths = places(self._workspace.folder, self._workspace.root)
+        stats = {path: disk.version(path) for path in paths}
+        stats[trust_place()] = disk.version(trust_place())
+        if not any(stats[path] for path in paths):
+            self._stats, self._configured, self._tools = None, Configured({}), []
+            return
+        lists = self._lists()
+        if (stats, lists) == self._stats:
+            return
+        self._configured, self._untrusted = divided(read(paths, self._workspace.folder))
+        self._tools = []
+        left_out: list[str] = []
+        for entry in self._configured.entries.values():
+            if known := self._known(entry):
+                taken = {*self._taken, *(tool.name for tool in self._tools)}
+                listed = tools_of(entry, known.tools, taken)
+                self._tools += listed.tools
+                left_out += listed.troubles
+        self._left_out = tuple(left_out)
+        lists = self._lists()
+        self._stats = (stats, lists)
+
+    def _lists(self) -> dict[str, tuple[int, int] | None]:
+        """The version of each server's cache file."""
+        entries = self._configured.entries.items()
+        return {name: disk.version(self._place(each, ".json")) for name, each in entries}
+
+    def _current(self, entry: Entry) -> bool:
+        known = self._known(entry)
+        return known is not None and known.good
+
+    def _known(self, entry: Entry) -> Known | None:
+        """The cached record of this exact entry, or None."""
+        try:
+            data = json.loads(self._place(entry, ".json").read_text("utf-8"))
+            if data["digest"] != entry.digest:
+                return None
+            tools = [cast(Raw, each) for each in data["tools"] if isinstance(each, dict)]
+            return Known(float(data["at"]), tools, str(data.get("error", "")))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def _keep(self, entry: Entry, found: Sequence[Raw]) -> None:
+        tools = kept(found)
+        known = self._known(entry)
+        if known is None or known.error or known.tools != tools or not known.good:
+            self._write(entry, Known(time.time(), tools))
+
+    def _write(self, entry: Entry, known: Known) -> None:
+        path = self._place(entry, ".json")
+        old = self._known(entry)
+        tools = known.tools if not known.error or old is None else old.tools  # an error keeps the old tools
+        data = {"digest": entry.digest, "at": known.at, "tools": list(tools)}
+        data |= {"error": known.error} if known.error else {}
+        self._workspace.make()
+        with disk.of_the_state(path):
+            disk.put(path, json.dumps(data, ensure_ascii=False).encode("utf-8", "replace"), mode=0o600)
+
+    def _place(self, entry: Entry, suffix: str) -> Path:
+        """A file of this server in `state/mcp/`; a hash keeps names that differ only in punctuation apart."""
+        plain = re.sub(r"[^A-Za-z0-9_-]+", "-", entry.name)
+        name = plain if plain == entry.name else f"{plain}-{entry.digest[:6]}"
+        return self._workspace.state / "mcp" / f"{name}{suffix}"
+
+    def _say(self, text: str) -> None:
+        if text not in self._warned:
+            self._warned.add(text)
+            self._warn(text)

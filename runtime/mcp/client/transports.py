@@ -1,0 +1,313 @@
+"""The two transports: a program that speaks on its standard input and output, and a server at an address.
+
+The SDK's stdio transport does not limit the length of a line, and prints to the terminal what it cannot
+parse; this one does neither. A program gets a clean environment and its own process group, which ends with
+the connection. Addresses use the SDK's transports with a limit on the size of answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernel.document.redaction import neutralise
+from kernel.errors import ConfigurationError
+from runtime.mcp.client.configured import Entry
+
+if TYPE_CHECKING:
+    from mcp.client._transport import TransportStreams
+
+MESSAGE_BYTES = 16_000_000
+"""A longer message ends the connection."""
+GARBAGE_BYTES = 1_000_000
+"""More invalid lines on standard output end it too."""
+LOG_BYTES = 256_000
+"""Bytes of a session's standard error that are logged."""
+GRACE = 1.0
+"""Seconds for a program to exit after its input is closed, and again after SIGTERM."""
+CONNECT_SECONDS = 10.0
+SILENT_SECONDS = 300.0
+"""How long a stream may be silent; a call has a shorter limit."""
+STREAM_BYTES = 8 * MESSAGE_BYTES
+"""The limit of a stream of messages; a single message is limited by `MESSAGE_BYTES`."""
+_INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR")
+
+
+class Program:
+    """One session with a program; `why` says how it failed, else it is empty."""
+
+    def __init__(self, entry: Entry, log: Path) -> None:
+        self.entry = entry
+        self.log = log
+        self.why = ""
+        self.garbage = 0
+        self.strange = ""  # the first invalid line
+        self.said = ""  # its last line on standard error
+        self.gone = asyncio.Event()
+
+    def told(self) -> str:
+        """What is known about a failure, for the error message."""
+        pieces: list[str] = [self.why] if self.why else []
+        if self.strange:
+            pieces.append(f"it printed an invalid message: {self.strange!r}")
+        if self.said:
+            pieces.append(f"its last output: {self.said!r}; see {self.log}")
+        return "; ".join(pieces)
+
+    @asynccontextmanager
+    async def streams(self) -> AsyncGenerator[TransportStreams]:
+        """Start the program and yield its streams; at the end, end its process group."""
+        import anyio
+        from mcp.shared.message import SessionMessage
+
+        process = await self._started()
+        to_us, received = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        sent, from_us = anyio.create_memory_object_stream[SessionMessage](0)
+        tasks = [
+            asyncio.create_task(each)
+            for each in (self._read(process, to_us), self._write(process, from_us), self._note(process))
+        ]
+        try:
+            yield received, sent
+        finally:
+            for stream in (received, sent):
+                stream.close()
+            try:
+                await self._ended(process)
+            finally:
+                _signal(process, signal.SIGKILL)  # the rest of its group
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                to_us.close()
+                from_us.close()
+                if transport := getattr(process, "_transport", None):
+                    transport.close()  # it stays open while another process holds a pipe
+
+    async def _started(self) -> asyncio.subprocess.Process:
+        entry = self.entry
+        kept = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+        environment = {**kept, "TERM": "dumb", **entry.env}
+        folder = entry.cwd or Path.cwd()
+        if not folder.is_dir():
+            raise ConfigurationError(f"its folder {folder} does not exist; fix cwd in {entry.source}")
+        program = shutil.which(entry.command, path=environment.get("PATH", os.defpath))
+        if "/" in entry.command:
+            program = str(folder / entry.command)
+        if program is None or not os.access(program, os.X_OK):
+            fix = f"install it, or fix command in {entry.source}"
+            raise ConfigurationError(f"there is no program {entry.command}; {fix}")
+        words = [program, *entry.args]
+        if setpriv := shutil.which("setpriv"):  # ends it even if this process is killed
+            words = [setpriv, "--pdeathsig", "KILL", "--", *words]
+        try:
+            return await asyncio.create_subprocess_exec(
+                *words,
+                cwd=folder,
+                env=environment,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                start_new_session=True,
+                limit=MESSAGE_BYTES,
+            )
+        except (OSError, ValueError) as error:
+            raise ConfigurationError(f"it cannot be started: {error}") from None
+
+    async def _read(self, process: asyncio.subprocess.Process, to_us: Any) -> None:
+        import anyio
+        import mcp_types
+        from mcp.shared.message import SessionMessage
+
+        assert process.stdout
+        with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+            async with to_us:
+                while True:
+                    try:
+                        line = await process.stdout.readuntil(b"\n")
+                    except asyncio.IncompleteReadError as error:
+                        if error.partial.strip():
+                            self._strange(error.partial)
+                        break
+                    except asyncio.LimitOverrunError:
+                        self.why = f"it sent a message of more than {MESSAGE_BYTES // 1_000_000} MB"
+                        break
+                    if not line.strip():
+                        continue
+                    try:
+                        message = mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+                    except ValueError:
+                        if self._strange(line):
+                            break
+                        continue
+                    await to_us.send(SessionMessage(message))
+                await self._say_why(process)
+                self.gone.set()
+
+    def _strange(self, line: bytes) -> bool:
+        """Record an invalid line; True when there are too many bytes of them."""
+        self.garbage += len(line)
+        if not self.strange:
+            self.strange = neutralise(line[:200].decode("utf-8", "replace").strip())[:80]
+        if self.garbage > GARBAGE_BYTES:
+            self.why = f"it printed more than {GARBAGE_BYTES // 1_000_000} MB of invalid messages"
+        return self.garbage > GARBAGE_BYTES
+
+    async def _say_why(self, process: asyncio.subprocess.Process) -> None:
+        """Find out how the program ended, before the connection is reported as lost."""
+        if self.why:
+            return
+        await _exited(process, 0.3)
+        code = process.returncode
+        if code is None:
+            self.why = "it closed its standard output"
+        else:
+            self.why = f"it ended with exit code {code}" if code >= 0 else f"signal {-code} ended it"
+
+    async def _write(self, process: asyncio.subprocess.Process, from_us: Any) -> None:
+        assert process.stdin
+        with suppress(OSError):
+            async with from_us:
+                async for each in from_us:
+                    text = each.message.model_dump_json(by_alias=True, exclude_unset=True)
+                    process.stdin.write(text.encode("utf-8", "replace") + b"\n")
+                    await process.stdin.drain()
+
+    async def _note(self, process: asyncio.subprocess.Process) -> None:
+        """Log the beginning of its standard error, and keep the last line."""
+        assert process.stderr
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        room = LOG_BYTES
+        large = self.log.exists() and self.log.stat().st_size > 4 * LOG_BYTES
+        flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if large else os.O_APPEND)
+        with os.fdopen(os.open(self.log, flags, 0o600), "wb") as log:
+            log.write(f"== {datetime.now(UTC).isoformat(timespec='seconds')} {self.entry.shown}\n".encode())
+            while data := await process.stderr.read(65_536):
+                if room > 0:
+                    log.write(data[:room])
+                    if len(data) > room:
+                        log.write(b"\n[the rest of this session is not logged]\n")
+                    log.flush()
+                    room -= len(data)
+                lines = data[-2_000:].decode("utf-8", "replace").strip().splitlines()
+                self.said = neutralise(lines[-1].strip())[:200] if lines else self.said
+
+    async def _ended(self, process: asyncio.subprocess.Process) -> None:
+        """Close its input and wait; then terminate it and wait; then kill it."""
+        if process.stdin:
+            process.stdin.close()
+        for number in (None, signal.SIGTERM, signal.SIGKILL):
+            if number:
+                _signal(process, number)
+            elif self.why:
+                continue  # it has failed: do not wait for it to exit
+            if await _exited(process, GRACE):
+                break
+
+
+async def _exited(process: asyncio.subprocess.Process, seconds: float) -> bool:
+    """Whether it exits in time. It polls: `wait` would also wait for other holders of its pipes."""
+    end = asyncio.get_running_loop().time() + seconds
+    while process.returncode is None:
+        if asyncio.get_running_loop().time() > end:
+            return False
+        await asyncio.sleep(0.01)
+    return True
+
+
+def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
+    """Signal the process group; its id stays valid after the leader has exited."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
+
+
+# ---- at an address ----
+
+
+class Address:
+    """One session with a server at an address; `why` says how it failed, else it is empty."""
+
+    def __init__(self, entry: Entry) -> None:
+        self.entry = entry
+        self.why = ""
+        self.gone = asyncio.Event()  # never set: only a call can find out
+
+    def told(self) -> str:
+        """What is known about a failure, for the error message."""
+        return self.why
+
+    @asynccontextmanager
+    async def streams(self) -> AsyncGenerator[TransportStreams]:
+        """Connect and yield its streams."""
+        from mcp.client.sse import sse_client
+        from mcp.client.streamable_http import streamable_http_client
+
+        if self.entry.transport == "sse":
+            async with sse_client(
+                self.entry.url,
+                dict(self.entry.headers),
+                timeout=CONNECT_SECONDS,
+                sse_read_timeout=SILENT_SECONDS,
+                httpx_client_factory=self._client,
+            ) as streams:
+                yield streams
+            return
+        async with (
+            self._client(dict(self.entry.headers)) as client,
+            streamable_http_client(
+                self.entry.url, http_client=client, max_sse_event_size=MESSAGE_BYTES
+            ) as streams,
+        ):
+            yield streams
+
+    def _client(self, headers: dict[str, str] | None = None, timeout: Any = None, auth: Any = None) -> Any:
+        import httpx2
+
+        return httpx2.AsyncClient(
+            headers={"Accept-Encoding": "identity", **(headers or {})},
+            timeout=timeout or httpx2.Timeout(CONNECT_SECONDS, read=SILENT_SECONDS),
+            auth=auth,
+            event_hooks={"response": [self._look]},
+        )
+
+    async def _look(self, response: Any) -> None:
+        """Check the status and encoding of a response, and limit its size."""
+        status = response.status_code
+        if status in (401, 403):
+            self.why = f"it requires a credential (HTTP {status}); set one in headers"
+        elif status >= 500:
+            self.why = f"it answered with HTTP {status}"
+        if response.headers.get("content-encoding", "identity") not in ("", "identity"):
+            self.why = "it sent an unrequested compressed answer"
+            limit = 0
+        else:
+            streamed = response.headers.get("content-type", "").startswith("text/event-stream")
+            limit = STREAM_BYTES if streamed else MESSAGE_BYTES
+        response.stream = _bounded(response.stream, limit, self)
+
+
+def _bounded(stream: Any, limit: int, address: Address) -> Any:
+    """The same stream; it fails when it exceeds the limit."""
+    import httpx2
+
+    class Bounded(httpx2.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            total = 0
+            async for chunk in stream:
+                total += len(chunk)
+                if total > limit:
+                    address.why = address.why or f"it sent more than {limit // 1_000_000} MB"
+                    raise httpx2.StreamError(address.why)
+                yield chunk
+
+        async def aclose(self) -> None:
+            await stream.aclose()
+
+    return Bounded()

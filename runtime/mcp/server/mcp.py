@@ -1,0 +1,306 @@
+"""Fractal as an MCP server: its tools and documents, over standard input and output or HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import inspect
+import itertools
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
+from mcp.types import ToolAnnotations
+from pydantic import BaseModel, Field
+
+from kernel.errors import FractalError, UsageError
+from kernel.loop.approval import Decider, plain_name
+from kernel.tools.tool import Tool
+from runtime import __version__
+from runtime.mcp.server.runs import Runs, Standing
+
+WAIT = 50.0
+"""Seconds that a call waits for a run by default: many clients limit a call to a minute."""
+LONGEST = 3_600.0
+SIGN_IN = b'Bearer realm="fractal"'
+ABOUT = """\
+Fractal does a task in a folder: it plans, acts, checks the evidence, and records every step in markdown.
+`run` starts a task and waits for a while. If it is still `running`, call `status`. If it is `waiting`, a
+person decides: call `answer`, `approve` or `reject`. `read_document` shows what was done."""
+
+
+class State(BaseModel):
+    """The status of a run, and the next call."""
+
+    run: str = Field(description="the run's id, for all other tools")
+    status: str = Field(
+        description="running, waiting, complete, failed, escalated, exhausted, cancelled or interrupted"
+    )
+    result: str = Field("", description="the result so far")
+    question: str = Field("", description="the question to a person, while it waits")
+    waits_for: str = Field("", description="answer or approval, while it waits")
+    reason: str = Field("", description="why it did not complete")
+    doing: str = Field("", description="what happened last, while it runs")
+    next: str = Field("", description="the next call to make")
+    task: str = ""
+    document: str = Field("", description="the document at the run's root, for read_document")
+    spent: dict[str, Any] = Field(default_factory=dict)
+
+
+class Listed(BaseModel):
+    """A run in a list."""
+
+    run: str
+    status: str
+    task: str
+    created: str
+    updated: str
+
+
+class RunList(BaseModel):
+    """Runs, newest first."""
+
+    runs: list[Listed]
+
+
+class ToolEntry(BaseModel):
+    """A tool of the catalogue."""
+
+    name: str
+    signature: str
+    description: str
+    effects: list[str]
+    args: dict[str, Any]
+    required: list[str]
+    kind: str = Field(description="operation, guided (its only argument `what` is a task in words), or mcp")
+
+
+class ToolList(BaseModel):
+    """The tools that `call_tool` accepts."""
+
+    tools: list[ToolEntry]
+
+
+class Page(BaseModel):
+    """The text of a document."""
+
+    id: str
+    path: str
+    markdown: str
+
+
+def state_of(standing: Standing) -> State:
+    """Convert a run's status for clients."""
+    result = standing.result
+    run = result.run
+    kind = {"person": "answer", "approval": "approval"}.get(result.waiting, "")
+    leads = {
+        "running": f'status(run="{run}", wait={WAIT:g})',
+        "interrupted": f'resume(run="{run}")',
+    }
+    if kind == "answer":
+        leads["waiting"] = f'answer(run="{run}", text="…")'
+    elif kind:
+        leads["waiting"] = f'approve(run="{run}") or reject(run="{run}", why="…")'
+    return State(
+        run=run,
+        status=result.status,
+        result=result.output,
+        question=result.question,
+        waits_for=kind,
+        reason=result.reason,
+        doing=standing.doing,
+        next=leads.get(result.status, ""),
+        task=standing.task,
+        document=result.id,
+        spent=dict(result.spent),
+    )
+
+
+@contextmanager
+def _plainly() -> Generator[None]:
+    """Turn errors into a `ToolError` with a message and no traceback."""
+    try:
+        yield
+    except FractalError as error:
+        raise ToolError(" ".join([str(error), *getattr(error, "__notes__", ())])) from None
+    except (OSError, ValueError, LookupError, TypeError, RuntimeError) as error:
+        raise ToolError(f"internal error in Fractal: {type(error).__name__}: {error}") from None
+
+
+def make(runs: Runs) -> MCPServer:
+    """Make the server with its tools and resources."""
+    server = MCPServer("fractal", instructions=ABOUT, version=__version__, log_level="CRITICAL")
+    reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+    acts = ToolAnnotations(read_only_hint=False, destructive_hint=True)
+
+    def tool(annotations: ToolAnnotations) -> Callable[[Any], Any]:
+        def add(function: Any) -> Any:
+            about = inspect.cleandoc(function.__doc__ or "")
+            return server.tool(description=about, annotations=annotations)(function)
+
+        return add
+
+    async def settled(run: str, wait: float, ctx: Any) -> State:
+        """Wait for the run, report each event as progress, and return the status."""
+        told: asyncio.Queue[str] = asyncio.Queue()
+
+        async def pass_on() -> None:
+            for count in itertools.count(1):
+                await ctx.report_progress(count, message=await told.get())
+                told.task_done()
+
+        passing = asyncio.create_task(pass_on())
+        try:
+            standing = await runs.wait(run, min(max(wait, 0.0), LONGEST), told.put_nowait)
+            with suppress(TimeoutError):  # send the last lines, if the client still listens
+                await asyncio.wait_for(told.join(), 1)
+            return state_of(standing)
+        finally:
+            passing.cancel()
+            await asyncio.gather(passing, return_exceptions=True)
+
+    @tool(acts)
+    async def run(
+        task: str, ctx: Context, wait: float = WAIT, model: str | None = None, after: str | None = None
+    ) -> State:
+        """Start a run: a task in words, done in the server's folder. Wait up to `wait` seconds for its end.
+
+        `model` replaces the configured model; `after` is an earlier run that this one follows up.
+        """
+        with _plainly():
+            return await settled(await runs.start(task, model=model, after=after), wait, ctx)
+
+    @tool(reads)
+    async def status(run: str, ctx: Context, wait: float = 0) -> State:
+        """The status of a run, after up to `wait` seconds or as soon as it stops."""
+        with _plainly():
+            return await settled(runs.reading.find(run), wait, ctx)
+
+    @tool(acts)
+    async def answer(run: str, text: str, ctx: Context, wait: float = WAIT) -> State:
+        """Answer the question of a waiting run; the run continues."""
+        with _plainly():
+            return await settled(await runs.tell(run, "answer", _client(ctx), text=_said(text)), wait, ctx)
+
+    @tool(acts)
+    async def approve(run: str, ctx: Context, wait: float = WAIT) -> State:
+        """Approve the plan or step that a run waits for. Ask a person first.
+
+        Only a person at a terminal can approve a serious danger (`fractal approve RUN`).
+        """
+        with _plainly():
+            return await settled(await runs.tell(run, "approve", _client(ctx)), wait, ctx)
+
+    @tool(acts)
+    async def reject(run: str, ctx: Context, why: str = "", wait: float = WAIT) -> State:
+        """Reject the plan or step. With a reason the run plans again; a plan rejected without one ends it."""
+        with _plainly():
+            return await settled(await runs.tell(run, "reject", _client(ctx), why=why), wait, ctx)
+
+    @tool(acts)
+    async def cancel(run: str, ctx: Context) -> State:
+        """Cancel a run that is running or waiting."""
+        with _plainly():
+            return await settled(await runs.tell(run, "cancel", _client(ctx)), 10, ctx)
+
+    @tool(acts)
+    async def resume(run: str, ctx: Context, wait: float = WAIT) -> State:
+        """Continue a run that was interrupted, or whose documents a person has edited."""
+        with _plainly():
+            return await settled(await runs.resume(run), wait, ctx)
+
+    @tool(reads)
+    def read_document(name: str) -> Page:
+        """A document by its id or path; a run's id means its root document."""
+        with _plainly():
+            path = runs.reading.path(name)
+            return Page(id=path.stem, path=str(path), markdown=path.read_text("utf-8", errors="replace"))
+
+    @tool(reads)
+    def list_runs(limit: int = 20) -> RunList:
+        """The newest runs."""
+        with _plainly():
+            found = runs.reading.runs()[: max(limit, 1)]
+            names = ("run", "status", "task", "created", "updated")
+            return RunList(runs=[Listed(**{name: getattr(each, name) for name in names}) for each in found])
+
+    @tool(reads)
+    async def list_tools(words: str = "") -> ToolList:
+        """The tools of the catalogue; with `words`, those whose line contains all of them."""
+        with _plainly():
+            wanted = words.lower().split()
+            found = sorted((await runs.catalogue()).tools.values(), key=lambda tool: (tool.rank, tool.name))
+            fits = [tool for tool in found if all(word in tool.line.lower() for word in wanted)]
+            return ToolList(tools=[_entry(tool) for tool in fits])
+
+    @tool(acts)
+    async def call_tool(
+        tool: str, ctx: Context, args: dict[str, Any] | None = None, wait: float = WAIT
+    ) -> State:
+        """Call one tool of the catalogue as a separate run: recorded and guarded."""
+        with _plainly():
+            state = await settled(await runs.call(tool, args or {}), wait, ctx)
+            if state.status in ("failed", "escalated"):
+                raise ToolError(f"{state.reason} (run {state.run})")
+            return state
+
+    @server.resource("loop://{id}", mime_type="text/markdown", description="A document of a run, by its id.")
+    def loop(id: str) -> str:
+        try:
+            return runs.reading.path(id).read_text("utf-8", errors="replace")
+        except (FractalError, OSError) as error:
+            raise ResourceNotFoundError(str(error)) from None
+
+    return server
+
+
+def _client(ctx: Any) -> Decider:
+    """The client of this session, by the name that it reports."""
+    told = ctx.session.client_params
+    return Decider("client", plain_name(told.client_info.name) if told else "")
+
+
+def _said(text: str) -> str:
+    if not text.strip():
+        raise UsageError("the answer is empty")
+    return text.strip()
+
+
+def _entry(tool: Tool) -> ToolEntry:
+    return ToolEntry(
+        name=tool.name,
+        signature=tool.signature,
+        description=tool.description,
+        effects=list(tool.effects),
+        args=dict(tool.args),
+        required=list(tool.required),
+        kind="guided" if tool.guided else "mcp" if tool.scheme == "mcp" else "operation",
+    )
+
+
+def application(server: MCPServer, host: str, token: str) -> Callable[..., Any]:
+    """The ASGI application: streamable HTTP at /mcp; a token, if set, is required."""
+    app: Any = server.streamable_http_app(host=host)
+    return _Guarded(app, token) if token else app
+
+
+class _Guarded:
+    """Admits requests with `Authorization: Bearer TOKEN`."""
+
+    def __init__(self, app: Any, token: str) -> None:
+        self.app = app
+        self.wanted = f"Bearer {token}".encode()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            given = dict(scope["headers"]).get(b"authorization", b"")
+            if not hmac.compare_digest(given, self.wanted):
+                headers = [(b"www-authenticate", SIGN_IN), (b"content-type", b"text/plain")]
+                await send({"type": "http.response.start", "status": 401, "headers": headers})
+                body = b"a token is required: Authorization: Bearer TOKEN\n"
+                await send({"type": "http.response.body", "body": body})
+                return
+        await self.app(scope, receive, send)

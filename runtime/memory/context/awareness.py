@@ -1,0 +1,166 @@
+"""The runs that are active now, the agents, and who does which tasks best.
+
+Active runs are found by their locks and documents; nothing has to be announced.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernel.document.model import ENDED, Document, root_id
+from kernel.errors import FractalError
+from kernel.store.files import FileStore
+from runtime.workspace.workspace import DEFAULT, is_locked
+
+if TYPE_CHECKING:
+    from runtime.memory.episodes.experience import Experience
+
+ACTIVE_SECONDS = 300
+"""Seconds since its last write in which a run counts as active. Source: learning.md, "Awareness"."""
+LOOKED_AT = 20
+"""Runs to look into, the newest first: a thousand at once must not read each other."""
+SHOWN = 5
+RECENT = 10
+"""Tasks that a profile holds. Source: the seed's §3.6."""
+FEW, MANY = 3, 20
+"""Samples below which an agent is unknown, and from which its rate counts in full."""
+UNKNOWN = 0.5
+
+
+@dataclass(frozen=True)
+class Active:
+    """A run that a process works on now."""
+
+    run: str
+    agent: str
+    space: str
+    task: str
+    phase: str
+    since: str
+    seconds: int  # since it wrote last
+
+
+@dataclass
+class Record:
+    """How an agent did at tasks of one type."""
+
+    successes: int = 0
+    failures: int = 0
+    seconds: float = 0.0  # of all of them
+
+    @property
+    def samples(self) -> int:
+        """The number of attempts."""
+        return self.successes + self.failures
+
+    @property
+    def score(self) -> float:
+        """Success rate × min(n/20, 1); 0.5 with too few samples."""
+        if self.samples < FEW:
+            return UNKNOWN
+        return self.successes / self.samples * min(self.samples / MANY, 1.0)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As `--json` shows it."""
+        rate = self.successes / self.samples if self.samples else None
+        mean = round(self.seconds / self.samples, 1) if self.samples else None
+        return {
+            "samples": self.samples,
+            "success": rate and round(rate, 4),
+            "score": round(self.score, 4),
+            "seconds": mean,
+        }
+
+
+@dataclass
+class Profile:
+    """What is known of an agent."""
+
+    agent: str
+    space: str
+    tools: dict[str, int] = field(default_factory=dict[str, int])
+    recent: list[str] = field(default_factory=list[str])
+    last_seen: str = ""
+    by_type: dict[str, Record] = field(default_factory=dict[str, Record])
+
+    def as_dict(self) -> dict[str, Any]:
+        """As `--json` shows it."""
+        types = {name: record.as_dict() for name, record in sorted(self.by_type.items())}
+        told = {"agent": self.agent, "space": self.space, "last_seen": self.last_seen}
+        return {**told, "tools": self.tools, "recent": self.recent, "by_type": types}
+
+
+def agent_of(document: Document) -> tuple[str, str]:
+    """The agent and the space of a run, `default` where none is named."""
+    extra = document.meta.extra
+    return str(extra.get("agent") or DEFAULT), str(extra.get("space") or DEFAULT)
+
+
+def active(runs: Path, *, but: str = "", now: datetime | None = None) -> list[Active]:
+    """The runs at work in a folder of runs, the one that wrote last first; `but` is left out."""
+    at = now or datetime.now(UTC)
+    found: list[Active] = []
+    for wrote, run in sorted(_touched(runs, at.timestamp()), reverse=True)[:LOOKED_AT]:
+        if run == but or len(found) >= SHOWN or not is_locked(runs / run):
+            continue
+        with suppress(FractalError, OSError):
+            root = FileStore(runs / run).peek(root_id(run))
+            if root.meta.status in ENDED:
+                continue
+            agent, space = agent_of(root)
+            meta, ago = root.meta, int(max(at.timestamp() - wrote, 0))
+            found.append(Active(run, agent, space, root.task, meta.phase, meta.created, ago))
+    return found
+
+
+def _touched(runs: Path, at: float) -> Iterator[tuple[float, str]]:
+    """Runs that wrote recently, with the time: every write changes the mtime of the run's folder."""
+    with suppress(OSError), os.scandir(runs) as entries:
+        for entry in entries:
+            with suppress(OSError):
+                wrote = entry.stat(follow_symlinks=False).st_mtime
+                if at - wrote <= ACTIVE_SECONDS and entry.is_dir(follow_symlinks=False):
+                    yield wrote, entry.name
+
+
+def profiles(
+    past: Iterable[Experience], type_of: Callable[[Experience], str] = lambda each: each.type
+) -> list[Profile]:
+    """The agents with what they did, by name."""
+    found: dict[tuple[str, str], Profile] = {}
+    for each in sorted(past, key=lambda each: each.at):
+        if each.success is None:
+            continue  # cancelled: the outcome is unknown
+        profile = found.setdefault((each.space, each.agent), Profile(each.agent, each.space))
+        record = profile.by_type.setdefault(type_of(each), Record())
+        record.successes += bool(each.success)
+        record.failures += not each.success
+        record.seconds += each.seconds
+        for tool in each.tools:
+            profile.tools[tool] = profile.tools.get(tool, 0) + 1
+        profile.recent = [*profile.recent, each.text][-RECENT:]
+        profile.last_seen = max(profile.last_seen, each.at)
+    return [found[key] for key in sorted(found)]
+
+
+def best(known: Iterable[Profile], type: str) -> tuple[str, float] | None:
+    """The best agent for tasks of a type, and its score; None if nobody has done one."""
+    scores: Mapping[str, float] = _scores(known, type)
+    return max(scores.items(), key=lambda each: (each[1], each[0])) if scores else None
+
+
+def _scores(known: Iterable[Profile], type: str) -> dict[str, float]:
+    """An agent's score over all spaces."""
+    records: dict[str, Record] = {}
+    for profile in known:
+        if record := profile.by_type.get(type):
+            whole = records.setdefault(profile.agent, Record())
+            whole.successes += record.successes
+            whole.failures += record.failures
+    return {agent: record.score for agent, record in records.items()}

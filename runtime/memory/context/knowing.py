@@ -1,0 +1,249 @@
+"""What memory has for a task, by part, each line with its source; `context.py` selects from it."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernel.document.redaction import redactor, shown_name
+from kernel.errors import FractalError
+from kernel.loop.budget import estimate_tokens
+from runtime.memory.brain import EXAMPLES, LIKE, example
+from runtime.memory.context import awareness
+from runtime.memory.context.context import (
+    FILES,
+    OTHERS,
+    PATTERNS,
+    SHARES,
+    TASKS,
+    Context,
+    Count,
+    Line,
+    flat,
+    synthesized,
+)
+from runtime.memory.context.ways import Way, ways
+
+if TYPE_CHECKING:
+    from runtime.memory.brain import Brain
+    from runtime.memory.episodes.experience import Experience
+    from runtime.memory.learning.library import Library
+
+
+LOOKED_AT = 40
+"""Experiences to consider, those most like a new task."""
+READ = 16
+"""Experiences whose documents are read for the way they were done."""
+ALL_PATTERNS = 5_000
+"""Tokens of patterns to choose from."""
+OFTEN = 0.5
+"""The least share of similar tasks that used a file, for it to be shown."""
+LIFT = 2.0
+"""How much more often than other tasks they must use it: a file that every task reads says nothing."""
+FILES_SHOWN = 6
+HEAD_CHARS = 240
+"""Characters of a file that are shown: its first lines name a table's columns or a module's purpose."""
+HEAD_LINES = 3
+LONGEST_LINE = 120
+
+
+@dataclass
+class Knowing:
+    """The memory of one workspace, asked for what bears on a task."""
+
+    brain: Brain
+    folder: Path  # that the tools act on
+    runs: Path
+    hidden: Sequence[Path] = ()  # what no operation reads
+    library: Library | None = None
+    kinds: Callable[[str], Sequence[str]] | None = None  # the types that a task may be of
+    parts: Collection[str] = tuple(SHARES)  # that are shown
+
+    def context(self, task: str, room: int, *, run: str = "", count: Count = estimate_tokens) -> Context:
+        """What is shown for a task within `room` tokens; `run` is the asking run."""
+        near = self._near(task, run)
+        found = ways(
+            [each for each in near if each[1] >= LIKE][:READ], self.runs.parent, redactor(os.environ)
+        )
+        made: dict[str, Callable[[], Sequence[Line]]] = {
+            FILES: lambda: [*facts(self.brain, task), *self._files(near)],
+            PATTERNS: lambda: self._patterns(task, near),
+            TASKS: lambda: [*self._guided(task), *map(_line, found)] or self._trees(task, run),
+            OTHERS: lambda: [*self._others(run), *_best(near)],
+        }
+        offers = {name: make() for name, make in made.items() if name in self.parts}
+        return synthesized(offers, room, count)
+
+    def _near(self, task: str, run: str) -> list[tuple[Experience, float]]:
+        """Experiences of other runs, the most similar task first."""
+        return [each for each in self.brain.episodes.similar(task, LOOKED_AT) if each[0].run != run]
+
+    def _trees(self, task: str, run: str) -> list[Line]:
+        """Solved tasks whose runs are gone."""
+        near = [each for each in self.brain.similar(task, EXAMPLES) if each[0].run != run]
+        near = [each for each in near if not (self.runs / (each[0].run or "-")).is_dir()]
+        return [Line(example(tree), f"run {tree.run}", f"{score:.2f} like the task") for tree, score in near]
+
+    # ---- files and facts ---------------------------------------------------------------------------------
+
+    def _files(self, near: Sequence[tuple[Experience, float]]) -> list[Line]:
+        """Existing files that similar tasks used clearly more often than others."""
+        alike = [each for each, score in near if score >= LIKE and each.success]
+        unlike = [each for each, score in near if score < LIKE and each.success]
+        used = Counter(name for each in alike for name in dict.fromkeys(each.files))
+        elsewhere = Counter(name for each in unlike for name in dict.fromkeys(each.files))
+        lines: list[tuple[int, Line]] = []
+        for name, times in used.items():
+            share, usual = times / len(alike), elsewhere[name] / max(len(unlike), 1)
+            if share < OFTEN or share < LIFT * usual or (place := self._place(name)) is None:
+                continue
+            runs = [each.run for each in alike if name in each.files]
+            source = f"used by run {', '.join(runs[:3])}{' …' if len(runs) > 3 else ''}"
+            why = f"used in {times} of the {len(alike)} tasks most like it that went well"
+            text = f"{shown_name(name)} {place.stat().st_size}"
+            lines.append((times, Line(text, source, why, _head(place))))
+        ranked = sorted(lines, key=lambda each: (-each[0], each[1].text))
+        return [line for _, line in ranked[:FILES_SHOWN]]
+
+    def _place(self, name: str) -> Path | None:
+        """The file of that name below the folder; None if it does not exist or is hidden."""
+        if not name or len(name) > 300 or "\0" in name or any(part[:1] == "." for part in Path(name).parts):
+            return None
+        root = self.folder.resolve()
+        try:
+            place = (root / name).resolve()
+            if root not in place.parents or not place.is_file():
+                return None
+        except (OSError, RuntimeError):
+            return None
+        hidden = (each.resolve() for each in self.hidden)
+        return None if any(each == place or each in place.parents for each in hidden) else place
+
+    def _patterns(self, task: str, near: Sequence[tuple[Experience, float]]) -> list[Line]:
+        """What was learned for tasks of this one's types, the surest first.
+
+        A mere habit (distilled, not found by comparing) is left out where tasks like this one are known and
+        it was learned from others: it would only take room.
+        """
+        if self.library is None:
+            return []
+        alike = {each.document for each, score in near if score >= LIKE and each.success}
+        types = self.kinds(task) if self.kinds else ()
+        fitting = self.library.relevant(types, ALL_PATTERNS)
+        return [
+            Line(
+                each.told()[2:], each.source, f"for {', '.join(each.types)}; confidence {each.confidence:.2f}"
+            )
+            for each in fitting
+            if not alike or each.origin != "distilled" or each.fixed or alike & {*each.sources}
+        ]
+
+    # ---- solved tasks, and others ------------------------------------------------------------------------
+
+    def _guided(self, task: str) -> Iterator[Line]:
+        if text := self.brain.guided(task):
+            yield Line(text, "a learned method", "the method for tasks like it")
+
+    def _others(self, run: str) -> list[Line]:
+        lines: list[Line] = []
+        for each in awareness.active(self.runs, but=run):
+            who = "" if each.agent == awareness.DEFAULT else f"{each.agent}: "
+            told = f"{who}{' '.join(each.task.split())[:LONGEST_LINE]} (in {each.phase.upper()})"
+            lines.append(Line(told, f"run {each.run}", f"it wrote {each.seconds} s ago"))
+        return lines
+
+
+def _best(near: Sequence[tuple[Experience, float]]) -> list[Line]:
+    """Which agent does tasks like this one best, where more than one has done some."""
+    alike = [each for each, score in near if score >= LIKE]
+    known = awareness.profiles(alike, lambda each: "")
+    best = awareness.best(known, "") if len({each.agent for each in known}) > 1 else None
+    records = [each.by_type[""] for each in known if best and each.agent == best[0]]
+    good, all_ = sum(each.successes for each in records), sum(each.samples for each in records)
+    if best is None or all_ < awareness.FEW:
+        return []
+    told = f"agent {best[0]} does tasks like this one best: {good} of {all_} went well"
+    return [Line(told, f"{len(alike)} tasks like it", f"score {best[1]:.2f}")]
+
+
+def _line(way: Way) -> Line:
+    runs = f"run {', '.join(way.good[:3])}{' …' if len(way.good) > 3 else ''}"
+    often = f"; done so {len(way.good)} times, rejected {way.bad}" if len(way.good) + way.bad > 1 else ""
+    return Line(way.text, runs, f"{way.score:.2f} like the task{often}")
+
+
+def _head(place: Path) -> str:
+    """The first lines of a text file; "" for other files."""
+    try:
+        with place.open("rb") as file:
+            raw = file.read(4 * HEAD_CHARS)
+    except OSError:
+        return ""
+    if b"\0" in raw:
+        return ""
+    text = raw.decode("utf-8", "replace")[:HEAD_CHARS]
+    return "\n".join(shown_name(line)[:LONGEST_LINE] for line in text.splitlines()[:HEAD_LINES])
+
+
+# ---- facts ---------------------------------------------------------------------------------------------
+
+
+MOST_FACTS = 5
+FACT_LIKE = 0.3
+"""The likeness from which on a fact bears on a task, by words or meaning."""
+SHARE = 0.05
+"""The least share of a hit in all that retrieval finds."""
+SAID = ("fact", "identity")
+"""Kinds of observations that are facts; results and failures are in experiences."""
+
+
+def facts(brain: Brain, task: str) -> list[Line]:
+    """The facts that bear on a task, the best first. Raises `FractalError`."""
+    from runtime.memory.facts.mind import Mind
+    from runtime.memory.facts.records import Memory, Observation
+
+    kinds = {each.KIND: each for each in (Memory, Observation)}
+    if not kinds.keys() & set(brain.shelf.kinds()):
+        return []
+    Mind.of(brain).take_in()
+    lines: dict[str, Line] = {}
+    for kind, id, likeness, why in _hits(brain, task):
+        record = brain.shelf.get(kinds[kind], id) if likeness >= FACT_LIKE else None
+        if record is not None and _holds(record.model_dump()):
+            told = f"{why} ({likeness:.2f})"
+            lines.setdefault(flat(record.text), Line(record.text, record.source or kind, told))
+    return list(lines.values())[:MOST_FACTS]
+
+
+def _hits(brain: Brain, task: str) -> Iterator[tuple[str, str, float, str]]:
+    """Kind, id, likeness and reason, by retrieval; by nearness alone if it has no weights."""
+    from runtime.memory.facts.retrieval.searching import Scope, search
+
+    systems, scope = brain.settings.systems, Scope(keep=_holds)
+    try:
+        found = search(brain.shelf, brain.embedder, task, 2 * MOST_FACTS, systems=systems, scope=scope)
+    except FractalError:
+        yield from _nearest(brain, task)
+        return
+    for hit in (each for each in found if each.score >= SHARE):
+        yield hit.kind, hit.id, hit.likeness, hit.why or "like the task"
+
+
+def _nearest(brain: Brain, task: str) -> Iterator[tuple[str, str, float, str]]:
+    from runtime.memory.facts.records import Memory, Observation
+
+    (vector,) = brain.embedder.embed([task])
+    for kind in (Memory, Observation):
+        for hit in brain.shelf.nearest(kind, brain.embedder.name, vector, 2 * MOST_FACTS):
+            yield kind.KIND, hit.id, hit.score, "like the task"
+
+
+def _holds(fields: Mapping[str, Any]) -> bool:
+    """Whether a record is a fact that still holds."""
+    if fields.get("superseded") or fields.get("until"):
+        return False
+    return fields.get("said", "fact") in SAID

@@ -1,0 +1,356 @@
+"""Phase p: how things are done. Neuron trees, decisions, problem types, methods, learned patterns."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from runtime.memory.dream.stage import Dream, Told, short
+from runtime.memory.learning.library import Library
+from runtime.memory.learning.merging import Merging, Promotion
+from runtime.memory.store import Shelf
+from runtime.memory.tasks.births import BORN, operation
+from runtime.memory.tasks.decisions import Decision
+from runtime.memory.tasks.exemplar import Exemplar
+from runtime.memory.tasks.hebbian import cut_back, faded, misled, weak, without_weak
+from runtime.memory.tasks.ledger import Ledger
+from runtime.memory.tasks.merging import Alias, absorb
+from runtime.memory.tasks.methods import Method
+from runtime.memory.tasks.mitosis import split
+from runtime.memory.tasks.recall import Outline
+from runtime.memory.tasks.trees import NeuronTree
+from runtime.memory.tasks.types import Lesson, ProblemType
+from runtime.workspace.workspace import state_of
+
+COMPARED = 8
+"""Trees of the same wording that one is compared with."""
+EVENTS = 100
+"""Decisions that are kept of a tree. Source: dream.md."""
+RESTED = timedelta(days=30)
+"""The time without a use after which a quarantined tree gets another chance."""
+FADES = timedelta(days=30)
+"""Between two times that synapses fade: a dream comes every few minutes."""
+TYPED = 200
+"""Trees that get a problem type in one dream."""
+TRIED, OPERATIONS = 3, 40
+"""Trees of one operation that a method is tried of, and operations, in one dream."""
+SHOWN = 12
+"""Things that a stage lists; the counts cover the rest."""
+BATCH = 64
+_NUMBER = re.compile(r"\d[\d,.]*")
+
+# These patterns select rows by their JSON without parsing it. A key in quotes is never found inside a text,
+# where quotes are escaped.
+_WRONG = re.compile(r'"incorrect":\s*(?!0[,}\s])')
+_WEAK = re.compile(r'"weight":\s*(?:0\.0[0-4]|\d[\d.]*e-)')
+_JUDGED = re.compile(r'"(?:right|wrong)":\s*(?!0[,}\s])')
+_TYPE = re.compile(r'"type":\s*"([^"]*)"')
+_NEURON = re.compile(r'"fingerprint":')
+
+Tree = Mapping[str, Any]
+"""A neuron tree as JSON has it. What a stage changes is read whole afterwards."""
+
+
+# ---- trees -----------------------------------------------------------------------------------------------
+
+
+def merge_neurons(dream: Dream) -> Told:
+    """Trees that are one procedure become one: those whose tasks have the same words."""
+    alike: dict[tuple[str, str], list[str]] = defaultdict(list)
+    fresh: set[str] = set()
+    for id, tree in _trees(dream):
+        exemplar = _exemplar(tree)
+        wording = _NUMBER.sub("#", " ".join(exemplar.task.lower().split()))
+        alike[operation(exemplar), wording].append(id)
+        if _after(tree.get("created"), dream.since):
+            fresh.add(id)
+    did: list[str] = []
+    for ids in alike.values():
+        kept: list[NeuronTree] = []
+        trees = dream.shelf.pick(NeuronTree, ids) if len(ids) > 1 and fresh & {*ids} else []
+        for tree in sorted(trees, key=lambda each: (each.created, each.id)):
+            held = tree
+            if tree.id in fresh:
+                held = absorb(dream.shelf, tree, kept[-COMPARED:], dream.brain.memory.words)
+            if held.id == tree.id:
+                kept.append(tree)
+                continue
+            kept = [held if each.id == held.id else each for each in kept]
+            dream.shelf.delete(Outline, tree.id)
+            did.append(f"{tree.id[:8]} became part of {held.id[:8]}: {short(tree.text)}")
+    return _told(did, merged=len(did))
+
+
+def prune_synapses(dream: Dream) -> Told:
+    """Remove weak synapses, and what depends on them alone."""
+    return _trimmed(dream, _WEAK, weak, without_weak)
+
+
+def prune_branches(dream: Dream) -> Told:
+    """Cut a branch that misled too often back to a stump that keeps the blame."""
+
+    def cut(tree: NeuronTree) -> NeuronTree:
+        return cut_back(tree, misled([each.model_dump() for each in tree.synapses]))
+
+    return _trimmed(dream, _JUDGED, misled, cut)
+
+
+def _trimmed(
+    dream: Dream,
+    may: re.Pattern[str],
+    needs: Callable[[Sequence[Mapping[str, Any]]], Any],
+    trim: Callable[[NeuronTree], NeuronTree],
+) -> Told:
+    wanted = [
+        id
+        for id, tree in _trees(dream, may)
+        if _after(tree.get("created"), dream.since) and needs(tree.get("synapses") or ())
+    ]
+    counts = {"trees": 0, "synapses": 0, "neurons": 0}
+    for tree in _picked(dream.shelf, wanted):
+        made = trim(tree)
+        if made.synapses != tree.synapses:
+            dream.shelf.put(made)
+            counts["trees"] += 1
+            counts["synapses"] += len(tree.synapses) - len(made.synapses)
+            counts["neurons"] += len(tree.neurons) - len(made.neurons)
+    return _told([], **counts)
+
+
+def delete_weak_trees(dream: Dream) -> Told:
+    """Forget what is in quarantine and was never right; the archive keeps it."""
+    gone = {id: tree for id, tree, ledger in _quarantined(dream) if not ledger.correct}
+    dream.shelf.delete(NeuronTree, *gone)
+    dream.shelf.delete(Outline, *gone)
+    did = [f"{id[:8]} was never right: {short(str(tree.get('text', '')))}" for id, tree in gone.items()]
+    return _told(did, deleted=len(gone))
+
+
+def rehabilitate(dream: Dream) -> Told:
+    """Release what has been in quarantine for long and was right at least once."""
+    held = [id for id, _, ledger in _quarantined(dream) if ledger.correct]
+    used = _last_used(dream.shelf) if held else {}
+    did: list[str] = []
+    for tree in dream.shelf.pick(NeuronTree, held):
+        last = _time(used.get(tree.id) or tree.created)
+        if last is not None and dream.now - last >= RESTED:
+            dream.shelf.put(tree.model_copy(update={"ledger": tree.ledger.released()}))
+            did.append(f"{tree.id[:8]} may be used again: {short(tree.text)}")
+    return _told(did, released=len(did))
+
+
+def _quarantined(dream: Dream) -> Iterator[tuple[str, Tree, Ledger]]:
+    for id, tree in _trees(dream, _WRONG):
+        ledger = _ledger(tree)
+        if ledger and ledger.quarantined:
+            yield id, tree, ledger
+
+
+def _last_used(shelf: Shelf) -> dict[str, str]:
+    """When each tree was last decided on, by the tree that it is part of now."""
+    into = {each.id: each.into for each in shelf.scan(Alias)}
+    found: dict[str, str] = {}
+    for told in _decisions(shelf):
+        tree, at = told.get("tree"), told.get("at")
+        seen: set[str] = set()
+        while isinstance(tree, str) and tree in into and tree not in seen:
+            seen.add(tree)
+            tree = into[tree]
+        if isinstance(tree, str) and isinstance(at, str):
+            found[tree] = max(found.get(tree, ""), at)
+    return found
+
+
+def prune_events(dream: Dream) -> Told:
+    """Keep the newest decisions on each tree and method."""
+    by: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for told in _decisions(dream.shelf):
+        about = told.get("tree") or told.get("method")
+        if isinstance(about, str) and about:
+            by[about].append((str(told.get("at", "")), told["id"]))
+    old = [id for each in by.values() for _, id in sorted(each)[:-EVENTS]]
+    for start in range(0, len(old), BATCH):
+        dream.shelf.delete(Decision, *old[start : start + BATCH])
+    return _told([], decisions=len(old))
+
+
+def fade_synapses(dream: Dream, last: str) -> int:
+    """Credit and blame of all trees fade by the time since they last did; returns how many trees changed."""
+    since = _time(last)
+    if since is not None and dream.now - since < FADES:
+        return 0
+    begun: dict[str, datetime] = {}
+    for id, tree in _trees(dream, _JUDGED):
+        start = since or _time(str(tree.get("created") or ""))
+        judged = any(each.get("right") or each.get("wrong") for each in tree.get("synapses") or ())
+        if judged and start is not None and dream.now - start >= FADES:
+            begun[id] = start
+    for tree in _picked(dream.shelf, [*begun]):
+        days = (dream.now - begun[tree.id]).total_seconds() / 86_400
+        dream.shelf.put(faded(tree, days, hebbian=dream.brain.settings.parts.hebbian))
+    return len(begun)
+
+
+# ---- types and methods -----------------------------------------------------------------------------------
+
+
+def mitosis(dream: Dream) -> Told:
+    """Split a problem type with many neurons and little in common."""
+    neurons: Counter[str] = Counter()
+    of: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for row in dream.shelf.rows(NeuronTree.KIND):
+        type = _type_of(row.body)
+        neurons[type] += len(_NEURON.findall(row.body))
+        of[type, row.text].append(row.id)
+    found = split(dream.shelf, dream.brain.embedder.name, neurons, _iso(dream.now))
+    for each in found:
+        ids = [id for task in each.moved for id in of.get((each.kept, task), ())]
+        for tree in dream.shelf.pick(NeuronTree, ids):
+            dream.shelf.put(tree.model_copy(update={"type": each.made}))
+    did = [f"{each.kept} keeps {each.sizes[0]} tasks, {each.made} has {each.sizes[1]}" for each in found]
+    return _told(did, split=len(found))
+
+
+def cluster_substrates(dream: Dream) -> Told:
+    """Assign a problem type to trees without one, or with one that no longer exists."""
+    brain = dream.brain
+    known = {row.id for row in dream.shelf.rows(ProblemType.KIND)}
+    waiting = [
+        row.id
+        for row in dream.shelf.rows(NeuronTree.KIND)
+        if _type_of(row.body) not in known
+        and "exemplar" in (tree := _read(row.body))
+        and _after(tree.get("created"), dream.since)
+    ]
+    some = waiting[:TYPED] if brain.settings.parts.types else []
+    count = 0
+    for start in range(0, len(some), BATCH):
+        trees = dream.shelf.pick(NeuronTree, some[start : start + BATCH])
+        lessons = [Lesson(tree.text, tree.vector(brain.embedder.name)) for tree in trees]
+        typed = zip(trees, brain.types.learn_all(lessons, _iso(dream.now)), strict=True)
+        dream.shelf.put(*(tree.model_copy(update={"type": type}) for tree, type in typed))
+        count += len(trees)
+    left = len(waiting) - len(some)
+    return _told([f"{left} more are left to the next dream"] if left and some else [], typed=count)
+
+
+def birth_methods(dream: Dream) -> Told:
+    """Make a method where five solved tasks have one operation and none exists."""
+    methods = dream.brain.methods
+    if not dream.brain.settings.parts.methods:
+        return _told([], born=0)
+    before = {row.id for row in dream.shelf.rows(Method.KIND)}
+    taken = {id for method in dream.shelf.scan(Method) for id in method.trees}
+    free: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for id, tree in _trees(dream):
+        ledger = _ledger(tree)
+        if id not in taken and not (ledger and ledger.quarantined):
+            free[operation(_exemplar(tree))].append((str(tree.get("created", "")), id))
+    groups = [sorted(each, reverse=True) for each in free.values() if len(each) >= BORN]
+    groups.sort(key=lambda each: (-len(each), each))
+    for group in groups[:OPERATIONS]:
+        fresh = [id for created, id in group if _after(created, dream.since)]
+        for tree in dream.shelf.pick(NeuronTree, fresh[:TRIED]):
+            if methods.consider(tree, tree.type):
+                break
+    born = sorted({row.id for row in dream.shelf.rows(Method.KIND)} - before)
+    return _told([f"the method {name} was born" for name in born], born=len(born))
+
+
+# ---- learned patterns ------------------------------------------------------------------------------------
+
+
+def compress_patterns(dream: Dream) -> Told:
+    """Merge patterns that say the same, generalise many of a kind, drop the least certain."""
+    did, counts = Merging(_library(dream), dream.brain.embedder).compress(dream.now)
+    return Told(did, counts)
+
+
+def promote(dream: Dream) -> Told:
+    """Share what two agents, or three spaces, have used with success."""
+    state = state_of(dream.brain.settings.folder)
+    did = Promotion(dream.shelf, _library(dream), dream.brain.embedder, state).promote()
+    return Told(did, {"promoted": len(did)})
+
+
+def _library(dream: Dream) -> Library:
+    settings = dream.brain.settings
+    return Library(settings.folder / "patterns", systems=settings.systems, fsync=settings.fsync)
+
+
+# ---- reading ---------------------------------------------------------------------------------------------
+
+
+def _trees(dream: Dream, may: re.Pattern[str] | None = None) -> Iterator[tuple[str, Tree]]:
+    """All readable trees, without their model; `may` selects rows by their JSON."""
+    for row in dream.shelf.rows(NeuronTree.KIND):
+        if may is None or may.search(row.body):
+            told = _read(row.body)
+            if isinstance(told.get("exemplar"), dict):
+                yield row.id, told
+
+
+def _picked(shelf: Shelf, ids: Sequence[str]) -> Iterator[NeuronTree]:
+    for start in range(0, len(ids), BATCH):
+        yield from shelf.pick(NeuronTree, ids[start : start + BATCH])
+
+
+def _decisions(shelf: Shelf) -> Iterator[dict[str, Any]]:
+    for row in shelf.rows(Decision.KIND):
+        yield {**_read(row.body), "id": row.id}
+
+
+def _type_of(body: str) -> str:
+    """A tree's problem type; parsed if a step has an argument of that name."""
+    found = _TYPE.findall(body)
+    return found[0] if len(found) == 1 else str(_read(body).get("type") or "")
+
+
+def _exemplar(tree: Tree) -> Exemplar:
+    """As much of an exemplar as its operation and its wording need."""
+    told = tree["exemplar"]
+    steps = tuple(each for each in told.get("steps") or () if isinstance(each, dict) and "tool" in each)
+    return Exemplar.model_construct(task=str(told.get("task", "")), steps=steps)
+
+
+def _read(body: str) -> dict[str, Any]:
+    try:
+        told: Any = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}  # a broken row is left alone
+    return told if isinstance(told, dict) else {}
+
+
+def _ledger(tree: Tree) -> Ledger | None:
+    try:
+        return Ledger.model_validate(tree.get("ledger") or {})
+    except ValueError:
+        return None
+
+
+def _after(at: Any, since: str) -> bool:
+    """Whether something came after; true without a time."""
+    one, other = _time(str(at or "")), _time(since)
+    return one is None or other is None or one > other
+
+
+def _time(text: str) -> datetime | None:
+    """A stored time; None if it is none."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _iso(at: datetime) -> str:
+    return at.isoformat(timespec="seconds")
+
+
+def _told(did: list[str], **counts: int) -> Told:
+    more = [f"… and {len(did) - SHOWN} more"] if len(did) > SHOWN else []
+    return Told([*did[:SHOWN], *more], counts)

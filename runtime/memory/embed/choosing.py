@@ -1,0 +1,96 @@
+"""The embedder of the settings: `auto`, the default, is minilm if it is available, else lexical."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property, lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kernel.errors import ConfigurationError
+from runtime.memory.embed.weights import find
+
+if TYPE_CHECKING:
+    from runtime.memory.embed.embedder import Array, Embedder, Tokens
+
+
+def choose(setting: str = "auto", folder: str | None = None) -> Embedder:
+    """The embedder of the settings `embedder` and `embedder_folder`."""
+    chosen, _ = told(setting, folder)
+    if chosen == "lexical":
+        from runtime.memory.embed.lexical import Lexical
+
+        return Lexical()
+    if chosen == "minilm":
+        found = find(folder)
+        if found is None:
+            raise ConfigurationError(
+                "embedder minilm: its weights are not installed; run fractal doctor --fetch"
+            )
+        return _minilm(found.folder, (found.folder / "model.safetensors").stat().st_mtime_ns)
+    from runtime.memory.embed.sentence import Sentence
+
+    return Sentence(chosen.partition(":")[2])
+
+
+@lru_cache(maxsize=1)
+def _minilm(folder: Path, changed: int) -> Embedder:
+    """The model, loaded once per process: its weights take 44 MB. A new mtime (`changed`) loads it again."""
+    from runtime.memory.embed.minilm import MiniLM
+
+    return MiniLM(folder)
+
+
+TOKENS = 8
+"""Texts whose tokens' states are kept: a task is looked up in several places. A long text takes 1 MB."""
+
+
+class Deferred:
+    """An embedder that is loaded on first use: recall by shape alone needs none."""
+
+    def __init__(self, setting: str = "auto", folder: str | None = None) -> None:
+        self._settings = setting, folder
+        self._tokens: OrderedDict[str, Tokens] = OrderedDict()
+
+    @cached_property
+    def _loaded(self) -> Embedder:
+        return choose(*self._settings)
+
+    @property
+    def name(self) -> str:
+        """Of the embedder itself."""
+        return self._loaded.name
+
+    @property
+    def size(self) -> int:
+        """Dimensions of a vector."""
+        return self._loaded.size
+
+    def embed(self, texts: Sequence[str]) -> Array:
+        """Vectors of unit length, shape (texts, size)."""
+        return self._loaded.embed(texts)
+
+    def embed_tokens(self, text: str) -> Tokens:
+        """The tokens of a text with their spans and states; those of recent texts are reused."""
+        tokens = self._tokens.pop(text, None) or self._loaded.embed_tokens(text)
+        self._tokens[text] = tokens
+        if len(self._tokens) > TOKENS:
+            self._tokens.popitem(last=False)
+        return replace(tokens, states=tokens.states.copy())
+
+
+def told(setting: str = "auto", folder: str | None = None) -> tuple[str, str]:
+    """The name of the chosen embedder, and why; nothing is loaded."""
+    if setting in ("lexical", "minilm") or (setting.startswith("sentence:") and setting != "sentence:"):
+        return setting, "set"
+    if setting != "auto":
+        raise ConfigurationError(f"embedder: {setting!r} is not auto, lexical, minilm or sentence:MODEL")
+    found = find(folder)
+    if found is None:
+        return "lexical", "the weights of minilm are not installed"
+    if find_spec("tokenizers") is None:
+        return "lexical", "the package tokenizers is not installed"
+    return "minilm", f"its weights are in {found.source}"

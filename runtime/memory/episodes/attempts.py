@@ -1,0 +1,91 @@
+"""The attempts of an ended loop, with their decisions and the task that they solved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernel.document.model import Document
+from runtime.memory import DIRECT, RUNG
+from runtime.memory.tasks import Refusal
+from runtime.memory.tasks.asked import way_of
+from runtime.memory.tasks.decisions import PERSON, Decision
+from runtime.memory.tasks.exemplar import exemplar, reporting
+from runtime.memory.tasks.trees import NeuronTree, identity
+
+_KNOWN = {"complete": True, "unverified": False, "escalated": False, "failed": False}
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt of a loop: `planner` is the rung that planned it; `good` is None if unknown."""
+
+    id: str
+    planner: str
+    by: str  # the rung's basis: `reflex:NAME` or a model's name
+    good: bool | None
+    judge: str  # criteria, check or person
+    last: bool
+
+
+def attempts(document: Document) -> Iterator[Attempt]:
+    """The attempts that had a plan, in order."""
+    meta = document.meta
+    folded = {fold.attempt: fold.decision for fold in document.section(2).folds}
+    for number in range(1, meta.attempt + 1):
+        planner, by = answered(document, number, "plan", "fused")
+        if not planner:
+            continue
+        last = number == meta.attempt
+        good = _KNOWN.get(meta.status) if last and number not in folded else False
+        yield Attempt(f"{meta.id}/{number}", planner, by, good, _judge(document, number), last)
+
+
+def answered(document: Document, attempt: int, *phases: str) -> tuple[str, str]:
+    """The rung that last answered one of these phases of an attempt, and its model; else ""."""
+    answered = [
+        (str(each.get("rung", "")), str(each.get("model", "")))
+        for each in document.meta.rungs
+        if each.get("attempt") == attempt and each.get("phase") in phases and not each.get("passed")
+    ]
+    return answered[-1] if answered else ("", "")
+
+
+def _judge(document: Document, attempt: int) -> str:
+    rung, _ = answered(document, attempt, "check")
+    if rung in ("", RUNG, DIRECT):
+        return "criteria"
+    return "person" if rung == "person" else "check"
+
+
+def decision_of(document: Document, attempt: Attempt, known: Decision | None, at: str) -> Decision:
+    """The decision of an attempt, completed from its document."""
+    meta = document.meta
+    found = known or Decision(id=attempt.id)
+    path = {DIRECT: "direct", RUNG: found.path}.get(attempt.planner, "novel")
+    calls = int(meta.spent.get("calls", 0)) if attempt.last else 0
+    way = "" if attempt.planner in (DIRECT, RUNG, PERSON) else way_of(document)
+    told = {"text": document.text(1, "task"), "run": meta.run, "at": at}
+    return found.model_copy(update={**told, "calls": calls, "path": path, "way": way})
+
+
+def lesson_of(
+    document: Document, attempt: Attempt, at: str, systems: tuple[Path, ...]
+) -> NeuronTree | Refusal | None:
+    """The tree (without neurons) of an accepted attempt by a higher rung; None for others."""
+    if not (attempt.last and attempt.good) or attempt.planner in (DIRECT, RUNG):
+        return None
+    taught = exemplar(document, reporting(systems))
+    if isinstance(taught, Refusal):
+        return taught
+    meta = document.meta
+    return NeuronTree(
+        id=identity(taught),
+        text=taught.task,
+        exemplar=taught,
+        run=meta.run,
+        rung=attempt.planner,
+        created=at,
+        calls=int(meta.spent.get("calls", 0)),
+    )

@@ -1,0 +1,114 @@
+"""What memory observes in a run: facts that a person stated, its result, and why it failed.
+
+Only a person's own words (task, answer, guidance, feedback) are facts. What a tool, a file or a model says
+can only be part of a result, which has low salience.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from kernel.document.model import Document
+from runtime.memory.episodes.experience import reason_of
+from runtime.memory.episodes.statements import answered, statements
+
+Noticed = Literal["facts", "results", "failures"]
+PERSON = "person"
+RESULT_CHARS, TASK_CHARS = 300, 200
+WEIGHT: Mapping[str, float] = {"result": 0.3, "failure": 0.6}
+"""Salience of results and failures; that of facts depends on their words."""
+TURNS: Mapping[str, int] = {"task": 0, "guidance": 200, "answer": 300, "feedback": 400, "end": 900}
+"""First turn of each source in a run's thread, so that a later answer does not renumber earlier ones."""
+MEMORYS = frozenset({"recall", "remember", "goal", "wander", "dream", "learn"})
+"""Tools that return what memory already contains: their results are not observed."""
+
+
+@dataclass(frozen=True)
+class RunObservation:
+    """The text and fields of one observation."""
+
+    text: str
+    said: Literal["fact", "result", "failure"]
+    who: str
+    at: str
+    turn: int
+    salience: float | None = None
+
+
+def observations_of(
+    root: Document,
+    feedback: Sequence[Mapping[str, Any]],
+    kinds: Sequence[str],
+    systems: Sequence[Path],
+    redact: Callable[[str], str],
+) -> list[RunObservation]:
+    """The observations in a run's root document and in later `feedback` by a person."""
+    found: list[RunObservation] = []
+    if "facts" in kinds:
+        kept = _remembered(root)
+        for place, at, told in _facts(root, feedback, systems):
+            if not any(told.casefold() in each for each in kept):
+                found.append(RunObservation(redact(told), "fact", PERSON, at, place))
+    if root.ended and (end := _end(root, kinds)):
+        found.append(
+            RunObservation(redact(end[1]), end[0], "", root.meta.updated, TURNS["end"], WEIGHT[end[0]])
+        )
+    return found
+
+
+def _facts(
+    root: Document, feedback: Sequence[Mapping[str, Any]], systems: Sequence[Path]
+) -> Iterator[tuple[int, str, str]]:
+    """The turn, the time and the text of each fact."""
+    asked = ""
+    places = dict(TURNS)
+    for note in root.section(1).notes:
+        if note.key == "question":
+            asked = note.text
+        if note.origin != PERSON or note.key not in ("task", "answer", "guidance"):
+            continue
+        at = root.meta.created if note.key == "task" else root.meta.updated
+        told = answered(asked, note.text, systems) if note.key == "answer" else statements(note.text, systems)
+        for each in told:
+            places[note.key] += 1
+            yield places[note.key], at, each
+    for message in feedback:
+        for each in statements(str(message.get("why") or ""), systems):
+            places["feedback"] += 1
+            yield places["feedback"], str(message.get("at") or root.meta.updated), each
+
+
+def _remembered(root: Document) -> list[str]:
+    """Texts that the run stored with `remember`."""
+    steps = (step for step in root.steps.values() if step.tool == "remember" and step.state == "done")
+    return [str((step.args or {}).get("text", "")).casefold() for step in steps]
+
+
+def _end(root: Document, kinds: Sequence[str]) -> tuple[Literal["result", "failure"], str] | None:
+    """The result or failure of a run; None if it was cancelled or only looked something up."""
+    status = root.meta.status
+    task = _short(root.text(1, "task"), TASK_CHARS)
+    if status == "complete":
+        result = _short(root.text(5, "result"), RESULT_CHARS)
+        if "results" in kinds and result and _tells(root):
+            return "result", f"“{task}” came to: {result}"
+    elif status != "cancelled" and "failures" in kinds:
+        return "failure", f"“{task}” failed ({status}): {_short(reason_of(root), RESULT_CHARS)}"
+    return None
+
+
+def _tells(root: Document) -> bool:
+    """Whether a result is worth storing: not if a reflex can find it again, unless something changed."""
+    steps = root.steps.values()
+    if steps and all(step.tool in MEMORYS for step in steps):
+        return False
+    asked = any(each.get("rung") != "reflex" for each in root.meta.rungs)
+    return asked or any(step.evidence.get("touched") for step in steps)
+
+
+def _short(text: str, most: int) -> str:
+    told = " ".join(text.split())
+    return told if len(told) <= most else f"{told[: most - 1]}…"

@@ -1,0 +1,169 @@
+"""Finds the facts that a person states, as opposed to orders, wishes and questions.
+
+The words are in `system/memory/statements.md`. Quoted, fenced and pasted text is ignored; in doubt, a
+sentence is not a fact.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+LONGEST_TEXT = 4_000
+"""Characters from which a text counts as pasted."""
+LONGEST, SHORTEST = 300, 8
+"""Limits of one fact, in characters."""
+MOST = 12
+"""Facts per text."""
+SUBJECT_WORDS = 8
+"""Words between `my` or `the` and the verb."""
+QUESTION_CHARS = 120
+
+_FENCED = re.compile(r"(?ms)^[ \t]*(```|~~~).*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)")
+_QUOTED = re.compile(r"(?m)^[ \t]*>.*$|“[^”]*”|\"[^\"\n]*\"|«[^»]*»|`[^`\n]*`")
+_BREAK = re.compile(r"(?<=[.!?…])[\"'”’)]*\s+(?=[^a-z\s])|(?<=[!?])\s+|\s*[;\n]\s*|\s+[–—]\s+")
+_ABBREVIATED = re.compile(r"(?i)(?:^|[\s(])(?:e\.g|i\.e|etc|mr|mrs|ms|dr|prof|st|no|vs|approx)\.$")
+_NAME = r"[A-ZÀ-ÖØ-Þ][\w’'-]*(?:\s+[A-ZÀ-ÖØ-Þ][\w’'-]*){0,3}"
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Patterns of how facts are worded."""
+
+    lead: re.Pattern[str]
+    fact: re.Pattern[str]
+    clause: re.Pattern[str]
+    wish: re.Pattern[str]
+    order: re.Pattern[str]
+    asks: re.Pattern[str]
+    then: re.Pattern[str]
+    joined: re.Pattern[str]
+    limited: re.Pattern[str]
+
+
+def statements(text: str, systems: Sequence[Path]) -> list[str]:
+    """The facts in a text, in its words, each once; none if the text is pasted."""
+    if not text.strip() or len(text) > LONGEST_TEXT:
+        return []
+    rules = rules_of(tuple(systems))
+    own = _FENCED.sub("\n", text)
+    found: dict[str, str] = {}
+    for sentence in _sentences(own):
+        for clause in _clauses(sentence, rules):
+            told = _fact(clause, rules)
+            if told:
+                found.setdefault(told.casefold(), told)
+    return list(found.values())[:MOST]
+
+
+def ordered(fact: str, systems: Sequence[Path]) -> bool:
+    """Whether an order or a limit may be joined to a fact, so that a model must read it."""
+    rules = rules_of(tuple(systems))
+    return bool(rules.joined.search(fact) or rules.limited.search(fact))
+
+
+def answered(question: str, answer: str, systems: Sequence[Path]) -> list[str]:
+    """The facts in an answer; a short answer to a short question is stored with the question."""
+    told = statements(answer, systems)
+    if told:
+        return told
+    asked, said = " ".join(question.split()), " ".join(answer.split())
+    short = 0 < len(said) <= LONGEST - QUESTION_CHARS and not said.endswith("?")
+    single = asked.endswith("?") and not re.search(r"[.!?:\n]\s", asked) and len(asked) <= QUESTION_CHARS
+    if short and single and rules_of(tuple(systems)).asks.match(asked):
+        return [f"asked “{asked}”, answered: {said}"]
+    return []
+
+
+def _sentences(text: str) -> Iterator[str]:
+    start = 0
+    for hit in _BREAK.finditer(text):
+        if not _ABBREVIATED.search(text[start : hit.start()]):
+            yield text[start : hit.start()]
+            start = hit.end()
+    yield text[start:]
+
+
+def _clauses(sentence: str, rules: Rules) -> Iterator[str]:
+    """Split a sentence where a comma or `because` begins a clause with its own subject."""
+    start = 0
+    for hit in rules.clause.finditer(sentence):
+        if rules.fact.match(sentence, hit.end()):
+            yield sentence[start : hit.start()]
+            start = hit.end()
+    yield sentence[start:]
+
+
+def _fact(clause: str, rules: Rules) -> str:
+    told = " ".join(clause.split()).strip(" \t,;:-•*–—")
+    asked = told.endswith("?")
+    while hit := rules.lead.match(told):
+        told = told[hit.end() :].strip(" ,:;-–—")
+    if hit := rules.then.search(told):
+        told = told[: hit.start()]
+    told = told.rstrip(" .!,;:…")
+    if asked or not SHORTEST <= len(told) <= LONGEST:
+        return ""
+    if rules.wish.match(told) or not rules.fact.match(told):
+        return ""
+    bare = _QUOTED.sub(" ", told)
+    if rules.order.search(bare) or not rules.fact.match(bare):
+        return ""
+    return told
+
+
+@cache
+def rules_of(systems: tuple[Path, ...]) -> Rules:
+    """The combined rules of these system folders."""
+    lists: dict[str, list[str]] = {}
+    for folder in reversed(systems):
+        path = folder / "memory" / "statements.md"
+        if path.is_file():
+            for title, entries in _read(path.read_text("utf-8")):
+                lists.setdefault(title, []).extend(entries)
+
+    def words(title: str) -> str:
+        return _any(lists.get(title.casefold(), ()))
+
+    own = words("A person who speaks of themselves")
+    whose = words("Whose it is")
+    things = words("Things that a fact is about")
+    orders = words("Words that begin an order after a fact")
+    first = words("Verbs of a fact after I and we")
+    other = words("Verbs of a fact after anything else")
+    between = rf"(?:\s+(?!(?:{other})\b)[\w’'./@&%+-]+){{0,{SUBJECT_WORDS}}}?"
+    of = rf"(?:{whose}|{things})\b{between}"
+    fact = (
+        rf"(?:(?i:{own})(?:\s+|(?=['’]))(?i:{first})\b|(?i:{of})\s+(?i:{other})\b|{_NAME}\s+(?i:{other})\b)"
+    )
+    return Rules(
+        re.compile(rf"(?i)(?:{words('Said before a fact')})(?![\w'’])\s*"),
+        re.compile(fact),
+        re.compile(r"(?i)\s*,\s*(?:and|but|because|since|as|so|for)?\s+|\s+(?:because|since|but)\s+"),
+        re.compile(rf"(?i)(?:{words('Wishes that are no facts')})\b"),
+        re.compile(rf"(?i)\b(?:{words('Words that make a sentence an order or a question')})\b"),
+        re.compile(rf"(?i)(?:{words('Words that begin a question whose answer tells a fact')})\b"),
+        re.compile(rf"(?i)[,:]\s+(?:(?:and|so|then|now|please)\s+)*(?:{orders})\b"),
+        re.compile(
+            rf"(?i)(?:\b(?:and|then|but|so|or)|[,:;])\s+(?:(?:and|so|then|now|please|also)\s+)*(?:{orders})\b"
+        ),
+        re.compile(rf"(?i)\b(?:{words('Words that may limit an order to keep a fact')})\b"),
+    )
+
+
+def _read(text: str) -> Iterator[tuple[str, list[str]]]:
+    for part in re.split(r"(?m)^## ", text)[1:]:
+        title, _, body = part.partition("\n")
+        yield (
+            title.strip().casefold(),
+            [each for each in (e.strip() for e in re.split(r"[,\n]", body)) if each],
+        )
+
+
+def _any(entries: Iterable[str]) -> str:
+    """A pattern for any of these, longest first; without entries, one that matches nothing."""
+    found = sorted(set(entries), key=lambda each: (-len(each), each))
+    return "|".join(re.escape(each).replace(r"\ ", r"\s+") for each in found) or r"(?!)"

@@ -1,0 +1,300 @@
+"""Whether two statements agree in their values: numbers, dates, names, negation, opposites.
+
+A merge needs agreement: an embedder may put statements close together that contradict each other. In doubt
+two statements differ, and both are kept. What is not said is no contradiction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from runtime.memory.facts.language import Language
+from runtime.memory.facts.terms import Term, Terms, terms_of, version
+from runtime.text.tokens import tokens
+
+Verdict = Literal["same", "open", "differ", "contrary"]
+"""All terms agree; no value differs but the wording does; a value differs; both cannot hold."""
+SHARED = 0.5
+"""The share of terms in common below which similar vectors alone do not merge two statements."""
+BRIEF, TERSE = 8, 3
+"""Terms of statements of which one may end the other, and of one that its topic alone may end."""
+_VALUES = ("number", "date", "time")
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How two statements relate in their values, and why."""
+
+    verdict: Verdict
+    why: str = ""
+    shared: float = 1.0  # the share of their terms that they have in common
+    both: bool = False  # each has words that the other has not
+    update: bool = False  # the later one says that something has changed
+    valued: bool = False  # numbers, dates or times differ
+
+    @property
+    def mergeable(self) -> bool:
+        """Whether nothing speaks against one memory for both."""
+        return self.verdict in ("same", "open")
+
+    @property
+    def clashes(self) -> bool:
+        """Whether both cannot be evidence of the same memory."""
+        return self.verdict == "contrary" or self.valued
+
+
+@dataclass(frozen=True)
+class Said:
+    """A text, who said it (`I` is this person) and when."""
+
+    text: str
+    who: str = ""
+    at: str = ""
+
+
+@lru_cache(4096)
+def canonical(text: str) -> str:
+    """The same for texts that differ in case, spaces, punctuation and how their numbers are written."""
+    return " ".join(
+        f"{each.value}{each.unit}" if each.kind == "number" and not version(each) else each.low
+        for each in tokens(text)
+        if each.kind != "mark" or each.text not in ".,;:!?"
+    )
+
+
+def agreement(a: Said, b: Said, language: Language) -> Agreement:
+    """Whether two statements are the same, may be one, differ, or contradict each other; symmetric."""
+    one, other = (_terms(each.text, each.who, _Constant(language)) for each in (a, b))
+    personal = {"i", "me", "my", "mine", "we", "us", "our"} & one.lows
+    if canonical(a.text) == canonical(b.text) and (a.who == b.who or not personal):
+        return Agreement("same")
+    if one.long or other.long:
+        return Agreement("differ", "they are too long to compare", 0.0)
+    return _Comparison(one, other, language, a.at <= b.at, b.at <= a.at).result()
+
+
+class _Constant:
+    """A language as a cache key that compares by identity."""
+
+    def __init__(self, language: Language) -> None:
+        self.language = language
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Constant) and other.language is self.language
+
+    def __hash__(self) -> int:
+        return id(self.language)
+
+
+@lru_cache(4096)
+def _terms(text: str, who: str, constant: _Constant) -> Terms:
+    return terms_of(text, constant.language, who)
+
+
+class _Comparison:
+    """Two statements term by term: what only one of them has, and how these terms differ."""
+
+    def __init__(self, one: Terms, other: Terms, language: Language, forth: bool, back: bool) -> None:
+        """`forth`: `one` may be the earlier; `back`: `other` may be."""
+        self.one, self.other, self.language = one, other, language
+        self.plain = one.plain and other.plain
+        self.orders = [pair for pair, may in (((one, other), forth), ((other, one), back)) if may]
+        self.pairs = _matched(one.terms, other.terms, language)
+        mine, yours = {x.at for x, _ in self.pairs}, {y.at for _, y in self.pairs}
+        self.left = [term for term in one.terms if term.at not in mine]
+        self.right = [term for term in other.terms if term.at not in yours]
+        count = len(one.terms) + len(other.terms)
+        self.shared = 2 * len(self.pairs) / count if count else 1.0
+
+    def result(self) -> Agreement:
+        """The checks in order of precedence; the first that applies decides."""
+        for earlier, later in self.orders if self.plain else ():
+            if change := self._changed(earlier, later):
+                return Agreement("contrary", change, self.shared, update=True)
+        odd = (self.one.denials - self.other.denials) % 2 == 1
+        left, right, opposed = self._opposites()
+        if odd and any(kind == "either" for _, _, kind in opposed):
+            odd, opposed = False, opposed[1:]  # not open is closed
+        clashes = [(x, y) for x in left for y in right if self._clash(x, y)]
+        rest = (
+            [x for x in left if all(x is not each for each, _ in clashes)],
+            [y for y in right if all(y is not each for _, each in clashes)],
+        )
+        bare = not rest[0] and not rest[1]
+        if odd:
+            little = len(rest[0]) + len(rest[1]) <= 1 and all(
+                term.kind == "word" for each in rest for term in each
+            )
+            alone = not clashes and not opposed and self.shared >= SHARED and little
+            return self._differ("one denies what the other says", alone)
+        if opposed:
+            x, y, kind = opposed[0]
+            alone = (
+                not clashes and len(opposed) == 1 and bare and kind != "different" and not (x.led and y.led)
+            )
+            return self._differ(f"{x.text} is the opposite of {y.text}", alone)
+        if clashes:
+            x, y = clashes[0]
+            valued = any(each.kind in _VALUES for each, _ in clashes)
+            alone = bare and len(clashes) == 1 and self._excludes(x, y)
+            return self._differ(f"{x.text} is not {y.text}", alone, valued)
+        if bare:
+            swapped = self._swapped()
+            return self._differ(swapped, True) if swapped else self._told("same")
+        why = self._substituted(*rest) or self._marked(*rest) or self._reordered()
+        return self._differ(why) if why else self._told("open")
+
+    def _differ(self, why: str, contrary: bool = False, valued: bool = False) -> Agreement:
+        return self._told("contrary" if contrary and self.plain else "differ", why, valued)
+
+    def _told(self, verdict: Verdict, why: str = "", valued: bool = False) -> Agreement:
+        return Agreement(verdict, why, self.shared, bool(self.left and self.right), valued=valued)
+
+    def _opposites(self) -> tuple[list[Term], list[Term], list[tuple[Term, Term, str]]]:
+        """The unmatched terms without pairs of opposites, and these pairs."""
+        left, right = list(self.left), list(self.right)
+        found: list[tuple[Term, Term, str]] = []
+        for x in self.left:
+            for y in right:
+                if x.kind == y.kind == "word" and (kind := self.language.opposed(x.key, y.key)):
+                    found.append((x, y, kind))
+                    left.remove(x)
+                    right.remove(y)
+                    break
+        return left, right, found
+
+    def _clash(self, x: Term, y: Term) -> bool:
+        """Whether one term takes the place of the other with another value."""
+        if x.kind != y.kind:
+            return False
+        if x.kind in _VALUES:
+            return _comparable(x, y)
+        return x.kind == "name" or (x.kind == "word" and self.language.exclusive(x.key, y.key))
+
+    def _excludes(self, x: Term, y: Term) -> bool:
+        """Whether only one of these two values can hold if all else is equal."""
+        if x.led and y.led:
+            return False  # the Paris office, the London office
+        words = {term.key for term, _ in self.pairs}
+        once = not words.isdisjoint(self.language.once)
+        state = self.one.copula and self.other.copula
+        event = self.one.past and self.other.past and not state
+        if x.kind in _VALUES:
+            return not event or (once and x.kind != "number")
+        if x.kind == "name" and x.at == y.at == 0:
+            return once or (self.one.equated and self.other.equated)
+        return state or not words.isdisjoint(self.language.single) or (once and x.kind == "name")
+
+    def _substituted(self, left: list[Term], right: list[Term]) -> str:
+        """One word in the place of another that is no synonym."""
+        if (
+            len(left) == len(right) == 1
+            and left[0].kind == right[0].kind == "word"
+            and left[0].at == right[0].at
+        ):
+            return f"{left[0].text} is not {right[0].text}"
+        return ""
+
+    def _marked(self, left: list[Term], right: list[Term]) -> str:
+        marked = any(term.low in self.language.others or term.unit == "#" for term in (*left, *right))
+        return "one of them is about another one" if marked else ""
+
+    # ---- order -------------------------------------------------------------------------------------------
+
+    @property
+    def _same_voice(self) -> bool:
+        return self.one.passive == self.other.passive and self.one.copula == self.other.copula
+
+    def _swapped(self) -> str:
+        """Two terms that have changed places: Alice lent Bob, Bob lent Alice."""
+        order = [y.at for _, y in sorted(self.pairs, key=lambda pair: pair[0].at)]
+        moved = [n for n, at in enumerate(order) if n != at]
+        if not self._same_voice or len(moved) != 2:
+            return ""
+        x, y = (self.one.terms[n] for n in moved)
+        if x.kind not in ("name", "word") or x.kind != y.kind or y.at - x.at < 2:
+            return ""
+        return f"{x.text} and {y.text} have changed places"
+
+    def _reordered(self) -> str:
+        """Names in another order: who does something to whom is not the same."""
+        order = [y for _, y in sorted((x.at, y.at) for x, y in self.pairs if x.kind == y.kind == "name")]
+        return "their names are in another order" if self._same_voice and order != sorted(order) else ""
+
+    # ---- change ------------------------------------------------------------------------------------------
+
+    def _changed(self, earlier: Terms, later: Terms) -> str:
+        """Why the later statement ends what the earlier one said; "" if it does not.
+
+        Only for two short statements about the same subject, where the later one repeats what the earlier
+        one said about it, or its topic.
+        """
+        language = self.language
+        if not earlier.terms or not later.terms or max(len(earlier.terms), len(later.terms)) > BRIEF:
+            return ""
+        before, after = {term.key for term in earlier.terms}, {term.key for term in later.terms}
+        subject = earlier.terms[0].key
+        if all(term.key != subject for term in later.terms[:3]):  # the third: my new boss
+            return ""
+        if (earlier.denials and not later.denials) or before & (
+            language.ends | language.begins | language.now
+        ):
+            return ""
+        rest = before - {subject}
+        repeated = len(rest & after) >= max(1, len(rest)) / 2
+        topic = len(earlier.terms) <= TERSE and language.on_topic(before, after)
+        renamed = any(term.kind == "name" and term.key not in before for term in later.terms)
+        was_named = any(term.kind == "name" and term.key not in after for term in earlier.terms)
+        moved = renamed and was_named and (topic or (earlier.copula and len(rest) <= TERSE))
+        if after & language.ends and (repeated or topic):
+            return "the later one says that it has ended"
+        if after & language.begins and (moved or (topic and not renamed)):
+            return "the later one says that it has changed"
+        if after & language.now and ((renamed and was_named and repeated) or topic):
+            return "the later one says how it is now"
+        return ""
+
+
+def _comparable(x: Term, y: Term) -> bool:
+    if x.kind == "number":
+        return x.unit == y.unit or not x.unit or not y.unit
+    if x.kind == "date" and any(x.parts) and any(y.parts):
+        return any(mine and yours and mine != yours for mine, yours in zip(x.parts, y.parts, strict=True))
+    return x.kind != "date" or any(x.parts) == any(y.parts)
+
+
+def _matched(one: tuple[Term, ...], other: tuple[Term, ...], language: Language) -> list[tuple[Term, Term]]:
+    """Pairs of terms with the same meaning, each in one pair: equal ones first, then synonyms."""
+    pairs: list[tuple[Term, Term]] = []
+    free: dict[str, list[Term]] = {}
+    for y in other:
+        free.setdefault(y.base or f"{y.kind} {y.key}", []).append(y)
+    left = [x for x in one if not _pair(x, free.get(x.base or f"{x.kind} {x.key}", []), pairs)]
+    rest = [y for fits in free.values() for y in fits if not y.base or y.base in language.synonyms]
+    for x in left:
+        if not x.base or x.base in language.synonyms:
+            fits = [y for y in rest if _alike(x, y, language)]
+            if _pair(x, fits, pairs):
+                rest.remove(pairs[-1][1])
+    return pairs
+
+
+def _pair(x: Term, fits: list[Term], pairs: list[tuple[Term, Term]]) -> bool:
+    """Pair a term with the nearest of these, which is taken out; whether there is one."""
+    if fits:
+        best = min(fits, key=lambda y: abs(y.at - x.at))
+        fits.remove(best)
+        pairs.append((x, best))
+        return True
+    return False
+
+
+def _alike(x: Term, y: Term, language: Language) -> bool:
+    if x.kind == "number" and y.kind == "number":
+        return x.amount is not None and x.amount == y.amount and bool(x.unit) != bool(y.unit)
+    if x.kind == "date" and y.kind == "date":
+        told = [(mine, yours) for mine, yours in zip(x.parts, y.parts, strict=True) if mine and yours]
+        return bool(told) and all(mine == yours for mine, yours in told)
+    return bool(x.base and y.base) and language.alike(x.base, y.base)

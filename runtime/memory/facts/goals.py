@@ -1,0 +1,150 @@
+"""Goals, how far what is believed is from them, and walks through what is known that they attract."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from kernel.errors import UsageError
+from runtime.memory.facts import gate
+from runtime.memory.facts.agreement import canonical
+from runtime.memory.facts.graph import digest, edges_of
+from runtime.memory.facts.records import Goal, Memory, moment
+from runtime.memory.store import Shelf, pack
+
+if TYPE_CHECKING:
+    from runtime.memory.embed import Embedder
+    from runtime.memory.store.record import Vector
+
+
+def set_goal(shelf: Shelf, embedder: Embedder, agent: str, text: str, *, priority: float, now: str) -> Goal:
+    """The goal with these words, new or open again. Raises `UsageError`."""
+    if not text.strip():
+        raise UsageError("a goal needs some words")
+    if not 0 <= priority <= 1:
+        raise UsageError(f"priority {priority}: it must be between 0 and 1")
+    id = digest(agent, "goal", canonical(text))
+    (row,) = embedder.embed([text])
+    with shelf.transaction():
+        known = shelf.get(Goal, id)
+        created = known.created if known else now
+        vectors = {embedder.name: pack(row)}
+        goal = Goal(id=id, text=text, created=created, priority=priority, agent=agent, vectors=vectors)
+        shelf.put(goal)
+    return goal
+
+
+def reach(shelf: Shelf, id: str, now: str) -> Goal:
+    """Mark a goal as reached; it keeps the first time that it was. Raises `UsageError`."""
+    with shelf.transaction():
+        goal = shelf.get(Goal, id)
+        if goal is None:
+            raise UsageError(f"there is no goal {id}")
+        goal = goal.model_copy(update={"reached": goal.reached or now})
+        shelf.put(goal)
+    return goal
+
+
+def goals(shelf: Shelf, agent: str, *, past: bool) -> list[Goal]:
+    """An agent's goals, the most important first."""
+    where: dict[str, Any] = {"agent": agent} if past else {"agent": agent, "reached": ""}
+    return sorted(shelf.scan(Goal, where), key=lambda goal: (-goal.priority, goal.created, goal.id))
+
+
+def gap(shelf: Shelf, embedder: str, goal: Goal) -> float:
+    """Forward prediction error: 1 − the similarity of the nearest memory; 1 if nothing is believed."""
+    vector = (shelf.get(Goal, goal.id) or goal).vector(embedder)
+    near = gate.nearest(shelf, embedder, vector, agent=goal.agent, limit=1) if vector is not None else []
+    return min(1.0, max(0.0, 1.0 - near[0][1])) if near else 1.0
+
+
+# ---- walks -----------------------------------------------------------------------------------------------
+
+UNDER_EXPLORED, LOW_CONFIDENCE, NEAR_GOAL, STALE, RANDOM = 0.3, 0.2, 0.4, 0.2, 0.3
+"""What each reason to visit a memory weighs."""
+FEW, UNSURE, OLD = 3, 0.5, timedelta(days=14)
+"""A memory with fewer uses is under-explored, with less confidence unsure, unused for longer stale."""
+SEEDS = 10
+"""Memories that the first step is drawn from."""
+EDGE = 0.4
+"""The share of an edge's weight in a step; the rest is the gain."""
+STEPS = 6
+WIDEST = 200
+"""Edges of one memory that a step looks at."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A memory on the way, and why the walk went there."""
+
+    memory: Memory
+    gain: float
+    why: tuple[str, ...]
+    by: str = ""  # the id of the edge; "" for the first
+
+
+def gain(
+    memory: Memory, now: datetime, wished: Sequence[Vector] = (), embedder: str = "", near: float = 0.5
+) -> tuple[float, tuple[str, ...]]:
+    """What a visit to a memory gains, without chance: the score and its reasons.
+
+    `wished` are vectors of open goals; a memory is near one from the similarity `near`.
+    """
+    vector = memory.vector(embedder) if wished else None
+    last = memory.last_access or memory.changed or memory.created
+    reasons = {
+        "under-explored": (memory.accessed < FEW, UNDER_EXPLORED),
+        "unsure": (memory.confidence < UNSURE, LOW_CONFIDENCE),
+        "near a goal": (
+            vector is not None and max(float(vector @ goal) for goal in wished) >= near,
+            NEAR_GOAL,
+        ),
+        "stale": (bool(last) and now - moment(last) > OLD, STALE),
+    }
+    why = tuple(name for name, (holds, _) in reasons.items() if holds)
+    return sum(reasons[name][1] for name in why), why
+
+
+def wander(
+    shelf: Shelf,
+    start: Sequence[Memory],
+    now: datetime,
+    *,
+    seed: int,
+    goals: Sequence[Goal] = (),
+    embedder: str = "",
+    near: float = 0.5,
+    steps: int = STEPS,
+) -> list[Step]:
+    """A walk along edges that goes where there is most to gain; the same for the same seed.
+
+    It begins at one of the ten of `start` with most to gain, meets no memory twice, and ends where no edge
+    leads on.
+    """
+    chance = random.Random(seed)
+    wished = [vector for goal in goals if (vector := goal.vector(embedder)) is not None]
+
+    def look(memory: Memory, edge: float = 0.0, by: str = "") -> tuple[float, Step]:
+        told, why = gain(memory, now, wished, embedder, near)
+        luck = RANDOM * chance.random()
+        drawn = EDGE * edge + (1 - EDGE) * (told + luck) if by else told + luck
+        return drawn, Step(memory, round(told, 6), why, by)
+
+    first = sorted((look(each) for each in start), key=lambda each: (-each[0], each[1].memory.id))[:SEEDS]
+    if not first or steps < 1:
+        return []
+    ((_, begin),) = chance.choices(first, [max(weight, 1e-9) for weight, _ in first])
+    way = [begin]
+    while len(way) < steps:
+        here, met = way[-1].memory.id, {step.memory.id for step in way}
+        edges = [edge for edge in edges_of(shelf, [here])[here] if not edge.invalidated][-WIDEST:]
+        ends = {edge.target if edge.source == here else edge.source: edge for edge in edges}
+        there = [each for each in shelf.pick(Memory, sorted(ends.keys() - met)) if not each.superseded]
+        if not there:
+            break
+        ahead = [look(each, ends[each.id].weight, ends[each.id].id) for each in there]
+        way.append(max(ahead, key=lambda each: each[0])[1])
+    return way

@@ -1,0 +1,349 @@
+"""What one agent knows, as one object: observations, memories, edges and goals.
+
+Observing is cheap: an observation is embedded when somebody first asks, not when it arrives. The same
+observation again changes nothing, and two processes may work on one shelf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernel.errors import UsageError
+from kernel.events import now as present
+from runtime.memory.facts import gate, goals, graph, health, review
+from runtime.memory.facts.agreement import Agreement, Said
+from runtime.memory.facts.gate import AT_ONCE, Routed, Thresholds, salience_of
+from runtime.memory.facts.language import Language, language_of
+from runtime.memory.facts.records import (
+    DEFAULT,
+    Edge,
+    Goal,
+    MadeBy,
+    Memory,
+    Observation,
+    Relation,
+    Waiting,
+    moment,
+    normal,
+)
+from runtime.memory.facts.terms import names_of
+from runtime.memory.store import Shelf, pack
+
+if TYPE_CHECKING:
+    from runtime.memory.brain import Brain
+    from runtime.memory.embed import Embedder
+
+BATCH = 64
+"""Texts that are embedded together."""
+LONGEST = 20_000
+"""Characters of an observation; longer texts belong into a file."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a mind works. `systems` are folders with data about language, the nearest first."""
+
+    systems: tuple[Path, ...] = ()
+    thresholds: Thresholds | None = None  # None: as calibrated for the embedder
+
+
+class Mind:
+    """What one agent knows."""
+
+    def __init__(
+        self,
+        shelf: Shelf,
+        embedder: Embedder,
+        *,
+        agent: str = DEFAULT,
+        clock: Callable[[], str] = present,
+        settings: Settings | None = None,
+    ) -> None:
+        self.shelf = shelf
+        self.embedder = embedder
+        self.agent = agent
+        self.clock = clock
+        self.settings = settings or Settings()
+
+    @classmethod
+    def of(cls, brain: Brain, *, agent: str = DEFAULT, clock: Callable[[], str] = present) -> Mind:
+        """The mind on a workspace's shelf."""
+        settings = Settings(brain.settings.systems)
+        return cls(brain.shelf, brain.embedder, agent=agent, clock=clock, settings=settings)
+
+    @property
+    def thresholds(self) -> Thresholds:
+        """The gate's, as set or as calibrated for the embedder."""
+        return self.settings.thresholds or gate.thresholds_of(self.embedder.name)
+
+    @cached_property
+    def language(self) -> Language:
+        """The words that decide whether statements agree."""
+        return language_of(self.settings.systems)
+
+    @property
+    def now(self) -> str:
+        """The clock's time, as it is stored."""
+        return normal(self.clock())
+
+    # ---- telling -----------------------------------------------------------------------------------------
+
+    def noting(self, text: str, **fields: Any) -> Observation:
+        """An observation as it would be kept; nothing is written. Raises `UsageError` for an invalid one.
+
+        `fields` are those of `Observation`. Without `names` and `salience` both are derived from the text.
+        """
+        if not text.strip():
+            raise UsageError("an observation needs some words")
+        if len(text) > LONGEST:
+            raise UsageError(
+                f"an observation of {len(text)} characters is too long (at most {LONGEST}); "
+                "keep it in a file and say what it is about"
+            )
+        now = self.now
+        told = {"said": "note", "who": "", "source": "", "thread": "", "turn": 0, **fields}
+        at = normal(told.get("at") or "")
+        if told.get("names") is None:
+            told["names"] = names_of(text, self.language)
+        if told.get("salience") is None:
+            told["salience"] = salience_of(text, told["said"], told["names"])
+        place = (told["source"], told["thread"], str(told["turn"]), told["who"])
+        id = graph.digest(self.agent, *place, at, text)
+        try:
+            return Observation(
+                **{**told, "id": id, "text": text, "at": at or now, "noted": now, "agent": self.agent}
+            )
+        except ValueError as error:  # of pydantic
+            raise UsageError(f"invalid observation: {error}") from None
+
+    def observe(self, text: str, *, at_once: bool = False, **fields: Any) -> Observation:
+        """Keep what came in; `fields` as for `noting`. The gate looks at it at the next `take_in`.
+
+        With `at_once` that is now.
+        """
+        (kept,) = self.keep([self.noting(text, **fields)])
+        if at_once:
+            self.take_in()
+            kept = self.shelf.get(Observation, kept.id) or kept
+        return kept
+
+    def keep(self, observations: Iterable[Observation]) -> list[Observation]:
+        """Keep many, all or none; returns each as it is on the shelf."""
+        wanted = {each.id: each for each in observations}
+        with self.shelf.transaction():
+            there = {each.id: each for each in self.shelf.pick(Observation, wanted)}
+            new = [each for id, each in wanted.items() if id not in there]
+            self.shelf.put(*new, *(Waiting(id=each.id) for each in new))
+        return [there.get(id, each) for id, each in wanted.items()]
+
+    def remember(self, text: str, **fields: Any) -> Memory:
+        """Keep what a person asked to remember: an observation, and a memory of it at once."""
+        told = {"said": "fact", "source": "person", "salience": 1.0, **fields}
+        observation = self.noting(text, **told)
+        known = self._memory_of(observation)
+        if known is not None and (known.superseded or known.until):
+            observation = self.noting(text, **{**told, "at": told.get("at") or self.clock()})
+        self.keep([observation])
+        self.take_in()
+        with self.shelf.transaction():
+            kept = self.shelf.get(Observation, observation.id) or observation
+            memory = self._memory_of(kept) or self.place(kept)
+            if memory.confidence < graph.TOLD:
+                memory = memory.model_copy(update={"confidence": graph.TOLD})
+                self.shelf.put(memory)
+        return memory
+
+    def _memory_of(self, observation: Observation) -> Memory | None:
+        kept = self.shelf.get(Observation, observation.id)
+        return self.shelf.get(Memory, kept.memory) if kept is not None and kept.memory else None
+
+    # ---- the gate ----------------------------------------------------------------------------------------
+
+    def take_in(self) -> int:
+        """Embed what waits and pass it through the gate, oldest first; returns how many waited."""
+        self._reembed()
+        waiting = [each.id for each in self.shelf.scan(Waiting)]
+        found = self.shelf.pick(Observation, waiting)
+        found.sort(key=lambda each: (each.at, each.thread, each.turn, each.id))
+        for start in range(0, len(found), BATCH):
+            self._take_in(found[start : start + BATCH])
+        if gone := set(waiting) - {each.id for each in found}:
+            self.shelf.delete(Waiting, *gone)
+        return len(found)
+
+    def _take_in(self, batch: Sequence[Observation]) -> None:
+        name = self.embedder.name
+        rows = self.embedder.embed([each.text for each in batch])
+        with self.shelf.transaction():
+            waiting = {each.id for each in self.shelf.pick(Waiting, [each.id for each in batch])}
+            for observation, row in zip(batch, rows, strict=True):
+                if observation.id not in waiting:
+                    continue  # another process was quicker
+                whole = observation.model_copy(update={"vectors": {**observation.vectors, name: pack(row)}})
+                routed = self.route(whole)
+                told = {"route": routed.route, "surprise": round(routed.surprise, 6), "gate": name}
+                whole = whole.model_copy(update=told)
+                self.shelf.put(whole)
+                if (routed.route == "novel" or routed.contrary) and whole.salience >= AT_ONCE:
+                    self.place(whole, routed)
+            self.shelf.delete(Waiting, *waiting)
+
+    def _reembed(self) -> None:
+        """After a change of the embedder: add its vectors to everything; the earlier ones are kept."""
+        name = self.embedder.name
+        known = self.shelf.get(MadeBy, "semantic")
+        if known is not None and known.embedder == name:
+            return
+        for kind in (Observation, Memory, Goal):
+            waiting = {each.id for each in self.shelf.scan(Waiting)}  # these are embedded anyway
+            ids = [
+                each.id
+                for each in self.shelf.scan(kind)
+                if name not in each.vectors and each.id not in waiting
+            ]
+            for start in range(0, len(ids), BATCH):
+                part = self.shelf.pick(kind, ids[start : start + BATCH])
+                rows = self.embedder.embed([each.text for each in part])
+                with self.shelf.transaction():
+                    there = {each.id: each for each in self.shelf.pick(kind, [each.id for each in part])}
+                    for each, row in zip(part, rows, strict=True):
+                        if (now := there.get(each.id)) is not None and now.text == each.text:
+                            vectors = {**now.vectors, name: pack(row)}
+                            self.shelf.put(now.model_copy(update={"vectors": vectors}))
+        self.shelf.put(MadeBy(id="semantic", embedder=name))
+
+    def route(self, observation: Observation) -> Routed:
+        """Where the gate sends an observation among the current memories; nothing is written."""
+        vector = observation.vector(self.embedder.name)
+        if vector is None:
+            (vector,) = self.embedder.embed([observation.text])
+        near = gate.nearest(self.shelf, self.embedder.name, vector, agent=observation.agent)
+        said = Said(observation.text, observation.who, observation.at)
+        return gate.route(said, near, self.thresholds, self.language)
+
+    def place(self, observation: Observation, routed: Routed | None = None) -> Memory:
+        """Make an observation evidence of the memory that it merges with, else a memory of its own.
+
+        A new memory is linked to the nearest; what it contradicts is kept beside it, or superseded by it.
+        """
+        with self.shelf.transaction():
+            routed = routed or self.route(observation)
+            known = self.shelf.get(Memory, routed.memory) if routed.route == "merge" else None
+            if known is not None:
+                memory = graph.merge(self.shelf, [observation], known, self.now)
+            else:
+                memory = graph.create(self.shelf, observation, self.now)
+            if routed.route == "link" and routed.memory != memory.id and not routed.contrary:
+                self.link(memory.id, routed.memory, text=routed.why, weight=min(1.0, max(0.0, routed.score)))
+            for id, found in routed.contrary:
+                self.settle(memory.id, id, found)
+            return self.shelf.get(Memory, memory.id) or memory
+
+    def settle(self, memory: str, other: str, found: Agreement | None = None) -> graph.Settled | None:
+        """Record the contradiction of two memories, the later superseding; None if there is none."""
+        pair = self.shelf.pick(Memory, [memory, other])
+        if len(pair) < 2:
+            return None
+        one, another = pair
+        found = found or graph.contradicts(one, another, self.language)
+        return graph.settle(self.shelf, one, another, found, self.language, self.now) if found else None
+
+    # ---- what is there -----------------------------------------------------------------------------------
+
+    def memories(self, *, past: bool = False) -> Iterator[Memory]:
+        """The memories of this agent that hold; with `past`, the superseded ones as well."""
+        where: dict[str, Any] = {"agent": self.agent}
+        return self.shelf.scan(Memory, where if past else {**where, "superseded": "", "until": ""})
+
+    def edges_of(self, ids: Iterable[str]) -> dict[str, list[Edge]]:
+        """The edges of each of these memories, in either direction."""
+        return graph.edges_of(self.shelf, ids)
+
+    def link(
+        self, source: str, target: str, relation: Relation = "related", *, text: str = "", weight: float = 0.5
+    ) -> Edge:
+        """The edge from one memory to another, dated on both sides; one that exists stays as it is."""
+        if source == target:
+            raise UsageError(f"{source}: a memory has no edge to itself")
+        dates = {memory.id: memory.since for memory in self.shelf.pick(Memory, [source, target])}
+        ends = {"source_at": dates.get(source, ""), "target_at": dates.get(target, "")}
+        return graph.link(self.shelf, source, target, relation, text=text, weight=weight, at=self.now, **ends)
+
+    # ---- use, review, walks ------------------------------------------------------------------------------
+
+    def used(self, found: Mapping[str, tuple[float, int]]) -> None:
+        """Memories helped with a question: by id, the score and how many edges away each was found."""
+        now = self.now
+        with self.shelf.transaction():
+            for memory in self.shelf.pick(Memory, found):
+                score, hop = found[memory.id]
+                told = {
+                    "accessed": memory.accessed + 1,
+                    "last_access": now,
+                    "last_score": score,
+                    "last_hop": hop,
+                }
+                self.shelf.put(memory.model_copy(update=told))
+
+    def feedback(self, id: str, helpful: bool) -> Memory:
+        """Feedback on a memory moves its confidence. Raises `UsageError` if there is no such memory."""
+        with self.shelf.transaction():
+            memory = self.shelf.get(Memory, id)
+            if memory is None:
+                raise UsageError(f"there is no memory {id}")
+            memory = review.feedback(memory, helpful)
+            self.shelf.put(memory)
+        return memory
+
+    def due(self) -> list[Memory]:
+        """The memories whose review is due, the longest overdue first."""
+        now = moment(self.now)
+        found = [memory for memory in self.memories() if review.due(memory, now)]
+        return sorted(found, key=lambda memory: (review.due_at(memory), memory.id))
+
+    def wander(self, *, seed: int, about: str = "", steps: int = goals.STEPS) -> list[goals.Step]:
+        """A walk from memories near `about`, else from anywhere; the same for the same seed and shelf."""
+        self.take_in()
+        name = self.embedder.name
+        if about.strip():
+            (row,) = self.embedder.embed([about])
+            near = gate.nearest(self.shelf, name, row, agent=self.agent, limit=goals.SEEDS)
+            start = [memory for memory, _ in near]
+        else:
+            start = list(self.memories())
+        drawn = {"goals": self.goals(), "embedder": name, "near": self.thresholds.link}
+        return goals.wander(self.shelf, start, moment(self.now), seed=seed, steps=steps, **drawn)
+
+    def connectivity(self) -> health.Connectivity:
+        """How well the memories that hold hang together."""
+        nodes = {memory.id for memory in self.memories()}
+        edges = (edge for edge in self.shelf.scan(Edge) if edge.source in nodes and edge.target in nodes)
+        return health.fiedler(sorted(nodes), ((edge.source, edge.target, edge.weight) for edge in edges))
+
+    def saturation(self) -> health.Saturation:
+        """Whether observations about oneself still surprise."""
+        found = self.shelf.scan(Observation, {"agent": self.agent, "said": list(health.SELF)})
+        return health.saturation(found, moment(self.now))
+
+    # ---- goals -------------------------------------------------------------------------------------------
+
+    def set_goal(self, text: str, *, priority: float = 0.5) -> Goal:
+        """A desired state; the same words again are the same goal, and open again."""
+        return goals.set_goal(self.shelf, self.embedder, self.agent, text, priority=priority, now=self.now)
+
+    def reached(self, id: str) -> Goal:
+        """Mark a goal as reached. Raises `UsageError` if there is no such goal."""
+        return goals.reach(self.shelf, id, self.now)
+
+    def goals(self, *, past: bool = False) -> list[Goal]:
+        """The open goals, the most important first; with `past`, the reached ones as well."""
+        return goals.goals(self.shelf, self.agent, past=past)
+
+    def gap(self, goal: Goal) -> float:
+        """How far a goal is from what is believed: 1 − the similarity of the nearest memory."""
+        self._reembed()
+        return goals.gap(self.shelf, self.embedder.name, goal)

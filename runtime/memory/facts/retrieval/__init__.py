@@ -1,0 +1,22 @@
+"""Retrieval of observations and memories: `search`, with the reasons for each score."""
+
+from runtime.memory.facts.retrieval.once import observed, once
+from runtime.memory.facts.retrieval.parts import ALL, MODES, Found, Mode, Parts
+from runtime.memory.facts.retrieval.passages import Passage, forget
+from runtime.memory.facts.retrieval.searching import Retrieval, Scope, retrieval_of, search
+
+__all__ = [
+    "ALL",
+    "MODES",
+    "Found",
+    "Mode",
+    "Parts",
+    "Passage",
+    "Retrieval",
+    "Scope",
+    "forget",
+    "observed",
+    "once",
+    "retrieval_of",
+    "search",
+]

@@ -1,0 +1,292 @@
+"""Search: measure every record, weigh, look closer at the best, spread along edges, rank."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernel.errors import UsageError
+from runtime.memory.facts.records import Edge
+from runtime.memory.facts.retrieval import anchors, ranking
+from runtime.memory.facts.retrieval.anchors import Ask
+from runtime.memory.facts.retrieval.index import KINDS, Index
+from runtime.memory.facts.retrieval.language import language_of
+from runtime.memory.facts.retrieval.parts import (
+    ALL,
+    FEATURES,
+    MODES,
+    Found,
+    Mode,
+    Parts,
+    weights_of,
+)
+from runtime.memory.facts.retrieval.ranking import Ranked
+from runtime.memory.facts.retrieval.rows import Columns
+from runtime.memory.facts.retrieval.scoring import OWN, RAW, Question, features, late, question_of
+from runtime.memory.facts.retrieval.times import day_of
+
+if TYPE_CHECKING:
+    from runtime.memory.embed import Embedder
+    from runtime.memory.store import Shelf
+
+CANDIDATES = 200
+"""Rows of each kind whose words' states are compared."""
+LEAST_COSINE = 0.15
+"""The least cosine of a record without a word of the question."""
+NAMES = 0.6
+"""The weight of a known name; the conversations that the others are fitted on have none."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What may be found."""
+
+    kinds: Collection[str] = tuple(KINDS)
+    agent: str = ""  # "" for all
+    since: str = ""  # ISO 8601, a date or a time
+    until: str = ""
+    keep: Callable[[Mapping[str, Any]], bool] | None = None  # by a record's fields
+
+
+@dataclass
+class Retrieval:
+    """Retrieval on one shelf; it keeps its index between questions."""
+
+    shelf: Shelf
+    embedder: Embedder | None
+    systems: tuple[Path, ...] = ()
+    parts: Parts = ALL
+    weights: Mapping[str, float] | None = None  # None: the shipped ones
+    index: Index = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._lock = threading.RLock()
+        self.index = Index(self.shelf, self.embedder, language_of(self.systems))
+
+    def search(
+        self,
+        query: str,
+        limit: int = 10,
+        *,
+        mode: Mode = "standard",
+        scope: Scope | None = None,
+        who: str = "",
+        now: datetime | None = None,
+        ask: Ask | None = None,
+        parts: Parts | None = None,
+    ) -> list[Found]:
+        """What answers a question, the best first; `who` asks, at `now` (default: the last observation).
+
+        Raises `UsageError`.
+        """
+        if limit < 1:
+            raise UsageError(f"limit: {limit} is not 1 or more")
+        if mode not in MODES:
+            raise UsageError(f"mode: {mode!r} is not {', '.join(MODES)}")
+        with self._lock:
+            return self._answer(
+                query, limit, mode, _Asked(scope or Scope(), who, now, parts or self.parts), ask
+            )
+
+    def _answer(self, query: str, limit: int, mode: Mode, asked: _Asked, ask: Ask | None) -> list[Found]:
+        self.index.refresh()
+        if mode == "multi-anchor":
+            texts = anchors.rephrased(
+                query, ask, self.index.language, lambda: self._one(query, 5, "standard", asked)
+            )
+            return anchors.borda(
+                [self._one(text, max(3 * limit, 15), "standard", asked) for text in texts], limit
+            )
+        return self._one(query, limit, mode, asked)
+
+    # ---- one question ------------------------------------------------------------------------------------
+
+    def _one(self, query: str, limit: int, mode: Mode, asked: _Asked) -> list[Found]:
+        if not self.index.at or not any(sign.isalnum() for sign in query):
+            return []
+        question = question_of(self.index, query, asked.parts, now=asked.today, who=asked.who)
+        ranked = self.ranked(question, asked.parts, self._allowed(asked.scope))
+        if mode == "aggregated":
+            ranked = ranking.aggregated(self.index, question, ranked, self._weights(asked.parts), 2 * limit)
+        return self._found(question, ranked, limit, asked)
+
+    def ranked(self, question: Question, parts: Parts, allowed: Any = None) -> Ranked:
+        """The candidates, with the logarithm of their odds."""
+        import numpy as np
+
+        columns, weights = self.index.columns, self._weights(parts)
+        told = features(self.index, question, parts, allowed)
+        total = np.zeros(columns.count, np.float32)
+        for name, values in told.items():
+            total += np.float32(weights.get(name, 0.0)) * values
+        open_to = columns.alive if allowed is None else columns.alive & allowed
+        rows = np.flatnonzero(open_to & _related(question, told, columns))
+        wide = CANDIDATES * len(np.unique(columns.kind[rows]))
+        if parts.nodes:
+            rows = ranking.open_nodes(self.index, rows, total, wide)
+        elif len(rows) > wide:
+            rows = np.sort(rows[np.argsort(-total[rows], kind="stable")[:wide]])
+        here = {name: values[rows] for name, values in told.items()}
+        if parts.late:
+            here |= late(self.index, question, rows.tolist())
+        likeness = np.zeros(len(rows), np.float32)
+        for name in RAW:
+            likeness = np.maximum(likeness, here.pop(name, likeness))
+        by_part: dict[str, Any] = {}
+        for name, part in FEATURES.items():
+            if name not in here:
+                continue
+            weight, values = np.float32(weights.get(name, 0.0)), here[name]
+            if (own := here.get(OWN + name)) is not None:  # the rest belongs to its neighbours
+                by_part["words"] = by_part.get("words", 0) + weight * own
+                values = values - own
+            by_part[part] = by_part.get(part, 0) + weight * values
+        return Ranked(rows, sum(by_part.values(), np.zeros(len(rows), np.float32)), by_part, likeness)
+
+    def _allowed(self, scope: Scope) -> Any:
+        import numpy as np
+
+        columns, rows = self.index.columns, self.index.rows
+        if unknown := [kind for kind in scope.kinds if kind not in KINDS]:
+            raise UsageError(f"kinds: {', '.join(unknown)} cannot be searched; there are {', '.join(KINDS)}")
+        allowed = np.ones(columns.count, bool)
+        if set(scope.kinds) != set(KINDS) or scope.agent or scope.keep:
+            allowed &= columns.alive
+            rows.need(np.flatnonzero(allowed).tolist() if scope.agent or scope.keep else ())
+            for row in np.flatnonzero(allowed).tolist():
+                allowed[row] = (
+                    rows.keys[row][0] in scope.kinds
+                    and (not scope.agent or rows[row].fields.get("agent") == scope.agent)
+                    and (scope.keep is None or scope.keep(rows[row].fields))
+                )
+        for bound, wanted in (("since", scope.since), ("until", scope.until)):
+            if wanted:
+                day = day_of(wanted)
+                if not day:
+                    raise UsageError(f"{bound}: {wanted!r} is not a date; write it as 2026-05-07")
+                allowed &= (
+                    (columns.day >= day) if bound == "since" else ((columns.day <= day) & (columns.day > 0))
+                )
+        return allowed
+
+    def _weights(self, parts: Parts) -> Mapping[str, float]:
+        if self.weights is not None:
+            return {"names": NAMES, **self.weights}
+        made = self.embedder.name if self.embedder is not None and (parts.meaning or parts.late) else ""
+        return {"names": NAMES, **weights_of(made)}
+
+    # ---- what is told ------------------------------------------------------------------------------------
+
+    def _found(self, question: Question, ranked: Ranked, limit: int, asked: _Asked) -> list[Found]:
+        index = self.index
+        chances = dict(zip(ranked.rows.tolist(), ranked.shares().tolist(), strict=True))
+        place = {int(row): at for at, row in enumerate(ranked.rows)}
+        came: dict[int, tuple[int, float]] = {}
+        if asked.parts.spread and self.shelf.count(Edge):
+            allowed = self._allowed(asked.scope)
+            came = ranking.spread(index, question, chances, allowed)
+            for row, (_, score) in came.items():
+                chances[row] = score
+        final: list[tuple[float, str, int, dict[str, float]]] = []
+        best = sorted(chances, key=lambda row: -chances[row])[: max(3 * limit, 15)]
+        index.rows.need(best)
+        for row in best:
+            entry = index.rows[row]
+            factors = ranking.strength(entry, asked.moment) if asked.parts.strength else {}
+            score = chances[row]
+            for factor in factors.values():
+                score *= factor
+            final.append((score, entry.id, row, factors))
+        final.sort(key=lambda each: (-round(each[0], 9), each[1]))
+        found: list[Found] = []
+        for score, id, row, factors in final[:limit]:
+            entry = index.rows[row]
+            parts = {
+                name: float(values[place[row]]) for name, values in ranked.by_part.items() if row in place
+            }
+            if row in came:
+                parts["spread"] = chances[row]
+            via = index.rows.keys[came[row][0]][1] if row in came else ""
+            why = _why(parts, question, via)
+            likeness = float(ranked.likeness[place[row]]) if row in place else 0.0
+            found.append(Found(id, entry.kind, entry.text, float(score), {**parts, **factors}, why, likeness))
+        return found
+
+
+@dataclass(frozen=True)
+class _Asked:
+    scope: Scope
+    who: str
+    now: datetime | None
+    parts: Parts
+
+    @property
+    def today(self) -> date | None:
+        return self.now.date() if self.now else None
+
+    @property
+    def moment(self) -> datetime:
+        return self.now or datetime.now(UTC)
+
+
+def _related(question: Question, told: Mapping[str, Any], columns: Columns) -> Any:
+    """Rows with a word of the question in or around them, near to it, or of its days."""
+    import numpy as np
+
+    related = np.zeros(columns.count, bool)
+    for name in ("word", "word_before", "word_around", "names"):
+        if name in told:
+            related |= told[name] > 0
+    if "time" in told:
+        related |= (told["time"] > 0.5) | (told["spoken"] > 0.5)
+    if question.meant is not None and columns.vectors is not None:
+        cosines = told["cosine"] if "cosine" in told else columns.vectors @ question.meant.whole
+        related |= cosines >= LEAST_COSINE
+    return related
+
+
+_SAYS = {
+    "words": "has the same words",
+    "neighbours": "is next to the same words",
+    "meaning": "has a similar meaning",
+    "late": "has similar words",
+    "speaker": "was said by the person named",
+    "names": "mentions the name",
+    "time": "is from that time",
+    "when": "mentions a time",
+}
+
+
+def _why(parts: Mapping[str, float], question: Question, via: str) -> str:
+    """The strongest reasons in words."""
+    if via:
+        return f"is connected with {via}"
+    best = sorted((name for name in _SAYS if parts.get(name, 0) > 0), key=lambda name: -parts[name])
+    said = [_SAYS[name] for name in best[:3]]
+    days = "; ".join(span.told() for span in question.spans) if "time" in best[:3] else ""
+    return "; ".join(said) + (f" ({days})" if days else "")
+
+
+def retrieval_of(shelf: Shelf, embedder: Embedder | None, systems: Sequence[Path] = ()) -> Retrieval:
+    """The retrieval of a shelf, shared for the same embedder and instructions."""
+    key = (Retrieval, embedder.name if embedder is not None else "", tuple(systems))
+    if key not in shelf.beside:
+        shelf.beside.setdefault(key, Retrieval(shelf, embedder, tuple(systems)))
+    return shelf.beside[key]
+
+
+def search(
+    shelf: Shelf,
+    embedder: Embedder | None,
+    query: str,
+    limit: int = 10,
+    *,
+    systems: Sequence[Path] = (),
+    **more: Any,
+) -> list[Found]:
+    """What answers a question; see `Retrieval.search`."""
+    return retrieval_of(shelf, embedder, systems).search(query, limit, **more)

@@ -1,0 +1,222 @@
+"""Removes forgotten data from rows, words, vectors, archives, files and free pages."""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64decode
+from binascii import Error as NotBase64
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernel import disk
+from kernel.errors import StorageError
+from kernel.events import now
+from runtime.memory.episodes.episodes import Forgotten
+from runtime.memory.facts.records import Memory, Observation
+from runtime.memory.forgetting.affected import Found, without
+from runtime.memory.forgetting.request import Request, fields, strings
+from runtime.memory.store import Record, Shelf, pack
+from runtime.memory.store.record import Row, to_record
+from runtime.memory.tasks.types import erased
+
+if TYPE_CHECKING:
+    from runtime.memory.brain import Brain
+
+ARCHIVE, METHODS, PATTERNS, KNOWN = "archive", "methods", "patterns", ".known"
+LOCKS = (".lock", "dream.lock")
+LARGEST = 20_000_000
+"""Bytes up to which a file beside the store is searched."""
+_LINKED = re.compile(r"\b((?:system|tool)-[a-z0-9-]+(?:\.\d+)*)\.md\b")
+_BASE64 = re.compile(r"[A-Za-z0-9+/]{16,}={0,2}")
+
+
+# ---- rows ------------------------------------------------------------------------------------------------
+
+
+def rows(brain: Brain, wanted: Request, found: Found) -> None:
+    """Remove and change rows and write the marks, in one transaction."""
+    shelf = brain.shelf
+    with shelf.transaction():
+        for kind in dict.fromkeys(kind for kind, _ in found.gone):
+            shelf.delete(_kind(kind), *(id for of, id in found.gone if of == kind))
+        _reword(brain, found)
+        for kind in dict.fromkeys(kind for kind, _ in found.taken_out):
+            ids = [id for of, id in found.taken_out if of == kind]
+            _put(shelf, [_without(row, found, wanted) for row in shelf.keeper.read(kind, ids).values()])
+        shelf.put(*(Forgotten(id=mark, at=now()) for mark in sorted(found.marks)))
+        if any(kind in ("problem-type", "type-member") for kind, _ in found.gone):
+            erased(shelf)
+    brain.refresh()
+
+
+@cache
+def _kind(name: str) -> type[Record]:
+    """A model for rows of which only the kind matters."""
+    return type("Whatever", (Record,), {"KIND": name, "__module__": __name__})
+
+
+def _put(shelf: Shelf, changed: Sequence[Row]) -> None:
+    """Write changed rows."""
+    for row in changed:
+        if model := {"memory": Memory, "observation": Observation}.get(row.kind):
+            shelf.put(to_record(model, row))
+        else:
+            shelf.keeper.write([row])
+
+
+def _reword(brain: Brain, found: Found) -> None:
+    """Reword memories from the evidence that is left."""
+    shelf, embedder = brain.shelf, brain.embedder
+    memories = {each.id: each for each in shelf.pick(Memory, found.reworded)}
+    for id, memory in memories.items():
+        evidence = shelf.pick(Observation, found.reworded[id])
+        if not evidence:
+            shelf.delete(Memory, id)
+            continue
+        text = wording(brain, evidence)
+        (row,) = embedder.embed([text])
+        shelf.put(
+            memory.model_copy(
+                update={
+                    "text": text,
+                    "vectors": {embedder.name: pack(row)},
+                    "evidence": tuple(each.id for each in evidence),
+                    "unread": (),
+                    "names": tuple(dict.fromkeys(name for each in evidence for name in each.names)),
+                    "since": min((each.at for each in evidence if each.at), default=""),
+                    "who": evidence[0].who,
+                    "source": evidence[0].source,
+                    "changed": now(),
+                }
+            )
+        )
+
+
+def wording(brain: Brain, evidence: Sequence[Observation]) -> str:
+    """The text of a memory with this evidence, as a dream without a model writes it."""
+    from runtime.memory.dream.gist import fillers, gist
+
+    in_order = sorted(evidence, key=lambda each: (each.at, each.id))
+    return gist(in_order, fillers(brain.settings.systems)) or in_order[-1].text
+
+
+def _without(row: Row, found: Found, wanted: Request) -> Row:
+    told = fields(row)
+    left: dict[str, Any] = without(told, found.ids, found.texts, wanted)
+    left["id"] = row.id
+    if row.kind == "memory" and told.get("superseded") and not left.get("superseded"):
+        left["until"] = ""  # its successor is gone, so it holds again
+    text = str(left.get("text", ""))
+    return Row(row.kind, row.id, json.dumps(left), text, row.vectors if text == row.text else {})
+
+
+# ---- files of memory -------------------------------------------------------------------------------------
+
+
+def says(wanted: Request, found: Found) -> Callable[[str], bool]:
+    """A predicate: whether a text contains what to forget."""
+    return lambda text: wanted.says(text) or found.texts.within(text)
+
+
+def markdown(memory: Path, wanted: Request, found: Found) -> list[Path]:
+    """The files of methods and patterns that derive from removed rows or contain their text."""
+    loops = {id for kind, id in found.gone if kind == "experience"}
+    methods = {id for kind, id in found.gone if kind == "method"}
+    tells = says(wanted, found)
+    chosen: list[Path] = []
+    for folder in (METHODS, PATTERNS):
+        for path in sorted((memory / folder).rglob("*.md")) if (memory / folder).is_dir() else ():
+            text = _text(path)
+            linked = set(_LINKED.findall(text))
+            made_of = folder == METHODS and path.stem in methods
+            if made_of or (linked and linked <= loops) or tells(text):
+                chosen.append(path)
+    return chosen
+
+
+def files(memory: Path, chosen: Sequence[Path]) -> None:
+    """Delete files of methods and patterns, and their entries in `.known`."""
+    for path in chosen:
+        disk.remove(path)
+        known = path.parent / KNOWN
+        if known.is_file():
+            lines = known.read_text("utf-8", "replace").splitlines(keepends=True)
+            left = [line for line in lines if line.partition(" ")[0].strip() != path.stem]
+            disk.put(known, "".join(left).encode())
+
+
+def archived(memory: Path, wanted: Request, found: Found, *, change: bool) -> int:
+    """Count the lines of dream archives that contain removed text; with `change`, remove them."""
+    tells, count = says(wanted, found), 0
+    ids = {*found.ids, *found.reworded}
+    for path in sorted((memory / ARCHIVE).glob("*.jsonl")) if (memory / ARCHIVE).is_dir() else ():
+        lines = path.read_bytes().splitlines(keepends=True)
+        left = [line for line in lines if not _archives(line, ids, tells)]
+        count += len(lines) - len(left)
+        if change and len(left) < len(lines):
+            disk.put(path, b"".join(left), mode=0o600)
+    return count
+
+
+def _archives(line: bytes, ids: set[str], tells: Callable[[str], bool]) -> bool:
+    """Whether to remove a line. Torn lines are removed too."""
+    try:
+        told = json.loads(line)
+    except ValueError:
+        return True
+    return any(text in ids or tells(text) for text in _deep(told))
+
+
+def _deep(value: Any) -> Iterator[str]:
+    """The texts of a JSON value, including those inside JSON and base64."""
+    for text in strings(value):
+        yield text
+        if text[:1] in "{[":
+            with suppress(ValueError, RecursionError):
+                yield from strings(json.loads(text))
+        elif _BASE64.fullmatch(text):
+            with suppress(ValueError, NotBase64):
+                yield b64decode(text, validate=True).decode("utf-8")
+
+
+def strays(memory: Path, store: Path, wanted: Request, found: Found) -> list[Path]:
+    """Other files in the memory folder that contain removed text: quarantined files, old copies."""
+    tells = says(wanted, found)
+    known = {memory / METHODS, memory / PATTERNS, memory / ARCHIVE, store}
+    chosen: list[Path] = []
+    for path in sorted(memory.rglob("*")):
+        inside = {path, *path.parents} & known and "quarantine" not in path.parts
+        if inside or not path.is_file() or path.name in LOCKS or path.name.startswith(f"{store.name}-"):
+            continue
+        if path.stat().st_size <= LARGEST and tells(_text(path)):
+            chosen.append(path)
+    return chosen
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8", "replace")
+    except OSError as error:
+        raise StorageError(f"{path}: cannot be read: {error.strerror}; fix the cause and retry") from error
+
+
+# ---- free pages ------------------------------------------------------------------------------------------
+
+
+def pages(shelf: Shelf, memory: Path, store: Path) -> str:
+    """Rebuild every index and overwrite erased data; returns what prevented it, or ""."""
+    for path in sorted(memory.glob(f"{store.stem}.*")):
+        if path.suffix in (".matrix", ".usearch", ".json", ".recall"):
+            path.unlink(missing_ok=True)  # copies of vectors and words
+    shelf.rebuild()
+    log = store.with_name(f"{store.name}-wal")
+    if log.is_file() and log.stat().st_size:
+        return (
+            f"another process has {store.name} open, and its log still contains what was erased until that "
+            "process ends; then run `fractal brain rebuild`"
+        )
+    return ""

@@ -1,0 +1,253 @@
+"""Attempts as learning stores them: the trajectory in names and the outcome, without text of the document."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from kernel.document.model import ENDED, Document, Fold
+from kernel.tools.tool import Tool
+from runtime.memory import DIRECT, RUNG
+from runtime.memory.episodes.attempts import answered
+from runtime.memory.episodes.experience import signal_of, whole
+from runtime.memory.learning.kinds import Kinds
+from runtime.memory.learning.patterns import DEFAULT, GENERAL
+from runtime.memory.learning.rules import Offered
+from runtime.memory.learning.trajectories import Act, Trajectory, habits_of, trajectories
+from runtime.memory.store import Record
+from runtime.memory.tasks.rewards import RELIABILITY
+
+# ---- outcomes ------------------------------------------------------------------------------------------
+
+
+VALUES: Mapping[str, tuple[int, str]] = {
+    "user_approved": (1, "person"),
+    "user_rejected": (-1, "person"),
+    "tests_passed": (1, "tests"),
+    "tests_failed": (-1, "tests"),
+    "no_errors": (1, "no errors"),
+    "timeout": (-1, "timeout"),
+    "escalation": (-1, "escalation"),
+}
+"""Each signal: good (1) or bad (-1), and its source in `RELIABILITY`."""
+ACCEPTED = ("user_approved", "tests_passed")
+"""Verified successes: only these can create a pattern."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of an attempt, as its signal; "" if unknown."""
+
+    signal: str = ""
+
+    @property
+    def good(self) -> bool | None:
+        """Whether the attempt succeeded; None if unknown."""
+        return VALUES[self.signal][0] > 0 if self.signal in VALUES else None
+
+    @property
+    def reward(self) -> float:
+        """From -1 to 1: the signal's value times its reliability."""
+        if self.signal not in VALUES:
+            return 0.0
+        value, source = VALUES[self.signal]
+        return value * RELIABILITY[source]
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the success was verified by CHECK's criteria or by a person."""
+        return self.signal in ACCEPTED
+
+
+def outcomes(document: Document, said: bool | None = None) -> Sequence[tuple[int, Outcome]]:
+    """The outcome of each attempt of an ended loop; `said` is a person's verdict on the last one."""
+    folds = [(fold.attempt, Outcome(_of_fold(fold))) for fold in document.section(2).folds]
+    last = document.meta.attempt
+    return [*((n, outcome) for n, outcome in folds if n != last), (last, Outcome(signal_of(document, said)))]
+
+
+def _of_fold(fold: Fold) -> str:
+    """The failure of an earlier attempt: CHECK decided to retry, or a rung gave up."""
+    return "tests_failed" if fold.decision == "retry" else "escalation"
+
+
+def advantages(rewards: Sequence[float]) -> list[float]:
+    """The group-relative advantage of each reward: (reward - mean) / deviation; 0 if all are equal.
+
+    Source: training-free GRPO.
+    """
+    if not rewards:
+        return []
+    mean = sum(rewards) / len(rewards)
+    deviation = (sum((each - mean) ** 2 for each in rewards) / len(rewards)) ** 0.5
+    return [(each - mean) / deviation if deviation > 1e-9 else 0.0 for each in rewards]
+
+
+def differs(goods: Sequence[bool]) -> bool:
+    """Whether a group has both successes and failures."""
+    return 0 < sum(goods) < len(goods)
+
+
+# ---- attempts ------------------------------------------------------------------------------------------
+
+
+GUIDANCE = "memory: patterns"
+"""The source of the context that shows patterns."""
+_SHOWN = re.compile(r"\(patterns/([a-z0-9][a-z0-9-]{0,63})\.md\)")
+
+
+class Kept(BaseModel):
+    """One act: names, and numbers in place of paths (equal numbers are equal paths)."""
+
+    model_config = ConfigDict(frozen=True)
+
+    tool: str
+    arguments: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()  # those set to true
+    words: dict[str, str] = Field(default_factory=dict)  # arguments with one plain word as value
+    folders: tuple[str, ...] = ()  # plain names
+    forms: tuple[tuple[str, str], ...] = ()
+    paths: tuple[int, ...] = ()
+    state: str = ""
+
+
+class Tried(Record):
+    """One attempt of an ended loop. Its id is `LOOP/NUMBER`."""
+
+    KIND: ClassVar[str] = "tried"
+
+    run: str = ""
+    document: str = ""  # relative to the folder `state`
+    last: bool = True  # the loop's last attempt
+    parent: str = ""  # the loop above
+    type: str = GENERAL
+    agent: str = DEFAULT
+    space: str = DEFAULT
+    group: str = ""  # deliberate attempts at one task share a group
+    acts: tuple[Kept, ...] = ()
+    criteria: tuple[str, ...] = ()
+    habits: tuple[tuple[str, ...], ...] = ()  # of an accepted last attempt; see `habits_of`
+    signal: str = ""
+    said: bool | None = None  # a person's verdict
+    good: bool | None = None
+    reward: float = 0.0
+    accepted: bool = False
+    shown: tuple[str, ...] = ()  # patterns in its prompt
+    counted: dict[str, bool] = Field(default_factory=dict)  # patterns that it was counted for: helped or not
+    at: str = ""
+    calls: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+
+    @property
+    def loop(self) -> str:
+        """The loop's id."""
+        return self.id.rpartition("/")[0]
+
+    @property
+    def trajectory(self) -> Trajectory:
+        """The trajectory that rules are checked on."""
+        acts = tuple(
+            Act(
+                act.tool,
+                frozenset(act.arguments),
+                dict.fromkeys(act.flags, True),
+                act.words,
+                frozenset(map(str, act.paths)),
+                frozenset(act.folders),
+                frozenset(act.forms),
+                act.state,
+            )
+            for act in self.acts
+        )
+        return Trajectory(acts, frozenset(self.criteria))
+
+    def judged(self, outcome: Outcome, said: bool | None) -> Tried:
+        """A copy with another outcome."""
+        told: dict[str, Any] = {"signal": outcome.signal, "good": outcome.good, "reward": outcome.reward}
+        return self.model_copy(update={**told, "accepted": outcome.accepted, "said": said})
+
+
+def tried_of(documents: Iterable[Document], kinds: Kinds, said: Mapping[str, bool]) -> list[Tried]:
+    """The attempts of ended loops, without those planned by code or replayed from memory.
+
+    `said` maps run ids to a person's verdict.
+    """
+    found: list[Tried] = []
+    for document in documents:
+        meta = document.meta
+        if meta.status not in ENDED or meta.operation or meta.type != "task":
+            continue
+        ways = trajectories(document)
+        word = None if meta.parent else said.get(meta.run)
+        for number, outcome in outcomes(document, word):
+            way = ways.get(number, Trajectory())
+            if outcome.good is None or answered(document, number, "plan", "fused")[0] in (DIRECT, RUNG, ""):
+                continue
+            found.append(_tried(document, number, way, kinds).judged(outcome, word))
+    return found
+
+
+def _tried(document: Document, number: int, way: Trajectory, kinds: Kinds) -> Tried:
+    meta, last = document.meta, number == document.meta.attempt
+    spent = meta.spent if last else {}
+    return Tried(
+        id=f"{meta.id}/{number}",
+        run=meta.run,
+        document=f"runs/{meta.run}/{meta.id}.md",
+        last=last,
+        parent=meta.parent,
+        type=kinds.of(document.text(1, "task"))[0],
+        agent=str(meta.extra.get("agent") or DEFAULT),
+        space=str(meta.extra.get("space") or DEFAULT),
+        group=str(meta.extra.get("group") or ""),
+        acts=tuple(_kept(way)),
+        criteria=tuple(sorted(way.criteria)),
+        habits=tuple(habits_of(document)) if last and meta.status == "complete" else (),
+        shown=shown_in(document),
+        at=meta.updated,
+        calls=whole(spent.get("calls")),
+        tokens=whole(spent.get("prompt_tokens")) + whole(spent.get("completion_tokens")),
+        seconds=float(spent.get("seconds") or 0.0),
+    )
+
+
+def offered_by(tools: Mapping[str, Tool]) -> Offered:
+    """The choices in the schemas of tools, and the tools without effects other than reading."""
+    choices = {
+        f"{tool.name} {name}": frozenset(each for each in schema["enum"] if isinstance(each, str))
+        for tool in tools.values()
+        for name, schema in tool.args.items()
+        if isinstance(schema.get("enum"), list)
+    }
+    looking = (
+        tool.name for tool in tools.values() if tool.effects and {*tool.effects} <= {"read", "network"}
+    )
+    return Offered(choices, frozenset(looking))
+
+
+def shown_in(document: Document) -> tuple[str, ...]:
+    """The patterns that memory showed to a loop. Mentions in other texts do not count."""
+    texts = [note.text for note in document.section(1).notes if note.source == GUIDANCE]
+    return tuple(dict.fromkeys(name for text in texts for name in _SHOWN.findall(text)))
+
+
+def _kept(way: Trajectory) -> list[Kept]:
+    numbers: dict[str, int] = {}
+    return [
+        Kept(
+            tool=act.tool,
+            arguments=tuple(sorted(act.arguments)),
+            flags=tuple(sorted(name for name, value in (act.flags or {}).items() if value)),
+            words=dict(act.words or {}),
+            folders=tuple(sorted(act.folders)),
+            forms=tuple(sorted(act.forms)),
+            paths=tuple(sorted(numbers.setdefault(path, len(numbers)) for path in act.paths)),
+            state=act.state,
+        )
+        for act in way.acts
+    ]

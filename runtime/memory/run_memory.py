@@ -1,0 +1,277 @@
+"""A workspace's memory as runs use it: loaded when needed; its errors never fail a run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernel.document.model import Document, root_id
+from kernel.errors import FractalError
+from kernel.loop.budget import estimate_tokens
+from kernel.store.files import FileStore
+from runtime.memory import DIRECT, RUNG, methods_of, teaches
+from runtime.memory.episodes.pending import note, untaught, waiting
+from runtime.workspace.inbox import messages
+from runtime.workspace.settings import Config
+from runtime.workspace.workspace import DEFAULT, Workspace, brain_place, space_of
+
+if TYPE_CHECKING:
+    from kernel.asking.responder import Responder
+    from kernel.loop.budget import Bounds
+    from runtime.memory.brain import Brain
+    from runtime.memory.context.awareness import Profile
+    from runtime.memory.context.context import Context
+    from runtime.memory.dream.dreamer import Dreamer
+    from runtime.memory.dream.stage import Ask
+    from runtime.memory.learning.kinds import Kinds
+    from runtime.memory.learning.learner import Learning
+    from runtime.memory.learning.library import Library
+    from runtime.memory.learning.rules import Offered
+    from runtime.memory.tasks.methods import Files
+
+
+class Remembering:
+    """The memory of one workspace. Where nothing was learned, a run of reflexes loads none of it."""
+
+    def __init__(
+        self, workspace: Workspace, config: Config, systems: Sequence[Path], files: Callable[[], Files]
+    ) -> None:
+        """`files` makes what reads and writes the phrasings of methods; it is called when memory loads."""
+        self._workspace = workspace
+        self._files = files
+        self.folder = space_of(workspace.state, config.space)
+        self.config = config
+        self._systems = tuple(systems)
+        self._brain: Brain | None = None
+        self._dreamer: Dreamer | None = None
+        self.ladder: Callable[[], Sequence[Responder]] | None = None  # the responders that learning may ask
+        self.clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+    @property
+    def there(self) -> bool:
+        """Whether there is a memory."""
+        return self._brain is not None or brain_place(self.config.store, self.folder).exists()
+
+    @property
+    def taught(self) -> bool:
+        """Whether there is anything to show a model: a memory, or patterns."""
+        return self.there or any(self.patterns.glob("*.md"))
+
+    @property
+    def patterns(self) -> Path:
+        """The folder of learned patterns."""
+        return self.folder / "patterns"
+
+    @cached_property
+    def library(self) -> Library:
+        """The learned patterns; files are read when needed."""
+        from runtime.memory.learning.library import Library
+
+        state = self._workspace.state
+        above = [] if self.config.space == DEFAULT else [space_of(state, DEFAULT) / "patterns"]
+        named = {"agent": self.config.agent, "above": above, "systems": self._systems, "state": state}
+        return Library(self.patterns, **named, fsync=self.config.fsync)
+
+    @cached_property
+    def learning(self) -> Learning:
+        """Learning of patterns from what went well and what did not."""
+        from runtime.memory.learning.learner import Learning
+
+        return Learning(self.brain, self.library, self._offered, space=self.config.space)
+
+    def _offered(self) -> Offered:
+        from runtime.catalogue.catalogue import Catalogue
+        from runtime.memory.learning.attempts import offered_by
+
+        return offered_by(Catalogue(self._systems).tools)
+
+    def profiles(self) -> list[Profile]:
+        """The agents with their records. Raises `FractalError`."""
+        from runtime.memory.context.awareness import profiles
+
+        past = self.brain.episodes.all() if self.there else ()
+        return profiles(past)
+
+    @property
+    def kinds(self) -> Kinds:
+        """The types of tasks."""
+        return self.brain.kinds
+
+    @property
+    def methods(self) -> Path:
+        """The folder of learned methods, which are reflexes."""
+        return self.folder / "methods"
+
+    @property
+    def brain(self) -> Brain:
+        """The memory itself."""
+        if self._brain is None:
+            self._brain = self._load()
+        return self._brain
+
+    @property
+    def dreamer(self) -> Dreamer:
+        """The dreamer that consolidates it."""
+        if self._dreamer is None:
+            from runtime.memory.dream.dreamer import Dreamer
+
+            self._dreamer = Dreamer(self.brain, clock=lambda: self.clock())
+        return self._dreamer
+
+    def _load(self) -> Brain:
+        from runtime.memory.brain import Brain, Settings
+
+        config = self.config
+        return Brain(
+            Settings(
+                self.folder,
+                self._systems,
+                self._files,
+                config.store,
+                config.embedder,
+                config.embedder_folder,
+                config.remember,
+                config.recall,
+                config.fsync,
+                observe=tuple(config.observe),
+            )
+        )
+
+    def known(self, document: Document) -> Sequence[tuple[str, str]]:
+        """What a loop is shown of memory, by part; nothing if memory is empty or unreadable."""
+        meta = document.meta
+        if meta.type != "task" or not self.taught or not self.config.recall:
+            return ()
+        from runtime.memory.context.context import room_for
+
+        used = sum(estimate_tokens(note.text) for note in document.section(1).notes)
+        room = room_for(int(meta.budget.get("context", 0)), used)
+        task = document.text(1, "task")
+        try:
+            self.brain.recognise(task)
+            return self._shown(task, room, Path(meta.folder), meta.run)
+        except FractalError:
+            return ()  # the end of the run reports what is wrong with the store
+
+    def _shown(self, task: str, room: int, folder: Path, run: str) -> Sequence[tuple[str, str]]:
+        """The parts of memory for a task, and the way to ask if that is not one shot."""
+        from runtime.memory.context.context import FRAME, TASKS
+        from runtime.memory.tasks.asked import EXAMPLE, ONE_SHOT, read_ways
+
+        ways = read_ways(self._systems) if "way" in self.config.shown else {}
+        told = {name: f"{name}: {text}" for name, text in ways.items() if text and name != ONE_SHOT}
+        weight = max((estimate_tokens(text) + FRAME for text in told.values()), default=0)
+        if weight > room or self.brain.way(task, [*told]) == ONE_SHOT:
+            return self.context(task, room, folder, run).notes()
+        notes = self.context(task, room - weight, folder, run).notes()
+        shown = any(part == TASKS for part, _ in notes)
+        way = self.brain.way(task, [name for name in told if shown or name != EXAMPLE])
+        return notes if way == ONE_SHOT else [*notes, ("way", told[way])]
+
+    def context(self, task: str, room: int, folder: Path, run: str = "") -> Context:
+        """What memory has for a task within `room` tokens, and why. Raises `FractalError`."""
+        from runtime.memory.context.knowing import Knowing
+
+        workspace = self._workspace
+        hidden = (*workspace.protected, *workspace.private)
+        knowing = Knowing(
+            self.brain, folder, workspace.runs, hidden, self.library, self.kinds.of, self.config.shown
+        )
+        return knowing.context(task, room, run=run)
+
+    def end(self, folder: Path, warn: Callable[[str], None]) -> None:
+        """After a run, or a part of it: keep what its loops taught; `warn` of what prevents that."""
+        if self._dreamer:
+            self._dreamer.let_go(root_id(folder.name))
+        if not self.config.remember:
+            return
+        store = FileStore(folder)
+        try:
+            documents = [store.peek(loop) for loop in store.loops()]
+            if not teaches(documents):
+                return
+            note(self.folder, folder.name)
+            others = not all(map(_by_reflex, documents))
+            if self.there or others:
+                self.brain.episodes.teach(folder.name, documents)
+            if others and all(each.ended for each in documents if not each.meta.parent):
+                self.brain.episodes.catch_up({folder.name: documents})  # a run that goes on is taken in later
+                self._learn(documents, folder)
+        except (FractalError, OSError) as error:
+            warn(f"what this run taught is not remembered yet: {error}")
+
+    def _learn(self, documents: Sequence[Document], folder: Path) -> None:
+        """Learn patterns from the loops."""
+        if self.config.learn == "off":
+            return
+        self.learning.end(documents, self.word_on(folder.name), self.asked(folder.name))
+
+    def word_on(self, run: str) -> dict[str, bool]:
+        """A person's last verdict on a run, by its id; empty if there is none."""
+        said = [message.get("good") for _, message in messages(self._workspace.runs / run, ("feedback",))]
+        last = next((each for each in reversed(said) if isinstance(each, bool)), None)
+        return {} if last is None else {run: last}
+
+    def asked(self, run: str) -> Ask | None:
+        """What learning may ask; None if the settings allow no model."""
+        if self.config.learn != "model" or self.ladder is None:
+            return None
+        return asking(self.ladder, self._systems, self._workspace.runs / run, self.config.bounds())
+
+    def catch_up(self) -> None:
+        """Take in the runs that were noted; errors are ignored."""
+        if waiting(self.folder) or untaught(self.folder):
+            with suppress(FractalError):
+                self.brain.episodes.catch_up()
+
+    def doubt(self, name: str, task: str, steps: Sequence[Mapping[str, Any]]) -> str:
+        """Why the result of a learned method has to be verified; "" if it is trusted."""
+        return self.brain.doubt(name, task, steps)
+
+    def answered(self, document: Document) -> bool:
+        """Whether memory, or a learned method, answered in a loop."""
+        asked = [each for each in document.meta.rungs if not each.get("passed")]
+        return any(
+            each.get("rung") == RUNG
+            or (each.get("rung") == DIRECT and methods_of(str(each.get("model", "")), self.methods))
+            for each in asked
+        )
+
+    def feedback(self, run: str, good: bool) -> None:
+        """A person's verdict on a run, for what it used or taught."""
+        if self.config.remember:
+            note(self.folder, run)
+        if self.there:
+            self.brain.feedback(run, good)
+            if self.config.remember and self.config.learn != "off":
+                self.learning.feedback(run, good)
+
+
+def asking(
+    ladder: Callable[[], Sequence[Responder]], systems: Sequence[Path], run: Path, bounds: Bounds
+) -> Ask:
+    """Asks the models of a ladder from any thread; replies are logged in the run's folder."""
+
+    def ask(name: str, slots: Mapping[str, str]) -> str:
+        from concurrent.futures import ThreadPoolExecutor
+
+        from kernel.document.redaction import redactor
+        from kernel.store.call_log import ReplyLog
+        from runtime.memory.prompting import Asking
+
+        log = ReplyLog(run / "learning.jsonl")
+        whole = Asking(ladder(), systems, log, bounds, f"learning-{run.name}", redact=redactor(os.environ))
+        with ThreadPoolExecutor(1) as pool:  # an event loop may run in this thread
+            return pool.submit(whole, name, slots).result()
+
+    return ask
+
+
+def _by_reflex(document: Document) -> bool:
+    """Whether reflexes alone answered in a loop, which teaches nothing."""
+    return all(each.get("rung") == DIRECT for each in document.meta.rungs)

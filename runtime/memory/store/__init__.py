@@ -1,0 +1,62 @@
+"""The store of records: put, get, delete, scan, nearest by vector, search by text, in transactions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from weakref import WeakValueDictionary
+
+from kernel.errors import ConfigurationError
+from runtime.memory.store.filters import Between, Where
+from runtime.memory.store.record import Record, pack
+from runtime.memory.store.shelf import Fault, Hit, Keeper, Shelf
+from runtime.workspace.workspace import brain_place
+
+__all__ = ["Between", "Fault", "Hit", "Record", "Shelf", "Where", "open_shelf", "pack", "share_shelf"]
+
+STORES = ("sqlite", "files", "memory")
+
+
+def open_shelf(store: str, folder: Path, *, fsync: bool = True) -> Shelf:
+    """The shelf in `folder` (a workspace's `state/memory`), created if missing; `store` is in `STORES`."""
+    return Shelf(_keeper(store, folder, fsync))
+
+
+_shared: WeakValueDictionary[tuple[object, ...], Shelf] = WeakValueDictionary()
+
+
+def share_shelf(store: str, folder: Path, *, fsync: bool = True) -> Shelf:
+    """The same, or the shelf that this process already has open there: its runs share one connection.
+
+    Each caller closes it; the last one to do so closes the files.
+    """
+    place = brain_place(store, folder)
+    shelf = _shared.get(_key(place, store, fsync))
+    if shelf is None or not shelf.share():
+        shelf = open_shelf(store, folder, fsync=fsync)
+        _shared[_key(place, store, fsync)] = shelf
+    return shelf
+
+
+def _key(place: Path, *settings: object) -> tuple[object, ...]:
+    """By inode, so that a store that was replaced on disk is opened anew; one in memory has no place."""
+    try:
+        seen = place.stat()
+    except OSError:
+        return (object(),)
+    return (seen.st_dev, seen.st_ino, str(place), *settings)
+
+
+def _keeper(store: str, folder: Path, fsync: bool) -> Keeper:
+    if store == "sqlite":
+        from runtime.memory.store.sqlite import SqliteKeeper
+
+        return SqliteKeeper(brain_place(store, folder), fsync=fsync)
+    if store == "files":
+        from runtime.memory.store.files import FilesKeeper
+
+        return FilesKeeper(brain_place(store, folder), fsync=fsync)
+    if store == "memory":
+        from runtime.memory.store.memory import MemoryKeeper
+
+        return MemoryKeeper()
+    raise ConfigurationError(f"store: {store!r} is not {', '.join(STORES)}")

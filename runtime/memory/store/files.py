@@ -1,0 +1,352 @@
+"""The store as JSON files, a folder per kind and a file per record: to read, to compare, to keep in git.
+
+All rows are cached in memory; a file is read again when its time or size changes. One process writes at a
+time. A transaction of several files is first written to `.staged/`; then the file `pending.json` commits it,
+and the next process to open the folder finishes an interrupted one. A file that cannot be read is skipped
+and reported; `rebuild` moves it to `quarantine/`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from kernel import disk
+from kernel.errors import ConfigurationError, StorageError
+from runtime.memory.store.filters import Where
+from runtime.memory.store.memory import MemoryKeeper
+from runtime.memory.store.record import FORMAT, KINDS, Row, from_json, to_json
+from runtime.memory.store.shelf import Fault, Hit
+
+_PLAIN = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
+ABOUT = "shelf.json"
+STAGED, PENDING = ".staged", "pending.json"
+QUARANTINE = "quarantine"
+BUSY = 20.0
+"""Seconds to wait for another process."""
+
+
+class FilesKeeper:
+    """Rows in files. Nothing is open between two calls."""
+
+    def __init__(self, folder: Path, *, fsync: bool = True) -> None:
+        self.folder = folder
+        self.place = str(folder)
+        self._fsync = fsync
+        self._rows = MemoryKeeper()
+        self._seen: dict[Path, tuple[tuple[int, int, int], tuple[str, str] | None]] = {}
+        self._broken: dict[Path, str] = {}
+        self._writing: int | None = None
+        with disk.of_the_state(folder):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._lock_file = folder / ".lock"
+            self._lock_file.touch(0o600)
+        with self._locked(fcntl.LOCK_EX) as _:
+            self._version()
+            disk.sweep(folder)
+            shutil.rmtree(folder / STAGED, ignore_errors=True)
+            for kind in self._folders():
+                disk.sweep(folder / kind)
+
+    def _version(self) -> None:
+        about = self.folder / ABOUT
+        if not about.exists():
+            with disk.of_the_state(about):
+                disk.put(about, json.dumps({"format": FORMAT}).encode() + b"\n", mode=0o600)
+            return
+        try:
+            number = json.loads(about.read_bytes())["format"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise StorageError(
+                f"{about}: cannot be read: {error}; it should hold {{'format': {FORMAT}}}"
+            ) from None
+        if number != FORMAT:
+            raise ConfigurationError(
+                f"{about}: its format is {number}, and this Fractal reads {FORMAT}; export it with the "
+                "Fractal that wrote it (fractal brain export), and import that"
+            )
+
+    @contextmanager
+    def _locked(self, how: int) -> Generator[None]:
+        """Many readers or one writer, with no interrupted transaction left."""
+        handle = self._lock(how)
+        try:
+            if how == fcntl.LOCK_SH and (self.folder / PENDING).exists():
+                os.close(handle)
+                handle = self._lock(fcntl.LOCK_EX)
+            self._finish()
+            yield
+        finally:
+            os.close(handle)
+
+    def _lock(self, how: int) -> int:
+        with disk.of_the_state(self._lock_file):
+            handle = os.open(self._lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        until = time.monotonic() + BUSY
+        while True:
+            try:
+                fcntl.flock(handle, how | fcntl.LOCK_NB)
+                return handle
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    os.close(handle)
+                    raise StorageError(
+                        f"{self.folder}: another process holds it; retry when that is done"
+                    ) from None
+                time.sleep(0.002)
+
+    def _finish(self) -> None:
+        """Finish a transaction that was committed when its process died."""
+        pending = self.folder / PENDING
+        if pending.exists():
+            with disk.of_the_state(pending):
+                self._apply(json.loads(pending.read_bytes()))
+
+    def _stage(self, changes: Mapping[str, str | None]) -> dict[str, str | None]:
+        """Write everything, so that the rest needs no disk space; returns the source of each target."""
+        staged: dict[str, str | None] = {}
+        for number, (name, text) in enumerate(changes.items()):
+            staged[name] = None if text is None else f"{STAGED}/{number}"
+            if text is not None:
+                disk.put(self.folder / STAGED / str(number), text.encode(), mode=0o600, fsync=self._fsync)
+        disk.put(self.folder / PENDING, json.dumps(staged).encode(), mode=0o600, fsync=self._fsync)
+        return staged
+
+    def _apply(self, staged: Mapping[str, str | None]) -> None:
+        """Move each file into place; those that an interrupted attempt moved are gone from `.staged/`."""
+        for name, source in staged.items():
+            if source is None:
+                (self.folder / name).unlink(missing_ok=True)
+            elif (self.folder / source).exists():
+                os.replace(self.folder / source, self.folder / name)  # noqa: PTH105
+        for kind in {name.partition("/")[0] for name in staged}:
+            if (self.folder / kind).is_dir():
+                disk.settle(self.folder / kind)
+        _remove(self.folder / PENDING)
+        with suppress(OSError):
+            (self.folder / STAGED).rmdir()
+
+    def _make(self, kind: str) -> None:
+        if not (self.folder / kind).is_dir():
+            (self.folder / kind).mkdir(mode=0o700)
+            disk.settle(self.folder)
+
+    # ---- what the folder holds ---------------------------------------------------------------------------
+
+    def _folders(self) -> list[str]:
+        with os.scandir(self.folder) as entries:
+            return sorted(
+                each.name for each in entries if each.is_dir() and each.name not in (QUARANTINE, STAGED)
+            )
+
+    def _refresh(self, kind: str) -> None:
+        """Read new and changed files, forget deleted ones."""
+        folder = self.folder / kind
+        found: set[Path] = set()
+        with suppress(FileNotFoundError), os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.endswith(".json") and not entry.name.startswith("."):
+                    path = folder / entry.name
+                    found.add(path)
+                    info = entry.stat()
+                    signature = (info.st_mtime_ns, info.st_size, info.st_ino)
+                    if path not in self._seen or self._seen[path][0] != signature:
+                        self._take(path, kind, signature)
+        for path in [path for path in self._seen if path.parent == folder and path not in found]:
+            self._forget(path)
+
+    def _take(self, path: Path, kind: str, signature: tuple[int, int, int]) -> None:
+        self._forget(path)
+        self._seen[path] = (signature, None)
+        try:
+            row = from_json(path.read_bytes())
+            if row.kind != kind:
+                raise ValueError(f"its kind is {row.kind}, but it is in {kind}/")
+            if path.name != name_of(row.id):
+                raise ValueError(f"the file of {row.id!r} must be named {name_of(row.id)}")
+        except FileNotFoundError:
+            del self._seen[path]
+        except (OSError, ValueError) as error:
+            self._broken[path] = str(error)
+        else:
+            self._seen[path] = (signature, (kind, row.id))
+            self._rows.write([row])
+
+    def _forget(self, path: Path) -> None:
+        self._broken.pop(path, None)
+        _, known = self._seen.pop(path, (None, None))
+        if known:
+            self._rows.erase(known[0], [known[1]])
+
+    @contextmanager
+    def _reading(self, kind: str) -> Generator[MemoryKeeper]:
+        if self._writing is not None:  # in a transaction nobody else can write
+            yield self._rows
+            return
+        with self._locked(fcntl.LOCK_SH):
+            self._refresh(kind)
+            yield self._rows
+
+    def read(self, kind: str, ids: Sequence[str]) -> Mapping[str, Row]:
+        """The rows that exist."""
+        with self._reading(kind) as rows:
+            return rows.read(kind, ids)
+
+    def fields(self, kind: str, ids: Sequence[str], names: Sequence[str]) -> Mapping[str, str]:
+        """The values of these fields."""
+        with self._reading(kind) as rows:
+            return rows.fields(kind, ids, names)
+
+    def page(
+        self, kind: str, where: Where, after: str | None, most: int, vectors: bool = True
+    ) -> tuple[list[Row], str | None]:
+        """Rows by id."""
+        with self._reading(kind) as rows:
+            return rows.page(kind, where, after, most)
+
+    def nearest(self, kind: str, embedder: str, vector: bytes, most: int) -> list[Hit]:
+        """Exact."""
+        with self._reading(kind) as rows:
+            return rows.nearest(kind, embedder, vector, most)
+
+    def search(self, kind: str, text: str, most: int) -> list[Hit]:
+        """By BM25."""
+        with self._reading(kind) as rows:
+            return rows.search(kind, text, most)
+
+    def kinds(self) -> Mapping[str, int]:
+        """The number of rows of each kind."""
+        if self._writing is None:
+            with self._locked(fcntl.LOCK_SH):
+                for kind in self._folders():
+                    self._refresh(kind)
+        return self._rows.kinds()
+
+    def mark(self) -> tuple[int, int]:
+        """The mark of the cache, after reading what others changed."""
+        self.kinds()
+        return self._rows.mark()
+
+    def since(self, mark: Any, until: Any = None) -> list[tuple[str, str]] | None:
+        """The changes that this process made or noticed."""
+        return self._rows.since(mark, until)
+
+    def beside(self, name: str) -> None:
+        """Derived files are not kept."""
+
+    # ---- writing -----------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Lock out all other readers and writers."""
+        self._writing = self._lock(fcntl.LOCK_EX)
+        try:
+            self._finish()
+            for kind in self._folders():
+                self._refresh(kind)
+        except BaseException:
+            self._release()
+            raise
+        self._rows.begin()
+
+    def write(self, rows: Sequence[Row]) -> None:
+        """Into the cache, until `commit`."""
+        self._rows.write(rows)
+
+    def erase(self, kind: str, ids: Sequence[str]) -> int:
+        """From the cache, until `commit`."""
+        return self._rows.erase(kind, ids)
+
+    def commit(self) -> None:
+        """Put a single file in place; stage several first."""
+        touched = self._rows.touched()
+        changes = {
+            f"{kind}/{name_of(id)}": None if row is None else to_json(row, indent=1) + "\n"
+            for (kind, id), row in touched.items()
+        }
+        with disk.of_the_state(self.folder):
+            for kind in {kind for (kind, _), row in touched.items() if row}:
+                self._make(kind)
+            if len(changes) > 1:
+                self._apply(self._stage(changes))
+            else:
+                for name, text in changes.items():
+                    if text is not None:
+                        disk.put(self.folder / name, text.encode(), mode=0o600, fsync=self._fsync)
+                    elif (self.folder / name).exists():
+                        _remove(self.folder / name)
+        self._rows.commit()
+        for (kind, id), row in touched.items():
+            self._note(self.folder / kind / name_of(id), kind, id, row)
+        self._release()
+
+    def _note(self, path: Path, kind: str, id: str, row: Row | None) -> None:
+        """Remember what was just written, so that it is not read again."""
+        self._broken.pop(path, None)
+        self._seen.pop(path, None)
+        with suppress(FileNotFoundError):
+            if row is not None:
+                self._seen[path] = (disk.signature(path), (kind, id))
+
+    def rollback(self) -> None:
+        """Restore the cache; a transaction that is already committed is finished by the next caller."""
+        self._rows.rollback()
+        if not (self.folder / PENDING).exists():
+            shutil.rmtree(self.folder / STAGED, ignore_errors=True)
+        self._release()
+
+    def _release(self) -> None:
+        if self._writing is not None:
+            os.close(self._writing)
+            self._writing = None
+
+    # ---- care --------------------------------------------------------------------------------------------
+
+    def faults(self) -> list[Fault]:
+        """Every file that cannot be read, and every folder without a valid kind as its name."""
+        self._seen.clear()
+        self._broken.clear()
+        self._rows = MemoryKeeper()
+        self.kinds()
+        strange = [name for name in self._folders() if not KINDS.fullmatch(name)]
+        return [
+            *(Fault(str(path), what) for path, what in sorted(self._broken.items())),
+            *(Fault(str(self.folder / name), "a folder whose name is not a kind") for name in strange),
+        ]
+
+    def rebuild(self) -> list[Fault]:
+        """Move files that cannot be read to `quarantine/`; there is no index on disk."""
+        faults = self.faults()
+        moved: list[Fault] = []
+        with self._locked(fcntl.LOCK_EX), disk.of_the_state(self.folder):
+            for path in sorted(self._broken):
+                aside = self.folder / QUARANTINE / path.parent.name / path.name
+                disk.move(path, aside)
+                moved.append(Fault(str(path), f"{self._broken[path]}; moved to {QUARANTINE}/"))
+        return moved + [fault for fault in faults if fault.where not in {each.where for each in moved}]
+
+    def close(self) -> None:
+        """Release the lock of a transaction."""
+        self._release()
+
+
+def name_of(id: str) -> str:
+    """The file name of an id: the id itself if it is plain, else its plain part and a digest."""
+    if _PLAIN.fullmatch(id):
+        return f"{id}.json"
+    digest = blake2b(id.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    plain = re.sub(r"[^a-z0-9]+", "-", id.lower()).strip("-")[:60]
+    return f"{plain or 'record'}~{digest}.json"
+
+
+def _remove(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    disk.settle(path.parent)

@@ -1,0 +1,214 @@
+"""Records as models, as rows of a store, and as JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+
+from kernel.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Vector = np.ndarray[Any, np.dtype[np.float32]]
+else:
+    Vector = Any  # numpy is imported where vectors are used
+
+FORMAT = 1
+"""The format of stored records. Other formats are refused; a migration increments it."""
+KINDS = re.compile(r"[a-z][a-z0-9-]{0,39}")
+"""A kind names a table and a folder."""
+LONGEST_ID = 400
+RESERVED = ("format", "kind")
+
+
+class Record(BaseModel):
+    """The base of all records. A subclass sets `KIND` and adds fields; `search` looks into `text`.
+
+    `vectors` holds float32 rows by the name of the embedder that made them; see `pack` and `vector`.
+    """
+
+    model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64", ser_json_inf_nan="strings")
+
+    KIND: ClassVar[str] = ""
+
+    id: str
+    text: str = ""
+    vectors: dict[str, bytes] = {}
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """Refuse an invalid kind and fields that the store uses itself."""
+        super().__pydantic_init_subclass__(**kwargs)
+        if not KINDS.fullmatch(cls.KIND):
+            raise TypeError(f"{cls.__name__}.KIND is {cls.KIND!r}: use small letters, digits and hyphens")
+        if taken := [name for name in RESERVED if name in cls.model_fields]:
+            raise TypeError(f"{cls.__name__}: the store reserves the field {', '.join(taken)}")
+
+    @field_validator("id")
+    @classmethod
+    def _an_id_is_short(cls, value: str) -> str:
+        if not 0 < len(value) <= LONGEST_ID:
+            raise ValueError(f"an id has 1 to {LONGEST_ID} characters, not {len(value)}")
+        return value
+
+    def vector(self, embedder: str) -> Vector | None:
+        """The read-only vector of this embedder, or None."""
+        import numpy as np
+
+        raw = self.vectors.get(embedder)
+        return None if raw is None else np.frombuffer(raw, "<f4")
+
+
+R = TypeVar("R", bound=Record)
+
+
+def pack(vector: Any) -> bytes:
+    """A vector as it is stored: float32, little-endian."""
+    import numpy as np
+
+    return np.ascontiguousarray(vector, "<f4").ravel().tobytes()
+
+
+def _is_vector(raw: bytes) -> bool:
+    import numpy as np
+
+    return bool(raw) and len(raw) % 4 == 0 and bool(np.isfinite(np.frombuffer(raw, "<f4")).all())
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A record as every store sees it; `body` is JSON without kind and vectors."""
+
+    kind: str
+    id: str
+    body: str
+    said: str | None = field(default="", compare=False)  # its text; None: read it from the body
+    vectors: Mapping[str, bytes] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The text that `search` looks into."""
+        return text_of(self.body) if self.said is None else self.said
+
+
+def key(id: str) -> bytes:
+    """An id as SQLite stores it: UTF-8, which sorts by code points."""
+    return id.encode("utf-8", "surrogatepass")
+
+
+def unkey(raw: Any) -> str:
+    """The id of a key."""
+    return raw.decode("utf-8", "surrogatepass") if isinstance(raw, bytes) else str(raw)
+
+
+def parsed(body: str) -> dict[str, Any] | None:
+    """The fields of a JSON body; None if it is broken, which `check` reports."""
+    try:
+        told = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return told if isinstance(told, dict) else None
+
+
+def text_of(body: str) -> str:
+    """The text of a JSON body."""
+    text = (parsed(body) or {}).get("text", "")
+    return text if isinstance(text, str) else ""
+
+
+def to_row(record: Record) -> Row:
+    """The row of a record. Raises `UsageError` for vectors that cannot be compared."""
+    for name, raw in record.vectors.items():
+        if not _is_vector(raw):
+            raise UsageError(
+                f"{record.KIND} {record.id}: its vector of {name} is not finite numbers of float32"
+            )
+    try:
+        body = record.model_dump_json(exclude={"vectors"})
+    except ValueError:
+        body = "\ufffd"
+    if "\ufffd" in body:  # perhaps a lone surrogate, which is not valid UTF-8: JSON has an escape for it
+        from pydantic_core import to_jsonable_python
+
+        told = record.model_dump(exclude={"vectors"})
+        body = json.dumps(told, default=lambda value: to_jsonable_python(value, bytes_mode="base64"))
+    return Row(record.KIND, record.id, body, record.text, dict(record.vectors))
+
+
+def to_record(kind: type[R], row: Row) -> R:
+    """The record of a row. Raises `ValueError` when its fields are not those of the model."""
+    try:
+        record = kind.model_validate_json(row.body)
+    except ValidationError:
+        if "\\ud" not in row.body.lower():
+            raise
+        record = kind.model_validate(json.loads(row.body))
+    return record.model_copy(update={"vectors": dict(row.vectors)}) if row.vectors else record
+
+
+# ---- JSON, for files and exports -------------------------------------------------------------------------
+
+
+def to_json(row: Row, indent: int | None = None) -> str:
+    """A whole row as JSON, vectors in base64; always valid UTF-8."""
+    told = {"format": FORMAT, "kind": row.kind, **json.loads(row.body)}
+    if row.vectors:
+        told["vectors"] = {name: b64encode(raw).decode() for name, raw in sorted(row.vectors.items())}
+    return _dumped(told, indent=indent)
+
+
+def from_json(raw: bytes | str) -> Row:
+    """The row of JSON that `to_json` wrote or a person edited. Raises `ValueError`."""
+    try:
+        told = json.loads(raw)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if not isinstance(told, dict):
+        raise ValueError("not a JSON object")
+    number, kind, name = told.pop("format", FORMAT), told.pop("kind", None), told.get("id")
+    if number != FORMAT:
+        raise ValueError(f"format {number!r}; this Fractal reads {FORMAT}")
+    if not isinstance(kind, str) or not KINDS.fullmatch(kind):
+        raise ValueError(f"kind: {kind!r} is not valid")
+    if not isinstance(name, str) or not 0 < len(name) <= LONGEST_ID:
+        raise ValueError(f"id: {name!r} is not valid")
+    text = told.get("text", "")
+    if not isinstance(text, str):
+        raise ValueError("text: not a string")
+    vectors = _vectors(told.pop("vectors", None) or {})
+    return Row(kind, name, _dumped(told, separators=(",", ":")), text, vectors)
+
+
+def _vectors(told: Any) -> dict[str, bytes]:
+    if not isinstance(told, dict):
+        raise ValueError("vectors: not an object")
+    vectors: dict[str, bytes] = {}
+    for name, coded in told.items():
+        try:
+            vectors[name] = b64decode(coded, validate=True)
+        except (TypeError, ValueError):
+            raise ValueError(f"vectors: {name}: not base64") from None
+        if not _is_vector(vectors[name]):
+            raise ValueError(f"vectors: {name}: not finite numbers of float32")
+    return vectors
+
+
+def same(one: Row, other: Row) -> bool:
+    """Whether two rows hold the same, whatever the order of their fields."""
+    return dict(one.vectors) == dict(other.vectors) and json.loads(one.body) == json.loads(other.body)
+
+
+def _dumped(told: Any, **layout: Any) -> str:
+    text = json.dumps(told, ensure_ascii=False, **layout)
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:  # a lone surrogate
+        return json.dumps(told, **layout)
+    return text

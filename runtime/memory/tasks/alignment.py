@@ -1,0 +1,315 @@
+"""Aligns two tasks word by word: a variation differs from a stored task only in values, names, and wording.
+
+A variation aligns from its first word to its last. What differs is a value of the same kind, a name or noun
+that is replaced throughout, or a phrase with the same meaning. Anything else is another task: a wrong replay
+is the worst error of this memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import NamedTuple
+
+from runtime.memory.tasks import Refusal
+from runtime.memory.tasks.reading import LONGEST, Reading, may_be_name
+from runtime.memory.tasks.words import Words
+from runtime.text.inflection import plural, singular
+from runtime.text.tokens import Token
+
+ADJECTIVES = 3
+"""Words before a noun among which its number, article or possessive is looked for."""
+_OBJECTS = frozenset({"a", "an", "the", "his", "her", "their", "its", "my", "our", "your", "some", "all"})
+_CONJUNCTIONS = frozenset({"and", "or", "with", "of", "in", "on", "for", "by", "like", "as"})
+_EACH = frozenset({"each", "every", "per", "many"})
+_NOT_NOUNS = ("ed", "ly", "est")
+_NONE: frozenset[Fraction] = frozenset()
+
+
+@dataclass
+class Alignment:
+    """Pairs of values, and the names and nouns that were replaced throughout."""
+
+    leaves: list[tuple[Token, Token]] = field(default_factory=list[tuple[Token, Token]])
+    exchanged: dict[str, str] = field(default_factory=dict[str, str])  # in each of its forms
+    phrases: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    nouns: set[str] = field(default_factory=set[str])  # of the exchanged: no names
+    counted: set[str] = field(default_factory=set[str])  # of the nouns: after a number or `each`
+    asked: set[str] = field(default_factory=set[str])  # of the nouns: only in the question
+    widened: set[str] = field(default_factory=set[str])  # of the asked: replaced by a general word
+    told: set[Fraction] = field(default_factory=set[Fraction])  # numbers that words of the task imply
+    meant: set[Fraction] = field(default_factory=set[Fraction])  # of these: numbers that a word means
+    constants: set[Fraction] = field(default_factory=set[Fraction])  # numbers that any word implies
+
+    @property
+    def exact(self) -> bool:
+        """Whether the tasks differ only in spelling and wording."""
+        return not self.exchanged and all(same(old, new) for old, new in self.leaves)
+
+
+def same(old: Token, new: Token) -> bool:
+    """Whether two leaves are the same value, however they are written."""
+    return old.value == new.value and old.unit == new.unit
+
+
+def align(
+    old: Reading | Sequence[Token], new: Reading | Sequence[Token], words: Words
+) -> Alignment | Refusal:
+    """The alignment of a stored task with a new one, or why the new one is another task."""
+    old = old if isinstance(old, Reading) else Reading(old, words)
+    new = new if isinstance(new, Reading) else Reading(new, words)
+    if len(old.tokens) > LONGEST or len(new.tokens) > LONGEST:
+        return Refusal(f"longer than {LONGEST} words")
+    path = _Search(old, new, words).path()
+    return path if isinstance(path, Refusal) else _Consistency(old, new, words).of(path)
+
+
+class _Pair(NamedTuple):
+    """One move of an alignment: where it begins in both tasks, and how many tokens of each it takes."""
+
+    old: int
+    new: int
+    took: int
+    takes: int
+    kind: str  # same, leaf, phrase, name, noun, gender, skip
+
+
+class _Search:
+    """A depth-first search for a path of moves; nearly always the diagonal."""
+
+    def __init__(self, old: Reading, new: Reading, words: Words) -> None:
+        self.old, self.new, self.words = old, new, words
+        self.olds, self.news = old.tokens, new.tokens
+        self.far = 0
+
+    def path(self) -> list[_Pair] | Refusal:
+        if not (self.olds and self.news):
+            return Refusal("one of them is empty")
+        dead: set[tuple[int, int]] = set()
+        trail: list[_Pair] = []
+        stack: list[Iterator[_Pair] | None] = [None]  # None: only the diagonal was tried
+        begins = True
+        here, end = (0, 0), (len(self.olds), len(self.news))
+        while stack:
+            move = self._straight(*here) if begins else None
+            if move is None:
+                moves = stack[-1]
+                if moves is None:
+                    moves = stack[-1] = self._moves(*here)
+                    if not begins:
+                        next(moves)
+                move = next(moves, None)
+            begins = False
+            if move is None:
+                stack.pop()
+                if trail:
+                    last = trail.pop()
+                    dead.add((last.old + last.took, last.new + last.takes))
+                    here = (last.old, last.new)
+                continue
+            place = (move.old + move.took, move.new + move.takes)
+            if place in dead:
+                continue
+            trail.append(move)
+            self.far = max(self.far, place[1])
+            if place == end:
+                return trail
+            stack.append(None)
+            here, begins = place, True
+        return Refusal(f"no counterpart for {self.news[min(self.far, len(self.news) - 1)].text!r}")
+
+    def _straight(self, at: int, to: int) -> _Pair | None:
+        """The first of `_moves`, if both tokens are equal words or values of one kind."""
+        if at >= len(self.olds) or to >= len(self.news):
+            return None
+        x, y = self.olds[at], self.news[to]
+        if x.kind != y.kind:
+            return None
+        if x.leaf:
+            return _Pair(at, to, 1, 1, "leaf") if x.unit == y.unit else None
+        return _Pair(at, to, 1, 1, "same") if x.low == y.low else None
+
+    def _moves(self, at: int, to: int) -> Iterator[_Pair]:
+        """The possible moves from a pair of places, the safest first."""
+        if at < len(self.olds) and to < len(self.news):
+            x, y = self.olds[at], self.news[to]
+            if x.leaf and x.kind == y.kind and x.unit == y.unit:
+                yield _Pair(at, to, 1, 1, "leaf")
+            elif not x.leaf and not y.leaf and (x.low == y.low or _agree(x, y)):
+                yield _Pair(at, to, 1, 1, "same")
+            for took, groups in self.old.phrases(at):
+                for takes, others in self.new.phrases(to):
+                    if not groups.isdisjoint(others):
+                        yield _Pair(at, to, took, takes, "phrase")
+            if x.kind == y.kind == "word" and x.low != y.low:
+                kind = self._exchange(at, x, y)
+                if kind:
+                    yield _Pair(at, to, 1, 1, kind)
+        if at < len(self.olds) and (took := self.old.skips(at)):
+            yield _Pair(at, to, took, 0, "skip")
+        if to < len(self.news) and (takes := self.new.skips(to)):
+            yield _Pair(at, to, 0, takes, "skip")
+
+    def _exchange(self, at: int, x: Token, y: Token) -> str:
+        """As what one word may replace another: gender, name, noun, or \"\" for not at all."""
+        if (x.low, y.low) in self.words.swaps:
+            return "gender"
+        if x.low.endswith("'s") != y.low.endswith("'s"):
+            return ""
+        if self._is_name(at):
+            named = y.text[0].isupper() and y.low.removesuffix("'s") in self.words.names
+            return "name" if named or may_be_name(y, self.words) else ""
+        return "noun" if self._exchangeable(x) and self._exchangeable(y) else ""
+
+    def _is_name(self, at: int) -> bool:
+        """Whether a stored word is a name; the first word of a sentence may be an order: `Square 5`."""
+        token = self.olds[at]
+        low = token.low.removesuffix("'s")
+        if low in self.old.names:
+            return token.text[0].isupper()
+        if not token.first or not may_be_name(token, self.words):
+            return False
+        behind = self.olds[at + 1] if at + 1 < len(self.olds) else token
+        tells = behind.kind == "word" and behind.low not in self.words.markers - _CONJUNCTIONS
+        an_order = (low,) in self.words.same and low not in self.words.names
+        return token.low.endswith("'s") or (tells and not an_order)
+
+    def _exchangeable(self, token: Token) -> bool:
+        low = token.low.removesuffix("'s")
+        fixed = self.words.fixed
+        verbal = len(low) > 5 and low.endswith(_NOT_NOUNS)
+        return len(low) > 2 and not verbal and low not in fixed and singular(low) not in fixed
+
+
+class _Consistency:
+    """Checks that words are replaced one to one, everywhere, by words that the stored task does not have."""
+
+    def __init__(self, old: Reading, new: Reading, words: Words) -> None:
+        self.old, self.new, self.words = old, new, words
+        self.found = Alignment(constants=words.constants)
+        self.forth: dict[str, str] = {}
+        self.back: dict[str, str] = {}
+        self.nouns: dict[str, bool] = {}
+        self.stated: set[str] = set()
+        self.strict: list[tuple[str, ...]] = []
+        self.gender: tuple[int, int] | None = None
+
+    def of(self, path: Sequence[_Pair]) -> Alignment | Refusal:
+        kept: set[str] = set()
+        for pair in path:
+            why = ""
+            if pair.kind == "same":
+                low = self.old.tokens[pair.old].low
+                kept.add(low)
+                self._told(low)
+            elif pair.kind == "leaf":
+                self.found.leaves.append((self.old.tokens[pair.old], self.new.tokens[pair.new]))
+                self._told(self.old.tokens[pair.old].unit)
+            elif pair.kind == "phrase":
+                self._phrase(pair)
+            elif pair.kind == "gender":
+                self._gender(pair)
+            elif pair.kind != "skip":
+                why = self._word(pair)
+            if why:
+                return Refusal(why)
+        why = self._whole(kept)
+        return Refusal(why) if why else self.found
+
+    def _phrase(self, pair: _Pair) -> None:
+        was = tuple(token.low for token in self.old.tokens[pair.old : pair.old + pair.took])
+        becomes = tuple(token.low for token in self.new.tokens[pair.new : pair.new + pair.takes])
+        self.found.phrases.append((" ".join(was), " ".join(becomes)))
+        for low in was:
+            self._told(low)
+        same = self.words.same
+        if same[was] & same[becomes] <= self.words.strict and self.old.holds(becomes):
+            self.strict.append(becomes)
+
+    def _told(self, low: str) -> None:
+        if low in self.words.tells:
+            self.found.told |= self.words.tells[low]
+            self.found.meant |= self.words.means.get(low, _NONE)
+
+    def _gender(self, pair: _Pair) -> None:
+        was, becomes = self.old.tokens[pair.old].low, self.new.tokens[pair.new].low
+        self.gender = (self.words.genders[was], self.words.genders[becomes])
+
+    def _word(self, pair: _Pair) -> str:
+        x, y = self.old.tokens[pair.old], self.new.tokens[pair.new]
+        was, becomes = _stem(x, pair.kind), _stem(y, pair.kind)
+        low = x.low.removesuffix("'s")
+        self.found.exchanged[low] = y.low.removesuffix("'s")
+        if self.forth.setdefault(was, becomes) != becomes:
+            return f"{was!r} became {self.forth[was]!r} and {becomes!r}"
+        if self.back.setdefault(becomes, was) != was:
+            return f"{becomes!r} replaces {self.back[becomes]!r} and {was!r}"
+        seen = pair.kind == "name" or _noun_like(self.old.tokens, pair.old, self.words)
+        self.nouns[was] = self.nouns.get(was, False) or seen
+        if pair.kind == "noun":
+            self.found.nouns.add(low)
+            counted = _counted(self.old.tokens, pair.old)
+            if counted:
+                self.found.counted.add(low)
+            if pair.old not in self.old.asked or counted == "number":
+                self.stated.add(was)
+        return ""
+
+    def _whole(self, kept: set[str]) -> str:
+        """Why the path as a whole is inconsistent; \"\" if it is not."""
+        stems = {singular(low) for low in kept}
+        for becomes in self.strict:
+            if not kept.issuperset(becomes):
+                return f"{' '.join(becomes)!r} has another role in the stored task"
+        for was, becomes in self.forth.items():
+            if singular(was) in stems:
+                return f"{was!r} is replaced in one place and kept in another"
+            if singular(becomes) in self.old.stems:
+                return f"{becomes!r} has another role in the stored task"
+            if not self.nouns[was]:
+                return f"{was!r} and {becomes!r} are not known to mean the same"
+        found = self.found
+        found.asked = {low for low in found.nouns if singular(low) not in self.stated}
+        found.widened = {low for low in found.asked if found.exchanged[low] in self.words.general}
+        if self.gender is None:
+            return ""
+        side, other = self.gender
+        genders = self.words.genders
+        if any(genders.get(low) == side for low in kept):
+            return "he and she are replaced in one place and kept in another"
+        if any(genders.get(low) == other for low in self.old.lows):
+            return "he and she have other roles in the stored task"
+        return ""
+
+
+def _agree(x: Token, y: Token) -> bool:
+    """Whether one word is the plural of the other."""
+    return x.kind == y.kind == "word" and (x.low == plural(y.low) or y.low == plural(x.low))
+
+
+def _stem(token: Token, kind: str) -> str:
+    return token.low.removesuffix("'s") if kind == "name" else singular(token.low)
+
+
+def _noun_like(found: Sequence[Token], at: int, words: Words) -> bool:
+    """Whether a word is at the place of a noun: after a number, an article or a possessive."""
+    behind = found[at + 1] if at + 1 < len(found) else None
+    if behind is not None and (behind.kind == "number" or behind.low in _OBJECTS):
+        return False  # a verb before its object
+    for token in reversed(found[max(0, at - ADJECTIVES) : at]):
+        if token.kind == "number" or token.low in words.markers or token.low.endswith("'s"):
+            return True
+        if token.kind != "word" or (token.low in words.fixed and token.low not in words.adjectives):
+            return False
+    return False
+
+
+def _counted(found: Sequence[Token], at: int) -> str:
+    """How a word is counted: `number`, `each`, or \"\"."""
+    for token in reversed(found[max(0, at - ADJECTIVES) : at]):
+        if token.kind != "word":
+            return token.kind if token.kind == "number" else ""
+        if token.low in _EACH:
+            return "each"
+    return ""

@@ -1,0 +1,386 @@
+"""Binds a stored procedure to a new task: each new value replaces the stored value that it aligns with."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import permutations
+from math import factorial
+from typing import Any
+
+from runtime.memory.tasks import Refusal
+from runtime.memory.tasks.alignment import Alignment
+
+CALCULATING = frozenset({"calc"})
+"""Tools for which names and nouns are only labels."""
+COMMANDS = frozenset({"command", "run", "script"})
+"""Arguments and criteria that a shell reads: only values that need no quotes are bound there."""
+_PLAIN = re.compile(r"(?!-)[\w./@%+=:,-]+")
+MOST_ORDERS = 24
+"""Assignments of equal numbers to places that are tried."""
+_REFERENCE = re.compile(r"(\{\{.*?\}\})")
+_RESULT = re.compile(r"\{\{\s*steps\[(\d+)\]\.result\s*\}\}")
+_DIGITS = r"(?<![\w.])(?:\d*\.\d+|\d+)(?![\w.])"
+NUMBER = re.compile(_DIGITS)
+_ALONE = re.compile(f"(?P<number>{_DIGITS})")
+_LETTER = re.compile(r"[^\W\d_]")
+_NEVER = frozenset({"tool", "needs", "step"})
+"""Keys whose values are never bound."""
+_FREE = frozenset({Fraction(0), Fraction(1)})
+"""Numbers that a step may have without an origin in the task."""
+
+Steps = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Witness:
+    """Another solved task of the same kind: shows which number of a step is which value of the task."""
+
+    steps: Steps
+    alignment: Alignment  # of the stored task with the witness's task
+
+
+def bind(
+    steps: Steps,
+    alignment: Alignment,
+    *,
+    used: Steps | None = None,
+    witness: Witness | None = None,
+    either: bool = False,
+) -> list[dict[str, Any]] | Refusal:
+    """The steps with the new task's values, or why they are ambiguous.
+
+    A stored value that aligns with two new ones is ambiguous, unless a witness tells them apart or, with
+    `either`, the calculation has the same result both ways. A value that differs and is in no step may be in
+    a step in another form, so it is refused, unless other steps already `used` the values.
+    """
+    found = _bound(steps, alignment, witness, used is not None)
+    if isinstance(found, Refusal) and either:
+        orders = _orders(steps, alignment)
+        each = [_bound(steps, alignment, None, False, order) for order in orders]
+        done = [other for other in each if not isinstance(other, Refusal)]
+        if done and len(done) == len(each) and _same_result(done):
+            return done[0]
+    return found
+
+
+def _same_result(ways: Sequence[Steps]) -> bool:
+    """Whether all ways to bind give the same result."""
+    results = [calculated(each) for each in ways]
+    return None not in results and len({each[-1] for each in results if each}) == 1
+
+
+def _orders(steps: Steps, alignment: Alignment) -> list[dict[int, int]]:
+    """The assignments of equal numbers of the task to the places of the steps, one to one."""
+    numbers = [Fraction(text) for text in _numbers(steps)[1]]
+    values = [old.value for old, _ in alignment.leaves]
+    orders: list[dict[int, int]] = [{}]
+    for value in {each for each in values if isinstance(each, Fraction) and values.count(each) > 1}:
+        leaves = [at for at, each in enumerate(values) if each == value]
+        places = [at for at, each in enumerate(numbers) if each == value]
+        if len(places) != len(leaves) or len(orders) * factorial(len(leaves)) > MOST_ORDERS:
+            return []
+        ways = [dict(zip(places, way, strict=True)) for way in permutations(leaves)]
+        orders = [{**order, **way} for order in orders for way in ways]
+    return orders if len(orders) > 1 else []
+
+
+def _bound(
+    steps: Steps,
+    alignment: Alignment,
+    witness: Witness | None,
+    rest: bool,
+    order: Mapping[int, int] | None = None,
+) -> list[dict[str, Any]] | Refusal:
+    try:
+        binder = _Binder(steps, alignment, witness, rest=rest, order=order or {})
+        bound = [binder.step(step) for step in steps]
+    except _Unclear as error:
+        return Refusal(str(error))
+    if rest:
+        return bound
+    why = binder.left() or binder.mislabelled(all(step.get("tool") in CALCULATING for step in steps))
+    return Refusal(why) if why else bound
+
+
+class _Unclear(Exception):
+    """A value of a step is ambiguous or of unknown origin."""
+
+
+class _Binder:
+    def __init__(
+        self,
+        steps: Steps,
+        alignment: Alignment,
+        witness: Witness | None,
+        *,
+        rest: bool,
+        order: Mapping[int, int],
+    ) -> None:
+        self._steps = steps
+        self._order = order  # the leaf of each number of the steps, if it is decided
+        self._alignment = alignment
+        self._leaves = alignment.leaves
+        self._rest = rest
+        self._calculates = False
+        self._used: set[str] = set()  # texts and words in the steps
+        self._took: set[int] = set()  # leaves in the steps
+        self._own: set[Fraction] = set()  # numbers with no origin in the task
+        self._fits: dict[Fraction, list[tuple[int, int]]] = {}  # leaves and scales by number
+        self._texts: dict[str, str] = {}
+        for at, (old, new) in enumerate(self._leaves):
+            if isinstance(old.value, Fraction) and isinstance(new.value, Fraction):
+                for scale in {1, old.scale} if old.scale == new.scale else {1}:
+                    self._fits.setdefault(old.value / scale, []).append((at, scale))
+            elif self._texts.setdefault(str(old.value), str(new.value)) != str(new.value):
+                raise _Unclear(f"{old.text!r} stands for two values")
+        self._times = Counter(Fraction(text) for text in _numbers(steps)[1])
+        self._seen, self._others = self._testimony(steps, witness)
+        self._at = 0  # numbers bound so far
+
+    def _testimony(self, steps: Steps, witness: Witness | None) -> tuple[list[str], dict[int, Any]]:
+        """The witness's number for each number of the steps, and its value for each leaf."""
+        if witness is None or self._texts:
+            return [], {}
+        (mine, _), (yours, numbers) = _numbers(steps), _numbers(witness.steps)
+        if mine != yours:
+            return [], {}
+        places = {old.start: new.value for old, new in witness.alignment.leaves}
+        told = {at: places[old.start] for at, (old, _) in enumerate(self._leaves) if old.start in places}
+        return numbers, told
+
+    # ---- what is left ------------------------------------------------------------------------------------
+
+    def left(self) -> str:
+        """A value that differs and is in no step."""
+        for at, (old, new) in enumerate(self._leaves):
+            if (old.value, old.unit) == (new.value, new.unit) or at in self._took:
+                continue
+            if str(old.value) in self._used:
+                continue
+            if self._seen and self._others.get(at, old.value) != old.value:
+                continue  # it also differed for the witness, whose steps are the same
+            return f"{old.text!r} differs and is in no step"
+        return ""
+
+    def mislabelled(self, calculates: bool) -> str:
+        """Why names and nouns that differ could be more than labels."""
+        for was, becomes in self._alignment.exchanged.items():
+            if was in self._used:
+                continue
+            if not calculates:
+                return f"{was!r} became {becomes!r} and is in no step"
+            if was in self._alignment.asked and not self._redressed:
+                return f"{was!r} became {becomes!r} only in the question"
+            if was in self._alignment.counted and self._own:
+                return f"{was!r} became {becomes!r}, and {written(min(self._own))} may depend on it"
+        return ""
+
+    @property
+    def _redressed(self) -> bool:
+        """Whether the question asks for the same thing by another name.
+
+        Something that the rest of the task counts has another name, too; all numbers of the steps are the
+        task's; and the question does not ask for a more general thing.
+        """
+        alignment = self._alignment
+        counted = alignment.counted - alignment.asked
+        return bool(counted) and not alignment.widened and not self._own
+
+    # ---- values ------------------------------------------------------------------------------------------
+
+    def step(self, step: Mapping[str, Any]) -> dict[str, Any]:
+        self._calculates = step.get("tool") in CALCULATING
+        return {key: value if key in _NEVER else self._bound(value, key) for key, value in step.items()}
+
+    def _bound(self, value: Any, key: str = "") -> Any:
+        if isinstance(value, Mapping):
+            return {name: each if name in _NEVER else self._bound(each, name) for name, each in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._bound(each) for each in value]
+        if isinstance(value, bool) or value is None:
+            return value
+        if isinstance(value, int | float):
+            return _plain_number(self._number(str(value)))
+        before, self._used = self._used, set[str]()
+        parts = _REFERENCE.split(str(value))
+        made = "".join(part if part.startswith("{{") else self._in_text(part) for part in parts)
+        for old in self._used if key in COMMANDS else ():
+            if not _PLAIN.fullmatch(new := self._texts.get(old, "x")):
+                raise _Unclear(f"{new!r} needs quotes in a shell")
+        self._used |= before
+        return made
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        """All values at once, so that no replacement is replaced again."""
+        texts = sorted((re.escape(text) for text in self._texts if text), key=len, reverse=True)
+        words = (re.escape(word) for word in self._alignment.exchanged)
+        over = (
+            rf"{old.parts[0]}\s*/\s*{old.parts[1]}" for old, new in self._leaves if old.parts and new.parts
+        )
+        kinds = {
+            "text": (r"(?<![\w/.-])(?:", texts, r")(?![\w/-])"),
+            "word": (r"(?<!\w)(?i:", words, r")(?!\w)"),
+            "over": (r"(?<![\w./])(?:", over, r")(?![\w.])"),
+        }
+        made = [
+            f"(?P<{kind}>{before}{'|'.join(each)}{behind})"
+            for kind, (before, alternatives, behind) in kinds.items()
+            if (each := list(alternatives))
+        ]
+        return re.compile("|".join([*made, f"(?P<number>{_DIGITS})"]))
+
+    def _in_text(self, text: str) -> str:
+        if text in self._texts:
+            self._used.add(text)
+            return self._texts[text]
+        return (self._pattern if self._has_more(text) else _ALONE).sub(self._put, text)
+
+    def _has_more(self, text: str) -> bool:
+        """Whether a text may hold values other than numbers."""
+        named = bool(self._alignment.exchanged) and _LETTER.search(text) is not None
+        return bool(self._texts) or named or any(old.parts for old, _ in self._leaves)
+
+    def _put(self, hit: re.Match[str]) -> str:
+        kind, text = hit.lastgroup, hit[0]
+        if kind == "number":
+            return self._number(text)
+        if kind == "over":
+            return self._fraction(text)
+        if kind == "text":
+            self._used.add(text)
+            return self._texts[text]
+        was = text.lower()
+        self._used.add(was)
+        becomes = self._alignment.exchanged[was]
+        return becomes.capitalize() if text[0].isupper() else becomes
+
+    def _fraction(self, text: str) -> str:
+        self._at += 2
+        over, _, under = text.partition("/")
+        parts = (int(over), int(under))
+        fits = {at: new.parts for at, (old, new) in enumerate(self._leaves) if old.parts == parts}
+        if len(set(fits.values())) > 1:
+            raise _Unclear(f"{text} stands for several values")
+        self._took |= fits.keys()
+        new = next(iter(fits.values()))
+        return f"{new[0]}/{new[1]}" if new else text
+
+    def _number(self, text: str) -> str:
+        """The new value of a number of a step, in plain digits."""
+        value = Fraction(text)
+        seen = Fraction(self._seen[self._at]) if self._at < len(self._seen) else None
+        fits = self._fits.get(value, [])
+        if (leaf := self._order.get(self._at)) is not None:
+            fits = [(leaf, 1)]
+        self._at += 1
+        if seen is not None:
+            fits = [(at, scale) for at, scale in fits if self._others.get(at) == seen * scale]
+            if not fits and seen != value:
+                raise _Unclear(f"{text} in the steps has no known origin")
+        news = {self._leaves[at][1].value / scale for at, scale in fits}  # type: ignore[operator]
+        if not fits:
+            self._of_its_own(value)
+            return text
+        if len(news) > 1:
+            raise _Unclear(f"{text} stands for {' and '.join(sorted(map(written, news)))}")
+        new = next(iter(news))
+        if new != value and (seen is None or seen == value) and self._told_as_well(value):
+            raise _Unclear(f"{text} may come from a word")
+        self._took |= {at for at, _ in fits}
+        return text if new == value else written(new)
+
+    @cached_property
+    def _results(self) -> frozenset[str]:
+        """The results of the stored steps, which a later step may hold."""
+        return frozenset(calculated(self._steps) or ())
+
+    def _told_as_well(self, value: Fraction) -> bool:
+        """Whether a number may come from a word: the steps have it more often than the task."""
+        leaves = {at for at, _ in self._fits[value]}
+        return not self._rest and value in self._alignment.meant and self._times[value] > len(leaves)
+
+    def _of_its_own(self, value: Fraction) -> None:
+        if self._rest or value in self._alignment.told or value in _FREE:
+            return
+        self._own.add(value)
+        if not self._calculates or self._seen:
+            return
+        unsure = value not in self._alignment.constants or written(value) in self._results
+        if unsure and any(old.value != new.value for old, new in self._leaves):
+            raise _Unclear(f"{written(value)} in the steps has no known origin")
+
+
+def _numbers(value: Any) -> tuple[Any, list[str]]:
+    """A value with each number replaced by `#`, and the numbers in the order in which they are bound."""
+    found: list[str] = []
+
+    def mark(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {name: each if name in _NEVER else mark(each) for name, each in value.items()}
+        if isinstance(value, list | tuple):
+            return [mark(each) for each in value]
+        if isinstance(value, bool) or value is None:
+            return value
+        if isinstance(value, int | float):
+            found.append(str(value))
+            return "#"
+        parts = _REFERENCE.split(str(value))
+        return "".join(part if part.startswith("{{") else NUMBER.sub(put, part) for part in parts)
+
+    def put(hit: re.Match[str]) -> str:
+        found.append(hit[0])
+        return "#"
+
+    return mark(value), found
+
+
+def written(value: Fraction) -> str:
+    """A number in digits; an infinite decimal as a fraction in parentheses."""
+    if value.denominator == 1:
+        return str(value.numerator)
+    rest = value.denominator
+    for prime in (2, 5):
+        while rest % prime == 0:
+            rest //= prime
+    return json.dumps(float(value)) if rest == 1 and len(str(value.denominator)) < 12 else f"({value})"
+
+
+def _plain_number(text: str) -> int | float:
+    return int(text) if text.lstrip("-").isdigit() else float(Fraction(text.strip("()")))
+
+
+# ---- what steps do ---------------------------------------------------------------------------------------
+
+
+def outcome(steps: Steps) -> str:
+    """What steps do, for comparison: the last value if all of them calculate, else the steps."""
+    values = calculated(steps)
+    return repr(list(steps)) if values is None else f"= {values[-1]}"
+
+
+def calculated(steps: Steps) -> list[str] | None:
+    """The result of each `calc` step; None if there is another step or an unknown result."""
+    from runtime.operations.calc import Calculator
+    from runtime.operations.quantities import shown
+
+    results: list[str] = []
+    for step in steps:
+        args = step.get("args")
+        if step.get("tool") != "calc" or not isinstance(args, Mapping) or set(args) != {"expression"}:
+            return None
+        try:
+            filled = _RESULT.sub(lambda hit: results[int(hit[1]) - 1], str(args["expression"]))
+            value, target = Calculator(filled).whole()
+        except Exception:
+            return None
+        if target or value.unit is not None:
+            return None
+        results.append(shown(value.number, value.exact))
+    return results or None

@@ -1,0 +1,395 @@
+"""Births of methods: whether solved tasks make a method, and its markdown file.
+
+Everything is tried before it is written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, ClassVar, Protocol
+
+from runtime.memory.store import Record, Shelf
+from runtime.memory.tasks import Refusal
+from runtime.memory.tasks.alignment import align
+from runtime.memory.tasks.exemplar import Exemplar
+from runtime.memory.tasks.ledger import Ledger, plain
+from runtime.memory.tasks.likeness import Common, Variable, Wording, calculates, common, flat, parts
+from runtime.memory.tasks.reading import without_courtesies
+from runtime.memory.tasks.trees import NeuronTree
+from runtime.memory.tasks.words import Words
+from runtime.text.tokens import tokens
+
+EXAMPLES = 8
+"""Exemplars that are shown in a file."""
+NOT_THESE = 5
+FINISHED = {"step": 1, "has": "."}
+"""The criterion where the exemplars have none in common: some result."""
+STATUS: Mapping[str, str] = {"steps": "active", "template": "template", "exemplar": "example"}
+"""Only `active` files are matched; the others are for people and for a model's context."""
+_STATUS = re.compile(r"(?m)^status:.*$")
+_END = re.compile(r"(?ms)\A(---[ \t]*\n.*?)(^---[ \t]*$)")
+
+
+Steps = Sequence[Mapping[str, Any]]
+
+
+class Files(Protocol):
+    """Reads and tries the files of methods; `runtime.reflexes.trial.Trial` is one."""
+
+    def names(self) -> frozenset[str]:
+        """The names that are taken."""
+        ...
+
+    def status(self, text: str) -> str:
+        """The status of a file; "" if it cannot be read."""
+        ...
+
+    def fault(self, text: str) -> str:
+        """What is wrong with a file; "" if nothing is."""
+        ...
+
+    def wording(self, task: str, start: int, end: int, holes: Sequence[tuple[int, int, str]]) -> str | None:
+        """A task as a phrasing; None if it cannot be written as one."""
+        ...
+
+    def plan(self, text: str, task: str) -> Steps | None:
+        """The steps that a file alone plans for a task."""
+        ...
+
+    def others(self, task: str, texts: Sequence[str] = ()) -> Steps | None:
+        """The steps that the shipped reflexes and these files plan."""
+        ...
+
+    def among(self, text: str, task: str, texts: Sequence[str] = ()) -> Steps | None:
+        """The steps that a file plans beside all others; None unless it is the one that matches."""
+        ...
+
+
+def phrasing(found: Wording, common: Common, files: Files, *, whole: bool = False) -> str | None:
+    """The phrasing of one exemplar, with its courtesies (`whole`) or without."""
+    declared = {slot.name: slot.kind for slot in common.slots}
+    holes = [
+        (h.start, h.end, f"{{{h.slot}}}" if declared[h.slot] == h.kind else f"{{{h.slot}:{h.kind}}}")
+        for h in found.holes
+    ]
+    task = found.exemplar.task
+    return files.wording(task, 0 if whole else found.start, len(task) if whole else found.end, holes)
+
+
+def markdown(
+    name: str,
+    common: Common,
+    phrasings: Sequence[str],
+    shown: Sequence[Wording],
+    others: Sequence[str],
+    status: str = "",
+) -> str:
+    """The file of a method; `shown` are its exemplars, `others` similar tasks that it does not match."""
+    last = len(common.steps)
+    head: dict[str, Any] = {"name": name, "description": description(phrasings[0])}
+    head["phrasings"] = "".join(f"{each}\n" for each in phrasings)
+    if common.slots:
+        head["slots"] = {slot.name: slot.kind for slot in common.slots}
+    head["steps"] = [
+        {"tool": step["tool"], **({"args": step["args"]} if step.get("args") else {})}
+        for step in common.steps
+    ]
+    head["success"] = list(common.success) or [{**FINISHED, "step": last}]
+    if common.output:
+        head["output"] = common.output
+    head["status"] = status or STATUS[common.kind]
+    head["origin"] = "learned"
+    return f"---\n{_yaml(head)}---\n{_body(common, shown, others)}"
+
+
+def description(phrase: str) -> str:
+    """A method in one line: its first phrasing with open slots."""
+    text = re.sub(r"\s+([,.;:?!])", r"\1", re.sub(r"\{[^{}]*\}", "…", phrase))
+    return text if len(text) <= 100 else f"{text[:99].rstrip()}…"
+
+
+def switched(text: str, status: str) -> str:
+    """A file with another status."""
+    if not (head := _END.match(text)):
+        return text
+    front = head[1]
+    line = f"status: {status}"
+    front = _STATUS.sub(lambda _: line, front, count=1) if _STATUS.search(front) else f"{front}{line}\n"
+    return front + text[head.end(1) :]
+
+
+def _body(common: Common, shown: Sequence[Wording], others: Sequence[str]) -> str:
+    lines = [f"# {_title(shown[0], common)}", "", _intro(common, len(shown)), "", "## Examples", ""]
+    lines += ["| you say | it reads |", "| --- | --- |"]
+    for each in shown[:EXAMPLES]:
+        reads = ", ".join(dict.fromkeys(f"{h.slot} = {_value(each, h.start, h.end)}" for h in each.holes))
+        lines.append(f"| {_cell(each.exemplar.task)} | {_cell(reads)} |")
+    if others:
+        lines += ["", "## Not these", "", *(f"- {_line(other)}" for other in others[:NOT_THESE])]
+    return "\n".join(lines) + "\n"
+
+
+def _intro(common: Common, runs: int) -> str:
+    if common.kind == "steps":
+        return (
+            f"Learned from {runs} solved tasks. You can edit this file: a changed file is never overwritten. "
+            "`status: off` switches it off; a deleted file does not come back."
+        )
+    steps = "; ".join(
+        f"{n}. {step['tool']} {_args(step.get('args') or {})}" for n, step in enumerate(common.steps, 1)
+    )
+    if common.kind == "template":
+        return f"Similar tasks were solved in these steps, where … differed each time: {steps}"
+    return f"Similar tasks were solved with the same tools; the best one like this: {steps}"
+
+
+def _args(args: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} = {_line(str(value))[:200]}" for key, value in args.items())
+
+
+def _title(first: Wording, common: Common) -> str:
+    text = first.exemplar.task[first.start : first.end]
+    for hole in reversed(first.holes):
+        begin, end = hole.start - first.start, hole.end - first.start
+        text = f"{text[:begin]}…{text[end:]}"
+    text = _line(text)
+    return f"{text[:1].upper()}{text[1:80]}"
+
+
+def _value(wording: Wording, start: int, end: int) -> str:
+    return wording.exemplar.task[start:end].strip("\"“”`'").removesuffix("'s")
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _cell(text: str) -> str:
+    return _line(text).replace("|", "\\|")
+
+
+def _yaml(head: Mapping[str, Any]) -> str:
+    """Frontmatter with phrasings in a block and the arguments of each step in one line."""
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+            super().increase_indent(flow, False)
+
+    class Block(str):
+        pass
+
+    class Flow(dict[str, Any]):
+        pass
+
+    Dumper.add_representer(
+        str,
+        lambda dumper, data: dumper.represent_scalar(
+            "tag:yaml.org,2002:str", data, style='"' if "\n" in data else None
+        ),
+    )
+    Dumper.add_representer(
+        Block, lambda dumper, data: dumper.represent_scalar("tag:yaml.org,2002:str", str(data), style="|")
+    )
+    Dumper.add_representer(
+        Flow,
+        lambda dumper, data: dumper.represent_mapping("tag:yaml.org,2002:map", dict(data), flow_style=True),
+    )
+    made = dict(head)
+    made["phrasings"] = Block(made["phrasings"])
+    made["steps"] = [
+        {key: Flow(value) if isinstance(value, dict) else value for key, value in step.items()}
+        for step in made["steps"]
+    ]
+    made["success"] = [Flow(each) for each in made["success"]]
+    if "slots" in made:
+        made["slots"] = Flow(made["slots"])
+    return yaml.dump(made, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=10**6)
+
+
+BORN = 5
+"""Exemplars that a method needs. Source: seed 000_39bad3da279292ba."""
+MADE_FROM = 11
+"""Further exemplars that a method is made from, the nearest ones."""
+SUSPECTS = 128
+"""Stored tasks that a new method is tried on, found by the words of its phrasings."""
+SEARCHED = 4
+"""Phrasings that are searched for."""
+
+
+class Solved(Record):
+    """A stored tree, read without its neurons."""
+
+    KIND: ClassVar[str] = NeuronTree.KIND
+
+    exemplar: Exemplar
+    ledger: Ledger = Ledger()
+
+
+Said = tuple[Wording, str]
+"""An exemplar with its phrasing."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A method that passed every trial."""
+
+    common: Common
+    phrasings: tuple[str, ...]
+    shown: tuple[Wording, ...]
+    others: tuple[str, ...]
+    trees: tuple[str, ...]
+
+
+def operation(exemplar: Exemplar) -> str:
+    """A hash of the tools of a procedure and the names of their arguments."""
+    ways = [[way, step["tool"]] for step in exemplar.steps for way, _ in flat(step.get("args") or {})]
+    told = json.dumps([[step["tool"] for step in exemplar.steps], ways])
+    return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+
+def shape(exemplar: Exemplar) -> str:
+    """The arguments of a procedure with the values of its task left open."""
+    found = [token for token in tokens(exemplar.task) if token.leaf]
+    leaves = [Variable(str(at), t.kind, t.value, t.unit, (t,)) for at, t in enumerate(found)]
+    told: list[Any] = []
+    for way, value in flat([step.get("args") or {} for step in exemplar.steps]):
+        pieces = parts(value, leaves)
+        fixed = [part.text if not part.place else part.place[0] for part in pieces]
+        told.append([way, fixed])
+    return json.dumps(told)
+
+
+def born(
+    this: Solved,
+    near: Sequence[Solved],
+    words: Words,
+    files: Files,
+    shelf: Shelf,
+    active: Sequence[str],
+    unlike: Sequence[str],
+) -> Draft | Refusal:
+    """The method that a solved task makes with near tasks of the same operation, or why there is none.
+
+    `active` are the files of other methods, `unlike` near tasks that were solved in another way.
+    """
+    found: Draft | Refusal = Refusal("too few are solved in the same way")
+    alike: list[Solved] = []
+    if not calculates(this.exemplar):
+        mine = shape(this.exemplar)
+        alike = [each for each in near if shape(each.exemplar) == mine]
+        if len(alike) + 1 >= BORN:
+            found = _tried([this, *alike[:MADE_FROM]], words, files, shelf, active, unlike)
+    if isinstance(found, Refusal) and len(alike) < len(near):
+        read = without_courtesies(this.exemplar.task, words)
+        varied = (each for each in near if aligns(read, each, words))
+        aligned = list(islice(varied, MADE_FROM))
+        if len(aligned) + 1 >= BORN and aligned != alike[:MADE_FROM]:
+            found = _tried([this, *aligned], words, files, shelf, active, unlike)
+    return found
+
+
+def aligns(read: Sequence[Any], other: Solved, words: Words) -> bool:
+    """Whether a solved task is a variation of these tokens."""
+    return not isinstance(align(read, without_courtesies(other.exemplar.task, words), words), Refusal)
+
+
+def _tried(
+    trees: Sequence[Solved],
+    words: Words,
+    files: Files,
+    shelf: Shelf,
+    active: Sequence[str],
+    unlike: Sequence[str],
+) -> Draft | Refusal:
+    found = common([each.exemplar for each in trees], words)
+    if isinstance(found, Refusal):
+        return found
+    said = [(each, phrasing(each, found, files)) for each in found.wordings]
+    usable = [(each, text) for each, text in said if text and (found.kind == "steps" or each.aligned)]
+    if found.kind == "steps":
+        usable = _uncovered(usable, files, active)
+    if isinstance(usable, Refusal):
+        return usable
+    usable = _readable(found, usable, files, active)
+    if isinstance(usable, Refusal):
+        return usable
+    phrasings = tuple(dict.fromkeys(text for _, text in usable))
+    text = markdown("method", found, phrasings, [each for each, _ in usable], ())
+    own = {_told(each.exemplar) for each, _ in usable}
+    ids = tuple(tree.id for tree in trees if _told(tree.exemplar) in own)
+    if found.kind == "steps" and (claims := _claims(text, phrasings, ids, files, shelf)):
+        return Refusal(claims)
+    others = tuple(task for task in unlike if files.plan(text, task) is None)
+    return Draft(found, phrasings, tuple(each for each, _ in usable), others, ids)
+
+
+def _told(exemplar: Exemplar) -> str:
+    return exemplar.model_dump_json(include={"task", "steps"})
+
+
+def _uncovered(said: Sequence[Said], files: Files, active: Sequence[str]) -> list[Said] | Refusal:
+    """Those that no reflex and no other method reads."""
+    looked: dict[str, bool] = {}  # by phrasing
+    for each, text in said if len(said) >= BORN else ():
+        if text not in looked:
+            there = files.others(each.exemplar.task, active)
+            if there is not None and plain(there) != plain(each.exemplar.steps):
+                return Refusal("a reflex plans other steps for one of them")
+            looked[text] = there is not None
+    return [(each, text) for each, text in said if not looked.get(text)]
+
+
+def _readable(
+    common: Common, said: Sequence[Said], files: Files, active: Sequence[str]
+) -> list[Said] | Refusal:
+    """Those for which the file plans the steps that solved them."""
+    usable = list(said)
+    whole: set[int] = set()
+    while True:
+        if len(usable) < BORN:
+            return Refusal("too few can be written as a phrasing")
+        phrasings = tuple(dict.fromkeys(text for _, text in usable))
+        text = markdown("method", common, phrasings, [each for each, _ in usable], ())
+        if fault := files.fault(text):
+            return Refusal(fault)
+        if common.kind != "steps":
+            return usable
+        kept: list[Said] = []
+        first: dict[str, bool] = {}  # by phrasing: whether no other reflex matches better
+        again = False
+        for each, phrase in usable:
+            task = each.exemplar.task
+            steps = files.plan(text, task)
+            if steps is not None and plain(steps) != plain(each.exemplar.steps):
+                return Refusal("two of them have the same wording and other steps")
+            if steps is not None and phrase not in first:
+                first[phrase] = files.among(text, task, active) is not None
+            if steps is not None and first[phrase]:
+                kept.append((each, phrase))
+            elif id(each) not in whole and (full := phrasing(each, common, files, whole=True)):
+                whole.add(id(each))
+                kept.append((each, full))
+                again = True
+        if len(kept) == len(usable) and not again:
+            return kept
+        usable = kept
+
+
+def _claims(text: str, phrasings: Sequence[str], own: Sequence[str], files: Files, shelf: Shelf) -> str:
+    """A stored task that a file would solve in another way; "" for none."""
+    suspects: set[str] = set()
+    most = SUSPECTS // min(len(phrasings), SEARCHED)
+    for phrase in phrasings[:SEARCHED]:
+        words = " ".join(re.sub(r"\{[^{}]*\}", " ", phrase).split())
+        suspects |= {hit.id for hit in shelf.search(Solved, words, most)} if words else set()
+    for tree in shelf.pick(Solved, sorted(suspects - set(own))):
+        steps = files.plan(text, tree.exemplar.task)
+        if steps is not None and plain(steps) != plain(tree.exemplar.steps):
+            return f"it would match a task that was solved in another way: {tree.exemplar.task[:200]}"
+    return ""

@@ -1,0 +1,306 @@
+"""Decisions: how each task was met and what came of it, with explanations and figures for reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+
+from pydantic import Field
+
+from runtime.memory.store import Record, Shelf
+
+if TYPE_CHECKING:  # a run that only records its outcome needs no vectors
+    from runtime.memory.tasks.recall import Recall
+    from runtime.memory.tasks.trees import NeuronTree
+
+Recognition = Literal["recognized", "familiar", "novel"]
+Path = Literal["direct", "exact", "variation", "method", "novel"]
+PATHS: tuple[str, ...] = get_args(Path)
+"""The ways to meet a task, the cheapest first."""
+PERSON = "person"
+NEAR = 3
+"""Trees that were refused, of which a decision keeps the reason."""
+WINDOWS = 10
+"""A learning curve is averaged over a tenth of all decisions, and at least over so many."""
+_HOW = {
+    "direct": "a shipped phrasing matched, and its steps were done",
+    "exact": "the same task was solved before, and its steps were done again",
+    "variation": "the same task with other values was solved before; its steps were done with the new values",
+    "method": "a learned method matched, and its steps were done",
+    "novel": "nothing in memory could be used, so the next responder was asked",
+}
+_TYPES = {
+    "recognized": "of a well known type",
+    "familiar": "of a familiar type",
+    "novel": "of no known type",
+}
+
+
+class Decision(Record):
+    """How a task was met: `text` is the task, `outcome` is None until it is known."""
+
+    KIND: ClassVar[str] = "decision"
+
+    run: str = ""
+    at: str = ""  # ISO 8601
+    type: str = ""  # the id of the problem type
+    recognition: Recognition = "novel"
+    path: Path = "novel"
+    tree: str = ""  # what was replayed; on the path `novel`, what was learned
+    method: str = ""
+    way: str = ""  # the way in which a model was asked
+    candidates: int = 0
+    near: tuple[tuple[str, str], ...] = ()  # trees that came near, and why each was refused
+    rivals: dict[str, str] = Field(default_factory=dict[str, str])
+    # trees that matched and were not used: the `deed` of each
+    did: str = ""  # the deed that solved the task instead
+    why: str = ""  # why nothing was replayed
+    predicted: float = 0.0  # confidence before, between 0 and 1
+    outcome: bool | None = None
+    source: str = ""  # who reported the outcome: criteria, check, person
+    said: dict[str, tuple[bool, float]] = Field(default_factory=dict[str, tuple[bool, float]])
+    # by source: the last outcome it reported, and how far it is trusted
+    shares: dict[str, float] | None = None  # of the outcome, by branch of the tree
+    released: tuple[int, int | float, int | float] | None = None
+    # what the ledger had forgiven before this decision released the tree
+    surprise: float | None = None  # |predicted - outcome|
+    calls: int = 0  # model calls of the whole run
+    calls_before: int = 0  # model calls that solving it the first time took
+    ms: dict[str, float] = Field(default_factory=dict[str, float])
+    # milliseconds by part: embed, find, recognise, align, bind
+
+    @property
+    def replayed(self) -> bool:
+        """Whether it was answered without a model."""
+        return self.path != "novel"
+
+    @property
+    def predicts(self) -> bool:
+        """Whether a confidence was predicted; a shipped phrasing has no ledger to predict from."""
+        return self.path not in ("novel", "direct")
+
+    @property
+    def saved(self) -> int:
+        """Model calls that were saved, as far as the first solution's calls are known."""
+        return max(self.calls_before - self.calls, 0) if self.replayed and self.outcome is not False else 0
+
+
+def of_recall(id: str, task: str, found: Recall) -> Decision:
+    """The decision that a recall leads to, without an outcome."""
+    return Decision(
+        id=id,
+        text=task,
+        path=found.kind,
+        tree=found.tree.id if found.tree else "",
+        candidates=found.candidates,
+        near=found.refused[:NEAR] if found.kind == "novel" else (),
+        rivals=dict(found.rivals),
+        why=(found.why or "nothing similar is in memory") if found.kind == "novel" else "",
+        predicted=found.confidence,
+        calls_before=found.tree.calls if found.tree else 0,
+        ms=dict(found.ms),
+    )
+
+
+# ---- explaining ------------------------------------------------------------------------------------------
+
+
+def explain(decision: Decision, tree: NeuronTree | None = None) -> str:
+    """What was decided and why, as lines for a person; `tree` is the one that the decision names."""
+    lines = [("asked", " ".join(decision.text.split()) or "(nothing)")]
+    if decision.type:
+        lines.append(("known as", f"{_TYPES[decision.recognition]} ({decision.type})"))
+    lines.append(("decided", f"{decision.path}: {_HOW[decision.path]}"))
+    if decision.method:
+        lines.append(("method", decision.method))
+    if decision.replayed and (told := _stored(decision, tree)):
+        lines.append(("stored", told))
+    if decision.predicts:
+        lines.append(("expected", f"{decision.predicted:.0%} confident of success"))
+    if not decision.replayed:
+        lines += _refused(decision)
+    lines.append(("outcome", _outcome(decision)))
+    calls = str(decision.calls)
+    if decision.replayed and decision.calls_before:
+        calls += f"; {decision.calls_before} when it was solved the first time"
+    lines.append(("model calls", calls))
+    if decision.ms:
+        lines.append(("milliseconds", ", ".join(f"{name} {ms:.1f}" for name, ms in decision.ms.items())))
+    return "\n".join(f"{name + ':':14}{text}" for name, text in lines)
+
+
+def _stored(decision: Decision, tree: NeuronTree | None) -> str:
+    if tree is None:
+        return f"memory {decision.tree[:8]}, which no longer exists" if decision.tree else ""
+    ledger = tree.ledger
+    counted = f"{ledger.correct:g} right and {ledger.incorrect:g} wrong so far"
+    out = ", in quarantine" if ledger.quarantined else ""
+    return f"“{' '.join(tree.text.split())}” (memory {tree.id[:8]}, run {tree.run or '?'}; {counted}{out})"
+
+
+def _refused(decision: Decision) -> list[tuple[str, str]]:
+    count = decision.candidates
+    lines = [("compared", f"{count} stored task{'' if count == 1 else 's'}")]
+    if decision.why:
+        lines.append(("why", decision.why))
+    lines += [("near", f"memory {id[:8]}: {why}") for id, why in decision.near if why != decision.why]
+    if decision.way:
+        lines.append(("asked in", decision.way))
+    if decision.tree:
+        lines.append(("learned", f"the solution is kept as memory {decision.tree[:8]}"))
+    return lines
+
+
+def _outcome(decision: Decision) -> str:
+    if decision.outcome is None:
+        return "not known yet"
+    told = f"{'right' if decision.outcome else 'wrong'}, by {_by(decision.source)}"
+    others = [name for name, (good, _) in decision.said.items() if good != decision.outcome]
+    if others:
+        told += f" (contradicted by {', '.join(map(_by, others))})"
+    if decision.surprise is not None:
+        told += f"; surprise {decision.surprise:.0%}"
+    return told
+
+
+def _by(source: str) -> str:
+    names = {"criteria": "its success criteria", "check": "a model's check", PERSON: "a person"}
+    return names.get(source, source or "?")
+
+
+# ---- figures ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Point:
+    """A point of the learning curve: shares over the last decisions up to this one."""
+
+    n: int
+    answered: float  # without a model
+    right: float | None  # of the answered ones whose outcome is known
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What two stores have of one kind of record."""
+
+    kind: str
+    first: int
+    second: int
+    same: int
+    changed: tuple[str, ...]
+    only_first: tuple[str, ...]
+    only_second: tuple[str, ...]
+
+
+def in_order(shelf: Shelf) -> list[Decision]:
+    """All decisions, the oldest first."""
+    return sorted(shelf.scan(Decision), key=lambda each: (each.at, each.id))
+
+
+def counted(decisions: Iterable[Decision]) -> dict[str, Any]:
+    """Numbers of decisions, outcomes, and model calls."""
+    found = list(decisions)
+    right = sum(each.outcome is True for each in found)
+    wrong = sum(each.outcome is False for each in found)
+    return {
+        "decisions": len(found),
+        "right": right,
+        "wrong": wrong,
+        "unknown": len(found) - right - wrong,
+        "calls": sum(each.calls for each in found),
+        "calls_saved": sum(each.saved for each in found),
+    }
+
+
+def report(decisions: Sequence[Decision], trees: Iterable[NeuronTree]) -> dict[str, Any]:
+    """All figures of `fractal brain report`."""
+    replayed = [each for each in decisions if each.replayed]
+    surprises = [each.surprise for each in decisions if each.surprise is not None]
+    kept = [(tree.id, tree.text, tree.run, tree.ledger) for tree in trees]
+    return {
+        **counted(decisions),
+        "answered": _share(decisions),
+        "right_of_answered": rightness(replayed),
+        "surprise": round(sum(surprises) / len(surprises), 4) if surprises else None,
+        "paths": grouped(decisions, lambda each: each.path, PATHS),
+        "types": grouped(decisions, lambda each: each.type),
+        "trees": {
+            "count": len(kept),
+            "quarantined": [
+                {"id": id, "task": task, "run": run, **ledger.model_dump(exclude={"forgiven"})}
+                for id, task, run, ledger in kept
+                if ledger.quarantined
+            ],
+        },
+        "ms": _medians(decisions),
+    }
+
+
+def free(decision: Decision) -> bool:
+    """Whether it took no model call at all."""
+    return decision.replayed and not decision.calls
+
+
+def rightness(decisions: Iterable[Decision]) -> float | None:
+    """The share of right ones among those whose outcome is known."""
+    known = [each.outcome for each in decisions if each.outcome is not None]
+    return round(sum(known) / len(known), 4) if known else None
+
+
+def grouped(
+    decisions: Iterable[Decision], key: Callable[[Decision], str], names: Sequence[str] = ()
+) -> dict[str, dict[str, Any]]:
+    """Counts by `key`: the given names first, then the most frequent."""
+    found: dict[str, list[Decision]] = {name: [] for name in names}
+    for each in decisions:
+        found.setdefault(key(each), []).append(each)
+    others = sorted(found.keys() - {*names}, key=lambda name: (-len(found[name]), name))
+    return {name: counted(found[name]) for name in (*names, *others) if found[name]}
+
+
+def curve(decisions: Sequence[Decision], window: int | None = None) -> list[Point]:
+    """A point for each decision, over the last `window` decisions."""
+    size = window or max(WINDOWS, len(decisions) // WINDOWS)
+    parts = (decisions[max(end - size, 0) : end] for end in range(1, len(decisions) + 1))
+    return [
+        Point(end, _share(part) or 0.0, rightness(each for each in part if each.replayed))
+        for end, part in enumerate(parts, 1)
+    ]
+
+
+def _share(decisions: Sequence[Decision]) -> float | None:
+    return round(sum(map(free, decisions)) / len(decisions), 4) if decisions else None
+
+
+def _medians(decisions: Iterable[Decision]) -> dict[str, float]:
+    from statistics import median
+
+    found: dict[str, list[float]] = {}
+    for each in decisions:
+        for name, value in each.ms.items():
+            found.setdefault(name, []).append(value)
+    return {name: round(median(values), 3) for name, values in found.items()}
+
+
+def differences(first: Shelf, second: Shelf) -> list[Difference]:
+    """The records that differ between two stores, by kind."""
+    return [_difference(first, second, kind) for kind in sorted({*first.kinds(), *second.kinds()})]
+
+
+def _difference(first: Shelf, second: Shelf, kind: str) -> Difference:
+    from runtime.memory.store.record import same
+
+    mine, yours = ({row.id: row for row in shelf.rows(kind)} for shelf in (first, second))
+    both = mine.keys() & yours.keys()
+    changed = sorted(id for id in both if mine[id] != yours[id] and not same(mine[id], yours[id]))
+    return Difference(
+        kind,
+        len(mine),
+        len(yours),
+        len(both) - len(changed),
+        tuple(changed),
+        tuple(sorted(mine.keys() - both)),
+        tuple(sorted(yours.keys() - both)),
+    )

@@ -1,0 +1,235 @@
+"""Exemplars: what an accepted loop teaches, its task and the steps that solved it.
+
+Every word of a step must come from the task or from an earlier step's result. What came from the workspace as
+it was then is not part of a procedure.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from kernel.document.model import Document, Step
+from kernel.document.redaction import redact_forms
+from kernel.document.references import SHELL, changed, in_shell, references
+from kernel.document.references import renumbered as with_numbers
+from kernel.loop.context import found_by_itself
+from runtime.memory.tasks import Refusal
+from runtime.text.tokens import tokens
+
+LONGEST_TASK = 4_000
+"""Characters; a longer task is a text that hardly comes twice."""
+LONGEST_STEPS = 50_000
+SHORTEST_RESULT, LONGEST_RESULT = 2, 2_000
+"""Characters of a result that is looked for in later arguments; a shorter one could be there by chance."""
+LONGEST_OUTPUT = 20_000
+FOREIGN = 6
+"""An argument with so many words that are not in the task is text made by the planner."""
+_NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?![\w.]*\d)")
+_NAME = re.compile(r"(?<![\w-])[\w-]+(?:[./][\w-]+)+")
+_WORD = re.compile(r"[^\W\d_]+")
+_REFERENCE = re.compile(r"\{\{.*?\}\}")
+_TRIMMED = re.compile(r"(\{\{\s*steps\[\d+\]\.result)\s*\|\s*trim(?=\s*\}\})")
+_QUOTED = re.compile(r"\{\{\s*steps\[(\d+)\]\.result\s*\|\s*sh\s*\}\}")
+
+
+class Exemplar(BaseModel):
+    """A task and the procedure that solved it, its steps numbered from 1."""
+
+    model_config = ConfigDict(frozen=True)
+
+    task: str
+    steps: tuple[dict[str, Any], ...]
+    success: tuple[dict[str, Any], ...] = ()
+    output: str = ""  # results are references
+    verified: bool = False  # some criterion failed before and held after
+    made: bool = False  # an argument holds text of the planner: only fit for the very same task
+
+    @model_validator(mode="before")
+    @classmethod
+    def _current(cls, data: Any) -> Any:
+        return without_filters(data)
+
+
+def without_filters(value: Any) -> Any:
+    """A stored procedure from when references had filters, in the current form."""
+    return changed(
+        value,
+        lambda text, shell: _QUOTED.sub(r'"$RESULT_\1"', text) if shell else _TRIMMED.sub(r"\1", text),
+    )
+
+
+@cache
+def reporting(systems: tuple[Path, ...]) -> frozenset[str]:
+    """The words of an output that only report, from `memory/reports.md` in these system folders."""
+    found: set[str] = set()
+    for folder in systems:
+        path = folder / "memory" / "reports.md"
+        if path.is_file():
+            found |= _words(path.read_text("utf-8").partition("\n## ")[2])
+    return frozenset(found)
+
+
+def exemplar(document: Document, reports: Collection[str] = ()) -> Exemplar | Refusal:
+    """What a finished loop teaches, or why it teaches nothing; `reports` are the words of `reporting`."""
+    meta, task = document.meta, document.text(1, "task")
+    if why := _unfit(document, task):
+        return Refusal(why)
+    ended = [document.steps[n] for n in document.planned if n in document.steps]
+    if not ended or len(ended) != len(document.planned) or any(step.state != "done" for step in ended):
+        return Refusal("not every step of its last plan was done")
+    numbers = {step.n: place for place, step in enumerate(ended, 1)}
+    steps: list[dict[str, Any]] = []
+    for step in ended:
+        made = _step(step, document, task, ended, numbers)
+        if isinstance(made, Refusal):
+            return made
+        steps.append(made)
+    told = json.dumps(steps, ensure_ascii=False)
+    if len(told) > LONGEST_STEPS:
+        return Refusal(f"its steps hold more than {LONGEST_STEPS} characters")
+    if redact_forms(told) != told:
+        return Refusal("its steps hold a text that looks like a secret")
+    if seen := _seen_only(document, task, json.dumps([step["args"] for step in steps], ensure_ascii=False)):
+        return Refusal(f"it used {seen}, which is in the workspace and not in the task")
+    output, beside = _output(document.text(5, "result"), ended, numbers, task, reports)
+    if beside and not any(step.evidence.get("touched") for step in ended):
+        return Refusal(f"its output has {beside!r}, which is in no step's result and not in its task")
+    return Exemplar(
+        task=task,
+        steps=tuple(steps),
+        success=tuple(_placed(each, numbers) for each in _criteria(document)),
+        output=f"{{{{ steps[{len(ended)}].result }}}}" if beside else output,
+        verified=not meta.unverified,
+        made=any(_foreign(task, step["args"]) for step in steps),
+    )
+
+
+def _unfit(document: Document, task: str) -> str:
+    """Why a loop as a whole teaches nothing."""
+    if document.meta.status != "complete":
+        return f"it ended {document.meta.status}"
+    if len(task) > LONGEST_TASK:
+        return f"its task is longer than {LONGEST_TASK} characters"
+    context = (note.source for note in document.section(1).notes if note.key == "context")
+    if given := [source for source in context if not found_by_itself(source)]:
+        return f"it was given {', '.join(given)[:200]} besides its task"
+    if document.note(1, "answer") or document.note(1, "guidance"):
+        return "a person answered or guided it"
+    return ""
+
+
+def _step(
+    step: Step, document: Document, task: str, ended: Sequence[Step], numbers: Mapping[int, int]
+) -> dict[str, Any] | Refusal:
+    """A step as it was planned, its arguments with references where they repeat an earlier result."""
+    if not step.tool or step.share is not None:
+        return Refusal(f"step {step.n} was a loop of its own")
+    planned = document.planned[step.n]
+    if planned.args is not None:
+        args = dict(planned.args)
+    else:
+        args = {name: _referring(value, ended, step) for name, value in (step.args or {}).items()}
+        if found := next((text for text in _texts(args) if text not in task), ""):
+            return Refusal(f"step {step.n} was given {found[:80]!r} after results had been seen")
+    if missing := [n for n in references(args) if n not in numbers]:
+        return Refusal(f"step {step.n} used step {missing[0]} of an earlier attempt")
+    needs = sorted(numbers[need] for need in planned.needs if need in numbers)
+    return {"tool": step.tool, "args": with_numbers(args, lambda _, n: numbers[n]), "needs": needs}
+
+
+def _referring(value: Any, ended: Sequence[Step], now: Step) -> Any:
+    for step in ended:
+        result = step.result or ""
+        if step.n < now.n and SHORTEST_RESULT <= len(result) <= LONGEST_RESULT and value == result:
+            return f"{{{{ steps[{step.n}].result }}}}"
+    return value
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All texts and numbers inside a value, without references."""
+    if isinstance(value, Mapping | list | tuple):
+        for each in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(each)
+    elif value is not None and not isinstance(value, bool):
+        yield _REFERENCE.sub("", str(value)).strip()
+
+
+def _criteria(document: Document) -> Iterator[dict[str, Any]]:
+    for line in document.text(2, "success criteria").splitlines():
+        try:
+            value = json.loads(line)
+        except ValueError:
+            value = line
+        yield value if isinstance(value, dict) else {"judge": line}
+
+
+def _placed(criterion: Mapping[str, Any], numbers: Mapping[int, int]) -> dict[str, Any]:
+    """A criterion with the step numbers of the exemplar."""
+
+    def renumbered(value: Any) -> Any:
+        return with_numbers(value, lambda _, n: numbers[n])
+
+    made: dict[str, Any] = renumbered(criterion)
+    if isinstance(made.get("run"), str):
+        made["run"] = renumbered(in_shell(made["run"]))[SHELL]
+    if isinstance(made.get("step"), int):
+        made["step"] = numbers.get(made["step"], made["step"])
+    return made
+
+
+# ---- where words come from -------------------------------------------------------------------------------
+
+
+def _words(text: str) -> set[str]:
+    return {word.lower() for word in _WORD.findall(text)}
+
+
+def _seen_only(document: Document, task: str, args: str) -> str:
+    """A file name that the plan has from the workspace or an earlier attempt, not from the task."""
+    heard = [n.text for n in document.section(1).notes if n.key == "context" and found_by_itself(n.source)]
+    heard += [note.text for fold in document.section(2).folds for note in fold.notes]
+    heard += [step.result or "" for n, step in document.steps.items() if n not in document.planned]
+    known = {name for text in heard for name in _NAME.findall(text)}
+    return min((known & {*_NAME.findall(args)}).difference(_NAME.findall(task)), default="")
+
+
+def _foreign(task: str, args: Any) -> bool:
+    """Whether an argument holds text of the planner's own, such as a poem or a program."""
+    known = _words(task)
+    return any(
+        sum(len(word) > 2 and word.lower() not in known for word in _WORD.findall(text)) >= FOREIGN
+        for text in _texts(args)
+    )
+
+
+def _output(
+    text: str, ended: Sequence[Step], numbers: Mapping[int, int], task: str, reports: Collection[str]
+) -> tuple[str, str]:
+    """The output with results as references, and the first number or word of it that has no known origin."""
+    for step in reversed(ended):
+        if (step.result or "").strip() == text.strip() != "":
+            return f"{{{{ steps[{numbers[step.n]}].result }}}}", ""
+    if len(text) > LONGEST_OUTPUT:
+        return text, f"{text[:40]}…"
+    made = text
+    for step in reversed(ended):
+        result = (step.result or "").strip()
+        if result and len(result) <= LONGEST_RESULT:
+            reference = f"{{{{ steps[{numbers[step.n]}].result }}}}"
+            pattern = rf"(?<![\w.]){re.escape(result)}(?![\w]|\.\d)"
+            made = reference.join(re.split(pattern, made))
+    rest = _REFERENCE.sub("", made)
+    told = {token.value for token in tokens(task) if token.kind == "number"}
+    for hit in _NUMBER.finditer(rest):
+        if next((token.value for token in tokens(hit[0]) if token.kind == "number"), None) not in told:
+            return made, hit[0]
+    known = _words(task)
+    beside = (word for word in _WORD.findall(rest) if word.lower() not in known)
+    return made, next((word for word in beside if word.lower() not in reports), "")

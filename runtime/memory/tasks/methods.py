@@ -1,0 +1,382 @@
+"""Methods: procedures learned from several solved tasks, each in a markdown file.
+
+A file is matched like a shipped reflex. Before it is written, it must plan the steps that solved its
+exemplars, and no other steps for any stored task. A person may edit, switch off or delete the file. Its uses
+are counted in the record.
+
+Source: seed 000_39bad3da279292ba, "Method Neurons".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from kernel import disk
+from kernel.errors import UsageError
+from runtime.memory.embed import Embedder
+from runtime.memory.store import Record, Shelf, pack
+from runtime.memory.tasks import ALL, Parts, Refusal
+from runtime.memory.tasks.births import (
+    BORN,
+    STATUS,
+    Draft,
+    Files,
+    Solved,
+    aligns,
+    born,
+    markdown,
+    operation,
+    shape,
+    switched,
+)
+from runtime.memory.tasks.ledger import Ledger, Stage, Standing, Verification, plain, verification
+from runtime.memory.tasks.likeness import MethodKind, calculates, slug
+from runtime.memory.tasks.reading import without_courtesies
+from runtime.memory.tasks.trees import NeuronTree
+from runtime.memory.tasks.words import Words
+
+NEAR = 48
+"""Solved tasks that are compared with a new one."""
+LIKE = 0.6
+"""The cosine from which calculations are compared, and near tasks shown as not of a method."""
+NEAR_METHODS = 8
+MEMBERS = 64
+"""Exemplars that a record names."""
+REBUILT_FROM = 11
+"""Exemplars that a method is rebuilt from for a task that it does not cover."""
+
+
+class Method(Record):
+    """The record of a method; its id is the name of its file."""
+
+    KIND: ClassVar[str] = "method"
+
+    form: MethodKind = "steps"
+    operation: str = ""
+    type: str = ""  # the id of the problem type it was born in
+    trees: tuple[str, ...] = ()
+    ledger: Ledger = Ledger()
+    standing: Standing = Standing()
+    written: str = ""  # the text of the file when it was last written
+    writing: str = ""  # the text that is about to be written
+    pending: bool = False  # `writing` is not yet in the file
+    retired: bool = False  # a person deleted the file
+    why: str = ""  # it was switched off
+    source: str = ""  # of the last outcome
+
+    @property
+    def stage(self) -> Stage:
+        """How far it is trusted."""
+        return self.standing.stage
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A method for display."""
+
+    name: str
+    kind: str
+    stage: str
+    uses: int
+    right: float
+    status: str  # of the file: active, off, …; deleted; faulty
+    file: Path
+    edited: bool = False
+    description: str = ""
+    note: str = ""  # the fault of the file, or why it is off
+    trees: tuple[str, ...] = ()
+
+
+class Methods:
+    """The methods of one workspace: their records on the shelf, their files in `folder`."""
+
+    def __init__(
+        self,
+        shelf: Shelf,
+        embedder: Embedder,
+        words: Words,
+        folder: Path,
+        files: Files,
+        parts: Parts = ALL,
+    ) -> None:
+        self.shelf, self.embedder, self.words = shelf, embedder, words
+        self.folder, self.files, self.parts = folder, files, parts
+
+    # ---- birth -------------------------------------------------------------------------------------------
+
+    def consider(self, tree: NeuronTree, type: str = "") -> Method | None:
+        """The method that a newly learned tree makes or joins; None for neither.
+
+        A method that plans other steps for this task is switched off.
+        """
+        if not self.parts.methods or not tree.exemplar.steps or tree.ledger.quarantined:
+            return None
+        self.mend()
+        key = operation(tree.exemplar)
+        vector = self._vector(tree)
+        known = self._known(vector)
+        if self._covered(tree, known):
+            return None
+        hits = [h for h in self.shelf.nearest(Solved, self.embedder.name, vector, NEAR) if h.id != tree.id]
+        labelled = calculates(tree.exemplar)
+        wanted = [hit.id for hit in hits if hit.score >= LIKE or not labelled]
+        near = self.shelf.pick(Solved, wanted)
+        same = [e for e in near if not e.ledger.quarantined and operation(e.exemplar) == key]
+        this = Solved(id=tree.id, text=tree.text, exemplar=tree.exemplar, ledger=tree.ledger)
+        for method in known:
+            if method.operation == key and (grown := self._grown(method, this, same, known)):
+                return grown
+        taken = {id for method in known for id in method.trees}
+        free = [each for each in same if each.id not in taken]
+        if len(free) + 1 < BORN:
+            return None
+        like = {hit.id for hit in hits if hit.score >= LIKE} - {each.id for each in free}
+        rest = [each.text for each in near if each.id in like]
+        made = born(this, free, self.words, self.files, self.shelf, self._active(known), rest)
+        return None if isinstance(made, Refusal) else self._written_new(made, key, type, vector)
+
+    def _vector(self, tree: NeuronTree) -> Any:
+        vector = tree.vector(self.embedder.name)
+        return vector if vector is not None else self.embedder.embed([tree.text])[0]
+
+    def _known(self, vector: Any) -> list[Method]:
+        """The methods for similar tasks."""
+        there = self.shelf.count(Method)
+        if not there:
+            return []
+        hits = self.shelf.nearest(Method, self.embedder.name, vector, NEAR_METHODS)
+        if len(hits) < min(there, NEAR_METHODS) and self._embed_anew():
+            hits = self.shelf.nearest(Method, self.embedder.name, vector, NEAR_METHODS)
+        return self.shelf.pick(Method, [hit.id for hit in hits])
+
+    def _embed_anew(self) -> int:
+        """Give methods vectors of this embedder; returns how many needed them."""
+        name = self.embedder.name
+        missing = [method for method in self.shelf.scan(Method) if name not in method.vectors]
+        for method in missing:
+            first = next(iter(self.shelf.pick(Solved, method.trees[:1])), None)
+            (vector,) = self.embedder.embed([first.text if first else method.text])
+            vectors = {**method.vectors, name: pack(vector)}
+            self.shelf.put(method.model_copy(update={"vectors": vectors}))
+        return len(missing)
+
+    def _covered(self, tree: NeuronTree, methods: Iterable[Method]) -> bool:
+        """Whether a method, in its present or its written text, already matches this task."""
+        wanted = plain(tree.exemplar.steps)
+        covered = False
+        for method in methods:
+            there = self.text(method)
+            for text in dict.fromkeys(each for each in (there, method.written) if each):
+                steps = self.files.plan(text, tree.exemplar.task)
+                if steps is None:
+                    continue
+                if method.form != "steps" or plain(steps) == wanted:
+                    covered = True
+                    self._joined(method, tree.id)
+                elif there == method.written and self.files.status(text) == "active":
+                    why = f"it plans other steps for this task than those of memory {tree.id}"
+                    self._rewrite(method, switched(text, "off"), why=why)
+                break
+        return covered
+
+    def _joined(self, method: Method, tree: str) -> None:
+        if tree not in method.trees and len(method.trees) < MEMBERS:
+            self.shelf.put(method.model_copy(update={"trees": (*method.trees, tree)}))
+
+    def _grown(
+        self, method: Method, this: Solved, same: Sequence[Solved], known: Sequence[Method]
+    ) -> Method | None:
+        """A method rebuilt with a task that it did not cover, if nobody has edited its file."""
+        members = [each for each in same if each.id in method.trees]
+        if method.form != "steps" or len(members) < 2 or not any(self._alike(this, e) for e in members[:4]):
+            return None
+        text = self.text(method)
+        if text != method.written or self.files.status(text) != "active":
+            return None
+        stored = self.shelf.pick(Solved, method.trees[:REBUILT_FROM])
+        if len(stored) < BORN - 1:
+            return None
+        others = [each for each in self._active(known) if each != text]
+        made = born(stored[0], [*stored[1:], this], self.words, self.files, self.shelf, others, ())
+        if isinstance(made, Refusal) or this.id not in made.trees or made.common.kind != "steps":
+            return None
+        trees = (*method.trees[: MEMBERS - 1], this.id)
+        text = markdown(method.id, made.common, made.phrasings, made.shown, made.others)
+        return self._rewrite(method.model_copy(update={"trees": trees}), text)
+
+    def _alike(self, one: Solved, other: Solved) -> bool:
+        """Whether two tasks are variations, or fill the same arguments in other words."""
+        if shape(one.exemplar) == shape(other.exemplar) and not calculates(one.exemplar):
+            return True
+        return aligns(without_courtesies(one.exemplar.task, self.words), other, self.words)
+
+    def _active(self, methods: Iterable[Method]) -> list[str]:
+        texts = [self.text(method) for method in methods]
+        return [text for text in texts if text and self.files.status(text) == "active"]
+
+    def _written_new(self, made: Draft, key: str, type: str, vector: Any) -> Method:
+        first = made.shown[0]
+        labels = {
+            first.exemplar.task[hole.start : hole.end].lower().removesuffix("'s") for hole in first.holes
+        }
+        taken = self.files.names() | {path.stem for path in self.folder.glob("*.md")}
+        taken |= {row.id for row in self.shelf.rows(Method.KIND)}
+        read = without_courtesies(first.exemplar.task, self.words)
+        name = slug(read, labels, self.words, taken)
+        text = markdown(name, made.common, made.phrasings, made.shown, made.others)
+        method = Method(
+            id=name,
+            text=made.phrasings[0],
+            vectors={self.embedder.name: pack(vector)},
+            form=made.common.kind,
+            operation=key,
+            type=type,
+            trees=tuple(made.trees[:MEMBERS]),
+        )
+        return self._rewrite(method, text)
+
+    # ---- files -------------------------------------------------------------------------------------------
+
+    def path(self, method: Method) -> Path:
+        """The path of its file."""
+        return self.folder / f"{method.id}.md"
+
+    def text(self, method: Method) -> str:
+        """The text of its file; "" if it cannot be read."""
+        try:
+            return self.path(method).read_text("utf-8")
+        except (OSError, UnicodeDecodeError):
+            return ""
+
+    def _rewrite(self, method: Method, text: str, why: str = "") -> Method:
+        """Write a file: first the record says what will be written, in case of a crash."""
+        method = method.model_copy(update={"writing": text, "pending": True, "why": why})
+        self.shelf.put(method)
+        return self._finish(method)
+
+    def _finish(self, method: Method) -> Method:
+        self._write(self.path(method), method.writing)
+        return self._settled(method, written=method.writing)
+
+    def _write(self, path: Path, text: str) -> None:
+        with disk.of_the_state(path):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            temporary = disk.beside(path)
+            temporary.write_text(text, "utf-8")
+            disk.move(temporary, path)
+
+    def _settled(self, method: Method, **changes: Any) -> Method:
+        method = method.model_copy(update={"writing": "", "pending": False, **changes})
+        self.shelf.put(method)
+        return method
+
+    def mend(self) -> None:
+        """Finish what a crash left half written; a person's edit is kept."""
+        for method in list(self.shelf.scan(Method, {"pending": True})):
+            path, text = self.path(method), self.text(method)
+            if text == method.writing:
+                self._settled(method, written=text)
+            elif text == method.written if path.exists() else not method.written:
+                self._finish(method)
+            else:
+                self._settled(method)
+
+    # ---- use ---------------------------------------------------------------------------------------------
+
+    def verification(self, name: str) -> Verification:
+        """Who checks the next use of a method; one without a record is new."""
+        method = self.shelf.get(Method, name)
+        if method is None:
+            return "next rung"
+        return verification(method.stage, method.id, method.ledger.uses + 1)
+
+    def settle(
+        self, method: str, good: bool, source: str, trust: float = 1.0, *, instead_of: bool | None = None
+    ) -> Method | None:
+        """Count the outcome of a use in place of `instead_of`; None if there is no such method."""
+        with self.shelf.transaction():
+            known = self.shelf.get(Method, method)
+            if known is None or instead_of == good:
+                return known
+            ledger = known.ledger if instead_of is None else known.ledger.after(instead_of, trust, uses=-1)
+            ledger = ledger.after(good, trust)
+            standing = known.standing.after(ledger, good)
+            known = known.model_copy(update={"ledger": ledger, "standing": standing, "source": source})
+            self.shelf.put(known)
+        return known
+
+    def expected(self, name: str) -> tuple[int, float]:
+        """The model calls of a method's first task, and its confidence."""
+        method = self.shelf.get(Method, name)
+        tree = self.shelf.get(NeuronTree, method.trees[0]) if method and method.trees else None
+        return tree.calls if tree else 0, method.ledger.confidence if method else 0.5
+
+    def guidance(self, task: str) -> list[str]:
+        """How similar tasks were solved, for a model's context: from templates and best exemplars."""
+        if not self.parts.methods or not self.shelf.count(Method):
+            return []
+        (vector,) = self.embedder.embed([task])
+        hits = self.shelf.nearest(Method, self.embedder.name, vector, NEAR_METHODS)
+        found: list[str] = []
+        for method in self.shelf.pick(Method, [hit.id for hit in hits]):
+            text = self.text(method)
+            if not text or self.files.status(text) != STATUS[method.form] or method.form == "steps":
+                continue
+            if (steps := self.files.plan(text, task)) is not None:
+                found.append(_guided(method, steps))
+        return found
+
+    # ---- for people --------------------------------------------------------------------------------------
+
+    def listed(self) -> list[Listed]:
+        """All methods by name, including files that a person added."""
+        self.mend()
+        known = {method.id: method for method in self.shelf.scan(Method)}
+        names = {path.stem for path in self.folder.glob("*.md") if path.stem != "language"}
+        return [self._listed(name, known.get(name)) for name in sorted({*known, *names})]
+
+    def _listed(self, name: str, method: Method | None) -> Listed:
+        method = method or Method(id=name, source="person")
+        text = self.text(method)
+        fault = self.files.fault(text) if text else ""
+        status = "deleted" if not text else "faulty" if fault else self.files.status(text)
+        return Listed(
+            name,
+            method.form,
+            method.stage,
+            method.ledger.uses,
+            method.ledger.correct,
+            status,
+            self.path(method),
+            edited=bool(text) and text != method.written,
+            description=method.text,
+            note=fault or (method.why if status == "off" else ""),
+            trees=method.trees,
+        )
+
+    def switch(self, name: str, on: bool) -> Listed:
+        """Switch a method on or off in its file; switching on restores a deleted file.
+
+        Raises `UsageError` if there is no such method.
+        """
+        method = self.shelf.get(Method, name) if name else None
+        text = self.text(method or Method(id=name)) if name and Path(name).name == name else ""
+        if not text and on and method:
+            text = method.written
+        if not text:
+            raise UsageError(f"there is no method {name}; list them with: fractal brain methods")
+        changed = switched(text, STATUS[method.form if method else "steps"] if on else "off")
+        if method and text == method.written:
+            self._rewrite(method, changed)
+        elif changed != text:
+            self._write(self.folder / f"{name}.md", changed)
+        return self._listed(name, self.shelf.get(Method, name))
+
+
+def _guided(method: Method, steps: Sequence[Mapping[str, Any]]) -> str:
+    told = [f"{n}. {step['tool']} {dict(step.get('args') or {})}" for n, step in enumerate(steps, 1)]
+    how = "find out what … is" if method.form == "template" else "the values are of another task"
+    return f"Similar tasks were solved in these steps ({method.id}; {how}):\n" + "\n".join(told)

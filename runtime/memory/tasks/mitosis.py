@@ -1,0 +1,131 @@
+"""Mitosis: splits a problem type that is large and incoherent in two.
+
+Source: seed 000_39bad3da279292ba, "Lifecycle".
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from runtime.memory.store import Shelf, pack
+from runtime.memory.tasks.types import Member, ProblemType, Stamp
+
+if TYPE_CHECKING:
+    from runtime.memory.embed import Array
+
+NEURONS = 200
+COHERENCE = 0.4
+SMALLEST = 10
+"""A type with more neurons and less coherence is split into clusters of at least `SMALLEST` members.
+Source: the seed."""
+ROUNDS = 25
+"""Of k-means."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """A type that was split."""
+
+    kept: str
+    made: str
+    sizes: tuple[int, int]
+    coherence: float
+    moved: tuple[str, ...]  # the tasks of the new one
+
+
+def coherence(rows: Array) -> float:
+    """The mean cosine of all pairs of unit rows; 1 for a single row."""
+    import numpy as np
+
+    count = len(rows)
+    if count < 2:
+        return 1.0
+    whole = np.asarray(rows, np.float64).sum(axis=0)
+    return float((whole @ whole - (np.asarray(rows, np.float64) ** 2).sum()) / (count * (count - 1)))
+
+
+def halves(rows: Array) -> Any:
+    """The cluster, 0 or 1, of each row, by 2-means from two distant rows."""
+    import numpy as np
+
+    told = np.asarray(rows, np.float64)
+    far = int(np.argmin(told @ told[0]))
+    farthest = int(np.argmin(told @ told[far]))
+    centres = told[[far, farthest]]
+    found = np.argmax(told @ centres.T, axis=1)
+    for _ in range(ROUNDS):
+        if len(set(found.tolist())) < 2:
+            break
+        centres = np.array([told[found == side].mean(axis=0) for side in (0, 1)])
+        again = np.argmin(((told[:, None, :] - centres[None]) ** 2).sum(axis=2), axis=1)
+        if (again == found).all():
+            break
+        found = again
+    return found
+
+
+def split(shelf: Shelf, embedder: str, neurons: Mapping[str, int], at: str) -> list[Split]:
+    """Split every type that needs it; `neurons` is the number of neurons of each type."""
+    found: list[Split] = []
+    wanted = [type for type, count in sorted(neurons.items()) if type and count > NEURONS]
+    members: dict[str, list[Member]] = {type: [] for type in wanted}
+    for each in shelf.scan(Member) if wanted else ():
+        if each.type in members and embedder in each.vectors:
+            members[each.type].append(each)
+    for of in shelf.pick(ProblemType, wanted):
+        if of.origin != "archived" and (made := _split(shelf, embedder, of, members[of.id], at)):
+            found.append(made)
+    if found:
+        shelf.put(Stamp.another())
+    return found
+
+
+def _split(shelf: Shelf, embedder: str, of: ProblemType, members: Sequence[Member], at: str) -> Split | None:
+    if len(members) < 2 * SMALLEST:
+        return None
+    import numpy as np
+
+    rows = np.array([each.vector(embedder) for each in members])
+    unit = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+    told = coherence(unit)
+    if told >= COHERENCE:
+        return None
+    sides = halves(unit)
+    second = int(sides.sum())
+    if min(second, len(members) - second) < SMALLEST:
+        return None
+    side = 1 if second * 2 <= len(members) else 0  # the smaller one goes
+    goes = [each for each, at_side in zip(members, sides, strict=True) if at_side == side]
+    middle = rows[sides == side].mean(axis=0)
+    name = min(goes, key=lambda each: (-float(_vector(each, embedder) @ middle), each.id)).text
+    id = "type-" + hashlib.sha256(f"{of.id}/{name}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    if shelf.get(ProblemType, id) is not None:
+        return None
+    share = len(goes) / len(members)
+    made = ProblemType(
+        id=id,
+        text=name[:80],
+        scope=of.scope,
+        members=round(of.members * share),
+        created=at,
+        updated=at,
+        vectors={embedder: pack(middle)},
+    )
+    stays = rows[sides != side].mean(axis=0)
+    vectors = {**of.vectors, embedder: pack(stays)}
+    left = of.model_copy(update={"members": of.members - made.members, "updated": at, "vectors": vectors})
+    shelf.put(left, made)
+    shelf.delete(Member, *(each.id for each in goes))
+    shelf.put(*(_moved(each, id) for each in goes))
+    return Split(of.id, id, (len(members) - len(goes), len(goes)), told, tuple(each.text for each in goes))
+
+
+def _vector(member: Member, embedder: str) -> Any:
+    return member.vector(embedder)
+
+
+def _moved(member: Member, type: str) -> Member:
+    return member.model_copy(update={"id": f"{type}/{member.id.rpartition('/')[2]}", "type": type})

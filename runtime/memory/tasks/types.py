@@ -1,0 +1,390 @@
+"""Problem types: what kind of task this is, and whether it is one that is known.
+
+Each type is a Gaussian cluster around a centroid, with some of its tasks as members. Types and members are
+records; `Gate`, which measures the distance to them, is rebuilt when another process has taught something.
+
+Source: seed 000_39bad3da279292ba, "Substrat Index".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from secrets import randbits
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+from runtime.memory.embed import Embedder
+from runtime.memory.store import Record, Shelf, pack
+from runtime.memory.store.record import LONGEST_ID
+from runtime.memory.tasks import ALL, Parts
+from runtime.memory.tasks.decisions import Recognition as Kind
+from runtime.memory.tasks.rewards import SURPRISING
+
+if TYPE_CHECKING:
+    from runtime.memory.tasks.gate import Gate, Without
+
+MEMBERSHIP_THRESHOLD = 0.3
+NOVEL_DISTANCE = 0.80
+TEMPERATURE_DECAY = 0.95
+"""At each use. Source of the three: the seed; the gate's distance is scaled so that 0.80 is the boundary."""
+WARMTH = 0.3
+"""What a temperature of 1 adds to the spread of a type, as a share. Source: the seed."""
+SCOPE = NOVEL_DISTANCE / math.sqrt(-2 * math.log(MEMBERSHIP_THRESHOLD))
+"""Of a new type: at temperature 0 its membership is 0.3 at the novel distance."""
+RECOGNIZED = 0.6
+"""From this membership on a task is recognized; from the threshold to it, familiar."""
+WIDTH: Mapping[Kind, int] = {"recognized": 8, "familiar": 16, "novel": 32}
+"""Candidates that are compared with a task."""
+SHAPE_RECOGNIZED, SHAPE_FAMILIAR = 0.9, 0.7
+"""The cosine of the nearest stored shape from which on a task is recognized, or familiar, by shape alone."""
+STEP, SURPRISED_STEP = 0.05, 0.25
+"""How far a centroid moves towards a familiar task; and, times the surprise, towards a surprising one."""
+MEMBERS, ALL_MEMBERS, LEAST_MEMBERS = 100, 20_000, 8
+"""Kept of one type; of all types; and of each type however many there are."""
+TYPES, ARCHIVED = 2_000, 2_000
+"""In use: beyond, the least recently used is archived. In the archive: beyond, it is deleted."""
+Origin = Literal["explicit", "emergent", "archived"]
+
+
+class ProblemType(Record):
+    """A kind of task: `text` is its label, `vectors` its centroid by embedder."""
+
+    KIND: ClassVar[str] = "problem-type"
+
+    scope: float = SCOPE
+    temperature: float = 1.0  # plasticity
+    members: int = 0  # ever taught
+    uses: int = 0  # tasks that were recognized as of this type
+    origin: Origin = "emergent"
+    created: str = ""
+    updated: str = ""
+    used: str = ""
+
+    @property
+    def label(self) -> str:
+        """What it is about, in words."""
+        return self.text
+
+    @property
+    def last(self) -> str:
+        """When it was last used or taught."""
+        return max(self.used, self.updated, self.created)
+
+    @property
+    def sigma(self) -> float:
+        """Its spread; larger for a warm type."""
+        return self.scope * (1 + WARMTH * self.temperature)
+
+    def membership(self, distance: float) -> float:
+        """Between 0 and 1, by a Gaussian of the distance."""
+        return math.exp(-(distance**2) / (2 * self.sigma**2))
+
+
+class Member(Record):
+    """A task of a type: `text` is the task."""
+
+    KIND: ClassVar[str] = "type-member"
+
+    type: str
+
+
+class Stamp(Record):
+    """A new random number after each change; a process with another number rebuilds its gate."""
+
+    KIND: ClassVar[str] = "type-stamp"
+
+    number: int = 0
+
+    @classmethod
+    def another(cls) -> Self:
+        """A new stamp; random, so that it stays unique when a transaction is rolled back."""
+        return cls(id="types", number=2**52 + randbits(52))
+
+
+class TypeWords(Record):
+    """Words of members, as earlier versions kept them; nothing reads them."""
+
+    KIND: ClassVar[str] = "type-words"
+
+
+def erased(shelf: Shelf) -> None:
+    """Call after members were erased: every process rebuilds its gate, and old copies of words go."""
+    shelf.delete(TypeWords, *(row.id for row in shelf.rows(TypeWords.KIND)))
+    shelf.put(Stamp.another())
+
+
+@dataclass(frozen=True)
+class Recognition:
+    """What a task was taken for; `type` is the nearest one's id unless the task is novel."""
+
+    kind: Kind
+    type: str = ""
+    membership: float = 0.0
+    distance: float = math.inf
+
+    @property
+    def width(self) -> int:
+        """How many candidates to compare with the task."""
+        return WIDTH[self.kind]
+
+
+@dataclass
+class WorkingMemory:
+    """The candidates for one task: the best ones, as many as its recognition asks for."""
+
+    task: str
+    recognition: Recognition
+    candidates: dict[str, float] = field(default_factory=dict[str, float])
+
+    def take(self, found: Iterable[tuple[str, float]]) -> None:
+        """Add candidates with their scores; the better score of a repeated one counts."""
+        for id, score in found:
+            self.candidates[id] = max(score, self.candidates.get(id, -math.inf))
+        best = sorted(self.candidates.items(), key=lambda each: (-each[1], each[0]))
+        self.candidates = dict(best[: self.recognition.width])
+
+
+def by_shape(likeness: float) -> Recognition:
+    """What a task is taken for by the cosine of the nearest stored shape, without an embedder."""
+    kind: Kind = "novel"
+    if likeness >= SHAPE_FAMILIAR:
+        kind = "recognized" if likeness >= SHAPE_RECOGNIZED else "familiar"
+    return Recognition(kind, "", likeness, 1 - likeness)
+
+
+def recognition(of: ProblemType, distance: float) -> Recognition:
+    """What a task at this distance from its nearest type is taken for."""
+    membership = of.membership(distance)
+    if membership < MEMBERSHIP_THRESHOLD or distance > NOVEL_DISTANCE:
+        return Recognition("novel", "", membership, distance)
+    return Recognition("recognized" if membership >= RECOGNIZED else "familiar", of.id, membership, distance)
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A task to be learned; without a type, the gate decides."""
+
+    task: str
+    vector: Any = None
+    type: str = ""
+
+
+class Types:
+    """All problem types of one shelf, by the vectors of one embedder."""
+
+    def __init__(
+        self, shelf: Shelf, embedder: Embedder, parts: Parts = ALL, without: Without | None = None
+    ) -> None:
+        self.shelf, self.embedder, self.parts, self.without = shelf, embedder, parts, without
+        self._types: list[ProblemType] = []  # in use, by their place in the gate
+        self._places: dict[str, int] = {}
+        self._gate: Gate | None = None
+        self._stamp = -1
+
+    # ---- asking ------------------------------------------------------------------------------------------
+
+    def recognise(self, task: str, vector: Any = None) -> Recognition:
+        """Whether a task is of a known type; changes nothing."""
+        if not self.parts.types:
+            return Recognition("novel")
+        self._ready()
+        return self._recognised(task, self._vector(task) if vector is None else vector)
+
+    def nearest(self, task: str, vector: Any = None) -> tuple[str, float]:
+        """The nearest type and its distance; "" and infinity if there are no types."""
+        look = self._ready().look(self._vector(task) if vector is None else vector, task)
+        return (self._types[look.place].id, look.distance) if look else ("", math.inf)
+
+    def get(self, id: str) -> ProblemType | None:
+        """One type, archived or not."""
+        return self.shelf.get(ProblemType, id)
+
+    # ---- learning ----------------------------------------------------------------------------------------
+
+    def learn(self, task: str, vector: Any = None, at: str = "") -> str:
+        """Make a solved task a member of its type, or the first of a new one; returns the type's id.
+
+        Returns "" when problem types are switched off.
+        """
+        return self.learn_all([Lesson(task, vector)], at)[0]
+
+    def learn_all(self, lessons: Sequence[Lesson], at: str = "") -> list[str]:
+        """Learn many tasks in one transaction; a named type that does not exist becomes an explicit one."""
+        if not self.parts.types:
+            return [""] * len(lessons)
+        with self._changing():
+            ids = [self._learn(each, at) for each in lessons]
+            for place in {self._places[id] for id in ids}:
+                if self._types[place].origin != "explicit":
+                    self._put(place, text=" ".join(self._opened.shared(place)) or self._types[place].text)
+            self._archive(sorted(self._types, key=_age)[: max(len(self._types) - TYPES, 0)])
+        return ids
+
+    def used(self, found: Recognition, task: str, vector: Any = None, at: str = "") -> None:
+        """Count a use of the recognised type: it cools, and moves towards a task that was only familiar."""
+        if not found.type:
+            return
+        with self._changing():
+            if (place := self._places.get(found.type)) is None:
+                return
+            of = self._types[place]
+            if found.kind == "familiar":
+                self._move(place, self._vector(task) if vector is None else vector, STEP)
+            cooler = of.temperature * TEMPERATURE_DECAY
+            self._put(place, used=at, updated=at, uses=of.uses + 1, temperature=cooler)
+
+    def moved(self, type: str, vectors: Mapping[str, bytes], surprise: float) -> None:
+        """Move a type's centroid towards a surprising task, further for a greater surprise."""
+        raw = vectors.get(self.embedder.name)
+        if raw is None or surprise <= SURPRISING or not (self.parts.types and self.parts.surprise):
+            return
+        import numpy as np
+
+        with self._changing():
+            if (place := self._places.get(type)) is not None:
+                self._move(place, np.frombuffer(raw, "<f4"), min(SURPRISED_STEP * surprise, 1.0))
+
+    def archive(self, before: str) -> list[str]:
+        """Archive the types that were last used or taught before this time (ISO 8601); returns their ids."""
+        with self._changing():
+            old = [each for each in self._types if each.last < before]
+            self._archive(old)
+        return [each.id for each in old]
+
+    # ---- inside ------------------------------------------------------------------------------------------
+
+    def _recognised(self, task: str, vector: Any) -> Recognition:
+        look = self._opened.look(vector, task)
+        return recognition(self._types[look.place], look.distance) if look else Recognition("novel")
+
+    def _vector(self, task: str) -> Any:
+        return self.embedder.embed([task])[0]
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """A transaction on the types as they are on the shelf now."""
+        with self.shelf.transaction():
+            self._ready()
+            try:
+                yield
+            except BaseException:
+                self._gate = None
+                raise
+            stamp = Stamp.another()
+            self._stamp = stamp.number
+            self.shelf.put(stamp)
+
+    def _ready(self) -> Gate:
+        """The gate, rebuilt if the types have changed on the shelf."""
+        stamp = self.shelf.get(Stamp, "types")
+        number = stamp.number if stamp else 0
+        if number != self._stamp:
+            self._gate, self._stamp = None, number
+        return self._opened
+
+    @property
+    def _opened(self) -> Gate:
+        if self._gate is None:
+            self._gate = self._built()
+        return self._gate
+
+    def _built(self) -> Gate:
+        """The gate of all types in use; what has no vector of this embedder gets one."""
+        from runtime.memory.tasks.gate import WHOLE, Gate
+
+        name, gate = self.embedder.name, Gate(self.embedder.size, self.without or WHOLE)
+        types = [each for each in self.shelf.scan(ProblemType) if each.origin != "archived"]
+        self._places = {each.id: place for place, each in enumerate(types)}
+        members = [each for each in self.shelf.scan(Member) if each.type in self._places]
+        self._embed(members)
+        grouped: dict[str, list[Any]] = {}
+        for each in members:
+            grouped.setdefault(each.type, []).append(each.vector(name))
+        self._types = []
+        for each in types:
+            centre = each.vector(name)
+            if centre is None:
+                rows = grouped.get(each.id) or [self._vector(each.text)]
+                centre = sum(rows[1:], rows[0]) / len(rows)
+                each = each.model_copy(update={"vectors": {**each.vectors, name: pack(centre)}})
+            self._types.append(each)
+            gate.add_type(centre)
+        for each in members:
+            gate.add(self._places[each.type], each.vector(name), each.text)
+        return gate
+
+    def _embed(self, members: list[Member]) -> None:
+        name = self.embedder.name
+        missing = [at for at, each in enumerate(members) if name not in each.vectors]
+        for start in range(0, len(missing), 64):
+            some = missing[start : start + 64]
+            rows = self.embedder.embed([members[at].text for at in some])
+            for at, row in zip(some, rows, strict=True):
+                vectors = {**members[at].vectors, name: pack(row)}
+                members[at] = members[at].model_copy(update={"vectors": vectors})
+            self.shelf.put(*(members[at] for at in some))
+
+    def _learn(self, lesson: Lesson, at: str) -> str:
+        task, name = lesson.task, self.embedder.name
+        vector = self._vector(task) if lesson.vector is None else lesson.vector
+        id = lesson.type or self._recognised(task, vector).type or f"type-{_digest(task)}"
+        if id not in self._places:
+            self._begin(id, task, vector, "explicit" if lesson.type else "emergent", at)
+        gate, place = self._opened, self._places[id]
+        of = self._types[place]
+        member = Member(
+            id=f"{id}/{_digest(task)}"[:LONGEST_ID], type=id, text=task, vectors={name: pack(vector)}
+        )
+        if self.shelf.get(Member, member.id) is None:
+            if gate.count(place) < max(min(MEMBERS, ALL_MEMBERS // len(self._types)), LEAST_MEMBERS):
+                self.shelf.put(member)
+                gate.add(place, vector, task)
+            self._move(place, vector, 1 / (min(of.members, MEMBERS) + 1))
+            self._put(place, members=of.members + 1, updated=at)
+        return id
+
+    def _begin(self, id: str, task: str, vector: Any, origin: Origin, at: str) -> None:
+        """Begin a type, or take it out of the archive."""
+        if was := self.get(id):
+            self.shelf.put(was.model_copy(update={"origin": origin, "updated": at}))
+            self._gate = None
+            return
+        vectors = {self.embedder.name: pack(vector)}
+        made = ProblemType(id=id, text=task[:80], created=at, updated=at, origin=origin, vectors=vectors)
+        if origin == "explicit":
+            made = made.model_copy(update={"text": id})
+        self._places[id] = self._opened.add_type(vector)
+        self._types.append(made)
+        self.shelf.put(made)
+
+    def _move(self, place: int, vector: Any, step: float) -> None:
+        """Move a type's centroid by a share of its way to a vector."""
+        centre = self._opened.centres[place]
+        centre = centre + step * (vector - centre)
+        self._opened.move(place, centre)
+        self._put(place, vectors={**self._types[place].vectors, self.embedder.name: pack(centre)})
+
+    def _put(self, place: int, **changes: Any) -> None:
+        self._types[place] = self._types[place].model_copy(update=changes)
+        self.shelf.put(self._types[place])
+
+    def _archive(self, old: Sequence[ProblemType]) -> None:
+        if not old:
+            return
+        self._gate = None
+        self.shelf.put(*(each.model_copy(update={"origin": "archived"}) for each in old))
+        aside = sorted(self.shelf.scan(ProblemType, {"origin": "archived"}), key=_age)
+        for each in aside[: max(len(aside) - ARCHIVED, 0)]:
+            self.shelf.delete(Member, *(row.id for row in self.shelf.rows(Member.KIND, {"type": each.id})))
+            self.shelf.delete(ProblemType, each.id)
+
+
+def _age(type: ProblemType) -> tuple[str, str]:
+    return max(type.used, type.updated), type.id
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -1,0 +1,140 @@
+"""The last rung: a person. It asks one question and waits; the answer is written to the document."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from kernel.asking.responder import FREE, Ask, Reply, Tier, Usage, Waits
+from kernel.document.model import Document
+from kernel.loop.budget import estimate_tokens
+
+SHOWN = 1_000
+"""Characters of a result that the question of CHECK shows."""
+_YES = re.compile(r"(?i)\s*(?:y|yes|ok|okay|accept|accepted|good|fine|right|correct|that is right)\W*")
+
+
+class Human:
+    """Turns each ask that no other rung accepts into a question."""
+
+    name = "person"
+    tier: Tier = "human"
+    reads_prompt = False
+
+    def offers(self, task: str, document: Document) -> float | None:
+        """Accept any attempt, with the lowest confidence."""
+        return 0.0
+
+    def estimate(self, ask: Ask) -> Usage:
+        """Free: no model is called."""
+        return FREE
+
+    def count(self, text: str) -> int:
+        """Tokens by the conservative estimate."""
+        return estimate_tokens(text)
+
+    async def answer(self, ask: Ask) -> Reply | Waits:
+        """Wait with a question; in CHECK and DO the person's answer becomes the reply."""
+        if ask.phase == "check":
+            return self._checked(ask)
+        if ask.phase in ("do", "atomic"):
+            return self._done(ask)
+        return Waits("person", _in_other_words(ask.document))
+
+    def _checked(self, ask: Ask) -> Reply | Waits:
+        question = _is_it_right(ask)
+        said = _answer_to(ask.document, question)
+        if not said:
+            return Waits("person", question)
+        if _YES.fullmatch(said):
+            output = _last_result(ask.document)
+            return self._reply({"validation": "pass", "decision": "ACCEPT", "output": output})
+        learned = f"a person said: {said}"
+        return self._reply({"validation": "fail", "issues": [said], "decision": "RETRY", "learned": learned})
+
+    def _done(self, ask: Ask) -> Reply | Waits:
+        question = _which_call(ask)
+        said = _answer_to(ask.document, question)
+        if not said:
+            return Waits("person", question)
+        try:
+            call = json.loads(said)
+        except ValueError:
+            call = None
+        return self._reply(call if isinstance(call, dict) else {"blocked": said})
+
+    def _reply(self, values: dict[str, object]) -> Reply:
+        return Reply(json.dumps(values, ensure_ascii=False), self.name)
+
+
+def _in_other_words(document: Document) -> str:
+    """The question for a task that no rung accepts: why, and what the person can do."""
+    task, run = document.task[:300], document.meta.run
+    learned = [
+        note.text for fold in document.section(2).folds for note in fold.notes if note.key == "learned"
+    ]
+    passed = [rung for rung in document.meta.rungs if rung.get("passed") and rung.get("rung") != "reflex"]
+    if passed:
+        why = f"No model could do this: “{task}”.\n{passed[-1]['rung']}: {str(passed[-1]['passed'])[:300]}"
+    elif learned:
+        why = f"This could not be done: “{task}”."
+    else:
+        why = f"No reflex covers this task, and there is no model to ask: “{task}”."
+    tried = f"\n{learned[-1][:400]}" if learned else ""
+    return (
+        f'{why}{tried}\nSay it in other words: fractal answer {run} "…" --resume\n'
+        f"or go on with {'another' if passed else 'a'} model: fractal resume {run} --model ollama/llama3.2 "
+        "(llama:PATH.gguf is a local file, without a key; FRACTAL_MODEL or `ladder:` in fractal.yaml set "
+        "one for good)"
+    )
+
+
+def _is_it_right(ask: Ask) -> str:
+    """The question of CHECK: the result, the failed checks, and how to answer."""
+    document = ask.document
+    failed = [f"step {number} failed" for number in ask.evidence.get("failed_steps", ())]
+    failed += [
+        f"{json.dumps(each['criterion'], ensure_ascii=False)} does not hold"
+        for each in ask.evidence.get("criteria", ())
+        if each.get("after") is False
+    ]
+    against = f"\nAgainst it: {'; '.join(failed)}." if failed else ""
+    result = _last_shown(document)
+    return (
+        f"Is this right for “{document.task[:300]}” (attempt {document.meta.attempt})?\n{result}{against}\n"
+        f'Answer yes, or say what is wrong: fractal answer {document.meta.run} "…" --resume'
+    )
+
+
+def _which_call(ask: Ask) -> str:
+    step = ask.document.planned.get(ask.step)
+    what = f"step {ask.step}, {step.tool}: {step.what}" if step else ask.document.task
+    return (
+        f"No model could say which call this needs: “{what[:300]}”.\nAnswer with one, such as "
+        f'{{"tool": "read", "args": {{"path": "a.txt"}}}}, or say why it cannot be done: '
+        f'fractal answer {ask.document.meta.run} "…" --resume'
+    )
+
+
+def _answer_to(document: Document, question: str) -> str:
+    """The person's answer to exactly this question, or ""."""
+    asked = False
+    said = ""
+    for note in document.section(1).notes:
+        if note.key == "question":
+            asked, said = note.text == question, ""
+        elif note.key == "answer" and asked:
+            said = note.text
+    return said
+
+
+def _last_result(document: Document) -> str:
+    """A reference to the result of the last step that succeeded."""
+    done = [number for number, step in document.steps.items() if step.state == "done"]
+    return f"{{{{ steps[{max(done)}].result }}}}" if done else ""
+
+
+def _last_shown(document: Document) -> str:
+    done = [step for _, step in sorted(document.steps.items()) if step.state == "done"]
+    text = (done[-1].result or "") if done else ""
+    return f"{text[:SHOWN]}…" if len(text) > SHOWN else text or "(there is no result)"

@@ -1,0 +1,97 @@
+"""Builds the ladder from the settings: reflex, then the model or the named rungs, then a person."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernel.asking.responder import Ladder, Responder, Tier
+from runtime.workspace.settings import Config, Rung
+
+if TYPE_CHECKING:
+    from runtime.memory.run_memory import Remembering
+
+KEYS: Mapping[str, str] = {
+    "ANTHROPIC_API_KEY": "anthropic/claude-sonnet-4-5",
+    "OPENAI_API_KEY": "openai/gpt-5-mini",
+    "GEMINI_API_KEY": "gemini/gemini-2.5-flash",
+    "MISTRAL_API_KEY": "mistral/mistral-medium-latest",
+    "OPENROUTER_API_KEY": "openrouter/openai/gpt-5-mini",
+    "DEEPSEEK_API_KEY": "deepseek/deepseek-chat",
+    "GROQ_API_KEY": "groq/llama-3.3-70b-versatile",
+}
+"""The default: the first provider whose key is set, and its model."""
+
+
+def default_model() -> str | None:
+    """The model of the first provider whose key is in the environment."""
+    return next((model for key, model in KEYS.items() if os.environ.get(key)), None)
+
+
+def rungs(config: Config) -> list[Rung]:
+    """The rungs of the settings."""
+    if config.ladder:
+        return list(config.ladder)
+    model = config.model or default_model()
+    named = [Rung.model_validate({"model": "reflex"})]
+    if model and model != "reflex":
+        given = {"model": model, "api_base": config.api_base, "price": config.price}
+        named.append(Rung.model_validate(given))
+    return [*named, Rung.model_validate({"model": "person"})]
+
+
+def build(config: Config, systems: Sequence[Path], state: Path, memory: Remembering | None = None) -> Ladder:
+    """Build the ladder. A rung's library is imported at its first ask. Raises `ConfigurationError`.
+
+    With `memory`, a rung for solved tasks follows the reflexes.
+    """
+    named = rungs(config)
+    made: list[Responder] = []
+    for place, rung in enumerate(named):
+        if rung.model == "reflex" and memory is not None and config.recall:
+            from runtime.reflexes.recalled import Recalled
+            from runtime.reflexes.reflex import Reflex, trust_all
+
+            checked = any(each.model != "person" for each in named[place + 1 :])
+            doubt = memory.doubt if checked else trust_all
+            made += [Reflex([memory.methods, *systems], doubt), Recalled(memory, checked=checked)]
+        else:
+            made.append(_responder(rung, config, systems, state))
+    return Ladder(tuple(made))
+
+
+def _responder(rung: Rung, config: Config, systems: Sequence[Path], state: Path) -> Responder:
+    if rung.model == "reflex":
+        from runtime.reflexes.reflex import Reflex
+
+        return Reflex(systems)
+    if rung.model == "person":
+        from runtime.models.human import Human
+
+        return Human()
+    from runtime.models import make_responder
+
+    settings: dict[str, Any] = {"timeout": rung.timeout, **rung.options}
+    if rung.api_base:
+        settings["api_base"] = rung.api_base
+    if rung.price:
+        settings["price"] = rung.price.model_dump()
+    responder = make_responder(rung.model, tier=rung.tier, settings=settings, state=state)
+    return Limited(responder, rung.phases) if rung.phases else responder
+
+
+class Limited:
+    """A rung for some phases only; the next rung gets the others."""
+
+    def __init__(self, responder: Responder, phases: Sequence[str]) -> None:
+        together = {"fused"} if {"understand", "plan"} <= set(phases) else set[str]()
+        self.phases = frozenset(phases) | together | ({"atomic"} if "do" in phases else set[str]())
+        self.name: str = responder.name
+        self.tier: Tier = responder.tier
+        self.reads_prompt = responder.reads_prompt
+        self.patient = getattr(responder, "patient", False)
+        self.price = getattr(responder, "price", "free")
+        self.offers, self.estimate, self.count = responder.offers, responder.estimate, responder.count
+        self.answer = responder.answer

@@ -1,0 +1,211 @@
+"""A responder made of files: each ask is a markdown file, each answer a file that somebody puts beside it.
+
+Open asks are in `state/mailbox/`; answered ones move to `state/mailbox/answered/`. An ask has the same name
+after a crash, so an answer that arrived in the meantime is used. A run that stops waiting removes its ask.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from kernel.asking.responder import Ask, Reply, Tier, Usage, Waits
+from kernel.document.escaping import to_json
+from kernel.document.model import Document
+from kernel.errors import ConfigurationError, ProviderError, ReplyError
+from kernel.loop.budget import estimate_tokens
+from runtime.text.json_reader import read_reply
+
+SUFFIXES = (".reply.json", ".reply.md")
+UNREADABLE = 3.0  # seconds after which an unchanged answer is used even if it does not parse
+
+
+class Mailbox:
+    """Asks as files in `folder`, answers as files beside them."""
+
+    patient = True  # waiting for an answer does not count as the run's time
+    reads_prompt = True
+
+    def __init__(
+        self,
+        folder: Path,
+        name: str = "mailbox",
+        tier: Tier = "worker",
+        *,
+        wait: float | None = None,
+        poll: float = 2.0,
+        settle: float = UNREADABLE,
+    ) -> None:
+        """Use that folder.
+
+        wait: seconds to wait for an answer; None waits for ever.
+        poll: seconds between checks if the file system sends no events.
+        settle: seconds after which an unchanged answer is used even if it does not parse.
+        """
+        self.folder = folder
+        self.name = name
+        self.tier: Tier = tier
+        self.wait, self.poll, self.settle = wait, poll, settle
+
+    def offers(self, task: str, document: Document) -> float | None:
+        """Accept any attempt."""
+        return 0.5
+
+    def estimate(self, ask: Ask) -> Usage:
+        """The prompt and the longest reply; the price is unknown here, so it is 0."""
+        return Usage(self.count(ask.system) + self.count(ask.user), ask.max_tokens)
+
+    def count(self, text: str) -> int:
+        """Tokens by the conservative estimate."""
+        return estimate_tokens(text)
+
+    async def answer(self, ask: Ask) -> Reply | Waits:
+        """Write the ask and wait for its answer; remove the ask if the wait ends without one."""
+        request = self.folder / f"{slug(ask.key)}.md"
+        text = self._read_answered(request)
+        if text is None:
+            self._write(request, ask)
+            try:
+                text = await self._wait(request)
+            finally:
+                with suppress(OSError):
+                    request.unlink()
+        used = Usage(self.count(ask.system) + self.count(ask.user), self.count(text))
+        return Reply(text, self.name, used)
+
+    def _read_answered(self, request: Path) -> str | None:
+        """An answer that a process moved before it crashed and did not log."""
+        for path in _answers(request.parent / "answered" / request.name):
+            return path.read_text("utf-8", "replace")
+        return None
+
+    def _write(self, request: Path, ask: Ask) -> None:
+        try:
+            (self.folder / "answered").mkdir(parents=True, exist_ok=True)
+            temporary = request.with_name(f".{request.name}.tmp")
+            temporary.write_bytes(letter(ask, request).encode("utf-8", "surrogatepass"))
+            temporary.replace(request)
+        except OSError as error:
+            raise ConfigurationError(f"{request}: the ask cannot be written: {error.strerror}") from None
+
+    async def _wait(self, request: Path) -> str:
+        end = time.monotonic() + (self.wait or float("inf"))
+        seen: object = None  # the state of an incomplete answer at its last change
+        since = 0.0
+        with _watching(self.folder) as changed:
+            while True:
+                changed.clear()
+                now = time.monotonic()
+                text, state, path = _look(request)
+                if state != seen:
+                    seen, since = state, now
+                if text and (_is_whole(text) or now - since >= self.settle):
+                    self._put_away(request, path)
+                    return text
+                if now >= end:
+                    raise ProviderError(f"{self.name}: no answer to {request} within {self.wait:.0f} s")
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(changed.wait(), min(end - now, self.settle if text else self.poll))
+
+    def _put_away(self, request: Path, answer: Path) -> None:
+        for path in (answer, request):
+            with suppress(FileNotFoundError):  # it was removed in the meantime
+                path.replace(request.parent / "answered" / path.name)
+
+
+def slug(key: str) -> str:
+    """The file name of an ask: its key without characters that file systems forbid."""
+    return re.sub(r"[^\w.-]+", ".", key, flags=re.ASCII).lstrip(".")[:200]
+
+
+def withdraw(folder: Path, run: str) -> None:
+    """Remove the open asks of a run without a process, such as one that was killed."""
+    head = f"\nrun: {to_json(run)}\n"
+    for request in folder.glob(f"*{run}*.md"):
+        if not request.name.endswith(SUFFIXES):
+            with suppress(OSError):
+                if head in request.read_text("utf-8", "replace").partition("\n---\n")[0] + "\n":
+                    request.unlink()
+
+
+def letter(ask: Ask, request: Path) -> str:
+    """The file of an ask: a head for programs, the exact prompt, and how to answer."""
+    prompt = f"{ask.system}\n\n{ask.user}"
+    head = {
+        "format": 1,
+        "key": ask.key,
+        "loop": ask.loop,
+        "run": ask.run,
+        "level": ask.document.meta.level,
+        "phase": ask.phase,
+        "attempt": ask.attempt,
+        "step": ask.step,
+        "turn": ask.turn,
+        "form": ask.words,
+        "schema": dict(ask.schema),
+        "max_tokens": ask.max_tokens,
+        "prompt_characters": len(prompt),
+    }
+    lines = "\n".join(f"{name}: {to_json(value)}" for name, value in head.items())
+    stem = request.name.removesuffix(".md")
+    return (
+        f"---\n{lines}\n---\n{prompt}\n\n---\n"
+        f"To answer, put one JSON object into `{stem}.reply.json` (or `{stem}.reply.md`) beside this file.\n"
+        "Write it elsewhere and move it here, or write it in place: an incomplete answer is not read yet.\n"
+    )
+
+
+def _answers(request: Path) -> list[Path]:
+    stem = request.name.removesuffix(".md")
+    return [path for suffix in SUFFIXES if (path := request.with_name(stem + suffix)).is_file()]
+
+
+def _look(request: Path) -> tuple[str, object, Path]:
+    """The text of the answer (empty if there is none), a state that changes with the file, and its path."""
+    for path in _answers(request):
+        with suppress(OSError):  # it was moved just now
+            stat = path.stat()
+            return path.read_text("utf-8", "replace").strip(), (path, stat.st_mtime_ns, stat.st_size), path
+    return "", None, request
+
+
+def _is_whole(text: str) -> bool:
+    try:
+        read_reply(text)
+    except ReplyError:
+        return False
+    return True
+
+
+@contextmanager
+def _watching(folder: Path) -> Iterator[asyncio.Event]:
+    """An event that is set when the folder changes, if the system reports changes."""
+    from watchdog.events import FileSystemEvent, FileSystemEventHandler
+    from watchdog.observers import Observer
+
+    changed, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    class Handler(FileSystemEventHandler):
+        def on_any_event(self, event: FileSystemEvent) -> None:
+            if event.event_type not in ("opened", "closed_no_write") and not loop.is_closed():
+                loop.call_soon_threadsafe(changed.set)
+
+    logging.getLogger("watchdog").setLevel(logging.CRITICAL)  # it logs warnings when it stops
+    observer = Observer()
+    observer.daemon = True
+    try:
+        observer.schedule(Handler(), os.fspath(folder))
+        observer.start()
+    except OSError:  # no watches left: polling works too, but slower
+        yield changed
+        return
+    try:
+        yield changed
+    finally:
+        observer.stop()

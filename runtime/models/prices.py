@@ -1,0 +1,102 @@
+"""The price of tokens, from the settings or from litellm's table, without importing litellm."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from kernel.asking.responder import Usage
+from kernel.errors import ConfigurationError
+
+MILLION = 1_000_000
+LOCAL_PROVIDERS = frozenset(
+    {"ollama", "ollama_chat", "llamafile", "lm_studio", "hosted_vllm", "docker_model_runner"}
+)
+"""Providers whose models run on the user's own machines, at no cost."""
+
+
+@dataclass(frozen=True)
+class Price:
+    """USD per million tokens of prompt and of completion."""
+
+    prompt: float = 0.0
+    completion: float = 0.0
+
+    def of(self, prompt_tokens: int, completion_tokens: int) -> float:
+        """The cost of that many tokens in USD."""
+        return (prompt_tokens * self.prompt + completion_tokens * self.completion) / MILLION
+
+    @staticmethod
+    def read(value: Any) -> Price | None:
+        """A price from settings: {input: 2.5, output: 10}, [2.5, 10], or 0; None stays None."""
+        try:
+            if value is None or isinstance(value, Price):
+                return value
+            if isinstance(value, Mapping):
+                return Price(float(value["input"]), float(value["output"]))  # pyright: ignore
+            if isinstance(value, (list, tuple)):
+                prompt, completion = value  # pyright: ignore
+                return Price(float(prompt), float(completion))  # pyright: ignore
+            if float(value) == 0:
+                return NOTHING
+        except (KeyError, TypeError, ValueError):
+            pass
+        raise ConfigurationError(
+            f"price: {value!r} is not a price; use USD per million tokens, {{input: 2.5, output: 10}}, or 0"
+        )
+
+
+NOTHING = Price()
+
+
+def is_loopback(address: str | None) -> bool:
+    """Whether a server's address is on this machine."""
+    host = urlsplit(address or "").hostname or ""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def usage(prompt_tokens: int, completion_tokens: int, price: Price | None) -> Usage:
+    """A usage at a price; without one its `usd` is None."""
+    usd = None if price is None else price.of(prompt_tokens, completion_tokens)
+    return Usage(prompt_tokens, completion_tokens, usd)
+
+
+def known_price(model: str) -> Price | None:
+    """The price of a litellm name such as `openai/gpt-4o`; None if the table has no entry."""
+    if model.partition("/")[0] in LOCAL_PROVIDERS:
+        return NOTHING
+    entry = entry_of(model)
+    if "input_cost_per_token" not in entry or "output_cost_per_token" not in entry:
+        return None
+    return Price(entry["input_cost_per_token"] * MILLION, entry["output_cost_per_token"] * MILLION)
+
+
+def entry_of(model: str) -> Mapping[str, Any]:
+    """The table's entry of a model, or an empty mapping."""
+    table = _table()
+    return table.get(model) or table.get(model.partition("/")[2]) or {}
+
+
+@cache
+def _table() -> dict[str, dict[str, Any]]:
+    folder = litellm_folder()
+    path = folder / "model_prices_and_context_window_backup.json" if folder else None
+    return json.loads(path.read_text("utf-8")) if path and path.is_file() else {}
+
+
+@cache
+def litellm_folder() -> Path | None:
+    """The folder of the litellm package, without importing it; None if it is not installed."""
+    spec = find_spec("litellm")
+    locations = spec.submodule_search_locations if spec else None
+    return Path(next(iter(locations))) if locations else None

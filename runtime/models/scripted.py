@@ -1,0 +1,229 @@
+"""A fake model for tests and examples: it answers from a script and needs no provider.
+
+A script is one of
+
+- a list: plain replies are used in the order of the asks;
+- a mapping from a phase (`plan`) or phase and level (`plan/tool`) to a reply, or to a list of them in order;
+- a function that takes the ask and returns a reply, plain or awaitable, or raises what a provider would;
+- a file of the first two kinds, YAML or JSON: `scripted:FILE`.
+
+A reply is an object or raw text. A list may also contain entries: a `When`, or in a file an object with
+`reply` or `error`. Each entry states which asks it answers; the first that fits and is not used up is taken.
+Entries are matched when an ask arrives, so parallel loops get the same replies in any order. A resumed run
+takes earlier replies from its log and starts the script again: match by phase and step there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, cast
+
+from kernel.asking.responder import Ask, Reply, Tier, Usage, Waits
+from kernel.document.model import Document
+from kernel.errors import ConfigurationError, Declined, ProviderError
+from kernel.loop.budget import estimate_tokens
+from runtime.models.prices import NOTHING, Price, usage
+
+_ERRORS: dict[str, type[Exception]] = {
+    "provider": ProviderError,
+    "declined": Declined,
+    "configuration": ConfigurationError,
+}
+
+
+@dataclass(frozen=True)
+class When:
+    """An entry of a script: which asks it answers (None fits any), and the reply."""
+
+    phase: str | Sequence[str] | None = None
+    level: str | Sequence[str] | None = None  # system, tool, operation
+    attempt: int | None = None
+    step: int | None = None
+    turn: int | None = None
+    loop: str | None = None  # a pattern found in the loop's id
+    task: str | None = None  # a pattern found in the document's task
+    prompt: str | None = None  # a pattern found in what the model is shown
+    reply: Any = None  # an object, raw text, a Reply, Waits, or a function of the ask
+    error: str | Mapping[str, str] | Exception | None = None  # a key of _ERRORS, or {key: message}
+    usage: Mapping[str, Any] | None = None  # replaces prompt_tokens, completion_tokens or usd
+    truncated: bool = False
+    delay: float = 0.0  # seconds
+    times: int | None = None  # None: once for an entry without conditions, else unlimited
+
+    def fits(self, ask: Ask) -> bool:
+        """Whether this entry answers that ask."""
+        same = {"attempt": self.attempt, "step": self.step, "turn": self.turn}
+        patterns = [
+            (self.loop, ask.loop),
+            (self.task, ask.document.task),
+            (self.prompt, f"{ask.system}\n{ask.user}"),
+        ]
+        return (
+            _among(ask.phase, self.phase)
+            and _among(ask.document.meta.level, self.level)
+            and all(value in (None, getattr(ask, name)) for name, value in same.items())
+            and all(pattern is None or re.search(pattern, text) for pattern, text in patterns)
+        )
+
+    def __post_init__(self) -> None:
+        for pattern in (self.loop, self.task, self.prompt):
+            try:
+                re.compile(pattern or "")
+            except (re.error, TypeError) as error:
+                raise ConfigurationError(f"the script has the invalid pattern {pattern!r}: {error}") from None
+
+    @property
+    def limit(self) -> float:
+        """How often the entry may be used."""
+        narrowed = any(getattr(self, name) is not None for name in _MATCHERS)
+        return self.times if self.times is not None else float("inf") if narrowed else 1
+
+
+_MATCHERS = ("phase", "level", "attempt", "step", "turn", "loop", "task", "prompt")
+Script = Sequence[Any] | Mapping[Any, Any] | Callable[[Ask], Any]
+
+
+class Scripted:
+    """A responder that answers from a script. `asks` records the asks in order."""
+
+    reads_prompt = True
+
+    def __init__(
+        self,
+        replies: Script,
+        name: str = "scripted",
+        tier: Tier = "worker",
+        *,
+        sure: float | None = 1.0,
+        price: Price | None = NOTHING,
+    ) -> None:
+        self.name = name
+        self.tier: Tier = tier
+        self.sure = sure
+        self.price = price
+        self.asks: list[Ask] = []
+        self._entries = [When(reply=replies, times=10**9)] if callable(replies) else _entries(replies)
+        self._used = [0] * len(self._entries)
+
+    @staticmethod
+    def from_file(path: Path, name: str = "", tier: Tier = "worker", **settings: Any) -> Scripted:
+        """Read a script from a YAML or JSON file. Raises `ConfigurationError` if it is invalid."""
+        import yaml
+
+        try:
+            text = path.read_text("utf-8")
+            script = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+        except OSError as error:
+            raise ConfigurationError(f"{path}: the script cannot be read: {error.strerror}") from None
+        except (ValueError, yaml.YAMLError) as error:
+            raise ConfigurationError(f"{path}: the script is not valid YAML or JSON: {error}") from None
+        if not isinstance(script, list | dict):
+            raise ConfigurationError(f"{path}: a script must be a list of replies, or replies by phase")
+        try:
+            return Scripted(cast(Script, script), name or f"scripted:{path.name}", tier, **settings)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{path}: {error}") from None
+
+    def offers(self, task: str, document: Document) -> float | None:
+        """The configured confidence for any task."""
+        return self.sure
+
+    def estimate(self, ask: Ask) -> Usage:
+        """The prompt and the longest reply, by the conservative estimate."""
+        return usage(self.count(ask.system) + self.count(ask.user), ask.max_tokens, self.price)
+
+    def count(self, text: str) -> int:
+        """Tokens by the conservative estimate."""
+        return estimate_tokens(text)
+
+    async def answer(self, ask: Ask) -> Reply | Waits:
+        """The scripted reply, error or wait; `ProviderError` when no entry fits."""
+        self.asks.append(ask)
+        entry = self._take(ask)
+        if entry.delay:
+            await asyncio.sleep(entry.delay)
+        if entry.error is not None:
+            raise _exception(entry.error, ask)
+        content = entry.reply(ask) if callable(entry.reply) else entry.reply
+        if inspect.isawaitable(content):
+            content = await content
+        if isinstance(content, Reply | Waits):
+            return content
+        if content is None:
+            raise ProviderError(f"{self.name}: the script has no reply to {_told(ask)}")
+        text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+        return Reply(text, self.name, self._usage(ask, text, entry.usage or {}), entry.truncated)
+
+    def _take(self, ask: Ask) -> When:
+        for index, entry in enumerate(self._entries):
+            if self._used[index] < entry.limit and entry.fits(ask):
+                self._used[index] += 1
+                return entry
+        raise ProviderError(f"{self.name}: no reply is left for {_told(ask)}; add an entry that fits it")
+
+    def _usage(self, ask: Ask, text: str, given: Mapping[str, Any]) -> Usage:
+        prompt = given.get("prompt_tokens", self.count(ask.system) + self.count(ask.user))
+        completion = given.get("completion_tokens", self.count(text))
+        plain = usage(prompt, completion, self.price)
+        return Usage(prompt, completion, given.get("usd", plain.usd), given.get("calls", 1))
+
+
+def _entries(script: Sequence[Any] | Mapping[Any, Any]) -> list[When]:
+    if not isinstance(script, Mapping):
+        return [_entry(each, number) for number, each in enumerate(script, 1)]
+    entries: list[When] = []
+    for key, value in script.items():
+        phase, _, level = (key if isinstance(key, str) else "/".join(key)).partition("/")
+        for reply in value if isinstance(value, list) else [value]:
+            made = _entry(reply, len(entries) + 1)
+            times = made.times if made.times is not None else (1 if isinstance(value, list) else None)
+            given = {each.name: getattr(made, each.name) for each in fields(When)}
+            entries.append(When(**given | {"phase": phase, "level": level or None, "times": times}))
+    return entries
+
+
+def _entry(value: Any, number: int) -> When:
+    if isinstance(value, When):
+        return value
+    if not isinstance(value, Mapping) or not {"reply", "error"} & value.keys():
+        return When(reply=value)
+    known = {each.name for each in fields(When)}
+    given = cast(Mapping[str, Any], value)
+    if unknown := given.keys() - known:
+        raise ConfigurationError(
+            f"entry {number} of the script has {_listed(unknown)}; it may have {_listed(known)}"
+        )
+    kind = given.get("error")
+    if kind is not None and (kind if isinstance(kind, str) else next(iter(kind), "")) not in _ERRORS:
+        raise ConfigurationError(f"entry {number} of the script: error is one of {_listed(_ERRORS)}")
+    return When(**given)
+
+
+def _exception(error: str | Mapping[str, str] | Exception, ask: Ask) -> Exception:
+    if isinstance(error, Exception):
+        return error
+    kind, message = (
+        (error, f"scripted error for {_told(ask)}") if isinstance(error, str) else next(iter(error.items()))
+    )
+    return _ERRORS[kind](message)
+
+
+def _among(value: str, wanted: str | Sequence[str] | None) -> bool:
+    return wanted is None or value == wanted or (not isinstance(wanted, str) and value in wanted)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))
+
+
+def _told(ask: Ask) -> str:
+    """An ask in words, for error messages."""
+    task = ask.document.task
+    place = f"attempt {ask.attempt}, step {ask.step}, turn {ask.turn}, level {ask.document.meta.level}"
+    return f"{ask.phase} of {ask.loop} ({place}; task: {task[:80]!r})"

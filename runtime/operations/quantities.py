@@ -1,0 +1,519 @@
+"""Exact numbers and values with units: arithmetic, functions, conversion, and how a person reads them.
+
+pint knows the units; it is imported when the first unit is met.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from decimal import Context, Decimal, Inexact, localcontext
+from fractions import Fraction
+from typing import Any, cast
+
+from kernel.errors import OperationFailed
+
+DIGITS = 12
+"""Significant digits of a result that is no finite decimal, such as 1/3."""
+_LONGEST = 30
+"""Characters up to which a finite decimal is shown whole."""
+MOST_BITS = 14_000
+"""Bits of the largest numerator or denominator, about 4,200 decimal digits, which Python converts quickly."""
+
+
+def checked(value: Fraction) -> Fraction:
+    """The value; raises if it has too many digits."""
+    if max(value.numerator.bit_length(), value.denominator.bit_length()) > MOST_BITS:
+        raise OperationFailed("the result has more than 4,000 digits")
+    return value
+
+
+def shown(value: Fraction, exact: bool = True) -> str:
+    """A number as a person reads it: whole, as a finite decimal, or rounded to 12 significant digits."""
+    if value.denominator == 1 and (exact or abs(value) < 10**DIGITS):
+        return str(value.numerator)
+    if exact:
+        with suppress(Inexact):
+            finite = Context(prec=_LONGEST, traps=[Inexact])
+            text = f"{finite.divide(Decimal(value.numerator), Decimal(value.denominator)):f}"
+            if len(text) <= _LONGEST:
+                return text
+    return rounded(value, DIGITS)
+
+
+def rounded(value: Fraction, digits: int) -> str:
+    """The number to `digits` significant digits, half to even, without trailing zeros."""
+    with localcontext() as context:
+        context.prec = digits
+        context.Emax, context.Emin = 10_000, -10_000
+        result = (Decimal(value.numerator) / Decimal(value.denominator)).normalize()
+    exponent = result.adjusted()
+    if -7 <= exponent < 21:
+        return f"{result:f}"
+    return f"{result:e}".replace("e+", "e")
+
+
+def to_places(value: Fraction, places: int) -> Fraction:
+    """The value rounded half away from zero to `places` after the point."""
+    scaled = abs(value) * Fraction(10) ** places
+    whole = (2 * scaled.numerator + scaled.denominator) // (2 * scaled.denominator)
+    result = Fraction(whole) / Fraction(10) ** places
+    return -result if value < 0 else result
+
+
+PRECISION = 50
+"""Decimal digits of roots, of pi and of e; results show twelve."""
+PI = Fraction("3.14159265358979323846264338327950288419716939937510")
+E = Fraction("2.71828182845904523536028747135266249775724709369995")
+_LARGEST_FACTORIAL = 1_000
+
+
+@dataclass(frozen=True)
+class Value:
+    """A number, whether it is exact, its unit (a pint unit), and whether it was written as a percentage."""
+
+    number: Fraction
+    exact: bool = True
+    unit: Any = None
+    percent: bool = False
+
+    def plain(self, what: str) -> Fraction:
+        """The number; raises if it has a unit."""
+        if self.unit is not None:
+            raise OperationFailed(f"{what} takes a plain number, not one with a unit")
+        return self.number
+
+
+def add(left: Value, right: Value, sign: int = 1) -> Value:
+    """Sum or difference; a percentage is taken of what it is added to: 80 + 15% is 92."""
+    if right.percent and not left.percent:
+        changed = checked(left.number * (1 + sign * right.number))
+        return replace(left, number=changed, exact=left.exact and right.exact)
+    if left.unit is not None or right.unit is not None:
+        return add_units(left, right, sign)
+    return Value(checked(left.number + sign * right.number), left.exact and right.exact)
+
+
+def multiply(left: Value, right: Value) -> Value:
+    """The product."""
+    return _scaled(left, right, 1)
+
+
+def divide(left: Value, right: Value) -> Value:
+    """The quotient; raises on division by zero."""
+    if right.number == 0:
+        raise OperationFailed("division by zero")
+    return _scaled(left, right, -1)
+
+
+def _scaled(left: Value, right: Value, power: int) -> Value:
+    exact = left.exact and right.exact
+    number = checked(left.number * right.number**power)
+    if left.unit is None and right.unit is None:
+        return Value(number, exact)
+    return scale(left, right, power, exact)
+
+
+def divide_whole(left: Value, right: Value) -> Value:
+    """The quotient rounded down."""
+    number, by = left.plain("//"), right.plain("//")
+    if by == 0:
+        raise OperationFailed("division by zero")
+    return Value(Fraction(number // by), left.exact and right.exact)
+
+
+def remainder(left: Value, right: Value) -> Value:
+    """The remainder, with the sign of the divisor."""
+    number, by = left.plain("mod"), right.plain("mod")
+    if by == 0:
+        raise OperationFailed("division by zero")
+    return Value(number % by, left.exact and right.exact)
+
+
+def power(base: Value, exponent: Value) -> Value:
+    """A power; raises before computing one with more than 4,000 digits."""
+    times = exponent.plain("an exponent")
+    if base.unit is not None:
+        return unit_power(base, times)
+    number, exact = base.number, base.exact and exponent.exact
+    if times.denominator == 1:
+        return Value(_whole_power(number, times.numerator), exact)
+    if number < 0:
+        raise OperationFailed("a broken power of a negative number is not a real number")
+    if number == 0:
+        return Value(Fraction(0), exact) if times > 0 else divide(Value(Fraction(1)), Value(Fraction(0)))
+    if exact and (root := _exact_root(number, times.denominator)) is not None:
+        return Value(_whole_power(root, times.numerator), True)
+    _refuse_large(number, abs(times))
+    return Value(_approximate(lambda x: x ** _decimal(times), number), False)
+
+
+def _whole_power(number: Fraction, times: int) -> Fraction:
+    if number == 0 and times < 0:
+        raise OperationFailed("division by zero")
+    if number in (0, 1) or times == 0:
+        return number**0 if times == 0 else number
+    if number == -1:
+        return Fraction(-1 if times % 2 else 1)
+    _refuse_large(number, Fraction(abs(times)))
+    return checked(number**times)
+
+
+def _refuse_large(number: Fraction, times: Fraction) -> None:
+    bits = max(number.numerator.bit_length(), number.denominator.bit_length()) - 1
+    if times * max(bits, 1) > MOST_BITS:
+        raise OperationFailed("the result has more than 4,000 digits")
+
+
+def _exact_root(number: Fraction, degree: int) -> Fraction | None:
+    if degree > 64:
+        return None
+    above, below = _integer_root(number.numerator, degree), _integer_root(number.denominator, degree)
+    if above**degree == number.numerator and below**degree == number.denominator:
+        return Fraction(above, below)
+    return None
+
+
+def _integer_root(number: int, degree: int) -> int:
+    """The largest whole number whose power is at most `number`, by Newton's method."""
+    if number < 2:
+        return number
+    guess = 1 << -(-number.bit_length() // degree)
+    while True:
+        better = ((degree - 1) * guess + number // guess ** (degree - 1)) // degree
+        if better >= guess:
+            return guess
+        guess = better
+
+
+def _decimal(number: Fraction) -> Decimal:
+    return Decimal(number.numerator) / Decimal(number.denominator)
+
+
+def _approximate(act: Callable[[Decimal], Decimal], number: Fraction) -> Fraction:
+    with localcontext() as context:
+        context.prec = PRECISION
+        try:
+            result = act(_decimal(number))
+        except ArithmeticError:
+            raise OperationFailed("the result is not a number that can be shown") from None
+        if not result.is_finite() or abs(result.adjusted()) > 4_000:
+            raise OperationFailed("the result has more than 4,000 digits")
+        return Fraction(result)
+
+
+def _decimal_function(act: Callable[[Decimal], Decimal], above: int | None = None) -> Callable[..., Value]:
+    def function(name: str, args: Sequence[Value]) -> Value:
+        number = args[0].plain(name)
+        if above is not None and number <= above:
+            raise OperationFailed(f"{name} is for numbers above {above}")
+        return Value(_approximate(act, number), False)
+
+    return function
+
+
+def _float_function(act: Callable[[float], float], angle: bool = False) -> Callable[..., Value]:
+    def function(name: str, args: Sequence[Value]) -> Value:
+        value = args[0]
+        if angle and value.unit is not None:
+            value = replace(convert(value, parse_unit("radian")), unit=None)
+        try:
+            result = Fraction(act(float(value.plain(name)))).limit_denominator(10**15)
+        except (ValueError, OverflowError):
+            raise OperationFailed(f"{name} has no value there") from None
+        return Value(result, False)
+
+    return function
+
+
+def _sqrt(name: str, args: Sequence[Value]) -> Value:
+    if args[0].number < 0:
+        raise OperationFailed("the square root of a negative number is not a real number")
+    return power(args[0], Value(Fraction(1, 2)))
+
+
+def _log(name: str, args: Sequence[Value]) -> Value:
+    if len(args) == 1:
+        return _decimal_function(Decimal.ln, 0)(name, args)
+    base, number = args[1].plain(name), args[0].plain(name)
+    if base <= 0 or base == 1 or number <= 0:
+        raise OperationFailed("log needs a number above 0 and a base above 0 that is not 1")
+    quotient = _approximate(Decimal.ln, number) / _approximate(Decimal.ln, base)
+    nearest = round(quotient)
+    if abs(nearest) < MOST_BITS and abs(quotient - nearest) < Fraction(1, 10**30) and base**nearest == number:
+        return Value(Fraction(nearest), args[0].exact and args[1].exact)
+    return Value(quotient, False)
+
+
+def _log_of(base: int) -> Callable[..., Value]:
+    return lambda name, args: _log(name, (args[0], Value(Fraction(base))))
+
+
+def _factorial(name: str, args: Sequence[Value]) -> Value:
+    number = args[0].plain(name)
+    if number.denominator != 1 or not 0 <= number <= _LARGEST_FACTORIAL:
+        raise OperationFailed(f"{name} is for whole numbers from 0 to {_LARGEST_FACTORIAL:,}")
+    return Value(Fraction(math.factorial(number.numerator)), args[0].exact)
+
+
+def _round(name: str, args: Sequence[Value]) -> Value:
+    places = args[1].plain(name) if len(args) > 1 else Fraction(0)
+    if places.denominator != 1 or abs(places) > 100:
+        raise OperationFailed("round takes places as a whole number")
+    return replace(args[0], number=to_places(args[0].number, places.numerator), exact=True, percent=False)
+
+
+def _whole(act: Callable[[Fraction], int]) -> Callable[..., Value]:
+    return lambda name, args: replace(args[0], number=Fraction(act(args[0].number)), percent=False)
+
+
+def _sum(name: str, args: Sequence[Value]) -> Value:
+    total = replace(args[0], percent=False)
+    for each in args[1:]:
+        total = add(total, replace(each, percent=False))
+    return total
+
+
+def _mean(name: str, args: Sequence[Value]) -> Value:
+    return divide(_sum(name, args), Value(Fraction(len(args))))
+
+
+def _ranked(args: Sequence[Value]) -> list[Value]:
+    """The values in ascending order, compared by their differences to the first because of units."""
+    return sorted(args, key=lambda each: add(replace(each, percent=False), args[0], -1).number)
+
+
+def _median(name: str, args: Sequence[Value]) -> Value:
+    ranked = _ranked(args)
+    half = len(ranked) // 2
+    return ranked[half] if len(ranked) % 2 else _mean(name, ranked[half - 1 : half + 1])
+
+
+def _common(act: Callable[..., int]) -> Callable[..., Value]:
+    def function(name: str, args: Sequence[Value]) -> Value:
+        numbers = [each.plain(name) for each in args]
+        if any(number.denominator != 1 for number in numbers):
+            raise OperationFailed(f"{name} is for whole numbers")
+        return Value(checked(Fraction(act(*(number.numerator for number in numbers)))))
+
+    return function
+
+
+MANY = 1_000
+FUNCTIONS: Mapping[str, tuple[Callable[..., Value], int, int]] = {
+    "abs": (lambda name, args: replace(args[0], number=abs(args[0].number)), 1, 1),
+    "round": (_round, 1, 2),
+    "floor": (_whole(math.floor), 1, 1),
+    "ceil": (_whole(math.ceil), 1, 1),
+    "sqrt": (_sqrt, 1, 1),
+    "min": (lambda name, args: _ranked(args)[0], 1, MANY),
+    "max": (lambda name, args: _ranked(args)[-1], 1, MANY),
+    "sum": (_sum, 1, MANY),
+    "mean": (_mean, 1, MANY),
+    "average": (_mean, 1, MANY),
+    "median": (_median, 1, MANY),
+    "gcd": (_common(math.gcd), 1, MANY),
+    "lcm": (_common(math.lcm), 1, MANY),
+    "mod": (lambda name, args: remainder(*args), 2, 2),
+    "pow": (lambda name, args: power(*args), 2, 2),
+    "factorial": (_factorial, 1, 1),
+    "exp": (_decimal_function(Decimal.exp), 1, 1),
+    "ln": (_decimal_function(Decimal.ln, 0), 1, 1),
+    "log": (_log, 1, 2),
+    "log10": (_log_of(10), 1, 1),
+    "log2": (_log_of(2), 1, 1),
+    "sin": (_float_function(math.sin, angle=True), 1, 1),
+    "cos": (_float_function(math.cos, angle=True), 1, 1),
+    "tan": (_float_function(math.tan, angle=True), 1, 1),
+    "asin": (_float_function(math.asin), 1, 1),
+    "acos": (_float_function(math.acos), 1, 1),
+    "atan": (_float_function(math.atan), 1, 1),
+}
+"""Name: function, least and most arguments. `log` with one argument is the natural logarithm."""
+
+
+def call(name: str, args: Sequence[Value]) -> Value:
+    """The value of a function; raises for an unknown function or wrong arguments."""
+    if name not in FUNCTIONS:
+        raise OperationFailed(f"there is no function {name}; there are {', '.join(sorted(FUNCTIONS))}")
+    act, least, most = FUNCTIONS[name]
+    if not least <= len(args) <= most:
+        wanted = f"{least}" if least == most else f"{least} to {most}" if most < MANY else f"at least {least}"
+        raise OperationFailed(
+            f"{name} takes {wanted} argument{'s' if wanted != '1' else ''}, not {len(args)}"
+        )
+    return act(name, args)
+
+
+_HIGHEST_POWER = 12
+ALIASES = {
+    "C": "degC",
+    "F": "degF",
+    "°C": "degC",
+    "°F": "degF",
+    "°": "degree",
+    "KB": "kB",
+    "kb": "kB",
+    "mb": "MB",
+    "gb": "GB",
+    "tb": "TB",
+    "bits": "bit",
+    "sqm": "m**2",
+    "sqft": "ft**2",
+    "mpg": "mile/gallon",
+    "KG": "kg",
+    "Km": "km",
+    "KM": "km",
+    "hrs": "hour",
+    "secs": "second",
+    "mins": "minute",
+    "lbs": "pound",
+}
+"""Common spellings that pint does not know. C and F are temperatures here; write out coulomb and farad."""
+_SHORT = {
+    "degree_Celsius": "°C",
+    "degree_Fahrenheit": "°F",
+    "kilometer_per_hour": "km/h",
+    "mile_per_hour": "mph",
+}
+_NO_PLURAL = ("s", "z", "x", "kelvin", "celsius")
+
+
+@functools.cache
+def _registry() -> Any:
+    import pint
+
+    return pint.UnitRegistry(non_int_type=cast(Any, Fraction), cache_folder=None)
+
+
+def parse_unit(name: str) -> Any:
+    """The pint unit of that name; raises with a hint when there is none."""
+    import pint
+
+    registry = _registry()
+    try:
+        return registry.parse_units(ALIASES.get(name, name))
+    except (pint.UndefinedUnitError, AttributeError):
+        pass
+    try:
+        return registry.parse_units(name, case_sensitive=False)
+    except (pint.PintError, AttributeError, ValueError, TypeError):
+        raise OperationFailed(
+            f"{name}: no such unit, function or constant; write it out, such as kilometer"
+        ) from None
+
+
+def _quantity(value: Value) -> Any:
+    return _registry().Quantity(value.number, value.unit if value.unit is not None else "")
+
+
+def _value(quantity: Any, exact: bool) -> Value:
+    magnitude = quantity.magnitude
+    exact = exact and not isinstance(magnitude, float)
+    number = checked(Fraction(magnitude))
+    return Value(number, exact, None if quantity.unitless else quantity.units)
+
+
+def _guarded(act: Any, *args: Any) -> Any:
+    """Call `act`, with errors of pint as sentences."""
+    import pint
+
+    try:
+        return act(*args)
+    except pint.DimensionalityError as error:
+        raise OperationFailed(
+            f"{_named(error.units1)} and {_named(error.units2)} do not measure the same thing"
+        ) from None
+    except pint.OffsetUnitCalculusError:
+        raise OperationFailed(
+            "temperatures can be converted but not added or multiplied; use kelvin"
+        ) from None
+    except (pint.PintError, ArithmeticError, ValueError, TypeError) as error:
+        raise OperationFailed(f"these units cannot be combined: {error}") from None
+
+
+def _named(units: Any) -> str:
+    """The name of units from an error of pint, which may be a text or lack a registry."""
+    if isinstance(units, str):
+        return units
+    parts = dict(getattr(units, "_units", units))
+    return unit_name(_registry().Unit(units)) if parts else "a plain number"
+
+
+def add_units(left: Value, right: Value, sign: int) -> Value:
+    """Sum or difference, in the unit of the left value."""
+    act = operator.add if sign > 0 else operator.sub
+    if left.unit is None or right.unit is None:
+        named = left.unit if left.unit is not None else right.unit
+        raise OperationFailed(f"{unit_name(named)} and a plain number cannot be added; give both a unit")
+    return _value(_guarded(act, _quantity(left), _quantity(right)), left.exact and right.exact)
+
+
+def scale(left: Value, right: Value, power: int, exact: bool) -> Value:
+    """Product (power 1) or quotient (power -1), with units reduced."""
+    act = operator.mul if power > 0 else operator.truediv
+    result = _guarded(act, _quantity(left), _quantity(right))
+    if left.unit is not None and right.unit is not None:
+        result = _guarded(_reduced, result)
+    return _value(result, exact)
+
+
+def _reduced(quantity: Any) -> Any:
+    if quantity.dimensionless:
+        return quantity.to_root_units() if not quantity.unitless else quantity
+    return quantity.to_reduced_units()
+
+
+def unit_power(base: Value, times: Fraction) -> Value:
+    """A power or root of a value with a unit."""
+    if abs(times) > _HIGHEST_POWER:
+        raise OperationFailed(f"a unit to a power above {_HIGHEST_POWER}")
+    if times.denominator == 1 and (base.number or times > 0):
+        exponent: Any = times.numerator
+        return _value(_guarded(operator.pow, _quantity(base), exponent), base.exact)
+    number = power(Value(base.number, base.exact), Value(times))
+    return Value(number.number, number.exact, _guarded(operator.pow, base.unit, times))
+
+
+def convert(value: Value, target: Any) -> Value:
+    """The value in another unit."""
+    if value.unit is None:
+        raise OperationFailed(f"a plain number cannot be converted to {unit_name(target)}; give it a unit")
+    wanted = _guarded(lambda: _quantity(value).to(target))
+    angles = {"radian", "degree", "arcminute", "arcsecond"} & {*value.unit._units, *target._units}
+    return _value(wanted, value.exact and (not angles or value.unit == target))
+
+
+_SUPERSCRIPTS = str.maketrans("0123456789-/", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻ᐟ")
+
+
+def _compound(parts: Mapping[str, Any]) -> str:
+    """A compound unit in symbols; the format of pint does not support fractional exponents."""
+    registry = _registry()
+    above: list[str] = []
+    below: list[str] = []
+    for name, exponent in sorted(parts.items()):
+        times = abs(Fraction(exponent))
+        symbol = registry.get_symbol(name) + ("" if times == 1 else str(times).translate(_SUPERSCRIPTS))
+        (above if exponent > 0 else below).append(symbol)
+    return "/".join(["·".join(above) or "1", *below])
+
+
+def unit_name(named: Any, plural: bool = False) -> str:
+    """A unit as people write it: miles, km/h, m²."""
+    parts = dict(named._units)
+    name, exponent = next(iter(parts.items()))
+    if len(parts) > 1 or exponent != 1:
+        return _compound(parts)
+    if name in _SHORT:
+        return _SHORT[name]
+    name = name.replace("_", " ")
+    if not plural or name.endswith(_NO_PLURAL):
+        return name
+    if " per " in name:
+        return name.replace(" per ", "s per ", 1)
+    return {"foot": "feet", "inch": "inches"}.get(name, f"{name}s")

@@ -1,0 +1,274 @@
+"""One HTTP request to a checked public address, bounded in bytes and time; redirects are not followed."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import http.client
+import ipaddress
+import queue
+import socket
+import ssl
+import threading
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import quote, urljoin, urlsplit
+
+from kernel.errors import OperationFailed
+from runtime.operations.walking import Deadline
+
+LONGEST = 8_000
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_ALLOW = "private addresses are not fetched (operations: {fetch: {allow_private: [HOST]}} allows one)"
+
+
+@dataclass(frozen=True)
+class Url:
+    """A parsed HTTP address; `host` is in ASCII form, `target` is for the request line."""
+
+    text: str
+    scheme: str
+    host: str
+    port: int
+    target: str
+
+    @property
+    def origin(self) -> tuple[str, str, int]:
+        """Credentials are sent on only to the same origin."""
+        return (self.scheme, self.host, self.port)
+
+    @property
+    def netloc(self) -> str:
+        """The value of the header Host."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        usual = {"http": 80, "https": 443}[self.scheme]
+        return host if self.port == usual else f"{host}:{self.port}"
+
+    def joined(self, location: str) -> Url:
+        """The address of a redirect from here."""
+        return url(urljoin(self.text, location))
+
+
+def url(text: str) -> Url:
+    """Parse an address; raises if it is not plain HTTP or HTTPS."""
+    text = text.strip()
+    if len(text) > LONGEST or any(ord(character) < 33 or ord(character) == 127 for character in text):
+        raise OperationFailed(f"{text[:80]!r}: not an address; write such as https://example.org/page")
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError as error:
+        raise OperationFailed(f"{text[:200]}: not an address: {error}") from None
+    if parts.scheme not in ("http", "https"):
+        raise OperationFailed(f"{text[:200]}: only http and https addresses are fetched; write https://…")
+    if parts.username is not None or parts.password is not None:
+        raise OperationFailed("an address may not hold a user name or password; send a header instead")
+    if not parts.hostname:
+        raise OperationFailed(f"{text[:200]}: there is no host in this address")
+    query = f"?{_escaped(parts.query)}" if parts.query else ""
+    target = f"{_escaped(parts.path) or '/'}{query}"
+    usual = {"http": 80, "https": 443}[parts.scheme]
+    return Url(text.partition("#")[0], parts.scheme, _ascii(parts.hostname), port or usual, target)
+
+
+def _escaped(text: str) -> str:
+    return quote(text, safe="/%:@!$&'()*+,;=?~-._[]|")
+
+
+def _ascii(host: str) -> str:
+    try:
+        ipaddress.ip_address(host)
+        return host
+    except ValueError:
+        pass
+    try:
+        return host.encode("ascii").decode() if host.isascii() else host.encode("idna").decode()
+    except UnicodeError:
+        raise OperationFailed(f"{host}: not the name of a host") from None
+
+
+def addresses(where: Url, allow_private: bool, seconds: float) -> list[str]:
+    """The addresses of a host, each of them public; whoever connects uses these and resolves no more.
+
+    A host with one private address among public ones is refused: which one is asked must not be chance.
+    """
+    found = _resolved(where.host, where.port, seconds)
+    for address in found:
+        if not allow_private and not public(address):
+            raise OperationFailed(f"{where.host} is {address}, a private or reserved address; {_ALLOW}")
+    return found
+
+
+def _resolved(host: str, port: int, seconds: float) -> list[str]:
+    answers: queue.SimpleQueue[list[str] | OSError | UnicodeError] = queue.SimpleQueue()
+
+    def ask() -> None:
+        try:
+            infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            answers.put(list(dict.fromkeys(str(info[4][0]) for info in infos)))
+        except (OSError, UnicodeError) as error:
+            answers.put(error)
+
+    # the resolver of the system has no time limit, so its thread is abandoned
+    threading.Thread(target=ask, daemon=True, name="resolve").start()
+    try:
+        answer = answers.get(timeout=seconds)
+    except queue.Empty:
+        raise OperationFailed(f"{host}: looking up its address took longer than {seconds:.0f} s") from None
+    if isinstance(answer, Exception) or not answer:
+        raise OperationFailed(f"{host}: there is no such host, or no network")
+    return answer
+
+
+def public(address: str) -> bool:
+    """Whether an address is on the public internet, including an embedded IPv4 address."""
+    try:
+        ip = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(ip, ipaddress.IPv6Address):
+        inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
+        if inner is None and ip in _NAT64:
+            inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
+        if inner is not None:
+            return public(str(inner))
+        if ip.is_site_local:
+            return False
+    return ip.is_global and not ip.is_multicast and not ip.is_reserved and not ip.is_unspecified
+
+
+CONNECT_SECONDS = 10.0
+_BLOCK = 1 << 16
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer of a server; header names in lower case, the body decompressed."""
+
+    status: int
+    reason: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class _Pinned(http.client.HTTPConnection):
+    """A connection to one of the given addresses, without resolving the host again."""
+
+    def __init__(self, where: Url, addresses: Sequence[str], deadline: Deadline) -> None:
+        super().__init__(where.host, where.port)
+        self._where, self._addresses, self._deadline = where, addresses, deadline
+        self.plug: socket.socket | None = None  # `sock` is gone once the headers are read
+
+    def connect(self) -> None:
+        """Connect to the first address that answers; for https, verify its certificate."""
+        failure: OSError | None = None
+        for address in self._addresses:
+            try:
+                seconds = min(CONNECT_SECONDS, self._deadline.left)
+                plain = socket.create_connection((address, self._where.port), seconds)
+            except OSError as error:
+                failure = error
+                continue
+            plain.settimeout(self._deadline.left)
+            self.sock = self.plug = plain
+            if self._where.scheme == "https":
+                # SSL_CERT_FILE and SSL_CERT_DIR are honoured, as everywhere
+                context = ssl.create_default_context()
+                self.sock = context.wrap_socket(plain, server_hostname=self._where.host)
+                self.plug = self.sock
+            return
+        raise failure or OSError(0, "no address answered")
+
+
+def ask(
+    where: Url,
+    addresses: Sequence[str],
+    method: str,
+    headers: Mapping[str, str],
+    body: bytes | None,
+    most_bytes: int,
+    deadline: Deadline,
+) -> Answer:
+    """Send one request and read the answer; raises if it is too long, too slow or no HTTP."""
+    connection = _Pinned(where, addresses, deadline)
+    # the timeout of a socket is per read, so a slow server needs a timer as well
+    clock = threading.Timer(deadline.left, _cut_off, (connection,))
+    clock.daemon = True
+    clock.start()
+    try:
+        connection.request(method, where.target, body, dict(headers))
+        response = connection.getresponse()
+        found = {name.lower(): value for name, value in response.getheaders()}
+        data = _body(response, found, most_bytes, where)
+        if deadline.over:
+            raise TimeoutError
+        return Answer(response.status, response.reason, found, data)
+    except ssl.SSLCertVerificationError as error:
+        raise OperationFailed(f"{where.host}: its certificate is not valid: {error.verify_message}") from None
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        if deadline.over or isinstance(error, TimeoutError):
+            raise OperationFailed(f"{where.text}: no whole answer within {deadline.seconds:g} s") from None
+        raise OperationFailed(f"{where.text}: {_sentence(error)}") from None
+    finally:
+        clock.cancel()
+        connection.close()
+
+
+def _cut_off(connection: _Pinned) -> None:
+    if connection.plug is not None:
+        with contextlib.suppress(OSError):
+            # the method of an SSL socket would wait for the reader
+            socket.socket.shutdown(connection.plug, socket.SHUT_RDWR)
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, ConnectionRefusedError):
+        return "the connection was refused; nothing listens there"
+    if isinstance(error, http.client.IncompleteRead):
+        return "the answer broke off"
+    if isinstance(error, http.client.HTTPException):
+        return f"the answer is not proper HTTP ({type(error).__name__})"
+    return str(getattr(error, "strerror", None) or error).lower()
+
+
+def _body(
+    response: http.client.HTTPResponse, headers: Mapping[str, str], most_bytes: int, where: Url
+) -> bytes:
+    length = headers.get("content-length", "")
+    if length.isdigit() and int(length) > most_bytes and response.length:
+        raise OperationFailed(_too_long(where, most_bytes))
+    unpack = _Unpacking(headers.get("content-encoding", "identity").lower().strip(), where)
+    received = bytearray()
+    taken = 0
+    while block := response.read(_BLOCK):
+        taken += len(block)
+        received += unpack.more(block, most_bytes + 1 - len(received))
+        if max(taken, len(received)) > most_bytes:
+            raise OperationFailed(_too_long(where, most_bytes))
+    if response.length:  # fewer bytes than announced
+        raise http.client.IncompleteRead(b"", response.length)
+    return bytes(received)
+
+
+def _too_long(where: Url, most_bytes: int) -> str:
+    return f"{where.text}: the answer is longer than {most_bytes / 1_000_000:g} MB"
+
+
+class _Unpacking:
+    """Decompresses gzip and deflate up to a limit; some servers send them unasked."""
+
+    def __init__(self, encoding: str, where: Url) -> None:
+        if encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
+            raise OperationFailed(
+                f"{where.text}: the answer is packed as {encoding}, which was not asked for"
+            )
+        self._unpacker = None if encoding in ("", "identity") else zlib.decompressobj(zlib.MAX_WBITS | 32)
+
+    def more(self, block: bytes, most: int) -> bytes:
+        if self._unpacker is None:
+            return block
+        try:
+            return self._unpacker.decompress(block, max(1, most))
+        except (zlib.error, gzip.BadGzipFile):
+            raise OSError(0, "the answer is not properly packed") from None

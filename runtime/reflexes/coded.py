@@ -1,0 +1,55 @@
+"""What the responders without a model share: reading evidence and earlier attempts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kernel.document.model import Document
+from runtime.reflexes.planning import FINISHED
+
+LEARNED = 1_000
+"""Characters of the note on a failed attempt."""
+
+
+def proven(evidence: Mapping[str, Any]) -> bool:
+    """Whether criteria that code can decide show the work: some one failed before, and all hold now.
+
+    That a step has come to its end (`FINISHED`), or has said something, proves nothing.
+    """
+    found: Sequence[Mapping[str, Any]] = evidence.get("criteria", ())
+    telling = [each for each in found if each["criterion"].get("has") not in (FINISHED, ".")]
+    return any(each.get("before") is not True for each in telling) and all(e.get("after") for e in found)
+
+
+def verdict(document: Document, evidence: Mapping[str, Any], output: str, told: str) -> dict[str, Any]:
+    """ACCEPT when no step failed and every criterion that code can decide holds; else it goes up.
+
+    `told` says what was done and by what, for the rung above.
+    """
+    issues = [_failure(document, number) for number in evidence.get("failed_steps", ())]
+    issues += [
+        f"{json.dumps(each['criterion'], ensure_ascii=False)}: {each.get('note') or 'does not hold'}"
+        for each in evidence.get("criteria", ())
+        if each.get("after") is False and not issues
+    ]
+    if issues:
+        learned = f"{'; '.join(issues)} ({told})"[:LEARNED]
+        return {"validation": "fail", "issues": issues, "decision": "ESCALATE", "learned": learned}
+    return {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": output}
+
+
+def _failure(document: Document, number: int) -> str:
+    step = document.steps.get(number)
+    why = (step.result or step.state)[:300] if step else "was not run"
+    return f"step {number}{f' ({step.tool})' if step and step.tool else ''}: {why}"
+
+
+def failed_before(document: Document, approach: str) -> bool:
+    """Whether an earlier attempt of this loop had the same approach: code would fail again."""
+    return any(
+        note.key == "approach" and note.text == approach
+        for fold in document.section(2).folds
+        for note in fold.notes
+    )

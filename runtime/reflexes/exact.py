@@ -1,0 +1,168 @@
+"""Slots of learned methods: values, names and nouns exactly as recall reads them.
+
+They never read `it`, and only their own unit. A label (a name or noun) is read wherever its word is in the
+task, and no other slot or word of the phrasing may have the same word.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING, Protocol
+
+from runtime.reflexes.slots import Read, Reader, Scan
+
+if TYPE_CHECKING:
+    from runtime.text.tokens import Token
+
+_PIECES = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
+_NOT_NOUNS = ("ed", "ly", "est")
+"""Endings of words that are rarely nouns, as in alignment."""
+
+
+class Bound(Protocol):
+    """A slot that was read: its name, its value, and its first token."""
+
+    @property
+    def slot(self) -> str: ...  # noqa: D102
+    @property
+    def value(self) -> object: ...  # noqa: D102
+    @property
+    def start(self) -> int: ...  # noqa: D102
+
+
+class Label(str):
+    """A name or noun that a slot read."""
+
+    __slots__ = ()
+
+
+@lru_cache(maxsize=64)
+def _leaves(text: str) -> dict[int, Token]:
+    from runtime.text.tokens import tokens  # learned methods need them alone
+
+    return {token.start: token for token in tokens(text)}
+
+
+def _leaf(scan: Scan, at: int) -> tuple[Token, int] | None:
+    """The value or word that begins and ends with tokens, and the index after it."""
+    if at >= len(scan.tokens):
+        return None
+    token = scan.tokens[at]
+    found = _leaves(scan.text).get(token.start)
+    if found is None:
+        return None
+    end = at
+    while end < len(scan.tokens) and scan.tokens[end].end <= found.end:
+        end += 1
+    exact = end > at and scan.tokens[end - 1].end == found.end
+    return (found, end) if exact else None
+
+
+def _reader(kind: str, unit: str = "") -> Reader:
+    def read(scan: Scan, at: int) -> Iterator[Read]:
+        hit = _leaf(scan, at)
+        if hit and hit[0].kind == kind and hit[0].unit == unit and hit[0].parts is None:
+            value = hit[0].value
+            yield hit[1], _digits(value) if isinstance(value, Fraction) else value, 0
+
+    return read
+
+
+def _digits(value: Fraction) -> str:
+    return str(value.numerator) if value.denominator == 1 else json.dumps(float(value))
+
+
+def _word(scan: Scan, at: int, *, owner: bool = False) -> str:
+    """The plain word at a position, without its 's; "" if it cannot be a label."""
+    hit = _leaf(scan, at)
+    if hit is None or hit[0].kind != "word" or hit[1] != at + 1 or hit[0].low.endswith("'s") != owner:
+        return ""
+    return hit[0].text[:-2] if owner else hit[0].text
+
+
+def read_proper(scan: Scan, at: int) -> Iterator[Read]:
+    """A name: a capitalised word that does not decide what to do."""
+    word = _word(scan, at)
+    if _proper(word, scan):
+        yield at + 1, Label(word), 1
+
+
+def read_noun(scan: Scan, at: int) -> Iterator[Read]:
+    """A word that may replace a noun."""
+    word = _word(scan, at)
+    if _noun(word, scan):
+        yield at + 1, Label(word), 1
+
+
+def read_owner(scan: Scan, at: int) -> Iterator[Read]:
+    """A name or a noun before `'s`."""
+    word = _word(scan, at, owner=True)
+    if _proper(word, scan) or _noun(word, scan):
+        yield at + 1, Label(word), 1
+
+
+def _proper(word: str, scan: Scan) -> bool:
+    from runtime.memory.tasks.words import words_of
+
+    return bool(word) and word[0].isupper() and word.lower() not in words_of(scan.language.systems).fixed
+
+
+def _noun(word: str, scan: Scan) -> bool:
+    from runtime.memory.tasks.words import words_of
+    from runtime.text.inflection import singular
+
+    low = word.lower()
+    fixed = words_of(scan.language.systems).fixed
+    verbal = len(low) > 5 and low.endswith(_NOT_NOUNS)
+    return len(low) > 2 and not verbal and low not in fixed and singular(low) not in fixed
+
+
+def consistent(scan: Scan, start: int, bound: Sequence[Bound]) -> bool:
+    """Whether a repeated slot has one value, and no two labels share a word."""
+    labels = [each for each in bound if isinstance(each.value, Label)]
+    values: dict[str, object] = {}
+    for each in bound:
+        if not isinstance(each.value, Label) and values.setdefault(each.slot, each.value) != each.value:
+            return False
+    return not labels or _own_words(scan, start, labels)
+
+
+def _own_words(scan: Scan, start: int, labels: Iterable[Bound]) -> bool:
+    """Whether each label is one word throughout that belongs to no other slot."""
+    from runtime.text.inflection import singular
+
+    values: dict[str, object] = {}
+    owners: dict[str, str] = {}  # the stem of a label: its slot
+    places: dict[int, str] = {}
+    for each in labels:
+        own = singular(str(each.value).lower())
+        if owners.setdefault(own, each.slot) != each.slot or values.setdefault(each.slot, own) != own:
+            return False
+        places[each.start] = each.slot
+    return all(
+        places.get(at) == owners[piece]
+        for at in range(start, len(scan.tokens))
+        for piece in map(singular, _PIECES.findall(scan.word(at)))
+        if piece in owners
+    )
+
+
+KINDS: dict[str, Reader] = {
+    "exact number": _reader("number"),
+    "exact amount": _reader("number", "$"),
+    "exact percent": _reader("number", "%"),
+    "exact cents": _reader("number", "¢"),
+    "exact euros": _reader("number", "€"),
+    "exact pounds": _reader("number", "£"),
+    "exact path": _reader("path"),
+    "exact url": _reader("url"),
+    "exact text": _reader("quoted"),
+    "proper name": read_proper,
+    "noun": read_noun,
+    "owner": read_owner,
+}
+"""By their names in markdown files."""

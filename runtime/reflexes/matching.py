@@ -1,0 +1,317 @@
+"""Finds the reflex that covers a task, and its slots, without guessing.
+
+A task is covered when one phrasing reads all of it, or when it can be divided at joining words into parts
+that are each covered: word by word first, then by what its words mean (`meaning`). Where two readings are
+equally good and mean different things, there is no match.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from runtime.reflexes.phrasing import PhrasingError, Reading, as_list
+from runtime.reflexes.procedure import Procedure, Shelf
+from runtime.reflexes.slots import Earlier, It, Scan
+from runtime.reflexes.templates import Unbound, plain
+from runtime.text.chunks import chunks
+
+MOST_JOINS = 16
+"""Places where a task may be divided; a task with more is not a short order."""
+MOST_COURTESIES = 8
+"""Courtesies before a task, and after it, that are skipped."""
+LONGEST_MESSAGE = 1_000
+"""Characters of a result that reports a file; a longer one is a text."""
+_ENDS = frozenset(".,;:!?…\n")
+_NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?")
+_IMPLIED = {
+    "number": ("number", "text"),
+    "numbers": ("numbers", "list", "text"),
+    "list": ("list", "text"),
+    "table": ("table", "list", "text"),
+    "text": ("text",),
+    "file": ("file",),
+    "table file": ("file", "table file"),
+}
+"""The shapes as which a result of a shape can be used."""
+_NO_READING = Reading(0, 0, ())
+
+
+@dataclass(frozen=True)
+class Match:
+    """A reflex with its slots bound; or, in `parts`, several of them in a row."""
+
+    task: str  # what this part of the task says, with every `it` that means a file replaced
+    procedure: Procedure | None = None
+    phrasing: str = ""
+    reading: Reading = _NO_READING
+    prior: tuple[Earlier, ...] = ()
+    parts: tuple[Match, ...] = ()
+
+    @cached_property
+    def slots(self) -> dict[str, Any]:
+        """The slots by name, defaults included."""
+        return {**(self.procedure.defaults if self.procedure else {}), **self.reading.slots}
+
+    @property
+    def uses_it(self) -> bool:
+        """Whether it needs the text of the result before."""
+        own = self.procedure is not None and self.procedure.uses_it
+        return own or any(isinstance(value, It) for value in self.slots.values())
+
+    @property
+    def uses_all(self) -> bool:
+        """Whether it needs all results before, not the latest alone."""
+        return self.procedure is not None and self.procedure.needs == "several numbers"
+
+    @property
+    def writes(self) -> bool:
+        """Whether its result reports a file and is no answer."""
+        return self.procedure is not None and "text" not in _shapes(self.procedure.gives)
+
+    def promise(self) -> Earlier:
+        """The result that later parts may use."""
+        assert self.procedure
+        try:
+            file = plain(self.procedure.about, self.slots)
+            column = plain(self.procedure.column, self.slots)
+        except Unbound:
+            file = column = ""
+        shapes = _shapes((*self.procedure.gives, *self.procedure.facts))
+        return Earlier(shapes, None, file, column)
+
+
+def _shapes(names: tuple[str, ...]) -> frozenset[str]:
+    """All shapes that a result of these shapes can be used as."""
+    return frozenset(shape for name in names for shape in _IMPLIED.get(name, (name,)))
+
+
+def match(task: str, shelf: Shelf, prior: tuple[Earlier, ...] = ()) -> Match | None:
+    """The reflex that covers all of a task; None if none does or two do equally well."""
+    found = chunks(task)
+    if not found:
+        return None
+    scan = Scan(found, task, shelf.language, prior)
+    for by_meaning in (False, True):
+        covered = _Covered(scan, shelf, by_meaning)
+        whole = covered.best(0, len(found), prior) or (None if covered.torn else _divided(covered))
+        if whole is not None or covered.torn:
+            return whole
+    return None
+
+
+class _Covered:
+    """The readings of a task's parts."""
+
+    def __init__(self, scan: Scan, shelf: Shelf, by_meaning: bool) -> None:
+        self.scan = scan
+        self.shelf = shelf
+        self.by_meaning = by_meaning
+        self.torn = False  # whether the task had two best readings
+
+    def best(self, start: int, end: int, prior: tuple[Earlier, ...]) -> Match | None:
+        """The best reading of the tokens from `start` to `end`; None if there is none, or a tie."""
+        found: list[Match] = []
+        for begin, stop in self._trimmed(start, end):
+            found += self._readings(begin, stop, prior)
+        if not found and self.by_meaning:
+            return self._meant(start, end, prior)
+        if not found:
+            return None
+        top = max(each.reading.score for each in found)
+        best = [each for each in found if each.reading.score == top]
+        if any(each.procedure is not best[0].procedure or each.slots != best[0].slots for each in best):
+            self.torn = self.torn or (start, end) == (0, len(self.scan.tokens))
+            return None
+        return best[0]
+
+    def _meant(self, start: int, end: int, prior: tuple[Earlier, ...]) -> Match | None:
+        """The closest reading by meaning; None if another one is as close."""
+        scan = replace(self.scan, prior=prior)
+        found: list[Match] = []
+        for begin, stop in self._trimmed(start, end):
+            for procedure, phrasing, reading in self.shelf.meanings.readings(scan, begin, stop):
+                said = _said(scan, reading, begin, stop)
+                found.append(Match(said, procedure, phrasing.text, reading, prior))
+        best = self.shelf.meanings.nearest([(each.procedure, each.reading, each.slots) for each in found])
+        return found[best] if best is not None else None
+
+    def _readings(self, start: int, end: int, prior: tuple[Earlier, ...]) -> Iterator[Match]:
+        words = frozenset(token.word for token in self.scan.tokens[start:end])
+        scan = replace(self.scan, prior=prior)
+        for procedure in self.shelf.procedures:
+            if procedure.refuse & words or not _meets(procedure.needs, prior):
+                continue
+            for phrasing in procedure.phrasings:
+                if not phrasing.needed <= words:
+                    continue
+                try:
+                    readings = phrasing.readings(scan, start, end)
+                except PhrasingError:
+                    continue
+                for reading in readings:
+                    said = _said(scan, reading, start, end)
+                    yield Match(said, procedure, phrasing.text, reading, prior)
+
+    def _trimmed(self, start: int, end: int) -> list[tuple[int, int]]:
+        """The span without marks at its ends, with and without the courtesies around it."""
+        scan = self.scan
+        while end > start and scan.word(end - 1) in _ENDS:
+            end -= 1
+        starts, ends = [start], [end]
+        for at in starts:
+            for words in self.shelf.before:
+                after = at + len(words)
+                after += after < end and scan.word(after) in (",", ":")
+                fits = scan.follows(at, words) and after < end and after not in starts
+                if fits and len(starts) <= MOST_COURTESIES:
+                    starts.append(after)
+        for at in ends:
+            for words in self.shelf.after:
+                before = at - len(words)
+                if before > start and scan.follows(before, words):
+                    while before > start and scan.word(before - 1) in _ENDS:
+                        before -= 1
+                    if before not in ends and len(ends) <= MOST_COURTESIES:
+                        ends.append(before)
+        return [(a, b) for a in starts for b in ends if a < b]
+
+
+def _said(scan: Scan, reading: Reading, start: int, end: int) -> str:
+    """The words of a part, pronouns replaced by the files that they mean."""
+    said: list[str] = []
+    at = start
+    for bound in sorted(reading.meant, key=lambda each: each.start):
+        if bound.start > at:
+            said.append(scan.raw(at, bound.start))
+        said.append(", ".join(_quoted(str(value)) for value in as_list(bound.value)))
+        at = bound.end
+    if at < end:
+        said.append(scan.raw(at, end))
+    return " ".join(said)
+
+
+def _quoted(path: str) -> str:
+    if re.fullmatch(r"[\w./-]+", path):
+        return path
+    mark = next((mark for mark in "\"`'" if mark not in path), '"')
+    return f"{mark}{path}{mark}"
+
+
+def _meets(needs: str, prior: tuple[Earlier, ...]) -> bool:
+    if not needs:
+        return True
+    numbers = all("number" in each.shapes for each in prior)
+    if needs == "one number":
+        return len(prior) == 1 and numbers
+    if needs == "several numbers":
+        return len(prior) > 1 and numbers and len({each.column for each in prior}) == 1
+    return bool(prior) and needs in prior[-1].shapes
+
+
+# ---- several tasks in one -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Chain:
+    """Parts that cover the tokens up to some place, and their common score."""
+
+    parts: tuple[Match, ...] = ()
+    prior: tuple[Earlier, ...] = ()
+    score: int = 0
+    torn: bool = False  # another chain is as good and means something else
+
+    def better(self, other: _Chain | None) -> _Chain:
+        if other is None or (len(self.parts), -self.score) < (len(other.parts), -other.score):
+            return self
+        if (len(self.parts), -self.score) > (len(other.parts), -other.score):
+            return other
+        return replace(other, torn=True)
+
+    def plus(self, part: Match) -> _Chain:
+        score = self.score + part.reading.exact * 10 - part.reading.vague
+        return _Chain((*self.parts, part), (*self.prior, part.promise()), score, self.torn)
+
+
+def _divided(covered: _Covered) -> Match | None:
+    """The task as the fewest covered parts; None if there are none, or two ways to divide it."""
+    scan = covered.scan
+    joins = _joins(scan, covered.shelf)
+    if not 0 < len(joins) <= MOST_JOINS:
+        return None
+    starts = [0, *(after for _, after in joins)]
+    ends = [*(before for before, _ in joins), len(scan.tokens)]
+    chains: list[_Chain | None] = [_Chain(prior=scan.prior)] + [None] * len(ends)
+    for last in range(1, len(ends) + 1):
+        for first in range(last):
+            chain = chains[first]
+            if chain is None or starts[first] >= ends[last - 1]:
+                continue
+            part = covered.best(starts[first], ends[last - 1], chain.prior)
+            if part is not None:
+                chains[last] = chain.plus(part).better(chains[last])
+    done = chains[-1]
+    covered.torn = covered.torn or (done is not None and done.torn)
+    if done is None or done.torn or len(done.parts) < 2:
+        return None
+    return Match(scan.text, parts=done.parts, prior=scan.prior)
+
+
+def _joins(scan: Scan, shelf: Shelf) -> list[tuple[int, int]]:
+    """The places where the task may be divided: runs of separators and joining words."""
+    found: list[tuple[int, int]] = []
+    at = 0
+    while at < len(scan.tokens):
+        after = at
+        while length := max((len(w) for w in shelf.joins if scan.follows(after, w)), default=0):
+            after += length
+        if after > at and at > 0 and after < len(scan.tokens):
+            found.append((at, after))
+        at = max(after, at + 1)
+    return found
+
+
+# ---- what came before ----------------------------------------------------------------------------------
+
+
+def earlier(text: str, shelf: Shelf, source: str = "") -> Earlier:
+    """An existing result as later tasks can use it."""
+    short = text.strip() if len(text) <= LONGEST_MESSAGE else ""
+    if shelf.wrote and (hit := shelf.wrote.fullmatch(short)):
+        column = re.split(r",\s*", hit.groupdict().get("columns") or "")[-1]
+        return Earlier(_shapes(("table file" if column else "file",)), None, hit["file"], column, source)
+    lines = [line for line in text.splitlines() if line.strip()]
+    if not lines or (shelf.nothing and shelf.nothing.match(text)):
+        return Earlier(frozenset(), text, source=source)
+    column = ""
+    facts: list[tuple[str, str]] = []
+    if _NUMBER.fullmatch(text.strip()):
+        shapes = _shapes(("number",))
+        text = text.strip()
+    elif all(_NUMBER.fullmatch(line.strip()) for line in lines):
+        shapes, facts = _shapes(("numbers",)), [("count", str(len(lines)))]
+    elif column := _table_column(lines):
+        shapes = _shapes(("table",))
+    elif shelf.total and (hit := shelf.total.search(text)):
+        facts = [("total", hit[1].replace(",", ""))]
+        shapes = _shapes(("list",))
+    else:
+        shapes, facts = _shapes(("list",)), [("count", str(len(lines)))]
+    return Earlier(shapes | {name for name, _ in facts}, text, "", column, source, tuple(facts))
+
+
+def _table_column(lines: list[str]) -> str:
+    """The last column's name if the lines are CSV with numbers in that column, else ""."""
+    import csv
+
+    try:
+        rows = list(csv.reader(lines))
+    except csv.Error:
+        return ""
+    if len(rows) < 2 or len(rows[0]) < 2 or any(len(row) != len(rows[0]) for row in rows):
+        return ""
+    numeric = all(_NUMBER.fullmatch(row[-1].strip()) for row in rows[1:])
+    return rows[0][-1] if numeric and not _NUMBER.fullmatch(rows[0][-1].strip()) else ""

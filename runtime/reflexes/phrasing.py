@@ -1,0 +1,269 @@
+"""Phrasings: patterns of words and typed slots, and how they read a task.
+
+A phrasing is a line such as `count [the] lines (of|in) {path}`: `[…]` may be left out, `(…|…)` are
+alternatives, `<name>` is one of the shared words of `language.md`, `{slot}` is read by its kind. A task is
+read whole: where a token is left over, there is no reading.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+from runtime.reflexes.exact import consistent
+from runtime.reflexes.slots import Language, Meant, Reader, Scan, Words
+
+VISITS = 20_000
+"""Steps of the search for readings by one phrasing; a task that needs more is too vague."""
+
+_TEMPLATE = re.compile(r"\{[^{}]*\}|<[^<>]*>|[\[\]()|]|[^\s\[\](){}<>|]+")
+
+
+class PhrasingError(ValueError):
+    """A phrasing is invalid; the message says why."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The value of a slot, and its tokens."""
+
+    slot: str
+    value: Any
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A reading of a task: `exact` tokens are words of the phrasing, `vague` adds up over the slots."""
+
+    exact: int
+    vague: int
+    bound: tuple[Bound, ...]
+    meaning: bool = False  # read by meaning
+    taken: tuple[tuple[str, str], ...] = ()  # (words of the task, words of the phrasing)
+    aside: tuple[str, ...] = ()  # words of the task without meaning
+
+    @property
+    def score(self) -> tuple[int, int]:
+        """Larger is better."""
+        return self.exact, -self.vague
+
+    @property
+    def slots(self) -> dict[str, Any]:
+        """The slots' values by name."""
+        return {each.slot: each.value for each in self.bound}
+
+    @property
+    def meant(self) -> tuple[Bound, ...]:
+        """The slots whose path is a pronoun."""
+        return tuple(
+            each for each in self.bound if any(isinstance(value, Meant) for value in as_list(each.value))
+        )
+
+
+class Kinds(Protocol):
+    """The kinds of slots that a reflex has."""
+
+    def __call__(self, name: str) -> tuple[Reader, bool]:
+        """The reader of a slot, and whether it is a list of words."""
+        ...
+
+    def kind(self, name: str) -> Any:
+        """The kind of a slot: its name, or a list of words."""
+        ...
+
+    def words(self, name: str) -> tuple[Words, ...] | None:
+        """The words of a slot that is a list of words, else None."""
+        ...
+
+
+@dataclass(frozen=True)
+class Phrasing:
+    """One line of a reflex, compiled on demand."""
+
+    text: str
+    needed: frozenset[str]  # words without which it cannot fit
+    kinds: Kinds
+    language: Language
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The compiled pattern. Raises `PhrasingError`."""
+        return _Compiler(self.text, self.kinds, self.language).graph()
+
+    def readings(self, scan: Scan, start: int, end: int) -> list[Reading]:
+        """The readings of the tokens from `start` to `end`, the best first."""
+        cut = Scan(scan.tokens[:end], scan.text, scan.language, scan.prior)
+        found = [each for each in _walk(self.graph, cut, start) if consistent(cut, start, each.bound)]
+        return sorted(found, key=lambda each: each.score, reverse=True)
+
+
+_GROUPS = re.compile(r"\[[^\[\]]*\]|\([^()]*\)|\{[^{}]*\}|<[^<>]*>")
+
+
+def needed(text: str) -> list[frozenset[str]]:
+    """For each line of a block of phrasings, the words outside all brackets."""
+    before = ""
+    while before != text:
+        before, text = text, _GROUPS.sub(" ", text)
+    return [frozenset(line.lower().split()) for line in text.splitlines()]
+
+
+# ---- compiling -----------------------------------------------------------------------------------------
+
+Edge = tuple[str, Any, int]  # kind (skip, word, slot), what, next node
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A pattern without loops: node 0 is its start, the last node its end."""
+
+    edges: tuple[tuple[Edge, ...], ...]
+    final: int
+
+
+class _Compiler:
+    """A recursive descent over one phrasing."""
+
+    def __init__(self, text: str, kinds: Kinds, language: Language) -> None:
+        self.text = text
+        self.kinds = kinds
+        self.language = language
+        self.edges: list[list[Edge]] = [[]]
+
+    def graph(self) -> Graph:
+        parts = _TEMPLATE.findall(self.text)
+        if len(_branches(parts, self.text)) > 1:
+            raise PhrasingError(
+                f"put the alternatives into parentheses, or on lines of their own: {self.text}"
+            )
+        final = self._alternatives(parts, 0)
+        return Graph(tuple(map(tuple, self.edges)), final)
+
+    def _node(self) -> int:
+        self.edges.append([])
+        return len(self.edges) - 1
+
+    def _alternatives(self, parts: list[str], start: int) -> int:
+        """Compile `parts`, alternatives divided by `|`, from node `start`; the node where they meet."""
+        end = self._node()
+        for branch in _branches(parts, self.text):
+            self.edges[self._sequence(branch, start)].append(("skip", None, end))
+        return end
+
+    def _sequence(self, parts: list[str], node: int) -> int:
+        at = 0
+        while at < len(parts):
+            part = parts[at]
+            if part in "[(":
+                close = _closing(parts, at, self.text)
+                after = self._alternatives(parts[at + 1 : close], node)
+                if part == "[":
+                    self.edges[node].append(("skip", None, after))
+                node, at = after, close
+            elif part[0] == "<":
+                node = self._alternatives(self._class(part[1:-1]), node)
+            else:
+                after = self._node()
+                self.edges[node].append(self._edge(part, after))
+                node = after
+            at += 1
+        return node
+
+    def _class(self, name: str) -> list[str]:
+        if name not in self.language.classes:
+            raise PhrasingError(f"<{name}> is none of the words of language.md")
+        return _TEMPLATE.findall(self.language.classes[name])
+
+    def _edge(self, part: str, after: int) -> Edge:
+        if part[0] != "{":
+            return ("word", part.lower(), after)
+        name, _, kind = part[1:-1].partition(":")
+        reader, listed = self.kinds(kind.strip() or name.strip())
+        return ("slot", (name.strip(), reader, listed), after)
+
+
+def _closing(parts: list[str], start: int, text: str) -> int:
+    depth = 0
+    for at in range(start, len(parts)):
+        depth += (parts[at] in "[(") - (parts[at] in "])")
+        if depth == 0:
+            return at
+    raise PhrasingError(f"a bracket is never closed in: {text}")
+
+
+def _branches(parts: list[str], text: str) -> list[list[str]]:
+    found: list[list[str]] = [[]]
+    depth = 0
+    for part in parts:
+        depth += (part in "[(") - (part in "])")
+        if depth < 0:
+            raise PhrasingError(f"a bracket is closed and never opened in: {text}")
+        if part == "|" and depth == 0:
+            found.append([])
+        else:
+            found[-1].append(part)
+    return found
+
+
+# ---- reading -------------------------------------------------------------------------------------------
+
+
+def _walk(graph: Graph, scan: Scan, start: int) -> set[Reading]:
+    """All readings; none if the search takes more than `VISITS` steps."""
+    found: set[Reading] = set()
+    dead: set[tuple[int, int]] = set()
+    end = len(scan.tokens)
+    visits = 0
+
+    def visit(node: int, at: int, exact: int, vague: int, bound: tuple[Bound, ...]) -> bool:
+        nonlocal visits
+        visits += 1
+        if (node, at) in dead or visits > VISITS:
+            return False
+        alive = False
+        if node == graph.final and at == end:
+            found.add(Reading(exact, vague, bound))
+            alive = True
+        for kind, what, after in graph.edges[node]:
+            if kind == "skip":
+                alive |= visit(after, at, exact, vague, bound)
+            elif at < end and kind == "word":
+                if scan.tokens[at].word == what:
+                    alive |= visit(after, at + 1, exact + 1, vague, bound)
+            elif at < end:
+                name, reader, listed = what
+                for stop, value, more in reader(scan, at):
+                    told = Bound(name, _frozen(value), at, stop)
+                    words = stop - at if listed else 0
+                    alive |= visit(after, stop, exact + words, vague + more, (*bound, told))
+        if not alive:
+            dead.add((node, at))
+        return alive
+
+    visit(0, start, 0, 0, ())
+    return found if visits <= VISITS else set()
+
+
+def as_list(value: Any) -> tuple[Any, ...]:
+    """A slot's values as a tuple."""
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def phrase_words(text: str) -> list[tuple[str, ...]]:
+    """The alternatives of `largest first | biggest first`, each as its words."""
+    words = (tuple(each.lower().split()) for each in re.split(r"\s*\|\s*", text.strip()))
+    return [each for each in words if each]
+
+
+def choices(values: Mapping[Any, Any]) -> dict[tuple[str, ...], Any]:
+    """What each of the words of a list means: `{largest: largest first | biggest first}`."""
+    return {words: value for value, text in values.items() for words in phrase_words(str(text))}

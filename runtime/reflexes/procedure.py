@@ -1,0 +1,431 @@
+"""Reflexes as markdown files, and their shelf: phrasings with typed slots, steps, criteria and output.
+
+The shelf also holds the words that all reflexes share (`language.md`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernel.disk import version
+from kernel.tools.tool import Fault, Tool
+from runtime.catalogue.pattern import load
+from runtime.reflexes import exact, names, values
+from runtime.reflexes.phrasing import Phrasing, PhrasingError, choices, needed, phrase_words
+from runtime.reflexes.slots import Language, Reader, Words, choice_of, list_of, those_like
+
+if TYPE_CHECKING:
+    from runtime.reflexes.meaning import Meanings
+
+READERS: Mapping[str, Reader] = {
+    "number": values.read_number,
+    "numbers": list_of(values.read_number),
+    "several numbers": list_of(values.read_number, 2),
+    "integer": values.read_integer,
+    "percent": values.read_percent,
+    "quantity": values.read_quantity,
+    "duration": values.read_duration,
+    "date": values.read_date,
+    "range": values.read_range,
+    "path": names.read_path,
+    "paths": list_of(names.read_path),
+    "several paths": list_of(names.read_path, 2),
+    "named paths": list_of(names.read_named),
+    "file": names.read_file,
+    "files": list_of(names.read_file),
+    "folder": names.read_folder,
+    "folders": list_of(names.read_folder),
+    "bare folders": list_of(names.read_bare_folder),
+    "place": names.read_place,
+    "places": list_of(names.read_place),
+    "name": names.read_name,
+    "archive": names.read_archive,
+    "json path": names.read_json_path,
+    "glob": names.read_glob,
+    "kind": names.read_kind,
+    "url": names.read_url,
+    "quoted": names.read_quoted,
+    "word": names.read_word,
+    "symbol": names.read_symbol,
+    "text": names.read_text,
+    "phrase": names.read_phrase,
+    "line": names.read_line,
+    "column": names.read_column,
+    "columns": list_of(names.read_column),
+    "value": names.read_value,
+    "expression": values.read_expression,
+    "statement": names.read_statement,
+    "topic": names.read_topic,
+    **exact.KINDS,
+}
+
+
+LANGUAGE = "language.md"
+"""The file with the words that all reflexes share."""
+METHODS = "methods"
+"""The folder of learned methods, which has no subfolder `reflexes`."""
+_USES_IT = re.compile(r"\{\{\s*(?:it|they|it_(?!file|column)\w+)\b")
+_LOOKING_COMMANDS = ("grep ", "test -f ", "if test -e ")
+"""Beginnings of shell commands of shipped reflexes that only look."""
+_KNOWN = frozenset(
+    {"name", "description", "phrasings", "slots", "defaults", "needs", "refuse", "steps", "success", "output"}
+    | {"gives", "about", "column", "facts", "status", "origin"}
+)
+
+
+@dataclass(frozen=True)
+class Procedure:
+    """One reflex, from its frontmatter."""
+
+    name: str
+    path: Path
+    description: str
+    phrasings: tuple[Phrasing, ...]
+    steps: tuple[Mapping[str, Any], ...]  # {tool, args, each?}: a call, or one for each value of a list
+    success: tuple[Mapping[str, Any], ...]
+    output: str
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    needs: str = ""  # the shape that the result before must have
+    refuse: frozenset[str] = frozenset()  # words that show that something else is meant
+    gives: tuple[str, ...] = ("text",)  # the shapes of its own result
+    about: str = ""  # the file that `it` means afterwards
+    column: str = ""  # of a table, the column that a total is about; of a number, what it counts
+    facts: Mapping[str, str] = field(default_factory=dict)  # where its total or count stands
+    status: str = "active"
+    systems: tuple[Path, ...] = ()  # whose operations it calls
+
+    @property
+    def file(self) -> str:
+        """Its path for display."""
+        return f"{'state/memory/methods' if self.learned else 'system/reflexes'}/{self.path.name}"
+
+    @property
+    def learned(self) -> bool:
+        """Whether it is a learned method, which is never matched by meaning."""
+        return self.path.parent.name == METHODS
+
+    @cached_property
+    def uses_it(self) -> bool:
+        """Whether its steps or output need the text of the result before."""
+        return bool(_USES_IT.search(repr((self.steps, self.output))))
+
+    @cached_property
+    def changes(self) -> bool:
+        """Whether it may do more than look."""
+        return any(not _looks(step, self.systems) for step in self.steps)
+
+    def faults(self) -> list[Fault]:
+        """The invalid phrasings."""
+        found: list[Fault] = []
+        for phrasing in self.phrasings:
+            try:
+                _ = phrasing.graph
+            except PhrasingError as error:
+                lines = self.path.read_text("utf-8", errors="replace").splitlines()
+                line = next((at for at, text in enumerate(lines, 1) if text.strip() == phrasing.text), 1)
+                found.append(Fault(self.path, line, str(error)))
+        return found
+
+
+def _looks(step: Mapping[str, Any], systems: Sequence[Path]) -> bool:
+    """Whether a step changes nothing: its operation cannot write, or only to `to`, which it lacks."""
+    name, args = str(step["tool"]), step.get("args") or {}
+    if name == "bash":
+        return str(args.get("command")).startswith(_LOOKING_COMMANDS)
+    if name == "archive":  # it writes to its path as well
+        return args.get("action") == "list"
+    tool = _operation(name, systems)
+    if tool is None or "shell" in tool.effects:
+        return False
+    return "write" not in tool.effects or ("to" in tool.args and "to" not in {*tool.required, *args})
+
+
+def _operation(name: str, systems: Sequence[Path]) -> Tool | None:
+    """An operation from the first folder that has it; None if it is missing or invalid."""
+    for folder in systems:
+        for kind in ("operations", "kernel"):
+            path = folder / kind / f"{name}.md"
+            if found := version(str(path)):
+                tool = load(path, *found)
+                return tool if isinstance(tool, Tool) else None
+    return None
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """All reflexes that may be used now, with the words that they share."""
+
+    procedures: tuple[Procedure, ...] = ()
+    language: Language = field(default_factory=Language)
+    joins: tuple[tuple[str, ...], ...] = ()
+    before: tuple[tuple[str, ...], ...] = ()  # courtesies before and after a task
+    after: tuple[tuple[str, ...], ...] = ()
+    wrote: re.Pattern[str] | None = None  # a result that names the file (and columns) that it is about
+    nothing: re.Pattern[str] | None = None  # a result that says that there is none
+    total: re.Pattern[str] | None = None  # where a result says a total
+
+    @cached_property
+    def meanings(self) -> Meanings:
+        """Reads tasks by meaning; made on demand."""
+        from runtime.reflexes.meaning import Meanings
+
+        return Meanings(self)
+
+
+class Reflexes:
+    """The shelf of a list of system folders; of files with one name the first folder's counts."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self.folders = tuple(folders)
+        self.shelf = Shelf()
+        self._faults: list[Fault] = []
+        self.version = 0
+        self._stats: dict[Path, tuple[int, int]] = {}
+        self._read: dict[Path, Mapping[str, Any] | Fault] = {}
+        self.refresh()
+
+    @property
+    def faults(self) -> list[Fault]:
+        """The files and phrasings that are invalid; compiles all phrasings."""
+        return [*self._faults, *(fault for each in self.shelf.procedures for fault in each.faults())]
+
+    def refresh(self) -> bool:
+        """Read changed files again (by stat); True if any changed."""
+        stats = self._find()
+        if stats == self._stats and self.version:
+            return False
+        for path, stat in stats.items():
+            if self._stats.get(path) != stat:
+                self._read[path] = _load(path)
+        self._stats = stats
+        self.version += 1
+        self._build([(path, self._read[path]) for path in stats])
+        return True
+
+    def _find(self) -> dict[Path, tuple[int, int]]:
+        found: dict[str, tuple[Path, tuple[int, int]]] = {}
+        for folder in self.folders:
+            try:
+                place = folder if folder.name == METHODS else folder / "reflexes"
+                entries = [entry for entry in os.scandir(place) if entry.name.endswith(".md")]
+            except OSError:
+                continue
+            for entry in entries:
+                if entry.name not in found and entry.is_file():
+                    stat = entry.stat()
+                    found[entry.name] = Path(entry.path), (stat.st_mtime_ns, stat.st_size)
+        return {path: stat for _, (path, stat) in sorted(found.items())}
+
+    def _build(self, read: list[tuple[Path, Mapping[str, Any] | Fault]]) -> None:
+        self._faults = [meta for _, meta in read if isinstance(meta, Fault)]
+        metas = [(path, meta) for path, meta in read if not isinstance(meta, Fault)]
+        words = next((meta for path, meta in metas if path.name == LANGUAGE), {})
+        try:
+            shelf = _shelf(words, self.folders)
+        except (TypeError, ValueError, AttributeError, re.error) as error:
+            at = next(path for path, _ in metas if path.name == LANGUAGE)
+            self._faults.append(Fault(at, 1, f"the shared words cannot be read: {error}"))
+            shelf = Shelf()
+        procedures: list[Procedure] = []
+        for path, meta in metas:
+            if path.name == LANGUAGE:
+                continue
+            try:
+                procedures.append(_procedure(path, meta, shelf.language))
+            except ValueError as error:
+                self._faults.append(Fault(path, 1, str(error)))
+        active = tuple(each for each in procedures if each.status == "active")
+        self.shelf = replace(shelf, procedures=active)
+
+
+def read(path: Path, text: str, language: Language) -> Procedure | Fault:
+    """A reflex from the text of its file."""
+    meta = _meta(path, text)
+    if isinstance(meta, Fault):
+        return meta
+    try:
+        return _procedure(path, meta, language)
+    except ValueError as error:
+        return Fault(path, 1, str(error))
+
+
+def _load(path: Path) -> Mapping[str, Any] | Fault:
+    try:
+        return _meta(path, path.read_text("utf-8"))
+    except UnicodeDecodeError:
+        return Fault(path, 1, "not UTF-8 text; save the file as UTF-8")
+    except OSError as error:
+        return Fault(path, 1, f"cannot be read: {error.strerror}")
+
+
+def _meta(path: Path, text: str) -> Mapping[str, Any] | Fault:
+    import yaml
+
+    head = re.match(r"---[ \t]*\n(.*?)^---[ \t]*$", text, re.DOTALL | re.MULTILINE)
+    if not head:
+        return Fault(path, 1, "there is no frontmatter between two lines of ---")
+    try:
+        meta = yaml.load(head[1], Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        return Fault(path, mark.line + 2 if mark else 1, f"the frontmatter is not YAML: {problem}")
+    return meta if isinstance(meta, dict) else Fault(path, 2, "the frontmatter is not a mapping of names")
+
+
+def _shelf(words: Mapping[str, Any], systems: tuple[Path, ...] = ()) -> Shelf:
+    """The shared words. Every list is text with `|` between its entries, or a mapping of such lists."""
+    lists: Mapping[str, Any] = words.get("lists") or {}
+    pronouns: Mapping[str, str] = words.get("pronouns") or {}
+    language = Language(
+        numbers={word: str(value) for (word,), value in choices(words.get("numbers") or {}).items()},
+        months={word: int(value) for (word,), value in choices(words.get("months") or {}).items()},
+        operators=choices(words.get("operators") or {}),
+        choices={name: choices(values) for name, values in lists.items()},
+        classes=dict(words.get("words") or {}),
+        text_pronouns=frozenset(phrase_words(pronouns.get("result", ""))),
+        file_pronouns=frozenset(phrase_words(pronouns.get("file", ""))),
+        refused=frozenset(str(words.get("refused") or "").lower().split()),
+        names=frozenset(str(words.get("files") or "").lower().split()),
+        systems=systems,
+        courtesies=tuple(phrase_words(str(words.get("after") or ""))),
+        same=_groups(str(words.get("same") or "").splitlines()),
+        aside=frozenset(str(words.get("aside") or "").lower().split()),
+        articles=frozenset(str(words.get("articles") or "").lower().split()),
+        markers=frozenset(str(words.get("markers") or "").lower().split()),
+        announcing=frozenset(str(words.get("announcing") or "").lower().split()),
+        prepositions=_prepositions(words.get("prepositions") or {}),
+    )
+    return Shelf(
+        language=language,
+        joins=tuple(
+            tuple("\n" if word == "\\n" else word for word in each)
+            for each in phrase_words(str(words.get("joins") or ""))
+        ),
+        before=tuple(phrase_words(str(words.get("before") or ""))),
+        after=tuple(phrase_words(str(words.get("after") or ""))),
+        wrote=_pattern(words.get("wrote")),
+        nothing=_pattern(words.get("nothing")),
+        total=_pattern(words.get("total")),
+    )
+
+
+def _groups(lines: Sequence[str]) -> dict[Words, frozenset[int]]:
+    """For each phrase the numbers of its lines; phrases on one line are synonyms."""
+    found: dict[Words, frozenset[int]] = {}
+    for number, line in enumerate(lines):
+        for phrase in phrase_words(line):
+            found[phrase] = found.get(phrase, frozenset()) | {number}
+    return found
+
+
+def _prepositions(groups: Mapping[str, str]) -> dict[str, frozenset[str]]:
+    found: dict[str, frozenset[str]] = {}
+    for name, text in groups.items():
+        for (word,) in phrase_words(text):
+            found[word] = found.get(word, frozenset()) | {name}
+    return found
+
+
+def _pattern(text: Any) -> re.Pattern[str] | None:
+    return re.compile(str(text)) if text else None
+
+
+def _procedure(path: Path, meta: Mapping[str, Any], language: Language) -> Procedure:
+    """A reflex from its frontmatter; raises `ValueError` if that is invalid."""
+    if path.parent.name == METHODS:
+        from runtime.memory.tasks.exemplar import without_filters
+
+        meta = without_filters(dict(meta))
+    if stray := [str(key) for key in meta if key not in _KNOWN]:
+        raise ValueError(f"{', '.join(stray)}: a reflex has no such field")
+    text = meta.get("phrasings")
+    if not isinstance(text, str) or not text.strip():
+        raise ValueError("phrasings is missing: `phrasings: |` and one phrasing a line")
+    steps = meta.get("steps")
+    if (
+        not isinstance(steps, list)
+        or not steps
+        or not all(isinstance(e, dict) and e.get("tool") for e in steps)
+    ):
+        raise ValueError("steps is missing: a list of {tool, args}")
+    success = meta.get("success") or []
+    if not isinstance(success, list) or not success:
+        raise ValueError("success is missing: a list of criteria")
+    known = _Kinds(meta.get("slots") or {}, language)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    texts = {key: str(meta[key]) for key in ("needs", "about", "column") if meta.get(key)}
+    texts["status"] = _status(meta.get("status"))
+    return Procedure(
+        str(meta.get("name") or path.stem),
+        path,
+        str(meta.get("description") or ""),
+        tuple(
+            Phrasing(line, words, known, language)
+            for line, words in zip(lines, needed("\n".join(lines)), strict=True)
+        ),
+        tuple(steps),
+        tuple(success),
+        str(meta.get("output") or f"{{{{ steps[{len(steps)}].result }}}}"),
+        defaults=dict(meta.get("defaults") or {}),
+        refuse=frozenset(str(meta.get("refuse") or "").lower().split()),
+        gives=tuple(re.split(r",\s*", str(meta.get("gives") or "text"))),
+        facts=dict(meta.get("facts") or {}),
+        systems=language.systems,
+        **texts,
+    )
+
+
+def _status(value: Any) -> str:
+    """YAML reads `off` and `on` as false and true."""
+    if isinstance(value, bool):
+        return "active" if value else "off"
+    return str(value or "active")
+
+
+class _Kinds:
+    """Finds the reader of a slot: a list of words of the reflex or of all, or a kind that code reads."""
+
+    def __init__(self, slots: Mapping[str, Any], language: Language) -> None:
+        if not isinstance(slots, Mapping):
+            raise ValueError("slots is a mapping from names to kinds")
+        self.slots = slots
+        self.language = language
+        self.made: dict[str, tuple[Reader, bool]] = {}
+
+    def __call__(self, name: str) -> tuple[Reader, bool]:
+        if name not in self.made:
+            self.made[name] = self._find(self.slots.get(name, name))
+        return self.made[name]
+
+    def words(self, name: str) -> tuple[Words, ...] | None:
+        """The words of a slot that is a list of words; None when it reads anything else."""
+        found = self.kind(name)
+        if isinstance(found, Mapping):
+            return tuple(choices(found))
+        known = found not in READERS and found in self.language.choices
+        return tuple(self.language.choices[found]) if known else None
+
+    def kind(self, name: str) -> Any:
+        """The kind of a slot that is written `name` or `name:kind`."""
+        name, _, kind = name.partition(":")
+        kind = kind.strip() or name.strip()
+        return self.slots.get(kind, kind)
+
+    def _find(self, kind: Any) -> tuple[Reader, bool]:
+        if isinstance(kind, Mapping):
+            return choice_of(choices(kind)), True
+        if kind in READERS:
+            return READERS[kind], False
+        base, _, pattern = str(kind).partition(" ")
+        if base in READERS and pattern.startswith("*"):
+            return those_like(READERS[base], pattern), False
+        if kind in self.language.choices:
+            return choice_of(self.language.choices[kind]), True
+        raise PhrasingError(f"{kind!r} is no kind of slot; there are {', '.join(sorted(READERS))}")

@@ -1,0 +1,165 @@
+"""The memory responder: plans and checks a task that was solved before, without a model.
+
+It comes after the reflexes (what a phrasing covers) and before any model. What recall is not sure of, it
+leaves to the next rung; what it plans is checked by runnable criteria, else by the next rung until trusted.
+The loop of a dream, which is memory's own work, is filled in by it alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kernel.asking.responder import FREE, Ask, Reply, Tier, Usage
+from kernel.document.model import Document
+from kernel.document.references import renumbered
+from kernel.errors import Declined, FractalError
+from kernel.loop.budget import estimate_tokens
+from kernel.loop.context import found_by_itself
+from runtime.memory import RUNG
+from runtime.reflexes import dreaming
+from runtime.reflexes.coded import failed_before, proven, verdict
+from runtime.reflexes.planning import FINISHED
+
+if TYPE_CHECKING:
+    from runtime.memory.brain import Brain
+    from runtime.memory.tasks.recall import Recall
+
+
+class Memory(Protocol):
+    """A memory that is loaded on demand."""
+
+    @property
+    def there(self) -> bool:
+        """Whether anything was learned."""
+        ...
+
+    @property
+    def brain(self) -> Brain:
+        """The memory itself."""
+        ...
+
+
+class Recalled:
+    """The responder over a workspace's memory; `checked` says whether a model stands above it."""
+
+    name = RUNG
+    tier: Tier = "reflex"
+    reads_prompt = False
+    undoes = True
+
+    def __init__(self, memory: Memory, *, checked: bool) -> None:
+        self.memory = memory
+        self.checked = checked
+
+    def offers(self, task: str, document: Document) -> float | None:
+        """The confidence of the recall; None for a novel task, or one that failed here."""
+        if document.meta.type == dreaming.KIND:
+            return 1.0
+        found = self._found(document)
+        if found is None or found.kind == "novel" or failed_before(document, _approach(found)):
+            return None
+        return found.confidence
+
+    def estimate(self, ask: Ask) -> Usage:
+        """Nothing: no model is called."""
+        return FREE
+
+    def count(self, text: str) -> int:
+        """Tokens by the conservative estimate."""
+        return estimate_tokens(text)
+
+    async def answer(self, ask: Ask) -> Reply:
+        """The reply of this phase; raises `Declined` where memory has nothing to say."""
+        if ask.document.meta.type == dreaming.KIND:
+            return Reply(json.dumps(dreaming.reply(ask), ensure_ascii=False), f"{RUNG}:{dreaming.KIND}")
+        found = self._found(ask.document)
+        if found is None or found.kind == "novel" or found.tree is None:
+            raise Declined("nothing is remembered for this task")
+        reply = self._reply(ask, found)
+        return Reply(json.dumps(reply, ensure_ascii=False), f"{RUNG}:{found.tree.id[:8]}")
+
+    def _found(self, document: Document) -> Recall | None:
+        """The recall for a task; None if there is none or the store cannot be read."""
+        if document.meta.type != "task" or not self.memory.there or _given(document):
+            return None
+        try:
+            return self.memory.brain.recall(document.text(1, "task"))
+        except FractalError:
+            return None  # the end of the run says what is wrong with the store
+
+    def _reply(self, ask: Ask, found: Recall) -> dict[str, Any]:
+        if ask.phase == "understand":
+            return _understanding(ask.document)
+        if ask.phase == "plan":
+            return self._plan(ask, found)
+        if ask.phase == "fused":
+            return {**_understanding(ask.document), **self._plan(ask, found)}
+        if ask.phase == "check":
+            return self._verdict(ask, found)
+        raise Declined(f"memory has nothing to say in {ask.phase.upper()}")
+
+    def _plan(self, ask: Ask, found: Recall) -> dict[str, Any]:
+        meta = ask.document.meta
+        self.memory.brain.decide(f"{meta.id}/{meta.attempt}", found)
+        success = [*found.success]
+        if not any({"judge", "step"} & each.keys() for each in success):
+            success.append({"step": len(found.steps), "has": FINISHED})  # its work may be done already
+        return {
+            "approach": _approach(found),
+            "confidence": "high",
+            "steps": [dict(step) for step in found.steps],
+            "success": [dict(each) for each in success],
+            "rationale": _rationale(found),
+        }
+
+    def _doubtful(self, found: Recall, evidence: Mapping[str, Any]) -> bool:
+        """Whether the next responder has to check it: no criterion proves it, and it is not trusted yet.
+
+        The very same task may find its work done already; then it is enough that all criteria hold.
+        """
+        criteria: Sequence[Mapping[str, Any]] = evidence.get("criteria", ())
+        holds = bool(found.success) and all(each.get("after") for each in criteria)
+        if proven(evidence) or (found.kind == "exact" and holds):
+            return False
+        return not self.memory.brain.trusted(found)
+
+    def _verdict(self, ask: Ask, found: Recall) -> dict[str, Any]:
+        """ACCEPT what is proven or trusted, ESCALATE what failed, and leave the rest to the next rung."""
+        base = ask.document.meta.base
+        output = renumbered(found.output, lambda _, n: n + base)
+        told = verdict(ask.document, ask.evidence, output, f"done as remembered: {_approach(found)}")
+        if told["decision"] == "ACCEPT" and self.checked and self._doubtful(found, ask.evidence):
+            raise Declined("no criterion that code can decide proves what memory did, so it is checked")
+        return told
+
+
+def _given(document: Document) -> bool:
+    """Whether the task came with context or answers, which recall does not know."""
+    notes = document.section(1).notes
+    return any(
+        n.key in ("answer", "guidance") or (n.key == "context" and not found_by_itself(n.source))
+        for n in notes
+    )
+
+
+def _understanding(document: Document) -> dict[str, Any]:
+    return {"task": document.text(1, "task"), "context": [], "open": []}
+
+
+def _approach(found: Recall) -> str:
+    """What is done, and after which run."""
+    assert found.tree
+    changed = ", ".join(f"{old} → {new}" for old, new in found.changed)
+    return f"as in run {found.tree.run or '?'}, {found.kind}{f': {changed}' if changed else ''}"
+
+
+def _rationale(found: Recall) -> str:
+    assert found.tree
+    ledger = found.tree.ledger
+    told = " ".join(found.tree.exemplar.task.split())
+    return (
+        f"“{told[:300]}” was solved by these steps before ({found.tree.rung or 'a higher rung'}, "
+        f"{ledger.correct} right and {ledger.incorrect} wrong since; memory {found.tree.id})"
+    )

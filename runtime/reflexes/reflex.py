@@ -1,0 +1,206 @@
+"""The reflex responder: plans and checks what a phrasing in `system/reflexes/` covers, without a model.
+
+It answers from the document alone: the task, and what earlier steps left in §1. What it is not sure of, it
+leaves to the next rung.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kernel.asking.responder import FREE, Ask, Reply, Tier, Usage
+from kernel.document.model import Document, Note
+from kernel.errors import Declined
+from kernel.loop.budget import estimate_tokens
+from runtime.reflexes.coded import failed_before, proven, verdict
+from runtime.reflexes.matching import Match, earlier, match
+from runtime.reflexes.planning import Draft, Unbound, draft
+from runtime.reflexes.procedure import METHODS, Fault, Reflexes
+from runtime.reflexes.slots import It
+
+SURE = 0.95
+"""The confidence of a match."""
+REMEMBERED = 64
+"""Tasks whose match is cached, because every phase asks again."""
+_RESULTS = re.compile(r"(?:step \d+|run .+|stdin|file .+)")
+"""The sources of context that `it` can mean: results of steps and runs, piped text, files handed over."""
+_CUT = re.compile(r"(?m)^\[…(?: \d+ characters cut[^\n]*…)?\]$")
+"""The mark that the kernel leaves where it cut a result."""
+
+
+Doubt = Callable[[str, str, Sequence[Mapping[str, Any]]], str]
+"""Why a learned method's steps for a task have to be checked, else ""."""
+
+
+def trust_all(name: str, task: str, steps: Sequence[Mapping[str, Any]]) -> str:
+    """Trust all methods."""
+    return ""
+
+
+class Reflex:
+    """The responder over the reflexes of a list of system folders; the first folder that has a file wins."""
+
+    name = "reflex"
+    tier: Tier = "reflex"
+    reads_prompt = False
+
+    def __init__(self, folders: Sequence[Path], doubt: Doubt = trust_all) -> None:
+        self.reflexes = Reflexes(folders)
+        self.doubt = doubt
+        self._known: dict[tuple[Any, ...], Match | None] = {}
+
+    @property
+    def faults(self) -> list[Fault]:
+        """The files that were left out, and why."""
+        return self.reflexes.faults
+
+    def offers(self, task: str, document: Document) -> float | None:
+        """`SURE` when a reflex covers the whole task; None when none does, or when it has failed before."""
+        found = self._match(task, document)
+        if found is None or failed_before(document, _approach(found)):
+            return None
+        try:
+            draft(found, 0)
+        except Unbound:
+            return None
+        return SURE
+
+    def estimate(self, ask: Ask) -> Usage:
+        """Nothing: no model is called."""
+        return FREE
+
+    def count(self, text: str) -> int:
+        """Tokens by the conservative estimate."""
+        return estimate_tokens(text)
+
+    async def answer(self, ask: Ask) -> Reply:
+        """The reply of this phase; raises `Declined` for what no reflex covers."""
+        found = self._match(ask.document.task, ask.document)
+        if found is None:
+            raise Declined("no reflex covers this task")
+        try:
+            made = draft(found, ask.document.meta.base if ask.phase == "check" else 0)
+        except Unbound as error:
+            raise Declined(f"{_names(found)}: {error}") from None
+        reply = _reply(ask, found, made)
+        if reply.get("decision") == "ACCEPT" and not proven(ask.evidence):
+            for name in _learned(found):
+                if why := self.doubt(name, ask.document.text(1, "task"), made.steps):
+                    raise Declined(f"{name}: {why}")
+        return Reply(json.dumps(reply, ensure_ascii=False), f"reflex:{_names(found)}")
+
+    def _match(self, task: str, document: Document) -> Match | None:
+        if document.meta.type != "task":
+            return None  # a tool's loop is guided by the tool's own text
+        if self.reflexes.refresh():
+            self._known.clear()
+        prior = tuple(
+            earlier(_result_in(note), self.reflexes.shelf, note.source)
+            for note in document.section(1).notes
+            if note.key == "context" and _RESULTS.fullmatch(note.source) and not _CUT.search(note.text)
+        )
+        key = (task, prior)
+        if key not in self._known:
+            if len(self._known) >= REMEMBERED:
+                self._known.clear()
+            self._known[key] = match(task, self.reflexes.shelf, prior)
+        return self._known[key]
+
+
+def _learned(found: Match) -> list[str]:
+    """The names of the learned methods of a match."""
+    used = [part.procedure for part in found.parts or (found,) if part.procedure]
+    return list(dict.fromkeys(each.path.stem for each in used if each.path.parent.name == METHODS))
+
+
+def _result_in(note: Note) -> str:
+    """The result that a piece of context holds; of an earlier run its output alone."""
+    if note.source.startswith("run "):
+        return note.text.partition("\nOutput: ")[2] or note.text
+    return note.text
+
+
+def _reply(ask: Ask, found: Match, made: Draft) -> dict[str, Any]:
+    if ask.phase == "understand":
+        return _understanding(ask.document, found)
+    if ask.phase == "plan":
+        return _plan(found, made)
+    if ask.phase == "fused":
+        return {**_understanding(ask.document, found), **_plan(found, made)}
+    if ask.phase == "check":
+        told = f"as {_names(found)} read it: {_approach(found)}"
+        return verdict(ask.document, ask.evidence, made.output, told)
+    if ask.phase == "atomic" and len(made.steps) == 1 and "tool" in made.steps[0]:
+        return dict(made.steps[0])
+    raise Declined(f"a reflex has nothing to say in {ask.phase.upper()}")
+
+
+def _understanding(document: Document, found: Match) -> dict[str, Any]:
+    """The task is taken as it stands; what `it` means is said."""
+    used = [each for each in found.prior[-1:] if _uses(found)]
+    facts = [
+        {"fact": f"what the task calls “it” is the result of {e.source}", "from": e.source} for e in used
+    ]
+    return {"task": document.task, "context": facts, "open": []}
+
+
+def _uses(found: Match) -> bool:
+    first = found.parts[0] if found.parts else found
+    return first.uses_it or bool(first.procedure and first.procedure.needs) or bool(first.reading.meant)
+
+
+def _plan(found: Match, made: Draft) -> dict[str, Any]:
+    return {
+        "approach": _approach(found),
+        "confidence": "high",
+        "steps": [dict(step) for step in made.steps],
+        "success": [dict(criterion) for criterion in made.success],
+        "rationale": _rationale(found),
+    }
+
+
+def _names(found: Match) -> str:
+    """The reflex, or the reflexes in a row, each once."""
+    used = [part.procedure for part in found.parts or (found,) if part.procedure]
+    return "+".join(dict.fromkeys(each.path.stem for each in used))
+
+
+def _approach(found: Match) -> str:
+    """What is done, by which file, with which slots; the same for the same reading."""
+    if found.procedure:
+        slots = _slots(found)
+        meant = f"; by meaning: {_meant(found)}" if found.reading.meaning else ""
+        return f"{found.procedure.description} ({found.procedure.file}{f': {slots}' if slots else ''}{meant})"
+    lines = [f"{number}. {_approach(part)}" for number, part in enumerate(found.parts, 1)]
+    return f"{len(found.parts)} parts, one after the other\n" + "\n".join(lines)
+
+
+def _slots(found: Match) -> str:
+    return ", ".join(f"{each.slot} = {_shown(each.value)}" for each in found.reading.bound)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, It):
+        return "the result before"
+    return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)[:200]
+
+
+def _rationale(found: Match) -> str:
+    if found.parts:
+        return "\n".join(f"“{part.task[:200]}”: {_rationale(part)}" for part in found.parts)
+    slots = _slots(found)
+    file = found.procedure.file if found.procedure else "a reflex"
+    if found.reading.meaning:
+        return f"it means what “{found.phrasing}” of {file} means: {_meant(found)}"
+    return f"every word is covered by a phrasing of {file}{f', with {slots}' if slots else ''}"
+
+
+def _meant(found: Match) -> str:
+    """Which words were taken for which."""
+    from runtime.reflexes.meaning import told
+
+    return told(found.reading)

@@ -1,0 +1,141 @@
+"""What readers of slots work on: tokens, earlier results, and the words that all reflexes share.
+
+A reader yields every way in which its kind can begin at a token: where it ends, what it means, and how vague
+that is: 0 for what is nothing else, 1 for what shows its kind, 2 and more for words that could be anything.
+The readers stand in `values` (numbers, dates, arithmetic) and `names` (paths, texts, columns).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+from runtime.text.chunks import Chunk
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """An earlier result: its shapes, and the file or column that it is about."""
+
+    shapes: frozenset[str]  # number, numbers, list, table, text, file, table file, and facts: total, count
+    text: str | None = None  # None: promised, not there yet
+    file: str = ""
+    column: str = ""  # of a table, its last; of a number, what it is a number of
+    source: str = ""
+    facts: tuple[tuple[str, str], ...] = ()  # what can be said of it: ("total", "42")
+
+
+class It(str):
+    """A slot's value that is a template for the text of the latest result."""
+
+    __slots__ = ()
+
+
+class Meant(str):
+    """A path that a pronoun such as `it` means."""
+
+    __slots__ = ()
+
+
+Words = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Language:
+    """The words that all reflexes share, from `language.md`."""
+
+    numbers: Mapping[str, str] = field(default_factory=dict)
+    months: Mapping[str, int] = field(default_factory=dict)
+    operators: Mapping[Words, str] = field(default_factory=dict)
+    choices: Mapping[str, Mapping[Words, Any]] = field(default_factory=dict)  # kind, unit, period, day, …
+    classes: Mapping[str, str] = field(default_factory=dict)  # <name> in a phrasing
+    text_pronouns: frozenset[Words] = frozenset()
+    file_pronouns: frozenset[Words] = frozenset()
+    refused: frozenset[str] = frozenset()  # words that no unquoted text may hold
+    names: frozenset[str] = frozenset()  # files without an extension
+    courtesies: tuple[Words, ...] = ()  # after a task
+    systems: tuple[Path, ...] = ()  # the folders whose `memory/words.md` count
+    # for reading by meaning
+    same: Mapping[Words, frozenset[int]] = field(default_factory=dict)  # groups that mean the same
+    aside: frozenset[str] = frozenset()  # words that say nothing in a question
+    articles: frozenset[str] = frozenset()  # words that say nothing in an order
+    markers: frozenset[str] = frozenset()  # words that say nothing beside a named file
+    announcing: frozenset[str] = frozenset()  # words after which any word is a text
+    prepositions: Mapping[str, frozenset[str]] = field(default_factory=dict)  # the groups of each
+
+
+@dataclass(frozen=True)
+class Scan:
+    """The tokens that are being read, what came before, and the language."""
+
+    tokens: tuple[Chunk, ...]
+    text: str
+    language: Language
+    prior: tuple[Earlier, ...] = ()
+
+    def word(self, at: int) -> str:
+        """The word at a position, "" for quoted text and beyond the end."""
+        return self.tokens[at].word if at < len(self.tokens) else ""
+
+    def raw(self, start: int, end: int) -> str:
+        """The text from one token to another."""
+        return self.text[self.tokens[start].start : self.tokens[end - 1].end]
+
+    def follows(self, at: int, words: Words) -> bool:
+        """Whether these words are at a position."""
+        return all(self.word(at + offset) == word for offset, word in enumerate(words))
+
+    @property
+    def it(self) -> Earlier | None:
+        """The latest result."""
+        return self.prior[-1] if self.prior else None
+
+
+Read = tuple[int, Any, int]
+Reader = Callable[[Scan, int], Iterator[Read]]
+
+
+def choice_of(choices: Mapping[Words, Any]) -> Reader:
+    """One of a list of words, each with what it means."""
+    by_first: dict[str, list[tuple[Words, Any]]] = {}
+    for words, value in choices.items():
+        by_first.setdefault(words[0], []).append((words, value))
+
+    def read(scan: Scan, at: int) -> Iterator[Read]:
+        for words, value in by_first.get(scan.word(at), ()):
+            if scan.follows(at, words):
+                yield at + len(words), value, 0
+
+    return read
+
+
+def list_of(read: Reader, least: int = 1) -> Reader:
+    """One or more of a kind, joined by commas and `and`."""
+
+    def read_all(scan: Scan, at: int) -> Iterator[Read]:
+        reached: list[tuple[int, tuple[Any, ...], int]] = [(at, (), 0)]
+        while reached:
+            start, values, vague = reached.pop()
+            for end, value, more in read(scan, start):
+                if len(values) + 1 >= least:
+                    yield end, [*values, value], vague + more
+                after = end + (scan.word(end) == ",")
+                after += scan.word(after) in ("and", "&")
+                if after > end and len(values) < 20:
+                    reached.append((after, (*values, value), vague + more))
+
+    return read_all
+
+
+def those_like(read: Reader, pattern: str) -> Reader:
+    """What a kind reads, if it matches a pattern such as `*.csv`."""
+
+    def read_some(scan: Scan, at: int) -> Iterator[Read]:
+        for end, value, vague in read(scan, at):
+            if fnmatch(str(value).lower(), pattern):
+                yield end, value, max(vague - 1, 0)
+
+    return read_some

@@ -1,0 +1,306 @@
+"""One simple command: the program that it runs in the end, behind builtins, wrappers and interpreters."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from runtime.safety import code
+from runtime.safety.acts import ANY, FETCHED, NAME, NOTHING, TELLS, UNTOLD, Act, Stream, untold
+from runtime.safety.grammars import GRAMMARS
+from runtime.safety.programs import Line, Program, Reader, effects, given_code, printed, rest_of, sort_words
+from runtime.safety.words import unescaped
+
+if TYPE_CHECKING:
+    from runtime.safety.shell import Shell
+
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=(.*)", re.DOTALL)
+_PRINTS = re.compile(r"\s*(?:print|puts|console\.log|echo)\s*\(?\s*(['\"])((?:(?!\1)[^\\])*)\1\s*\)?\s*;?\s*")
+"""Code that prints one literal text."""
+
+
+def run(shell: Shell, words: Sequence[str], stdin: Stream) -> Stream:
+    """Follow one command with its words; returns what it prints."""
+    shell.spend(1 + len(words) // 16)
+    name = words[0]
+    if name in shell.functions:
+        return shell.call(name, words[1:], stdin)
+    if name in shell.aliases and name not in shell.calling:
+        shell.calling.append(name)
+        try:
+            return shell.run_text(f"{shell.aliases[name]} {shlex.join(words[1:])}", stdin, shell.positional)
+        finally:
+            shell.calling.pop()
+    if untold(name) or not name or (re.search(r"[*?]|.\[", name) and name != "[["):
+        return _unknown(shell, words, stdin)
+    if _ASSIGNMENT.fullmatch(name):
+        return NOTHING  # what becomes an assignment only by expansion is no command that exists
+    program = name.rstrip("/").rpartition("/")[2] or name
+    spec = shell.table.of(program)
+    line = sort_words(program, words[1:], spec)
+    if program in BUILTINS:
+        found = BUILTINS[program](shell, line, stdin)
+        if found is not None:
+            return found
+    shown = " ".join(["runs", program, *line.words])
+    shell.note(Act("run", program, tuple(line.words), tags=stdin.sorts, shown=shown))
+    if tuple(line.words) in TELLS:
+        return NOTHING
+    if "/" in name and not re.match(r"/(?:usr|bin|sbin|opt)/", name):
+        _program_file(shell, name)
+    if line.operands[:1] in (["completion"], ["completions"], ["shellenv"]):
+        return Stream("\n")  # settings for the shell that starts it
+    given_code(shell, line, stdin)
+    if spec.how:
+        found = GRAMMARS[spec.how](shell, line, stdin)
+        if found is not None:
+            return found
+    if spec.runs:
+        return _wrapped(shell, line, stdin)
+    if spec.language:
+        return _interpreted(shell, line, stdin)
+    effects(shell, line, stdin)
+    return printed(shell, line, stdin)
+
+
+def _unknown(shell: Shell, words: Sequence[str], stdin: Stream) -> Stream:
+    """A command whose name is known only when it runs."""
+    if not words[0] and len(words) == 1:
+        return NOTHING
+    if FETCHED in words[0]:
+        shell.hide("download", "what is fetched from elsewhere is run")
+    shell.hide("command", f"which program {words[0] or 'an empty name'} means")
+    for at, word in enumerate(words[1:4], 1):  # perhaps the unknown part is a wrapper, or is empty
+        if shell.table.of(word).known and not word.startswith("-"):
+            run(shell, words[at:], stdin)
+    return UNTOLD
+
+
+def _program_file(shell: Shell, name: str) -> None:
+    """A program given by its path: a file of this line or of the folder is read."""
+    whole = shell.path(name)
+    inside = shell.places.inside(whole)
+    text = shell.places.script(whole)
+    if whole in shell.files or (text or "").startswith("#!") or not inside:
+        if inside or shell.places.scratch(whole):
+            code.file(shell, "shell", name)
+    elif any(whole.startswith(f"{each}/") for each in shell.fetched) and shell.places.new(whole):
+        shell.hide("download", "what is fetched from elsewhere is run")
+
+
+def _wrapped(shell: Shell, line: Line, stdin: Stream) -> Stream:
+    """`sudo x`, `timeout 5 x`, `watch 'x y'`: the command behind the words of the program itself."""
+    words, options = rest_of(line.words, line.spec.values)
+    names = {name for name, _ in options}
+    if line.program == "command" and names & {"-v", "-V"}:
+        return Stream(None, shape=NAME)
+    if line.spec.runs == "text":
+        return shell.run_text(" ".join(words), stdin) if words else NOTHING
+    words = words[int(line.spec.runs) :]
+    while words and (hit := re.fullmatch(r"([A-Za-z_]\w*)=(.*)", words[0], re.DOTALL)):
+        shell.assign(hit[1], [hit[2]])
+        words.pop(0)
+    if not words and names & {"-i", "-s", "--login"}:
+        words = ["sh"]
+    return shell.inner(words, stdin)
+
+
+def _interpreted(shell: Shell, line: Line, stdin: Stream) -> Stream:
+    """Code in options of an interpreter, on its input, or in a file of this line or of the folder."""
+    spec, language, words = line.spec, line.spec.language, line.words
+    texts: list[str] = []
+    at = 0
+    while at < len(words) and words[at].startswith("-") and words[at] not in ("-", "--"):
+        word = words[at]
+        at += 1
+        name, _, value = word.partition("=")
+        short = any(len(each) == 2 and re.fullmatch(rf"-[a-zA-Z0-9]*{each[1]}", word) for each in spec.eval)
+        if name in spec.eval or (short and not re.match(r"-[IMWr].", word)):
+            texts.append(value or (words[at] if at < len(words) else ""))
+            at += not value
+        elif language == "python" and re.fullmatch(r"-[a-zA-Z]*m", word):
+            return shell.inner(words[at:] or ["true"], stdin)
+        elif word[:2] in spec.eval:
+            texts += [word[2:]] if language != "node" else []
+        elif word in spec.values:
+            at += 1
+        if texts and language == "python":
+            break
+    rest = words[at + (words[at : at + 1] == ["--"]) :]
+    if language == "node" and words[:1] == ["eval"]:  # deno eval
+        texts, rest = rest[1:2], []
+    for text in texts:
+        code.follow(shell, language, text, line.program)
+    if not texts and any(each in ("-V", "--version", "-v", "-h", "--help") for each in words):
+        return NOTHING
+    if not texts and (not rest or rest[0] in ("-", "/dev/stdin")):
+        code.fed(shell, language, UNTOLD.tagged("piped") if rest and stdin is UNTOLD else stdin, line.program)
+    elif not texts and not re.match(r"https?://", rest[0]):
+        code.file(shell, language, rest[0], line.program)
+    for each in rest if texts else rest[1:]:
+        if re.search(r"[./~]", each) and "://" not in each:
+            shell.read(each, program=language)
+    if language == "perl" and any(re.match(r"-\w*i", each) for each in line.options):
+        for each in rest:
+            shell.touch("write", each, program="perl", shown="changes")
+    plain = _PRINTS.fullmatch("".join(texts))
+    return Stream(plain[2] + "\n") if plain else Stream(None, stdin.sorts)
+
+
+# ---- builtins of the shell -------------------------------------------------------------------------------
+
+
+def _cd(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
+    target = line.operands[0] if line.operands else "~"
+    before = shell.cwd
+    if line.program == "popd":
+        shell.cwd = shell.places.folder
+    else:
+        shell.cwd = "".join(shell.variables.get("OLDPWD", [ANY])) if target == "-" else shell.path(target)
+    shell.variables["OLDPWD"] = [before]
+    return NOTHING
+
+
+def _source(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
+    for each in line.words[:1]:
+        if each in ("/dev/stdin", "-"):
+            code.fed(shell, "shell", stdin, "source")
+        else:
+            code.file(shell, "shell", each)
+    return UNTOLD
+
+
+def _alias(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
+    for word in line.operands:
+        name, equals, text = word.partition("=")
+        if equals:
+            shell.aliases[name] = text
+            shell.run_text(text)
+    return NOTHING
+
+
+def _hash(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
+    """`hash -p FILE NAME` and `enable -f FILE NAME` give a name to another program."""
+    if line.has("-p", "-f"):
+        shell.note(Act("set", text="PATH", words=(".",), shown=f"{line.program} {' '.join(line.words)}"))
+    return NOTHING
+
+
+def _shopt(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
+    if "dotglob" in line.operands and line.has("-s"):
+        shell.variables["dotglob"] = ["on"]
+    return NOTHING
+
+
+def _set(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
+    if line.words[:2] == ["+o", "history"]:
+        return None
+    if "--" in line.words:
+        shell.positional = tuple(line.words[line.words.index("--") + 1 :])
+    elif line.words and line.words[0][:1] not in "-+":
+        shell.positional = tuple(line.words)
+    return NOTHING if line.words else UNTOLD.tagged("environment")
+
+
+def _shift(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
+    count = line.operands[0] if line.operands else "1"
+    shell.positional = shell.positional[int(count) if re.fullmatch(r"\d{1,3}", count) else 1 :]
+    return NOTHING
+
+
+def _read(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
+    valued = frozenset(["-p", "-n", "-N", "-t", "-d", "-u", "-i", "-a", "-A"])
+    line = sort_words("read", line.words, Program(valued))
+    first = None if stdin.text is None else stdin.text.partition("\n")[0]
+    if array := line.value("-a", "-A"):
+        shell.assign(array, ([stdin.shape] if first is None else first.split()) or [""])
+        return NOTHING
+    names = line.operands or ["REPLY"]
+    parts = [] if first is None else first.split(None, len(names) - 1)
+    for at, each in enumerate(names):
+        shell.assign(each, [stdin.shape if first is None else parts[at] if at < len(parts) else ""])
+    return NOTHING
+
+
+def _mapfile(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
+    name = line.operands[-1] if line.operands else "MAPFILE"
+    shell.assign(name, [stdin.shape] if stdin.text is None else stdin.text.splitlines()[:64] or [""])
+    return NOTHING
+
+
+def _printf(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
+    words = list(line.words)
+    into = words[1] if words[:1] == ["-v"] and len(words) > 2 else ""
+    words = words[2:] if into else words[words[:1] == ["--"] :]
+    out: list[str] = []
+    form, values = (unescaped(words[0]), words[1:]) if words else ("", [])
+    parts = re.split(r"%([sbqd%])", form)  # text, directive, text, …
+    known = not any("%" in part for part in parts[::2])
+    while True:
+        for at, part in enumerate(parts):
+            if at % 2 == 0 or part == "%":
+                out.append(part)
+            else:
+                text = values.pop(0) if values else ""
+                out.append(unescaped(text) if part == "b" else text)
+        if not values or len(parts) == 1 or len(out) > 500:
+            break
+    if into:
+        shell.assign(into, ["".join(out) if known else ANY])
+    return NOTHING if into else Stream("".join(out)) if known else UNTOLD
+
+
+def _echo(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
+    words, flags = list(line.words), ""
+    while words and re.fullmatch(r"-[neE]+", words[0]):
+        flags += words.pop(0)[1:]
+    text = " ".join(words)
+    return Stream((unescaped(text) if "e" in flags else text) + ("" if "n" in flags else "\n"))
+
+
+def _export(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
+    for word in line.operands:
+        if hit := _ASSIGNMENT.fullmatch(word):  # after expansion: `export $x=…`
+            shell.assign(hit[1], [hit[2]])
+    return UNTOLD.tagged("environment") if not line.operands else NOTHING
+
+
+def _unset(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
+    for name in line.operands:
+        shell.variables.pop(name, None)
+        shell.note(Act("set", text=name, tags=frozenset({"unset"}), shown=f"unsets {name}"))
+    return NOTHING
+
+
+def _trap(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
+    shell.traps += [each for each in line.operands[:1] if each not in ("-", "")]
+    return NOTHING
+
+
+def _eval(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
+    return shell.run_text(" ".join(line.words), stdin, shell.positional) if line.words else NOTHING
+
+
+_READERS: dict[str, Reader] = {
+    "cd pushd popd": _cd,
+    "source .": _source,
+    "export declare typeset local readonly": _export,
+    "mapfile readarray": _mapfile,
+    ": true false test [ [[ wait return break continue": lambda *_: NOTHING,
+    "hash enable": _hash,
+    "shopt": _shopt,
+    "eval": _eval,
+    "trap": _trap,
+    "alias": _alias,
+    "set": _set,
+    "shift": _shift,
+    "read": _read,
+    "printf": _printf,
+    "echo": _echo,
+    "unset": _unset,
+    "pwd": lambda shell, *_: Stream(shell.cwd + "\n"),
+}
+BUILTINS = {name: reader for names, reader in _READERS.items() for name in names.split()}
+"""The builtins of the shell by name."""

@@ -1,0 +1,297 @@
+"""The table of programs: which of its words a program reads, writes, sends or runs.
+
+The table is in `system/dangers.md`, which explains its keys.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from runtime.safety.acts import ANY, INSIDE, NAME, NOTHING, UNKNOWN, UNTOLD, Act, Stream, untold
+from runtime.safety.places import loopback
+
+if TYPE_CHECKING:
+    from runtime.safety.shell import Shell
+
+EFFECTS = (
+    *("reads", "writes", "deletes", "moves", "empties", "changes", "uses", "saves", "hosts", "sends"),
+    *("uploads", "listens"),
+)
+Reader = Callable[["Shell", "Line", Stream], Stream | None]
+"""Follows a command by its words; returns None if what the table says of the program holds as well."""
+_TOUCHES = {"writes": "write", "uses": "use", "deletes": "delete", "empties": "empty"}
+_PATHLIKE = re.compile(r"[./~]|[*?]")
+_SENT_FILE = re.compile(r"(?:[\w.\[\]-]*=?)[@<](.+)", re.DOTALL)
+_DETOURS = ("-x", "--proxy", "--preproxy", "--socks5", "--resolve", "--connect-to", "-K", "--config")
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a program does with its words."""
+
+    values: frozenset[str] = frozenset({"-o", "--output", "--out"})  # options with a value
+    long: bool = False  # options begin with one dash and are words
+    effects: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    code: tuple[tuple[tuple[str, ...], str], ...] = ()  # the words that are code, and its language
+    runs: str = ""  # the number of words before a command that it runs, or `text`
+    language: str = ""  # that it interprets
+    eval: frozenset[str] = frozenset()  # options with code of this language
+    base: tuple[str, ...] = ()  # the words that name a database
+    prints: tuple[str, ...] = ()
+    how: str = ""  # the function of `grammars` that reads its words
+    known: bool = True
+
+
+UNKNOWN_PROGRAM = Program(effects={"writes": ("-o", "--output", "--out")}, known=False)
+
+
+class Table:
+    """The programs by name; `python3.11` and `gcc-12` are found as python and gcc."""
+
+    def __init__(self, entries: Mapping[str, Program], ruled: frozenset[str] = frozenset()) -> None:
+        self.entries = entries
+        self.ruled = ruled  # programs that rules name
+
+    def names(self, program: str) -> bool:
+        """Whether a word is the name of a program."""
+        return program in self.ruled or self.of(program).known
+
+    def of(self, program: str) -> Program:
+        """What is known of a program."""
+        found = self.entries.get(program) or self.entries.get(re.sub(r"(?<=[a-z])[-\d.]+$", "", program))
+        return found or UNKNOWN_PROGRAM
+
+
+# ---- words -----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Line:
+    """A program with its words sorted: `-rf` is -r and -f."""
+
+    program: str
+    words: list[str]
+    spec: Program = UNKNOWN_PROGRAM
+    options: list[str] = field(default_factory=list)  # -r, -f, --force, --force=x
+    values: list[tuple[str, str]] = field(default_factory=list)  # an option and its value
+    operands: list[str] = field(default_factory=list)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The options without their values."""
+        return frozenset(each.partition("=")[0] for each in self.options)
+
+    def all(self, *names: str) -> list[str]:
+        """Every value of these options."""
+        return [value for name, value in self.values if name in names]
+
+    def value(self, *names: str) -> str:
+        """The last value of these options, or ""."""
+        return (self.all(*names) or [""])[-1]
+
+    def has(self, *names: str) -> bool:
+        """Whether one of these options is given."""
+        return not self.names.isdisjoint(names)
+
+    def chosen(self, *selectors: str) -> list[str]:
+        """The words that selectors of the table mean: `args`, `first`, …, an option, or `of=`."""
+        found: list[str] = []
+        words = self.operands
+        for each in selectors:
+            if each.startswith("-"):
+                found += self.all(each)
+            elif each.endswith("="):
+                found += [word[len(each) :] for word in self.words if word.startswith(each)]
+            elif each == "paths":
+                found += [word for word in words if _PATHLIKE.search(word) and "://" not in word]
+            elif each in _SLICES:
+                found += words[_SLICES[each]]
+        return found
+
+    def of(self, effect: str) -> list[str]:
+        """The words that have an effect by the table."""
+        return self.chosen(*self.spec.effects.get(effect, ()))
+
+
+_SLICES = {
+    "args": slice(None),
+    "first": slice(1),
+    "last": slice(-1, None),
+    "most": slice(-1),
+    "rest": slice(1, None),
+}
+
+
+def sort_words(program: str, words: Sequence[str], spec: Program) -> Line:
+    """The words of a command as options, their values, and operands."""
+    line = Line(program, list(words), spec)
+    at = 0
+    while at < len(words):
+        word = words[at]
+        at += 1
+        if len(word) < 2 or word[0] != "-":
+            line.operands.append(word)
+        elif word == "--":
+            line.operands += words[at:]
+            break
+        elif word.startswith("--") or spec.long or word in spec.values:
+            name, equals, value = word.partition("=")
+            line.options.append(word)
+            if equals:
+                line.values.append((name, value))
+            elif word in spec.values and at < len(words):
+                line.values.append((word, words[at]))
+                at += 1
+        else:
+            at = _short(line, word, words, at)
+    return line
+
+
+def _short(line: Line, word: str, words: Sequence[str], at: int) -> int:
+    line.options.append(word)
+    for index, letter in enumerate(word[1:], 1):
+        option = f"-{letter}"
+        if option != word:
+            line.options.append(option)
+        if option in line.spec.values:
+            rest = word[index + 1 :]
+            if rest or at < len(words):
+                line.values.append((option, rest or words[at]))
+            return at + (not rest)
+    return at
+
+
+def rest_of(words: Sequence[str], valued: frozenset[str]) -> tuple[list[str], list[tuple[str, str]]]:
+    """The words from the first operand on, and the options before it with their values."""
+    at = 0
+    options: list[tuple[str, str]] = []
+    while at < len(words) and words[at].startswith("-") and words[at] != "-":
+        word = words[at]
+        at += 1
+        if word == "--":
+            break
+        name, _, value = word.partition("=")
+        letters = word[1:] if word[:2] != "--" else ""
+        first = next((n for n, letter in enumerate(letters) if f"-{letter}" in valued), None)
+        if word in valued or (first is not None and first == len(letters) - 1):
+            name = word if word in valued else f"-{letters[-1]}"
+            value = words[at] if at < len(words) else ""
+            at += 1
+        elif first is not None:
+            name, value = f"-{letters[first]}", letters[first + 1 :]
+        options.append((name, value))
+    return list(words[at:]), options
+
+
+# ---- effects ---------------------------------------------------------------------------------------------
+
+
+def effects(shell: Shell, line: Line, stdin: Stream) -> None:
+    """Note what a program does by the table."""
+    spec, program = line.spec, line.program
+    for effect in spec.effects:
+        for text in line.of(effect):
+            _effect(shell, line, effect, text, stdin)
+    if not spec.known and program:
+        _default_reads(shell, line)
+    if stdin.tags and "stdin" in spec.effects.get("sends", ()):
+        shell.send(":".join(line.of("hosts")[:1]) or ANY, stdin, program)
+
+
+def given_code(shell: Shell, line: Line, stdin: Stream) -> None:
+    """Follow the code that a program gets in its words or on its input."""
+    from runtime.safety import code
+
+    base = [shell.path(each) for each in line.chosen(*line.spec.base)[:1]]
+    for selectors, language in line.spec.code:
+        for text in line.chosen(*selectors):
+            code.follow(shell, language, text, line.program, base)
+        if "stdin" in selectors:
+            code.fed(shell, language, stdin, line.program, base)
+
+
+def _effect(shell: Shell, line: Line, effect: str, text: str, stdin: Stream) -> None:
+    program = line.program
+    recursive = ["recursive"] if line.has("-r", "-R", "--recursive") else []
+    if effect == "reads":
+        shell.read(text, program=program)
+    elif effect in _TOUCHES:
+        tags = recursive if effect == "deletes" else []
+        shell.touch(_TOUCHES[effect], text, *tags, program=program)
+    elif effect == "saves":
+        shell.write(text, UNTOLD.tagged("download"), program=program)
+    elif effect == "moves":
+        shell.move(text, program)
+    elif effect == "changes":
+        mode = line.operands[0] if line.operands else ""
+        tags = [*recursive, *_mode(mode)]
+        shell.touch("change", text, *tags, program=program, shown=f"{program} {mode} on")
+    elif effect == "hosts":
+        shell.connect(text, program=program)
+        if text.startswith("file:"):
+            shell.read(text, program=program)
+        named = re.match(rf"(?:\w+://)?[^/?]*[{''.join(UNKNOWN)}][^/?]*\.\w", text)  # unknown part of a host
+        if untold(text.partition("?")[2]) or named:
+            shell.send(text, UNTOLD, program)
+    elif effect == "listens":
+        shell.note(Act("listen", program, text=text, shown=f"{program} listens on {text}"))
+    else:  # sends, uploads
+        where = _where(shell, line)
+        hit = _SENT_FILE.fullmatch(text)
+        if hit or effect == "uploads":
+            path = hit[1].partition(";")[0] if hit else text
+            known = stdin if path in ("-", "/dev/stdin") else shell.read(path, program=program).tagged("file")
+            shell.send(where, known, program)
+        else:
+            shell.send(where, Stream(text), program)
+
+
+def _where(shell: Shell, line: Line) -> str:
+    """The host that data goes to, of several one that is not this machine; unknown behind a proxy."""
+    hosts = line.of("hosts")
+    outside = next((each for each in hosts if not loopback(each)), "")
+    proxy = line.has(*_DETOURS) or any(name.lower().endswith("_proxy") for name in shell.variables)
+    return outside or (ANY if proxy or not hosts else hosts[0])
+
+
+def _mode(mode: str) -> list[str]:
+    opens = re.fullmatch(r"0?[0-7]*7[0-7]?7|[ugo]*[ao][ugo]*\+?=?[rx]*w[rwxX]*|\+w|0?[0-7]{2}[2367]", mode)
+    setuid = re.fullmatch(r"0?[4267]\d{3}|[ugoa]*\+[rwxt]*s[rwxst]*", mode)
+    return [*(["open"] if opens else []), *(["setuid"] if setuid else [])]
+
+
+def _default_reads(shell: Shell, line: Line) -> None:
+    """A program that is not in the table is assumed to read every word that looks like a path."""
+    for each in line.operands:
+        if _PATHLIKE.search(each) or each.startswith("id_") or each.isidentifier():
+            shell.read(each, program=line.program)
+    for _, value in line.values:
+        if value.startswith("@") or ("/" in value and "://" not in value):
+            shell.read(value.removeprefix("@"), program=line.program)
+
+
+def printed(shell: Shell, line: Line, stdin: Stream) -> Stream:
+    """What a program prints, or at least where it comes from."""
+    kinds = line.spec.prints
+    if "nothing" in kinds:
+        return NOTHING
+    if "input" in kinds:
+        files = [each for each in line.operands if each != "-"]
+        out = NOTHING if files else stdin
+        for each in files:
+            out = out.joined(shell.read(each, program=line.program))
+        return out
+    if "filtered" in kinds:
+        tags = stdin.sorts - {"endless"}
+        if not stdin.tags:
+            for each in line.operands:
+                tags |= shell.files.get(shell.path(each), UNTOLD).sorts
+            tags |= {"file"}
+        same = stdin.shape in (NAME, "*") or "kept" in kinds
+        return Stream(None, frozenset(tags), stdin.shape if same and not line.operands[1:] else ANY)
+    shape = NAME if "name" in kinds else INSIDE if "paths" in kinds else ANY
+    return Stream(None, frozenset({"download", "environment", "file", "endless"} & set(kinds)), shape)

@@ -1,0 +1,420 @@
+"""Danger rules: reads `system/dangers.md` and tells whether an act matches a rule.
+
+A mistake in the file is reported with its path and line.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from kernel import disk
+from kernel.errors import ConfigurationError, raised_as
+from kernel.tools.tool import EFFECTS as TOOL_EFFECTS
+from runtime.safety.acts import Act
+from runtime.safety.places import Places, host_of, matches
+from runtime.safety.programs import EFFECTS, Line, Program, Table
+
+SEVERITIES = ("danger", "serious", "off")
+WHEN = ("always", "no undo", "open")
+PROGRAMS = "programs"
+"""The heading of the table of programs."""
+DOES = (
+    *("run", "read", "write", "empty", "delete", "change", "use", "mount", "send", "connect", "listen"),
+    *("request", "code", "sql", "set", "secret", "secret-text", "call", "hidden"),
+)
+PLACES = (
+    *("inside", "folder", "outside", "above", "root", "home", "system", "device", "scratch", "protected"),
+    *("unknown", "tame", "all", "glob"),
+)
+PROGRAM_KEYS = (*EFFECTS, "values", "long", "runs", "code", "language", "eval", "base", "prints", "how")
+_HEADING = re.compile(r"(#{2,6})[ \t]+(.*?)[ \t]*#*$")
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+Check = Callable[[Act, Line, Places], bool]
+
+
+class DangerRules(ConfigurationError):
+    """A file of danger rules is wrong; the message begins with its place."""
+
+
+class Wrong(ValueError):
+    """An invalid entry of a rule or of the table; `key` is the key it is under."""
+
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(message)
+        self.key = key
+
+
+@dataclass(frozen=True)
+class Matcher:
+    """One entry of a rule: every check has to hold."""
+
+    does: frozenset[str]
+    programs: frozenset[str]
+    checks: tuple[Check, ...]
+
+    def about(self, does: str, program: str) -> bool:
+        """Whether the entry can match what is done, and by which program."""
+        if self.does and does not in self.does:
+            return False
+        return not self.programs or any(_named(program, each) for each in self.programs)
+
+    def __call__(self, act: Act, line: Line, places: Places) -> bool:
+        """Whether the act matches."""
+        return self.about(act.does, act.program) and all(check(act, line, places) for check in self.checks)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule: its name, its severity, why it exists, and what it matches."""
+
+    name: str
+    severity: str
+    why: str
+    effect: str = ""
+    when: str = "always"
+    match: tuple[Matcher, ...] = ()
+    place: str = ""  # file and line
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The rules by name, and the table of programs."""
+
+    rules: Mapping[str, Rule]
+    programs: Mapping[str, Program]
+
+    @property
+    def table(self) -> Table:
+        """The table of programs, which also knows the programs that rules name."""
+        named = {name for rule in self.rules.values() for each in rule.match for name in each.programs}
+        return Table(self.programs, frozenset(named))
+
+
+# ---- the file --------------------------------------------------------------------------------------------
+
+
+def together(systems: Sequence[Path]) -> Rules:
+    """The rules of all systems, nearest first: a nearer rule replaces or switches off a farther one."""
+    rules: dict[str, Rule] = {}
+    programs: dict[str, Program] = {}
+    for system in reversed(systems):
+        path = system / "dangers.md"
+        if path.exists():
+            found = read(path)
+            rules |= found.rules
+            programs |= found.programs
+    return Rules({name: rule for name, rule in rules.items() if rule.severity != "off"}, programs)
+
+
+def read(path: Path) -> Rules:
+    """The rules of a file; raises `DangerRules`."""
+    try:
+        found = path.stat()
+        return _read(path, found.st_mtime_ns, found.st_size)
+    except OSError as error:
+        raise DangerRules(f"{path}: cannot be read: {error.strerror}") from None
+
+
+@lru_cache(maxsize=64)
+def _read(path: Path, mtime_ns: int, size: int) -> Rules:
+    try:
+        text = disk.text_of(path)
+    except ConfigurationError as error:
+        raise DangerRules(str(error)) from None
+    rules: dict[str, Rule] = {}
+    programs: dict[str, Program] = {}
+    for part in _parts(path, text):
+        if part.name == PROGRAMS and part.block_line:
+            for names, data in part.yaml().items():
+                try:
+                    programs |= dict.fromkeys(str(names).split(), _program(str(names), data))
+                except ValueError as error:
+                    raise part.wrong(str(error), str(names)) from None
+            continue
+        if part.name in rules:
+            first = rules[part.name].place
+            raise DangerRules(f"{path}:{part.line}: {part.name} stands twice, first at {first}")
+        with raised_as(DangerRules, f"{path}:{part.line}: {part.name}"):
+            rules[part.name] = _rule(part)
+    return Rules(rules, programs)
+
+
+class _Part:
+    """A heading of the file with its prose and its block."""
+
+    def __init__(self, path: Path, name: str, line: int) -> None:
+        self.path, self.name, self.line = path, name, line
+        self.prose: list[str] = []
+        self.block: list[str] = []
+        self.block_line = 0
+
+    def wrong(self, message: str, key: str = "") -> DangerRules:
+        """An error about a key of the block, with its line."""
+        line = self.block_line or self.line
+        for at, each in enumerate(self.block, 1):
+            if key and re.search(rf"(?:^|[\s{{,-]){re.escape(key)}[ \t]*:", each):
+                line = self.block_line + at
+                break
+        return DangerRules(f"{self.path}:{line}: {self.name}: {message}")
+
+    def yaml(self) -> dict[str, Any]:
+        """The data of the block."""
+        import yaml
+
+        loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        try:
+            data = yaml.load("\n".join(self.block), Loader=loader)
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            line = self.block_line + (mark.line + 1 if mark else 0)
+            problem = getattr(error, "problem", None) or error
+            raise DangerRules(f"{self.path}:{line}: {self.name}: not YAML: {problem}") from None
+        if not isinstance(data, dict):
+            raise self.wrong("the block has to be severity, effect and match")
+        return data
+
+
+def _parts(path: Path, text: str) -> list[_Part]:
+    parts: list[_Part] = []
+    part: _Part | None = None
+    fence = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if fence:
+            if line.strip() == fence:
+                fence = ""
+            elif part:
+                part.block.append(line)
+            continue
+        opened = re.match(r"[ \t]*(`{3,}|~{3,})[ \t]*(\w*)", line)
+        heading = _HEADING.match(line)
+        if opened:
+            fence = opened[1]
+            if part is None:
+                raise DangerRules(f"{path}:{number}: a block without a rule; a rule begins with `### name`")
+            if opened[2] != "yaml" or part.block_line:
+                raise DangerRules(f"{path}:{number}: {part.name}: a rule has one block, of yaml")
+            part.block_line = number
+        elif heading and len(heading[1]) == 2:
+            part = None
+        elif heading:
+            part = _Part(path, heading[2], number)
+            parts.append(part)
+        elif part is not None and not part.block_line:
+            part.prose.append(line)
+    if fence:
+        raise DangerRules(f"{path}:{parts[-1].block_line if parts else 1}: the block is never closed")
+    return parts
+
+
+def _rule(part: _Part) -> Rule:
+    place = f"{part.path}:{part.line}"
+    if not _NAME.fullmatch(part.name):
+        raise DangerRules(f"{place}: {part.name!r} is no name for a rule; use a-z, 0-9 and -")
+    if not part.block_line:
+        raise DangerRules(f"{place}: {part.name} has no block of yaml that says what it matches")
+    fields = part.yaml()
+    for key in fields:
+        if key not in ("severity", "effect", "when", "match"):
+            message = f"there is no {key} in a rule; there are severity, effect, when and match"
+            raise part.wrong(message, str(key))
+    if fields.get("severity") is False:
+        fields["severity"] = "off"  # YAML reads a bare off as false
+    severity = _one_of(part, fields, "severity", SEVERITIES)
+    why = " ".join(" ".join(part.prose).split())
+    if severity == "off":
+        return Rule(part.name, "off", why, place=place)
+    effect = _one_of(part, fields, "effect", TOOL_EFFECTS)
+    if not why:
+        raise DangerRules(f"{place}: {part.name} does not say why; a sentence stands below the heading")
+    when = _one_of(part, {"when": "always"} | fields, "when", WHEN)
+    entries = fields.get("match")
+    if not isinstance(entries, list) or not entries:
+        raise part.wrong("match has to be a list of what is matched", "match")
+    found: list[Matcher] = []
+    for each in entries:
+        try:
+            found.append(_matcher(each, "match"))
+        except Exception as error:
+            key = getattr(error, "key", "")
+            key = key if key == "match" or key in str(each) else next(iter(each))
+            raise part.wrong(f"match: {error}", str(key)) from None
+    return Rule(part.name, severity, why, effect, when, tuple(found), place)
+
+
+def _one_of(part: _Part, fields: Mapping[str, Any], key: str, choices: Sequence[str]) -> str:
+    value = str(fields.get(key))
+    if value not in choices:
+        raise part.wrong(f"{key} is {value!r}, and has to be one of {', '.join(choices)}", key)
+    return value
+
+
+def _program(names: str, data: Any) -> Program:
+    """An entry of the table; raises `Wrong`."""
+    from runtime.safety.grammars import GRAMMARS
+
+    if not isinstance(data, dict):
+        raise Wrong(names, f"{names}: {data!r} is no mapping of keys to words")
+    for key in data:
+        if key not in PROGRAM_KEYS:
+            raise Wrong(str(key), f"there is no key {key} for a program; there are {', '.join(PROGRAM_KEYS)}")
+    texts = {key: str(value) for key, value in data.items() if key != "code"}
+    words = {key: tuple(value.split()) for key, value in texts.items()}
+    given = data.get("code", {})
+    if not isinstance(given, dict):
+        raise Wrong("code", f"code: {given!r} is no mapping of options to languages")
+    if texts.get("how", "") not in ("", *GRAMMARS):
+        raise Wrong("how", f"how: {texts['how']!r} is none of {', '.join(GRAMMARS)}")
+    return Program(
+        values=frozenset(words.get("values", ())),
+        long=texts.get("long") == "True",
+        effects={key: words[key] for key in EFFECTS if key in words},
+        code=tuple((tuple(str(where).split()), str(language)) for where, language in given.items()),
+        runs=texts.get("runs", ""),
+        language=texts.get("language", ""),
+        eval=frozenset(words.get("eval", ())),
+        base=words.get("base", ()),
+        prints=words.get("prints", ()),
+        how=texts.get("how", ""),
+    )
+
+
+# ---- entries of a rule -----------------------------------------------------------------------------------
+
+
+def _matcher(entry: Any, parent: str) -> Matcher:
+    """An entry of `match` or `unless`; raises `Wrong`."""
+    if not isinstance(entry, dict) or not entry:
+        raise Wrong(parent, f"{entry!r} is no mapping of keys to what they have to be")
+    for key in entry:
+        if key not in KEYS:
+            raise Wrong(str(key), f"there is no key {key}; there are {', '.join(KEYS)}")
+    does = _texts("does", entry.get("does", []), DOES)
+    if parent == "match" and not does:
+        raise Wrong("does", f"does is missing; it is one of {', '.join(DOES)}")
+    checks = [
+        _path(key, value, surely=parent == "unless") if key == "path" else _CHECKS[key](key, value)
+        for key, value in entry.items()
+        if key not in ("does", "program")
+    ]
+    return Matcher(does, _texts("program", entry.get("program", [])), tuple(checks))
+
+
+def _named(name: str, pattern: str) -> bool:
+    return name == pattern or (("*" in pattern or "[" in pattern) and fnmatch.fnmatchcase(name, pattern))
+
+
+def _texts(key: str, value: Any, choices: Sequence[str] = ()) -> Any:
+    values = value if isinstance(value, list) else [value]
+    for each in values:
+        if not isinstance(each, str) or not each:
+            raise Wrong(key, f"{key}: {each!r} is no text; write it in quotes")
+        if choices and each not in choices:
+            raise Wrong(key, f"{key}: {each!r} is none of {', '.join(choices)}")
+    return frozenset(values)
+
+
+def _pattern(key: str, value: Any) -> re.Pattern[str]:
+    found = sorted(_texts(key, value))
+    try:
+        return re.compile(found[0] if len(found) == 1 else "|".join(f"(?:{each})" for each in found))
+    except re.error as error:
+        raise Wrong(key, f"{key}: {value!r} is no regular expression: {error}") from None
+
+
+def _words(key: str, value: Any) -> Check:
+    _texts(key, value)
+    wanted = [each.split("|") for each in (value if isinstance(value, list) else [value])]
+
+    def check(act: Act, line: Line, places: Places) -> bool:
+        pairs = zip(line.operands, wanted, strict=False)
+        return len(line.operands) >= len(wanted) and all(
+            any(_named(word, each) for each in choices) for word, choices in pairs
+        )
+
+    return check
+
+
+def _option(key: str, value: Any) -> Check:
+    wanted = _texts(key, value)
+    some = all if key == "all" else any
+    return lambda act, line, places: some(_given(each, line) for each in wanted)
+
+
+def _given(wanted: str, line: Line) -> bool:
+    """Whether an option is given: as it is, with a value behind `=`, or by an unambiguous beginning."""
+    name, equals, value = wanted.partition("=")
+    for each in line.options:
+        if _named(each, wanted) or (not equals and each.partition("=")[0] == wanted):
+            return True
+        long = wanted.startswith("--") and not equals and each.startswith("--") and len(each) > 4
+        if long and len(each) < len(wanted) and wanted.startswith(each.partition("=")[0]):
+            return True  # programs take `--forc` for `--force`
+    return bool(equals) and any(fnmatch.fnmatchcase(given, value) for given in line.all(name))
+
+
+def _argument(key: str, value: Any) -> Check:
+    form = _pattern(key, value)
+    return lambda act, line, places: any(form.search(word) for word in act.words)
+
+
+def _text(key: str, value: Any) -> Check:
+    form = _pattern(key, value)
+    return lambda act, line, places: bool(form.search(act.text or " ".join([act.program, *act.words])))
+
+
+def _place(key: str, value: Any) -> Check:
+    wanted = _texts(key, value, PLACES)
+    if key == "places":
+        return lambda act, line, places: wanted <= act.places
+    return lambda act, line, places: not wanted.isdisjoint(act.places)
+
+
+def _tag(key: str, value: Any) -> Check:
+    wanted = _texts(key, value)
+    return lambda act, line, places: not wanted.isdisjoint(act.tags)
+
+
+def _path(key: str, value: Any, surely: bool = False) -> Check:
+    """With `surely` a path with globs has to match as a whole: `*.pem` is no `*cert*.pem`."""
+    wanted = tuple(sorted(_texts(key, value)))
+    return lambda act, line, places: (
+        bool(act.path) and matches(act.path, wanted, places.folder, places.home, surely=surely)
+    )
+
+
+def _host(key: str, value: Any) -> Check:
+    wanted = _texts(key, value)
+    return lambda act, line, places: any(_named(host_of(act.text), each) for each in wanted)
+
+
+def _tool(key: str, value: Any) -> Check:
+    wanted = _texts(key, value)
+    return lambda act, line, places: any(_named(act.program, each) for each in wanted)
+
+
+def _unless(key: str, value: Any) -> Check:
+    inner = [_matcher(each, "unless") for each in (value if isinstance(value, list) else [value])]
+    return lambda act, line, places: not any(each(act, line, places) for each in inner)
+
+
+_CHECKS: dict[str, Callable[[str, Any], Check]] = {
+    "words": _words,
+    "option": _option,
+    "all": _option,
+    "argument": _argument,
+    "text": _text,
+    "place": _place,
+    "places": _place,
+    "tag": _tag,
+    "path": _path,
+    "host": _host,
+    "tool": _tool,
+    "unless": _unless,
+}
+KEYS = ("does", "program", *_CHECKS)

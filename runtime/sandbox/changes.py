@@ -1,0 +1,164 @@
+"""What changed in a folder between two snapshots, as people and models read it."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatch
+
+from kernel.document.redaction import cut, neutralise, redact, shown_name
+from runtime.sandbox.trees import Moved, State, Trees
+
+SECRETIVE = (".env", ".env.*", "*.pem", "*.key", "id_rsa*", "id_ed25519*", ".netrc", ".npmrc", ".pypirc")
+"""Files whose text is never shown in a diff."""
+TEXT_BYTES = 200_000
+"""Of the largest text that is shown as a diff."""
+TEXTS = 200
+"""Changed files whose texts are compared."""
+DIFF_CHARS = 4_000
+"""Of a diff; two thirds of them from its head."""
+DIFF_LINES = 3_000
+"""Lines of a text that are compared; more would take seconds."""
+NAMED = 20
+"""Files of one kind that a step's evidence names."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A file that is `new`, `changed` or `removed`: its size in bytes now and before, and a diff of its text.
+
+    The diff is "" where there is no text to show. An empty folder has a slash at its end.
+    """
+
+    kind: str
+    path: str
+    size: int
+    before: int = 0
+    diff: str = ""
+
+
+def kind_of(moved: Moved) -> str:
+    """Whether something is new, changed or removed."""
+    before, after = moved
+    return "new" if before is None else "removed" if after is None else "changed"
+
+
+def named(moved: Mapping[str, Moved]) -> dict[str, Moved]:
+    """The changes that people are told of, in order: of folders only those that say more than their files."""
+    return {
+        path: each
+        for path, each in sorted(moved.items())
+        if not all(state is None or stat.S_ISDIR(state.mode) for state in each)
+        or not any(other.startswith(f"{path}/") for other in moved)
+    }
+
+
+def files_of(moved: Mapping[str, Moved]) -> dict[str, list[str]]:
+    """The names for a step's evidence, by kind; at most `NAMED` of each, and then how many more."""
+    found: dict[str, list[str]] = {}
+    for path, each in named(moved).items():
+        found.setdefault(kind_of(each), []).append(shown_name(path))
+    return {
+        kind: names[:NAMED] + ([f"and {len(names) - NAMED} more"] if len(names) > NAMED else [])
+        for kind, names in found.items()
+    }
+
+
+def deleted(moved: Mapping[str, Moved]) -> dict[str, bool]:
+    """Files that are gone, but for those that only have another name now, and whether each is kept."""
+    there = {after.oid for _, after in moved.values() if after}
+    return {
+        path: before.kept
+        for path, (before, after) in sorted(moved.items())
+        if before and not after and not stat.S_ISDIR(before.mode) and before.oid not in there
+    }
+
+
+def changes(
+    trees: Trees, moved: Mapping[str, Moved], *, around: int = 1, most: int = DIFF_CHARS
+) -> list[Change]:
+    """Each change with its sizes, and with the diff of a text that may be shown.
+
+    `around` is the number of unchanged lines beside a change, `most` the characters of one diff.
+    """
+    found = named(moved)
+    sizes = trees.sizes(_oids(found.values()))
+    shown = [path for path in found if not _secretive(path)][:TEXTS]
+    texts = trees.bytes_of(_oids(found[path] for path in shown), TEXT_BYTES)
+    told: list[Change] = []
+    for path, (before, after) in found.items():
+        old, new = (_text(texts, state) if path in shown else None for state in (before, after))
+        size, was = (_size(sizes, state) for state in (after, before))
+        slash = "/" if _is_folder(after or before) else ""
+        diff = _diff(old, new, around, most)
+        told.append(Change(kind_of((before, after)), path + slash, size, was, diff or _modes(before, after)))
+    return told
+
+
+def _is_folder(state: State | None) -> bool:
+    return state is not None and stat.S_ISDIR(state.mode)
+
+
+def _oids(moved: Iterable[Moved]) -> set[str]:
+    """What names the bytes of the files that are kept."""
+    states = (state for each in moved for state in each)
+    return {state.oid for state in states if state and state.kept and not stat.S_ISDIR(state.mode)}
+
+
+def _size(sizes: Mapping[str, int], state: State | None) -> int:
+    if state is None or stat.S_ISDIR(state.mode):
+        return 0
+    return sizes[state.oid] if state.kept else int(state.oid.partition(" ")[0] or 0)
+
+
+def _secretive(path: str) -> bool:
+    name = path.rpartition("/")[2].lower()
+    return any(fnmatch(name, pattern) for pattern in SECRETIVE)
+
+
+def _modes(before: State | None, after: State | None) -> str:
+    if before is None or after is None or before.mode == after.mode:
+        return ""
+    return f"(mode {stat.filemode(before.mode)} before, {stat.filemode(after.mode)} now)"
+
+
+def _text(texts: Mapping[str, bytes], state: State | None) -> str | None:
+    """The text at a path; "" where nothing is, None for what is no text."""
+    if state is None:
+        return ""
+    raw = texts.get(state.oid)
+    if raw is None or b"\0" in raw or not stat.S_ISREG(state.mode):
+        return None
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def _diff(old: str | None, new: str | None, around: int, most: int) -> str:
+    if old is None or new is None:
+        return ""
+    was, now = ([] if not text else text.removesuffix("\n").split("\n") for text in (old, new))
+    if max(len(was), len(now)) > DIFF_LINES and was and now:
+        return f"(too long to compare: {len(was)} lines before, {len(now)} now)"
+    lines = list(difflib.unified_diff(was, now, n=around, lineterm=""))[2:]
+    if not lines and old != new:
+        return "(only the line break at the end differs)"
+    return cut(redact(neutralise("\n".join(lines)), os.environ), most, "the file", head=2 / 3)
+
+
+def going(run: str, step: int, gone: Mapping[str, bool]) -> str:
+    """What a step has deleted, and how it comes back (True: it is kept); "" where nothing."""
+    kept, lost = ([path for path, each in gone.items() if each is way] for way in (True, False))
+    back = f"`fractal undo {run} {step}` brings {'them' if len(kept) > 1 else 'it'} back"
+    told = [f"deleted {_many(kept)}; {back}"] if kept else []
+    told += [f"deleted {_many(lost)}, which nothing brings back"] if lost else []
+    return "; ".join(told)
+
+
+def _many(paths: Sequence[str]) -> str:
+    names = ", ".join(map(shown_name, paths[:3])) + (", …" if len(paths) > 3 else "")
+    return f"{len(paths)} {'files' if len(paths) > 1 else 'file'} ({names})"

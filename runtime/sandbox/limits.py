@@ -1,0 +1,144 @@
+"""What a command takes of the machine as a whole: processes, memory, room on the disk.
+
+The system's own limits hold for one process each, and for root some do not hold at all. So who runs a command
+looks, a few times a second, at all that it has started. Between two looks it can take a little more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+FIRST_LOOK = 0.05
+"""Seconds after the start: most commands end sooner, and cost no look."""
+EVERY = 0.2
+"""Seconds between two looks."""
+SHARE_OF_MEMORY = 0.8
+"""Of the machine's memory, what a command may have at most, whatever its limit is."""
+SPARE_MEMORY = 0.1
+"""Of the machine's memory: with less left, a command that has used up more than its limit is stopped."""
+MB = 1_000_000
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one command and all that it starts may take; each has a setting of this name."""
+
+    process_mb: int = 2_048  # memory of one process
+    memory_mb: int = 8_192  # of all together
+    processes: int = 1_000
+    file_mb: int = 1_024  # the largest file
+    disk_mb: int = 10_240  # more on the folder's disk than at its start
+    files: int = 1_000_000  # and so many files more
+    scratch_mb: int = 1_024  # in each folder in memory, such as /tmp
+
+
+class Watch:
+    """Looks after one command; `exceeded` says what it took too much of, "" while it keeps to its limits."""
+
+    def __init__(self, limits: Limits, folder: Path) -> None:
+        self.limits = limits
+        self.exceeded = ""
+        self._folder = folder
+        self._room = _room(folder)
+        self._memory = _available()
+
+    async def until_exceeded(self, process: int) -> None:
+        """Return once the process and all below it take more than they may; run until cancelled otherwise."""
+        await asyncio.sleep(FIRST_LOOK)
+        while not (why := self.look(process)):  # noqa: ASYNC110 (nobody tells when it takes more)
+            await asyncio.sleep(EVERY)
+        self.exceeded = why
+
+    def look(self, process: int) -> str:
+        """What is exceeded at this moment, "" for nothing."""
+        return self._processes(process) or self._disk()
+
+    def _processes(self, process: int) -> str:
+        limits = self.limits
+        found: list[int] = []
+        for each in process_tree(process):
+            found.append(each)
+            if len(found) > limits.processes:
+                return f"more than {limits.processes} processes at once"
+        total, available = self._memory
+        most = min(limits.memory_mb * MB, SHARE_OF_MEMORY * total) if total else limits.memory_mb * MB
+        if sum(map(_resident, found)) > most and sum(map(_exactly, found)) > most:
+            return f"more than {most / MB:.0f} MB of memory"
+        left = _available()[1]
+        if available - left > most and left < SPARE_MEMORY * total:
+            return (
+                f"the machine has {left / MB:.0f} MB of memory left, and it had {available / MB:.0f} before"
+            )
+        return ""
+
+    def _disk(self) -> str:
+        room, files = _room(self._folder)
+        if self._room[0] - room > self.limits.disk_mb * MB:
+            return f"more than {self.limits.disk_mb} MB added to the disk"
+        if self._room[1] - files > self.limits.files:
+            return f"more than {self.limits.files} files added to the disk"
+        return ""
+
+
+def process_tree(process: int) -> Iterator[int]:
+    """The process and all that it has started: in a process namespace none of them can leave the tree."""
+    pending = [process]
+    while pending:
+        each = pending.pop()
+        yield each
+        with suppress(OSError):
+            for thread in os.listdir(f"/proc/{each}/task"):  # noqa: PTH208 (a string for each of thousands)
+                with suppress(OSError, ValueError):
+                    pending += map(int, _text(f"/proc/{each}/task/{thread}/children").split())
+
+
+def _resident(process: int) -> int:
+    """Bytes of a process that are not files': what it shares with others is counted for each of them."""
+    try:
+        _, resident, shared = map(int, _text(f"/proc/{process}/statm").split()[:3])
+    except (OSError, ValueError):
+        return 0
+    in_memory = (resident - shared) * _PAGE
+    with suppress(OSError, ValueError, StopIteration):
+        lines = _text(f"/proc/{process}/status").splitlines()
+        in_memory += int(next(line for line in lines if line.startswith("RssShmem:")).split()[1]) * 1024
+    return in_memory
+
+
+def _exactly(process: int) -> int:
+    """The same with a part of what it shares with others; takes longer, and needs a kernel from 5.4 on."""
+    try:
+        lines = _text(f"/proc/{process}/smaps_rollup").splitlines()
+    except OSError:
+        return _resident(process)
+    parts = [line.split() for line in lines if line.startswith(("Pss_Anon:", "Pss_Shmem:"))]
+    return sum(int(part[1]) for part in parts) * 1024 if parts else _resident(process)
+
+
+def _available() -> tuple[int, int]:
+    """Bytes of memory that the machine has, and that are to be had."""
+    with suppress(OSError, ValueError, KeyError):
+        lines = (line.split() for line in _text("/proc/meminfo").splitlines())
+        known = {line[0]: int(line[1]) * 1024 for line in lines if len(line) > 1}
+        return known["MemTotal:"], known["MemAvailable:"]
+    return 0, 0
+
+
+def _room(folder: Path) -> tuple[int, int]:
+    """Bytes and files for which there is room on the folder's disk."""
+    try:
+        facts = os.statvfs(folder)
+    except OSError:
+        return 0, 0
+    return facts.f_bavail * facts.f_frsize, facts.f_favail
+
+
+def _text(path: str) -> str:
+    with open(path, encoding="ascii", errors="replace") as file:  # noqa: PTH123 (thousands of them)
+        return file.read()

@@ -1,0 +1,191 @@
+"""Restores paths of a folder from snapshots: for one step, or for an undo of several."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kernel import disk
+from kernel.document.model import Step
+from kernel.document.redaction import shown_name
+from kernel.errors import OperationFailed, UsageError
+from runtime.sandbox.changes import named
+from runtime.sandbox.trees import Moved, State, Trees
+
+if TYPE_CHECKING:
+    from runtime.sandbox.snapshot import Snapshots
+
+Pair = tuple[str, str]
+"""The snapshots before and after something."""
+_SHOWN = 10
+
+
+def restore(trees: Trees, wanted: Mapping[str, State | None]) -> None:
+    """Make these paths what they were; None: nothing stood there. Raises `OperationFailed`, `OSError`."""
+    folder = trees.shadow.folder
+    for path in wanted:
+        _refuse_link(folder, path, wanted)
+    texts = trees.bytes_of({state.oid for state in wanted.values() if state and state.oid and state.kept})
+    for path in sorted(wanted, key=_depth, reverse=True):
+        _clear(folder, path, wanted[path])
+    folders = {path: each for path, each in wanted.items() if each and stat.S_ISDIR(each.mode)}
+    for path in sorted(folders, key=_depth):
+        full = folder / path
+        full.mkdir(parents=True, exist_ok=True)
+        full.chmod(stat.S_IMODE(folders[path].mode) | 0o700)
+    for path, state in wanted.items():
+        if state and not stat.S_ISDIR(state.mode) and state.kept:
+            _put(folder / path, state, texts[state.oid])
+    for path in sorted(folders, key=_depth, reverse=True):
+        (folder / path).chmod(stat.S_IMODE(folders[path].mode))
+
+
+def sweep(folder: Path, paths: Collection[str]) -> None:
+    """Remove what a `restore` of these paths that was cut short left half-written beside them."""
+    names: dict[Path, list[str]] = {}
+    for path in paths:
+        names.setdefault((folder / path).parent, []).append(Path(path).name)
+    for parent, each in names.items():
+        if not any(above.is_symlink() for above in (parent, *parent.parents) if folder in above.parents):
+            disk.sweep(parent, *each)
+
+
+def _refuse_link(folder: Path, path: str, wanted: Mapping[str, State | None]) -> None:
+    """Raise `OperationFailed` where a link that stays would lead away from the folder."""
+    for parent in Path(path).parents:
+        if (folder / parent).is_symlink() and str(parent) not in wanted:
+            raise OperationFailed(f"{path}: {folder / parent} is a link now; move it away first")
+
+
+def _clear(folder: Path, path: str, state: State | None) -> None:
+    """Remove what stands in the way of that state; a folder that is not empty stays."""
+    full = folder / path
+    if any((folder / parent).is_symlink() for parent in Path(path).parents):
+        return  # what is there is not the folder's
+    try:
+        mode = full.lstat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    if state and stat.S_IFMT(mode) == stat.S_IFMT(state.mode):
+        return
+    if stat.S_ISDIR(mode):
+        with suppress(OSError):
+            full.rmdir()
+    else:
+        full.unlink()
+
+
+def _put(full: Path, state: State, raw: bytes) -> None:
+    full.parent.mkdir(parents=True, exist_ok=True)
+    if stat.S_ISLNK(state.mode):
+        beside = disk.beside(full)
+        beside.symlink_to(os.fsdecode(raw))
+        beside.replace(full)
+        return
+    disk.put(full, raw, mode=0o600)
+    full.chmod(stat.S_IMODE(state.mode))
+
+
+def _depth(path: str) -> int:
+    return path.count("/")
+
+
+# ---- undo ----
+
+
+@dataclass(frozen=True)
+class Undone:
+    """The snapshots before and after an undoing, and a line for each file."""
+
+    before: str
+    after: str
+    lines: tuple[str, ...]
+
+
+def pairs_of(steps: Iterable[Step], now: str) -> list[Pair]:
+    """The snapshots of these steps; one that was interrupted is compared with the folder as it is `now`."""
+    told = (step.evidence for step in steps)
+    return [(each["tree_before"], each.get("tree_after", now)) for each in told if each.get("tree_before")]
+
+
+def together(snapshots: Snapshots, pairs: Sequence[Pair]) -> dict[str, Moved]:
+    """What these steps, the oldest first, have changed in the end."""
+    found: dict[str, Moved] = {}
+    for each in pairs:
+        for path, (before, after) in snapshots.trees.changes(*each).items():
+            found[path] = (found[path][0] if path in found else before, after)
+    return {path: (before, after) for path, (before, after) in found.items() if before != after}
+
+
+def bring_back(
+    snapshots: Snapshots,
+    run: str,
+    pairs: Sequence[Pair],
+    *,
+    force: bool = False,
+    again: bool = False,
+    begins: Callable[[str], None] = lambda _: None,
+) -> Undone:
+    """Undo the changes between these snapshots, the newest pair first; the caller holds the turn.
+
+    `begins` is called with the snapshot of the folder as it is, just before it is changed. `again` says that
+    an undoing of the same was cut short. Raises `UsageError`, with nothing changed, for what somebody has
+    changed since; `force` takes no notice.
+    """
+    moved = [snapshots.trees.changes(*each) for each in pairs]
+    paths = {path for each in moved for path in each}
+    if again:
+        sweep(snapshots.folder, paths)
+    now = snapshots.take(run)
+    stands = snapshots.trees.states(now, paths)
+    wanted: dict[str, State | None] = {path: stands.get(path) for path in paths}
+    since: set[str] = set()
+    for each in moved:
+        for path, (before, after) in each.items():
+            if wanted[path] not in (before, after) and not (again and _halfway(wanted[path], before, after)):
+                since.add(path)
+            wanted[path] = before
+    if since and not force:
+        raise UsageError(
+            f"changed since: {_listed(since)}; nothing was put back; "
+            "`--force` puts back all the same, and `--redo` takes that back"
+        )
+    told = {path: (stands.get(path), state) for path, state in wanted.items() if state != stands.get(path)}
+    left = {path: why for path, each in told.items() if (why := _left(*each, force=force))}
+    told = {path: each for path, each in told.items() if path not in left}
+    if told:
+        begins(now)
+    restore(snapshots.trees, {path: state for path, (_, state) in told.items()})
+    lines = [f"{shown_name(path)}: {_said(each)}" for path, each in named(told).items()]
+    lines += [f"{shown_name(path)}: {left[path]}" for path in sorted(left)]
+    return Undone(now, snapshots.take(run), tuple(lines))
+
+
+def _halfway(stands: State | None, before: State | None, after: State | None) -> bool:
+    """Whether this is what an undoing that was cut short may leave: nothing, a folder, another mode."""
+    known = {each.oid for each in (before, after) if each}
+    return stands is None or stat.S_ISDIR(stands.mode) or stands.oid in known
+
+
+def _left(stands: State | None, state: State | None, *, force: bool) -> str:
+    """Why what stands is not replaced by that; "" where it is."""
+    if state and not state.kept:
+        return "too large to be kept; left as it is"
+    if stands and not stands.kept and not force:
+        return "too large now to be kept; left as it is; `--force` gives it up"
+    return ""
+
+
+def _said(moved: Moved) -> str:
+    return "removed, as it was not there before" if moved[1] is None else "put back"
+
+
+def _listed(paths: set[str]) -> str:
+    names = [shown_name(path) for path in sorted(paths)]
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more

@@ -1,0 +1,234 @@
+"""Where commands run: in a process group of their own, within limits, inside bubblewrap.
+
+The system holds limits for each process: CPU seconds, memory of its own (RLIMIT_DATA; not RLIMIT_AS, which
+node, Go and Java exceed from the start), size of a file; in the sandbox also the number of processes, and the
+size of each folder in memory. The group as a whole is held by the time limit, by who watches what it takes
+(`watching`) and, in the sandbox, by its own process namespace, which dies with the command.
+Without the sandbox a process that leaves its group (setsid) outlives the command until its CPU seconds end.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from kernel.errors import ConfigurationError, OperationFailed
+from kernel.tools.operations import CommandResult
+from runtime.sandbox.bubblewrap import clear, enclosed, home
+from runtime.sandbox.limits import Limits, Watch
+from runtime.sandbox.process import Lifeline, supervise
+
+RESULT_BYTES = 32_000
+"""The longest result of a step that a command gets as an environment variable; it gets each as a file."""
+NPROC = 4_096
+"""The system's limit on processes: older kernels count all of the user's, and none limits root."""
+_LIMITED = (
+    'for limit in $1; do ulimit "-${limit%%=*}" "${limit#*=}" 2>/dev/null; done; shift; '
+    'exec "$@"'  # a hard limit that is lower already stays as it is
+)
+_OFF = "or set `sandbox: off` in fractal.yaml to run commands without a sandbox"
+
+
+class Sandbox:
+    """Where commands run. `auto` is bubblewrap and fails closed; `off` must be asked for.
+
+    `network` allows commands the network, where a call of `run` says nothing else of its own.
+    """
+
+    def __init__(self, mode: str = "auto", network: bool = False, limits: Limits | None = None) -> None:
+        if mode not in ("auto", "bwrap", "off"):
+            raise ConfigurationError(f"sandbox: {mode!r} is none of auto, bwrap, off")
+        self.mode = "off" if mode == "off" else "bwrap"
+        self.network = network
+        self.limits = limits or Limits()
+
+    def available(self) -> str | None:
+        """None where commands can run; else why not, and the mend. Tried once a process, by running it."""
+        bash = shutil.which("bash")
+        if bash is None:
+            return "bash is not installed, so no command can run; install bash"
+        return None if self.mode == "off" else _refusal(shutil.which("bwrap"), bash)
+
+    async def run(
+        self,
+        command: Sequence[str] | str,
+        *,
+        folder: Path,
+        stdin: str | None = None,
+        timeout: float = 60,
+        env: Mapping[str, str] | None = None,
+        protected: Sequence[Path] = (),
+        seen: Sequence[Path] = (),
+        private: Sequence[Path] = (),
+        mounts: Mapping[Path, Path] | None = None,
+        results: Mapping[int, str] | None = None,
+        read_only: bool = False,
+        network: bool | None = None,
+        output_chars: int = 1_000_000,
+    ) -> CommandResult:
+        """Run a program (a list) or a line of bash (a string) in `folder`, for `timeout` seconds at most.
+
+        `protected` are absolute paths that stay read-only beside those of kernel.md; `read_only` makes the
+        whole folder so (neither holds in mode `off`). `seen` are folders elsewhere that it may read;
+        `private` are folders that are empty for it, but for what is `seen` in them. `mounts` are absolute
+        places in `folder` where it sees another folder (not in mode `off`). `results` of steps by number are
+        its variables `RESULT_N`, up to `RESULT_BYTES`, and its files `RESULT_N_FILE`. Output above
+        `output_chars` keeps head and tail. Raises `ConfigurationError` where the sandbox does not work,
+        `OperationFailed` for a command that cannot be started. Cancelling stops every process first.
+        """
+        if why := self.available():
+            raise ConfigurationError(why)
+        folder = folder.resolve()
+        if not folder.is_dir():
+            raise OperationFailed(f"{folder}: there is no such folder to run a command in")
+        words = ["bash", "-c", command] if isinstance(command, str) else list(command)
+        began = time.monotonic()
+        undone: list[str] = []
+        with ExitStack() as stack:
+            if results:
+                handed, place = _handed(stack, results, command if isinstance(command, str) else "")
+                env, seen = {**(env or {}), **handed}, (*seen, place)
+            lifeline = Lifeline(stack) if self.mode != "off" else None
+            words = [*self._limits(timeout, lifeline), *words]
+            if self.mode != "off":
+                bwrap = shutil.which("bwrap") or "bwrap"
+                enclosure = stack.enter_context(
+                    enclosed(
+                        folder,
+                        protected,
+                        seen,
+                        read_only=read_only,
+                        network=self.network if network is None else network,
+                        environ=os.environ,
+                        private=private,
+                        mounts=mounts,
+                        scratch_mb=self.limits.scratch_mb if _sizes(bwrap) else 0,
+                    )
+                )
+                undone = enclosure.undone
+                words = [bwrap, *enclosure.arguments, "--", *words]
+            ended = await supervise(
+                words,
+                folder=folder,
+                env=_environment(env, self.mode),
+                stdin=stdin,
+                timeout=timeout,
+                limit=output_chars,
+                bubblewrap=self.mode != "off",
+                watch=Watch(self.limits, folder),
+                lifeline=lifeline,
+            )
+        if not ended.started:
+            raise OperationFailed(f"the sandbox could not be set up: {ended.output.strip()}")
+        output = ended.output
+        if undone:
+            output = "\n".join([output.removesuffix("\n"), *(f"[{line}]" for line in undone)])
+        seconds = time.monotonic() - began
+        return CommandResult(ended.exit, output, ended.timed_out, ended.cut, self.mode, seconds)
+
+    def clear(self, folder: Path, protected: Sequence[Path]) -> None:
+        """Remove what a command whose supervisor died has left in `folder` (resolved)."""
+        clear(folder, protected)
+
+    def _limits(self, timeout: float, lifeline: Lifeline | None) -> list[str]:
+        """The words that ask over the lifeline, set the limits and become the command that follows them."""
+        limits = {
+            "c": 0,  # no core files
+            "t": math.ceil(timeout * (os.cpu_count() or 1)) + 5,
+            "d": self.limits.process_mb * 1024,
+            "f": self.limits.file_mb * 1024,
+        }
+        if self.mode != "off":
+            limits["u"] = NPROC
+        listed = " ".join(f"{name}={value}" for name, value in limits.items())
+        bash = [shutil.which("bash") or "bash", "-c"]
+        if lifeline is None:
+            return [*bash, _LIMITED, "limits", listed]
+        return [*bash, lifeline.ASK + _LIMITED, "limits", str(lifeline.passed), listed]
+
+
+def _handed(stack: ExitStack, results: Mapping[int, str], command: str) -> tuple[dict[str, str], Path]:
+    """The variables by which a command gets results, and the folder of their files."""
+    place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fractal-results-")))
+    variables: dict[str, str] = {}
+    for n, text in results.items():
+        raw = text.encode("utf-8", "surrogatepass")
+        file = place / str(n)
+        file.write_bytes(raw)
+        variables[f"RESULT_{n}_FILE"] = str(file)
+        if len(raw) <= RESULT_BYTES and "\0" not in text:
+            variables[f"RESULT_{n}"] = text
+        elif re.search(rf"\bRESULT_{n}\b", command):
+            raise OperationFailed(
+                f'"$RESULT_{n}": the result of step {n} has {len(raw)} bytes and a variable at most '
+                f'{RESULT_BYTES} without NUL; read it from the file "$RESULT_{n}_FILE"'
+            )
+    return variables, place.resolve()
+
+
+def _environment(extra: Mapping[str, str] | None, mode: str) -> dict[str, str]:
+    """What every command gets: nothing that could hold a secret."""
+    return {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "HOME": str(home() if home().is_dir() else Path("/tmp")),
+        "LANG": os.environ.get("LANG", "C.UTF-8"),
+        "TERM": "dumb",
+        "TMPDIR": tempfile.gettempdir() if mode == "off" else "/tmp",
+        **(extra or {}),
+    }
+
+
+@functools.cache
+def _sizes(bwrap: str) -> bool:
+    """Whether this bubblewrap can bound a folder in memory; those before 0.7 or with setuid cannot."""
+    trial = [
+        bwrap,
+        "--ro-bind",
+        "/",
+        "/",
+        "--perms",
+        "1777",
+        "--size",
+        "4096",
+        "--tmpfs",
+        "/tmp",
+        "bash",
+        "-c",
+        ":",
+    ]
+    try:
+        return not subprocess.run(trial, capture_output=True, timeout=20, stdin=subprocess.DEVNULL).returncode
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+@functools.cache
+def _refusal(bwrap: str | None, bash: str) -> str | None:
+    if bwrap is None:
+        return (
+            "bubblewrap is not installed, so commands cannot run in a sandbox; install it "
+            f"(`apt-get install bubblewrap`, `dnf install bubblewrap`), {_OFF}"
+        )
+    trial = [bwrap, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    trial += ["--unshare-all", "--new-session", "--cap-drop", "ALL", bash, "-c", ":"]
+    try:
+        tried = subprocess.run(trial, capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        why = str(error)
+    else:
+        if tried.returncode == 0:
+            return None
+        why = tried.stderr.strip()
+    return (
+        f"bubblewrap does not work here ({why or 'it gave no reason'}); allow it user namespaces "
+        f"(`sysctl kernel.unprivileged_userns_clone=1`, or its AppArmor profile), {_OFF}"
+    )

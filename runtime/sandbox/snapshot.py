@@ -1,0 +1,377 @@
+"""What a folder holds at one moment, kept so that it can be compared and brought back.
+
+A snapshot is a tree in a git repository of our own. What git's trees cannot say (modes, folders, files too
+large to keep) stands in a note beside it. Without git a snapshot is a list of sizes and times.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import stat
+import subprocess
+import time
+from collections.abc import AsyncGenerator, Callable, Collection, Generator, Iterable, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from kernel import disk
+from kernel.disk import SKIPPED
+from kernel.document.model import Step
+from kernel.document.redaction import shown_name
+from kernel.errors import FractalError, RunLocked
+from kernel.loop.run_context import Since
+from kernel.tools.operations import PROTECTED
+from runtime.sandbox import restoring
+from runtime.sandbox.changes import changes, deleted, files_of, going
+from runtime.sandbox.process import whole
+from runtime.sandbox.repository import Shadow
+from runtime.sandbox.trees import FOLDER, LARGEST, Notes, NotKept, Trees
+
+FILES = 200_000
+"""Files of the largest folder that is kept."""
+BYTES = 4_000_000_000
+"""Of the files of the largest folder that is kept."""
+LARGE_FILES = 500
+"""Files above `LARGEST` that a folder may hold; each is protected by itself."""
+DEEPEST = 100
+"""Levels of folders that are kept."""
+PACKED = 1_000
+"""New files that are written into one pack: a file for each of them would take several times as long."""
+CACHE_TAG = "CACHEDIR.TAG"
+"""A folder with this file is a cache (bford.info/cachedir)."""
+YOUNG = 3.0
+"""Seconds for which a file counts as changed just now."""
+PATIENCE = 30.0
+"""Seconds that `undo` waits for a command that changes the folder."""
+
+
+class Snapshots:
+    """The snapshots of one folder, in `home`; `protected` paths are left out.
+
+    Only who holds the `turn` may call `take` or `restore`: both work with one index.
+    """
+
+    def __init__(self, home: Path, folder: Path, protected: Sequence[Path] = ()) -> None:
+        self.home = home
+        self.folder = folder.resolve()
+        self._left_out = {os.path.relpath(path, self.folder) for path in protected} | set(PROTECTED)
+        self._turn = asyncio.Lock()
+        self.shadow = Shadow(home, self.folder)
+        self.trees = Trees(self.shadow)
+        self.too_large = ""  # why this folder cannot be kept
+        self.large: tuple[Path, ...] | None = None  # files that the last snapshot did not keep
+
+    @staticmethod
+    def of(places: Path, folder: Path, protected: Sequence[Path] = ()) -> Snapshots:
+        """The snapshots of a folder, below `places`."""
+        name = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:16]
+        return Snapshots(places / name, folder, protected)
+
+    def why_not(self) -> str:
+        """Why nothing in this folder can be brought back; "" where it can."""
+        if self.shadow.git is None:
+            return "git is not installed, so nothing is kept for `fractal undo`; install git"
+        return self.too_large
+
+    # ---- one at a time ----
+
+    @asynccontextmanager
+    async def turn(self, waits: Callable[[], None] = lambda: None) -> AsyncGenerator[None]:
+        """Nobody else changes the folder through Fractal meanwhile; `waits` is called once, before a wait."""
+        async with self._turn:
+            with disk.lock_file(self.home / "lock") as handle:
+                if not disk.try_lock(handle):
+                    waits()
+                    while not disk.try_lock(handle):  # noqa: ASYNC110 (by another process)
+                        await asyncio.sleep(0.02)
+                self.shadow.held = (handle,)
+                try:
+                    yield
+                finally:
+                    self.shadow.held = ()
+
+    @contextmanager
+    def alone(self) -> Generator[None]:
+        """As `turn`, outside an event loop. Raises `RunLocked` after `PATIENCE` seconds."""
+
+        def busy() -> RunLocked:
+            return RunLocked(f"a run is changing {self.folder}; wait until its command has ended")
+
+        with disk.hold(self.home / "lock", PATIENCE, busy):
+            yield
+
+    def sweep(self) -> None:
+        """Remove what a process that died left half-written, unless another one is at work here."""
+        if (self.home / "lock").exists():
+            with disk.lock_file(self.home / "lock") as handle:
+                if disk.try_lock(handle):
+                    self.shadow.sweep()
+
+    # ---- taking ----
+
+    async def taken(self, run: str) -> str:
+        """`take` in a thread, which ends before a cancellation goes on."""
+        return await whole(partial(self.take, run))
+
+    def take(self, run: str) -> str:
+        """Keep the folder as it is now for a run; returns the snapshot's id, "" where that cannot be.
+
+        Raises `NotKept` when a file or git refuses, and `StorageError` when there is no room on the disk.
+        """
+        if self.too_large:
+            return ""
+        try:
+            tree = self._take() if self.shadow.git else self._listed()
+            # a git reference for each, so that `prune` spares what runs need
+            for name in (tree, "first"):
+                path = self.home / "refs" / "runs" / run / name
+                if not path.exists():
+                    disk.put(path, f"{tree}\n".encode(), fsync=False)
+        except _TooLarge as error:
+            self.too_large = str(error)
+            return ""
+        except (OSError, subprocess.SubprocessError, ValueError) as error:
+            said = _said(error)
+            if reason := next((each for each in disk.FULL if each in said), ""):
+                raise disk.refused(self.home, reason) from None
+            first = said.partition("\n")[0]
+            raise NotKept(f"{self.folder} cannot be kept for `fractal undo`: {first}") from None
+        return tree
+
+    def first(self, run: str) -> str:
+        """The snapshot at the start of a run: before its first step that could change anything."""
+        try:
+            return (self.home / "refs" / "runs" / run / "first").read_text("ascii").strip()
+        except (OSError, ValueError):
+            return ""
+
+    # ---- what the loop records ----
+
+    async def evidence(self, run: str, step: int, before: str) -> dict[str, Any]:
+        """What a step has changed since the snapshot `before`; `step` is the root's, for the hint to undo."""
+        after = await self.taken(run)
+        moved = await whole(partial(self.trees.changes, before, after))
+        found: dict[str, Any] = {"tree_after": after}
+        if files := files_of(moved):
+            found["files"] = files
+        if gone := going(run, step, deleted(moved)):
+            found["deleted"] = gone
+        return found
+
+    async def since_start(self, run: str) -> Since | None:
+        """What has become of the folder since the run's first step that could change it; None without one."""
+        first = self.first(run)
+        if not first:
+            return Since(unknown=self.too_large) if self.too_large else None
+        async with self.turn():
+            last = await self.taken(run)
+            moved = await whole(partial(self.trees.changes, first, last))
+        shown = await whole(partial(changes, self.trees, moved))
+
+        def there() -> Collection[str]:
+            return [path for path, state in self.trees.states(first).items() if not stat.S_ISDIR(state.mode)]
+
+        lines = [f"{each.kind} {shown_name(each.path)}" for each in shown]
+        lines = [
+            line if each.kind == "removed" else f"{line} {each.size} bytes"
+            for line, each in zip(lines, shown, strict=True)
+        ]
+        diffs = [(shown_name(each.path), each.diff) for each in shown if each.diff]
+        return Since(list(moved), there, lines=lines, diffs=diffs)
+
+    async def take_back(self, run: str, steps: Iterable[Step]) -> list[str]:
+        """Undo what these steps, the newest first, changed; one line a file. Raises `UsageError`."""
+        async with self.turn():
+            pairs = restoring.pairs_of(steps, "")
+            return list((await whole(partial(restoring.bring_back, self, run, pairs))).lines)
+
+    def has(self, tree: str, paths: Collection[str]) -> bool:
+        """Whether all of these paths can be restored from a snapshot."""
+        with suppress(FractalError):
+            states = self.trees.states(tree, paths) if tree else {}
+            return all(path in states and states[path].kept for path in paths)
+        return False
+
+    def restore(self, tree: str, paths: Collection[str], absent: Collection[str] = ()) -> None:
+        """Make these paths what they were in a snapshot, and remove those that are to be absent."""
+        states = self.trees.states(tree, paths) if paths else {}
+        restoring.restore(self.trees, {**dict.fromkeys(absent), **states})
+
+    def _take(self) -> str:
+        (self.home / "index.lock").unlink(missing_ok=True)  # of a process that died
+        try:
+            return self._changed_since_last()
+        except (subprocess.SubprocessError, ValueError, KeyError):
+            for name in ("index", "last.json"):  # damaged, perhaps: made anew
+                (self.home / name).unlink(missing_ok=True)
+            return self._changed_since_last()
+
+    def _changed_since_last(self) -> str:
+        tree, notes = self._last()
+        was, young = notes.told(), notes.young
+        put: dict[str, None] = {}
+        gone: dict[str, None] = {}
+        tracked, others = self.shadow.suspects() if tree is not None else ([], [""])
+        others = [path for path in others if not self._skipped(path.rstrip("/"))]
+        notes.large.clear()
+        notes.young = []
+        for path in [*tracked, *self._other_modes(young, notes)]:
+            self._sort_in(path, notes, put, gone, known=True)
+            if path in gone and os.path.isdir(os.path.join(self.folder, path)):  # noqa: PTH112, PTH118
+                others.append(f"{path}/")
+        for path in list(notes.folders):
+            self._folder(path, notes)
+        total = 0
+        for path in self._within(others, notes):
+            total += self._sort_in(path, notes, put, gone)
+            if len(put) > FILES or total > BYTES or len(notes.large) > LARGE_FILES:
+                raise _TooLarge(
+                    f"{self.folder} is too large to be kept for `fractal undo` (more than {FILES} files, "
+                    f"{BYTES // 10**9} GB, or {LARGE_FILES} files above {LARGEST // 10**6} MB)"
+                )
+        self.large = tuple(self.folder / path for path in notes.large)
+        now = notes.told()
+        if tree and now == was and not put and not gone:
+            if notes.young != young:
+                self._remember(tree, notes)
+            return tree
+        if put or gone:
+            self._remember("", notes)  # first: what git has taken in is not looked at again
+            self.shadow.run("update-index", "-z", "--force-remove", "--stdin", given=gone)
+            packed = ["-c", "core.bigFileThreshold=1"] if len(put) > PACKED and self.shadow.packs() else []
+            self.shadow.run(
+                *packed, "update-index", "-z", "--add", "--remove", "--replace", "--stdin", given=put
+            )
+        files = self.shadow.run("write-tree").decode().strip()
+        note = self.shadow.object("blob", now)
+        entries = {b"40000 files\0": files, b"100644 notes\0": note}.items()
+        raw = b"".join(name + bytes.fromhex(oid) for name, oid in entries)
+        tree = self.shadow.object("tree", raw)
+        self._remember(tree, notes)
+        return tree
+
+    def _last(self) -> tuple[str | None, Notes]:
+        """The last snapshot ("" where it was interrupted, None where there is none) and its notes."""
+        try:
+            told = json.loads((self.home / "last.json").read_bytes())
+            if (self.home / "index").is_file() or not told["tree"]:
+                return told.pop("tree"), Notes(**told)
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+        self.shadow.create()
+        umask = os.umask(0o22)
+        os.umask(umask)
+        return None, Notes(0o666 & ~umask)
+
+    def _remember(self, tree: str, notes: Notes) -> None:
+        disk.put(self.home / "last.json", json.dumps({"tree": tree, **vars(notes)}).encode(), fsync=False)
+
+    def _skipped(self, path: str) -> bool:
+        return path in self._left_out or os.path.basename(path) in SKIPPED  # noqa: PTH119
+
+    def _within(self, paths: Iterable[str], notes: Notes) -> Generator[str]:
+        """These files, and all in these folders ("" or with a slash at the end), but for caches."""
+        folders: list[str] = []
+        for path in paths:
+            if path and not path.endswith("/"):
+                yield path
+            else:
+                folders.append(path)
+        while folders:
+            inside = folders.pop()
+            try:
+                with os.scandir(self.folder / inside) as found:
+                    entries = list(found)
+            except OSError:
+                continue
+            if inside and any(entry.name == CACHE_TAG for entry in entries):
+                continue
+            if inside:
+                self._folder(inside.rstrip("/"), notes, new=True)
+            for entry in entries:
+                path = inside + entry.name
+                if self._skipped(path):
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    if path.count("/") < DEEPEST:
+                        folders.append(f"{path}/")
+                else:
+                    yield path
+
+    def _other_modes(self, young: Iterable[str], notes: Notes) -> list[str]:
+        """Of files that were young the last time, those with another mode: git compares whole seconds."""
+        found: list[str] = []
+        for path in young:
+            with suppress(OSError):
+                info = os.lstat(os.path.join(self.folder, path))  # noqa: PTH118
+                if stat.S_ISREG(info.st_mode) and not notes.has(path, stat.S_IMODE(info.st_mode)):
+                    found.append(path)
+                elif info.st_ctime > time.time() - YOUNG:
+                    notes.young.append(path)
+        return found
+
+    def _folder(self, path: str, notes: Notes, *, new: bool = False) -> None:
+        """Note a folder's mode; one that was known may be gone."""
+        try:
+            mode = os.lstat(os.path.join(self.folder, path)).st_mode  # noqa: PTH118 (20,000 of them)
+        except OSError:
+            mode = 0
+        if stat.S_ISDIR(mode):
+            notes.folders[path] = stat.S_IMODE(mode)
+        elif not new:
+            del notes.folders[path]
+
+    def _sort_in(
+        self, path: str, notes: Notes, put: dict[str, None], gone: dict[str, None], *, known: bool = False
+    ) -> int:
+        """Whether git is to take a file in, or to forget it; returns the bytes that it takes in."""
+        notes.modes.pop(path, None)
+        full = os.path.join(self.folder, path)  # noqa: PTH118
+        try:
+            info = os.lstat(full)
+        except OSError:
+            info = None
+        ordinary = info is not None and stat.S_ISREG(info.st_mode)
+        if info and ordinary and info.st_size > LARGEST:
+            notes.large[path] = [info.st_mode, info.st_size, info.st_mtime_ns]
+        elif info and ((ordinary and os.access(full, os.R_OK)) or stat.S_ISLNK(info.st_mode)):
+            put[path] = None
+            mode = stat.S_IMODE(info.st_mode)
+            if ordinary and not notes.has(path, mode):
+                notes.modes[path] = mode
+            if info.st_ctime > time.time() - YOUNG:
+                notes.young.append(path)
+            return info.st_size
+        if known:
+            gone[path] = None
+        return 0
+
+    # ---- without git ----
+
+    def _listed(self) -> str:
+        notes, found = Notes(), dict[str, list[int]]()
+        for path in self._within([""], notes):
+            with suppress(OSError):
+                info = os.lstat(os.path.join(self.folder, path))  # noqa: PTH118
+                found[path] = [info.st_mode, info.st_size, info.st_mtime_ns]
+            if len(found) > FILES:
+                raise _TooLarge(f"{self.folder} holds more than {FILES} files: its changes are not followed")
+        raw = json.dumps({**found, **{p: [FOLDER | m, 0, 0] for p, m in notes.folders.items()}}).encode()
+        name = f"list-{hashlib.sha256(raw).hexdigest()[:16]}"
+        disk.put(self.home / f"{name}.json", raw, mode=0o600, fsync=False)
+        return name
+
+
+class _TooLarge(Exception):
+    """The folder holds more than is kept."""
+
+
+def _said(error: Exception) -> str:
+    errors = getattr(error, "stderr", None)
+    said = errors.decode("utf-8", "replace").strip() if errors else str(error)
+    return said.replace("Out of diskspace", disk.FULL[0])  # git's own words for it

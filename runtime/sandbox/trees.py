@@ -1,0 +1,165 @@
+"""What snapshots hold, and what differs between two."""
+
+from __future__ import annotations
+
+import json
+import stat
+import subprocess
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kernel.errors import OperationFailed
+from runtime.sandbox.repository import Shadow, names
+
+LARGEST = 20_000_000
+"""Bytes of the largest file that is kept."""
+FOLDER, LINK = stat.S_IFDIR, stat.S_IFLNK
+FEW = 500
+"""Paths that git is asked for by name; of more, all that it has is listed."""
+
+
+class NotKept(OperationFailed):
+    """The folder cannot be kept as it is."""
+
+
+@dataclass(frozen=True)
+class State:
+    """What stands at a path: its mode as `stat` has it, and what names its bytes."""
+
+    mode: int
+    oid: str = ""  # a git blob; "" of a folder; "size time" of what is not kept
+
+    @property
+    def kept(self) -> bool:
+        """Whether it can be brought back."""
+        return stat.S_ISDIR(self.mode) or len(self.oid) == 40
+
+
+Moved = tuple[State | None, State | None]
+"""What stood at a path before, and what stands there after."""
+
+
+@dataclass
+class Notes:
+    """What git's trees cannot say."""
+
+    base: int = 0o644  # of a file that is not listed in `modes`; with the bits to execute: of a program
+    modes: dict[str, int] = field(default_factory=dict[str, int])
+    folders: dict[str, int] = field(default_factory=dict[str, int])
+    large: dict[str, list[int]] = field(default_factory=dict[str, list[int]])  # mode, size, time in ns
+    young: list[str] = field(default_factory=list[str])  # changed so lately that git may miss a mode
+
+    def mode(self, path: str, program: bool) -> int:
+        """The mode of a file."""
+        usual = self.base | (self.base & 0o444) >> 2 if program else self.base
+        return stat.S_IFREG | self.modes.get(path, usual)
+
+    def told(self) -> bytes:
+        """As they are kept."""
+        return json.dumps({**vars(self), "young": []}, sort_keys=True).encode()
+
+    def has(self, path: str, mode: int) -> bool:
+        """Whether that is the mode that is noted of a file."""
+        return stat.S_IFREG | mode == self.mode(path, bool(mode & 0o100))
+
+
+class Trees:
+    """The snapshots in a repository: git's trees, or lists where there is no git."""
+
+    def __init__(self, shadow: Shadow) -> None:
+        self.shadow = shadow
+
+    def changes(self, before: str, after: str) -> dict[str, Moved]:
+        """What differs between two snapshots, by path. Raises `NotKept` for one that is gone."""
+        if before == after:
+            return {}
+        if _plain(before) or _plain(after):
+            old, new = self._states_listed(before), self._states_listed(after)
+            return {path: (old.get(path), new.get(path)) for path in _differing(old, new)}
+        was, now = self._notes(before), self._notes(after)
+        files = [f"{tree}:files" for tree in (before, after)]
+        try:
+            paths = names(self.shadow.run("diff-tree", "-r", "-z", "--name-only", "--no-renames", *files))
+        except subprocess.SubprocessError:
+            raise _lost(self.shadow.folder) from None
+        for name in ("modes", "folders", "large"):
+            paths += _differing(getattr(was, name), getattr(now, name))
+        old, new = self._states(before, was, paths), self._states(after, now, paths)
+        return {path: (old.get(path), new.get(path)) for path in dict.fromkeys(paths)}
+
+    def states(self, tree: str, paths: Collection[str] | None = None) -> dict[str, State]:
+        """What stood at these paths in a snapshot (all: None); paths with nothing are left out."""
+        found = self._states_listed(tree) if _plain(tree) else self._states(tree, self._notes(tree), paths)
+        return found if paths is None else {path: found[path] for path in paths if path in found}
+
+    def _states(self, tree: str, notes: Notes, paths: Collection[str] | None) -> dict[str, State]:
+        """What stood at these paths at least."""
+        if paths is not None and not paths:
+            return {}
+        found = {path: State(FOLDER | mode) for path, mode in notes.folders.items()}
+        found |= {path: _listed(facts) for path, facts in notes.large.items()}
+        few = paths if paths and len(paths) <= FEW else ()
+        listed = self.shadow.run("ls-tree", "-z", *([] if few else ["-r"]), f"{tree}:files", "--", *few)
+        for line in names(listed):
+            facts, _, path = line.partition("\t")
+            mode, kind, oid = facts.split(" ")
+            if kind == "blob":
+                mode = LINK if mode == "120000" else notes.mode(path, mode == "100755")
+                found[path] = State(mode, oid)
+        return found
+
+    def bytes_of(self, oids: Collection[str], largest: int = LARGEST) -> dict[str, bytes]:
+        """The kept bytes, but for what is larger than that."""
+        wanted = [oid for oid, size in self.sizes(oids).items() if size <= largest]
+        if not wanted:
+            return {}
+        raw = self.shadow.run("cat-file", "--batch", stdin="".join(f"{oid}\n" for oid in wanted).encode())
+        found: dict[str, bytes] = {}
+        at = 0
+        while at < len(raw):
+            end = raw.index(b"\n", at)
+            oid, _, size = raw[at:end].decode().split(" ")
+            at = end + 1 + int(size) + 1
+            found[oid] = raw[end + 1 : at - 1]
+        return found
+
+    def sizes(self, oids: Collection[str]) -> dict[str, int]:
+        """The size in bytes of each that is kept."""
+        asked = "".join(f"{oid}\n" for oid in dict.fromkeys(oids)).encode()
+        if not asked:
+            return {}
+        told = self.shadow.run("cat-file", "--batch-check", stdin=asked).decode().splitlines()
+        lines = [line.split(" ") for line in told]
+        return {line[0]: int(line[2]) for line in lines if line[1] == "blob"}
+
+    def _notes(self, tree: str) -> Notes:
+        try:
+            return Notes(**json.loads(self.shadow.run("cat-file", "blob", f"{tree}:notes")))
+        except (subprocess.SubprocessError, ValueError, TypeError):
+            raise _lost(self.shadow.folder) from None
+
+    def _states_listed(self, tree: str) -> dict[str, State]:
+        try:
+            listed: dict[str, list[int]] = json.loads((self.shadow.home / f"{tree}.json").read_bytes())
+        except (OSError, ValueError):
+            raise _lost(self.shadow.folder) from None
+        return {path: _listed(facts) for path, facts in listed.items()}
+
+
+def _plain(tree: str) -> bool:
+    return tree.startswith("list-")
+
+
+def _differing(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    return [path for path in {**old, **new} if old.get(path) != new.get(path)]
+
+
+def _listed(facts: Sequence[int]) -> State:
+    """What stands where only mode, size and time are noted."""
+    return State(facts[0]) if stat.S_ISDIR(facts[0]) else State(facts[0], f"{facts[1]} {facts[2]}")
+
+
+def _lost(folder: Path) -> NotKept:
+    return NotKept(f"what {folder} held then is not kept any more (`fractal gc` lets go of old runs)")

@@ -1,0 +1,1 @@
+"""Reads words, numbers, dates and JSON from any text."""

@@ -1,0 +1,291 @@
+"""What a person changed between two sessions: the phases and steps it makes stale, where a loop goes on.
+
+What stands in a document now is compared, by value, with what each phase was derived from and each step was
+made from. Nothing is guessed from a file's time or form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from kernel.document.model import ACCEPTED, EMPTY, PHASES, Note, Step
+from kernel.errors import DocumentError, FractalError, LimitReached
+from kernel.loop import step_cache
+from kernel.loop.child import ended_child, share_of, subtree
+from kernel.loop.do import GOOD
+from kernel.loop.end import finish, heed_answer, what_was_done
+from kernel.loop.operation import adopted
+from kernel.loop.run_context import RunContext, Session
+
+ORDER = ("understand", "plan", "do", "check")
+_WHY = {
+    "task": "the task was changed",
+    "context": "the context was changed",
+    "said": "what was said or found was changed",
+    "criteria": "the success criteria were changed",
+    "results": "the steps or their results were changed",
+    "instructions": "its instructions were changed",
+}
+_AGAIN = {
+    "understand": "UNDERSTAND is done again: ",
+    "plan": "PLAN is made anew: ",
+    "do": "DO goes on: ",
+    "check": "CHECK is done again: ",
+}
+_KEPT = "a step that is the same call as one done before keeps its result"
+
+
+@dataclass(frozen=True)
+class Stale:
+    """One thing that has to be done again, and why; `kept`: that it is not, unless `--redo` says so."""
+
+    loop: str
+    phase: str
+    why: str
+    step: int = 0
+    kept: bool = False
+
+    @property
+    def reason(self) -> str:
+        """Why, with the step that it is about."""
+        return f"step {self.step}: {self.why}" if self.step else self.why
+
+    def __str__(self) -> str:
+        if self.kept:
+            return f"{self.loop}: {self.phase.upper()} is kept although {self.why}; --redo does it again"
+        return f"{self.loop}: {'' if self.step else _AGAIN[self.phase]}{self.reason}"
+
+
+# ---- what is stale ---------------------------------------------------------------------------------------
+
+
+def find(session: Session, redo: bool) -> list[Stale]:
+    """What a person's changes make stale in one document; `redo`: changed instructions as well."""
+    found: list[Stale] = []
+    for phase in ("understand", "plan", "check"):
+        if PHASES[phase] > PHASES[session.doc.meta.phase]:
+            break
+        found += _phase(session, phase, redo)
+        if phase != "check" and any(not each.kept for each in found):
+            return found  # what follows from this phase is made anew anyway
+    return [*_steps(session), *found, *_answered(session), *_restarted(session)]
+
+
+def _phase(session: Session, phase: str, redo: bool) -> Iterator[Stale]:
+    for name in step_cache.changed(session, phase):
+        if name == "instructions":
+            yield Stale(session.id, phase, _WHY[name], kept=not redo)
+        elif phase != "understand" or not _task_reworded(session):
+            yield Stale(session.id, phase, _WHY[name])
+
+
+def _task_reworded(session: Session) -> bool:
+    """Whether the person has put the resolved task right as well: then UNDERSTAND has nothing to do."""
+    return "task" in step_cache.changed(session, "plan")
+
+
+def _steps(session: Session) -> Iterator[Stale]:
+    if session.doc.meta.phase not in ("do", "check", "output"):
+        return
+    used = {int(need) for step in session.attempted() for need in step.evidence.get("needed", {})}
+    checked = session.doc.note(4, "evidence") is not None
+    for n in session.doc.planned:
+        step = session.doc.steps.get(n)
+        if step is None and (checked or n in used):
+            why = "its entry was removed" if n in used else "it was added to the plan"
+            yield Stale(session.id, "do", why, n)
+        elif step and _keeps_its_call(step):
+            if why := step_cache.why_stale(session, n):
+                yield Stale(session.id, "do", why, n)
+        elif step and step.state == "struck" and step.result and step.origin == "kernel":
+            if step_cache.may_run(session, n):  # and no person struck it
+                yield Stale(session.id, "do", "what it needs is done now", n)
+        elif step and step.state == "planned" and (checked or step.result is not None):
+            yield Stale(session.id, "do", "it was set back to be done again", n)
+
+
+def _keeps_its_call(step: Step) -> bool:
+    """Whether a step has been carried out, will be when a person approves, or is a child at work."""
+    at_work = step.share is not None and step.state == "running"
+    return at_work or step.state == "waiting" or (step.ended and step.state not in ("struck", "unknown"))
+
+
+def _answered(session: Session) -> Iterator[Stale]:
+    """An answer that a person wrote into the document instead of sending it."""
+    waits = session.doc.meta.waiting or {}
+    keys = [note.key for note in session.doc.section(1).notes if note.key in ("question", "answer")]
+    if waits.get("for") == "person" and keys and keys[-1] == "answer":
+        yield Stale(session.id, session.doc.meta.phase, "its question is answered in the document")
+
+
+def _is_restarted(session: Session) -> bool:
+    """Whether the loop had ended, and its status was set back."""
+    return session.doc.meta.phase == "output" and not session.doc.ended
+
+
+def _restarted(session: Session) -> Iterator[Stale]:
+    """What a loop that was set back does again: what had not ended well; a child goes on itself."""
+    if not _is_restarted(session):
+        return
+    open_ = [step for step in session.attempted() if step.state not in GOOD]
+    phase = "plan" if not session.doc.planned else "do" if open_ else "check"
+    yield Stale(session.id, phase, "it had ended, and its status was set back")
+    for step in open_:
+        if not _has_child(session.run, step):
+            yield Stale(session.id, phase, "it had not ended well", step.n)
+
+
+# ---- going back ------------------------------------------------------------------------------------------
+
+
+def survey(run_context: RunContext, loop_id: str, *, redo: bool = False) -> list[Stale]:
+    """Find what is stale in a loop and below it, and set each loop back to where it goes on from.
+
+    A child that goes on makes its parent go on. Raises `DocumentError` for the loop itself.
+    """
+    session = Session(run_context, run_context.store.load(loop_id))
+    found = find(session, redo)
+    back = [each for each in found if not each.kept]
+    if not any(each.phase in ("understand", "plan") for each in back):
+        own = {each.step for each in back}
+        reopened: list[Step] = []
+        for step in session.attempted():
+            if step.n in own or not _has_child(run_context, step):
+                continue
+            with suppress(DocumentError):  # a broken child is its parent's to report
+                if _is_restarted(session) and _restarts(run_context, step):
+                    _reopen(
+                        session, step, status="ready"
+                    )  # first, as the loops below it get parts of its share
+                found += survey(run_context, _child(step), redo=redo)
+                if _goes_on(run_context, step):
+                    back.append(Stale(loop_id, "do", "its loop goes on", step.n))
+                    if session.doc.steps[step.n].ended:
+                        reopened.append(step)
+        for number, step in enumerate(reopened):
+            _reopen(session, step, {*own, *(each.n for each in reopened[number:])})
+    if back:
+        _set_back(session, back)
+    return found
+
+
+def _child(step: Step) -> str:
+    return step.link.removesuffix(".md")
+
+
+def _has_child(run_context: RunContext, step: Step) -> bool:
+    return step.share is not None and bool(step.link) and run_context.store.exists(_child(step))
+
+
+def _restarts(run_context: RunContext, step: Step) -> bool:
+    """Whether the child of a loop that was set back is set back as well: where it had not ended well."""
+    child = run_context.store.load(_child(step))
+    return child.ended and child.meta.status not in ACCEPTED and step.state not in GOOD
+
+
+def _goes_on(run_context: RunContext, step: Step) -> bool:
+    return step.ended and not run_context.store.load(_child(step)).ended
+
+
+def _reopen(session: Session, step: Step, also: Iterable[int] = (), **meta: str) -> None:
+    """A child that had ended goes on: its share is open again, with what is left on top of what it spent.
+
+    What is left is for all that have to be started, `also` for these.
+    """
+    evidence = {key: value for key, value in step.evidence.items() if key == "needed"}
+    parts = [each for each in session.attempted() if not each.tool or session.run.catalogue.guided(each.tool)]
+    open_ = [
+        each
+        for each in parts
+        if each.n in also or (each.state not in GOOD and (each.share is None or each.over))
+    ]
+    try:
+        share = share_of(session, step, len({step.n, *(each.n for each in open_)}))
+    except LimitReached:
+        share = {
+            **(step.share or {}),
+            "calls": session.spent_by(_child(step)).calls,
+        }  # it ends at its first call
+    session.put(replace(step, state="running", share=share, result=None, origin="kernel", evidence=evidence))
+    child = Session(session.run, session.run.store.load(_child(step)))
+    child.meta(budget=share, **meta)
+    child.save()
+
+
+def _set_back(session: Session, back: list[Stale]) -> None:
+    phase = min((each.phase for each in back), key=ORDER.index)
+    why = "; ".join(dict.fromkeys(each.reason for each in back))
+    before = ORDER[: ORDER.index(phase)]
+    kept = {name: value for name, value in session.doc.meta.derived.items() if name in before}
+    if phase in ("understand", "plan"):
+        _plan_anew(session, phase, why)
+    else:
+        _do_again(session, {each.step for each in back if each.step})
+        for section in (4, 5):
+            session.doc = session.doc.with_section(section, EMPTY)
+    session.meta(phase=phase, status="running", waiting=None, unverified=False, derived=kept)
+    if phase == "plan":
+        heed_answer(session)
+    session.save()
+
+
+def _plan_anew(session: Session, phase: str, why: str) -> None:
+    """Give the plan up: what is open of it is ended, what has ended may be taken over by the next one."""
+    session.doc = session.doc.with_section(5, EMPTY)
+    kept = [step.n for step in session.attempted() if step.state in GOOD]
+    if session.doc.section(2).notes:
+        for step in session.attempted():
+            if step.n in session.doc.steps and not step.over:
+                session.put(_given_up(session, step))
+        session.fold(
+            "edited", Note("learned", f"by a person's edit: {why}; {_KEPT}"), *what_was_done(session)
+        )
+        session.meta(extra={**session.doc.meta.extra, "kept": kept})
+    if phase == "understand":
+        first = session.doc.section(1)
+        yielded = ("resolved task", "fact", "open")
+        said = session.doc.text(1, "answer")  # it may have become the resolved task, of the task as it was
+        mine = [n for n in first.notes if n.key not in yielded or (n.origin == "person" and n.text != said)]
+        session.doc = session.doc.with_section(1, replace(first, notes=tuple(mine)))
+    session.meta(taker="")
+
+
+def _given_up(session: Session, step: Step) -> Step:
+    why = "given up: the plan was changed by a person"
+    if step.share is not None and session.run.store.exists(_child(step)):
+        for loop_id in reversed(subtree(session, _child(step))):
+            with suppress(FractalError):
+                child = Session(session.run, session.run.store.load(loop_id))
+                if not child.doc.ended:
+                    finish(child, "cancelled", error=why)
+        with suppress(DocumentError):
+            return ended_child(session, step, session.run.store.load(_child(step)))
+    if step.state == "running" and step.share is None:
+        with suppress(FractalError):
+            if ended := adopted(session, step):
+                return ended
+    state = "unknown" if step.state == "running" else "struck"
+    return replace(step, state=state, result=why, origin="kernel")
+
+
+def _do_again(session: Session, stale: set[int]) -> None:
+    """Mark what may have to be done again; what was struck for want of it gets another chance."""
+    for n in step_cache.downstream(session, stale):
+        step = session.doc.steps.get(n)
+        if step is None or (not step.ended and n not in stale):
+            continue
+        if step.state == "running" and step.share is not None and step_cache.why_stale(session, n):
+            session.put(step_cache.stale(_given_up(session, step)))
+        elif step.state == "waiting":  # what was to be approved is another call now
+            session.put(session.doc.planned[n])
+        elif not step.ended:
+            continue
+        elif step.state == "unknown" and step.share is None:
+            # it may have happened: that is looked at first
+            session.put(replace(step, state="running", result=None))
+        elif step.state in ("struck", "unknown") or (step.state == "failed" and n in stale):
+            session.put(session.doc.planned[n])
+        else:
+            session.put(step_cache.stale(step))

@@ -1,0 +1,166 @@
+"""The messages to a run (answer, approve, reject, cancel), as files in its folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from kernel import disk
+from kernel.document.model import Document
+from kernel.errors import UsageError, explained
+from kernel.loop.approval import PROGRAM, Decider, barred
+from runtime.workspace.runs import Reader, RunResult
+from runtime.workspace.workspace import is_locked
+
+MESSAGE_BYTES = 1_000_000
+"""Of the largest message to a run."""
+
+
+class Inbox:
+    """The messages to one run, as its loops take them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def messages(
+        self, kinds: Sequence[str], warn: Callable[[str], None]
+    ) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+        """The messages of these kinds, oldest first."""
+        return messages(self.folder, kinds, warn)
+
+    def set_aside(self, path: Path, error: Exception, warn: Callable[[str], None]) -> None:
+        """Give a file that is no message another name, so that it is not read again."""
+        set_aside(path, error, warn)
+
+    def taken(self, path: Path) -> None:
+        """Remove a message that was acted on."""
+        taken(path)
+
+
+def drop(folder: Path, kind: str, **values: Any) -> Path:
+    """Leave a message for a run (answer, approve, reject, cancel), whoever holds it. Returns its file."""
+    inbox = folder / "inbox"
+    with disk.of_the_state(inbox):
+        inbox.mkdir(exist_ok=True)
+    number = max((int(each.name[:4]) for each in inbox.glob("[0-9][0-9][0-9][0-9]-*")), default=-1) + 1
+    raw = json.dumps({"kind": kind, **values}).encode()
+    swept = 0
+    while True:
+        path = inbox / f"{number:04d}-{kind}.json"
+        with disk.of_the_state(path):
+            try:
+                disk.create(path, raw)
+                return path
+            except FileExistsError:
+                number += 1
+            except FileNotFoundError:  # a run that begins just now has swept the half-written message away
+                swept += 1
+                if swept > 3:
+                    raise
+
+
+def messages(
+    folder: Path, kinds: Sequence[str], warn: Callable[[str], None] | None = None
+) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    """The messages of these kinds, oldest first; whoever has acted on one says that it is `taken`.
+
+    A file that is no message is set aside, and `warn` is told; without `warn` it is passed over.
+    """
+    for path in sorted((folder / "inbox").glob("*.json")):
+        kind = path.stem.partition("-")[2]
+        if kind in kinds:
+            try:
+                message: Any = json.loads(disk.read(path, MESSAGE_BYTES).decode("utf-8"))
+                if not isinstance(message, dict) or message["kind"] != kind:
+                    raise ValueError(f'it is no object with "kind": "{kind}"')
+            except FileNotFoundError:  # another process has taken it
+                continue
+            except Exception as error:
+                if warn:
+                    set_aside(path, error, warn)
+            else:
+                yield path, cast(Mapping[str, Any], message)
+
+
+def set_aside(path: Path, error: Exception, warn: Callable[[str], None]) -> None:
+    """Give a file that is no message another name, so that it is not read again."""
+    aside = path.with_suffix(".bad")
+    with disk.of_the_state(path):
+        disk.move(path, aside)
+    warn(f"{path}: not a message: {explained(error)}; it is now {aside.name}")
+
+
+def taken(path: Path) -> None:
+    """Remove a message that was acted on."""
+    with disk.of_the_state(path):
+        path.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a person said: the kind of message, and what it holds."""
+
+    kind: str
+    values: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True)
+class Person:
+    """Who is asked while a run waits. Each callback gets the question; nothing said means later.
+
+    Without `approve`, an approval is put off.
+    """
+
+    answer: Callable[[str], Awaitable[str]]
+    approve: Callable[[str], Awaitable[Said | None]] | None = None
+    by: Decider = PROGRAM
+
+
+async def asked(person: Person | None, result: RunResult, root: Document, *, plan_only: bool) -> Said | None:
+    """What a person says to what a run waits for; None when nobody is asked, or they put it off."""
+    question = root.note(1, "question")
+    if person is None:
+        return None
+    if result.waiting == "person" and question and question.text == result.question:
+        text = await person.answer(result.question)
+        return Said("answer", {"text": text}) if text.strip() else None
+    if result.waiting == "approval" and person.approve and not plan_only:
+        return await person.approve(result.question)
+    return None
+
+
+def leave(
+    reader: Reader, run: str, kind: str, by: Decider, trusted: Iterable[str], values: Mapping[str, Any]
+) -> bool:
+    """Leave a message for a run; True when a process works on it. `trusted`: MCP clients that may do more."""
+    folder = reader.workspace.runs / run
+    root = reader.root_document(run)
+    if root.ended:
+        raise UsageError(f"run {run} has ended ({root.meta.status}); there is nothing to {kind}")
+    about: Mapping[str, Any] = {}
+    if kind != "cancel":
+        document = _asking(reader, run, kind)
+        if kind == "approve" and (why := barred(by, document.steps.values(), trusted)):
+            raise UsageError(f"{why}\napprove it at a terminal: fractal approve {run}")
+        about = _about(document)
+    drop(folder, kind, **values, **about, by=by.values)
+    return is_locked(folder)
+
+
+def _asking(reader: Reader, run: str, kind: str) -> Document:
+    """The document whose open question a message is about."""
+    waits_for, wanted = ("person", "answer") if kind == "answer" else ("approval", "approval")
+    for document in reader.documents(run):
+        waits = document.meta.waiting or {}
+        if not document.ended and waits.get("for") == waits_for:
+            return document
+    raise UsageError(f"run {run} waits for no {wanted} now; `fractal tree {run}` shows what it does")
+
+
+def _about(document: Document) -> dict[str, Any]:
+    """What a message says of its question, so that it is never taken for an answer to a later one."""
+    meta = document.meta
+    return {"loop": meta.id, "attempt": meta.attempt, "question": (meta.waiting or {}).get("question", "")}

@@ -1,0 +1,53 @@
+"""What a new run begins with: its root document, with the task, its context and what went before it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kernel.document.model import Document, Meta, Note, Section, root_id
+from kernel.document.redaction import cut
+from kernel.events import now
+from kernel.loop.budget import Bounds
+from kernel.store.files import Store
+
+CONTEXT_CHARS = 12_000
+"""Of a context file or of piped data, what stands in §1; the whole is kept in artifacts/."""
+
+
+def first_document(
+    run: str, task: str, context: Sequence[Note], folder: Path, bounds: Bounds, tool: str = ""
+) -> Document:
+    """The root document of a new run; `tool` guides its loop, else nothing but the phase files does."""
+    budget: dict[str, Any] = {"calls": bounds.calls, "tokens": bounds.tokens}
+    if bounds.usd is not None:
+        budget["usd"] = bounds.usd
+    budget |= {"seconds": bounds.seconds, "context": bounds.context(0), "max_depth": bounds.max_depth}
+    meta = Meta(
+        root_id(run),
+        run,
+        type=tool or "task",
+        created=now(),
+        updated=now(),
+        folder=str(folder),
+        budget=budget,
+    )
+    return Document(meta, {1: Section(notes=(Note("task", task, "person"), *context))})
+
+
+def shelved(store: Store, context: Sequence[tuple[str, str]]) -> list[Note]:
+    """Pieces of context with their sources as §1 has them; of a long one the whole is kept as a file."""
+    given: list[Note] = []
+    for number, (source, text) in enumerate(context, 1):
+        if len(text) > CONTEXT_CHARS:
+            whole = store.shelve(f"context-{number}.txt", text)
+            text = cut(text, CONTEXT_CHARS, whole)
+        given.append(Note("context", text, "tool:file", source))
+    return given
+
+
+def prior(root: Document) -> list[Note]:
+    """What an earlier run says to one that follows it up."""
+    said = f"Task: {root.text(1, 'task')}\nOutput: {root.text(5, 'result') or root.meta.status}"
+    return [Note("context", said, "kernel", f"run {root.meta.run}")]

@@ -1,0 +1,107 @@
+"""The same task again (`--reuse`): the result of an accepted run with the same task, inputs and instructions.
+
+Nothing is kept for it: the earlier run's documents tell what was asked and read, and by which instructions.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from kernel.document.frontmatter import peek
+from kernel.document.model import Document, root_id
+from kernel.errors import DocumentError
+from kernel.loop.context import found_by_itself
+from kernel.loop.run_context import RunContext, Session
+from kernel.store.files import FileStore
+from kernel.tools.tool import Catalogue
+from runtime.workspace.edits import find
+from runtime.workspace.workspace import Workspace
+
+
+def reusable(
+    workspace: Workspace,
+    task: str,
+    context: Sequence[tuple[str, str]],
+    run_context_of: Callable[[str], RunContext],
+) -> Document | None:
+    """The root of the newest run whose result can be taken for this task; None where none can.
+
+    It was accepted, only read, was given the same, and neither the instructions that were read for it, nor a
+    file of the folder, nor a person's hand in its documents, has changed since.
+    """
+    for run in workspace.run_ids():
+        store = FileStore(workspace.runs / run)
+        if peek(store.path(root_id(run)), "status") != "complete":
+            continue
+        try:
+            root = store.peek(root_id(run))
+            asked = root.text(1, "task") == task and _given(root) == list(context)
+            if asked and _holds(run_context_of(run), root, (workspace.root, workspace.state)):
+                return root
+        except DocumentError:
+            continue  # another run may be whole
+    return None
+
+
+def _given(root: Document) -> list[tuple[str, str]]:
+    notes = root.section(1).notes
+    given = [n for n in notes if n.key in ("context", "answer", "guidance") and not found_by_itself(n.source)]
+    return [(n.source, n.text) for n in given]
+
+
+def _holds(run_context: RunContext, root: Document, own: Sequence[Path]) -> bool:
+    documents = [run_context.store.load(loop) for loop in run_context.store.list()]
+    effects = _effects(documents, run_context.catalogue)
+    if root.meta.type != "task" or effects - {"read"}:
+        return False
+    if any(find(Session(run_context, document), redo=True) for document in documents):
+        return False
+    looked = effects or any(found_by_itself(n.source) for n in root.section(1).notes)
+    began = _moment(root.meta.created)
+    return not looked or (began is not None and not changed_since(run_context.folder, began, own))
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:  # somebody's hand was at it
+        return None
+
+
+def _effects(documents: Iterable[Document], catalogue: Catalogue) -> set[str]:
+    """What the steps of a run may have done; one of a tool that is gone may have done anything."""
+    found: set[str] = set()
+    for step in (step for document in documents for step in document.steps.values()):
+        tool = catalogue.tools.get(step.tool)
+        if step.tool and tool is None:
+            found.add("write")
+        elif tool is not None and not tool.guided:
+            found |= set(tool.effects)
+    return found
+
+
+def changed_since(folder: Path, began: datetime, own: Sequence[Path]) -> bool:
+    """Whether something in the folder was written, made or removed after a run began, or just now."""
+    moment = began.timestamp()
+    try:
+        return any(changed >= moment for changed in _times(folder, own))
+    except OSError:  # it is gone, or closed to us
+        return True
+
+
+def _times(folder: Path, own: Sequence[Path]) -> Iterator[float]:
+    """When each file of the folder was changed last, and each folder's names, but for `own`."""
+
+    def tell(error: OSError) -> None:
+        if not isinstance(error, PermissionError):  # what is closed to us was so to the run
+            raise error
+
+    for place, names, files in os.walk(folder, onerror=tell):
+        here = Path(place)
+        names[:] = [name for name in names if here / name not in own and name != ".git"]
+        yield here.stat().st_mtime
+        for name in files:
+            yield os.lstat(here / name).st_mtime

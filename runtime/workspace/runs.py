@@ -1,0 +1,168 @@
+"""The runs of a workspace as they lie there: found by name, listed, read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kernel.document.model import ENDED, Document, root_id
+from kernel.document.parser import read_head
+from kernel.errors import DocumentError, Exit, UsageError
+from kernel.loop.advance import Outcome, outcome
+from kernel.loop.do import Waiting
+from kernel.store.files import FileStore
+from runtime.workspace.workspace import Workspace
+
+
+class Reader:
+    """What can be read of runs without starting any."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace = workspace
+
+    def find(self, name: str) -> str:
+        """The run that a name means: its id, a document's id or path, a unique beginning; "": the newest."""
+        if self.workspace.has(name):
+            return name
+        stem = Path(name).stem
+        runs = self.workspace.run_ids()
+        if not name and runs:
+            return runs[0]
+        exact = [run for run in runs if run == name or f"-{run}" in stem]
+        found = exact or [run for run in runs if run.startswith(name)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise UsageError(f"{name} could be {', '.join(found[:6])}; give more letters")
+        if name in self.workspace.rootless():
+            root = self.workspace.runs / name / f"{root_id(name)}.md"
+            raise DocumentError(f"the root of run {name} is missing; put it back", str(root))
+        raise UsageError(f"there is no run {name} in {self.workspace.runs}; `fractal ls` lists them")
+
+    def documents(self, run: str) -> list[Document]:
+        """All documents of a run, parents before children; a broken one raises `DocumentError`."""
+        store = FileStore(self.workspace.runs / self.find(run))
+        return [store.peek(loop_id) for loop_id in store.list()]
+
+    def path(self, name: str) -> Path:
+        """The file of a document: by its id or path, or a run's id for its root."""
+        run = self.find(name)
+        loop_id = root_id(run) if run.startswith(name) else Path(name).name.removesuffix(".md")
+        path = self.workspace.runs / run / f"{loop_id}.md"
+        if not path.is_file():
+            raise UsageError(f"there is no document {name}; `fractal tree {run}` names them")
+        return path
+
+    def document(self, name: str) -> Document:
+        """A document by its id or path, or a run's root by the run's id."""
+        path = self.path(name)
+        return FileStore(path.parent).peek(path.stem)
+
+    def runs(self, most: int | None = None) -> list[RunSummary]:
+        """All runs, or the newest ones, newest first, by META alone; one without any is shown as broken."""
+        found = [self._summary(run) for run in self.workspace.run_ids()[:most]]
+        return [each for each in found if each.status != "broken" or self.workspace.has(each.run)]
+
+    def _summary(self, run: str) -> RunSummary:
+        try:
+            meta, task = read_head(self.workspace.runs / run / f"{root_id(run)}.md")
+        except DocumentError as error:
+            return RunSummary(run, root_id(run), "broken", str(error), "", "", {}, "")
+        named = (meta.created, meta.updated, meta.spent, meta.folder, meta.type)
+        return RunSummary(run, meta.id, meta.word, task, *named)
+
+    def root_document(self, run: str) -> Document:
+        """The document at the top of a run; raises `DocumentError` when it cannot be read."""
+        path = self.workspace.runs / run / f"{root_id(run)}.md"
+        return FileStore(path.parent).peek(root_id(run))
+
+    def newest_unfinished(self) -> str:
+        """The run that `resume` continues by default: the newest unfinished one, else the newest."""
+        runs = self.runs()
+        for each in runs:
+            if each.status not in ENDED | {"broken"}:
+                return each.run
+        for run in self.workspace.rootless():
+            self.find(run)
+        for each in runs:
+            if each.status == "broken":
+                raise DocumentError(f"run {each.run} is broken, and no other is unfinished: {each.task}")
+        if not runs:
+            raise UsageError(f"there is no run in {self.workspace.runs}")
+        return runs[0].run
+
+    def newest_waiting(self, kind: str) -> str:
+        """The newest run that an `answer`, `approve`, `reject` or `cancel` can be for."""
+        waits_for = {"answer": "person", "approve": "approval", "reject": "approval"}.get(kind)
+        for each in self.runs():
+            if each.status in ENDED | {"broken"}:
+                continue
+            documents = self.documents(each.run) if waits_for else []
+            if not waits_for or any((d.meta.waiting or {}).get("for") == waits_for for d in documents):
+                return each.run
+        what = {"person": "is waiting for an answer", "approval": "is waiting for approval"}
+        raise UsageError(f"no run {what.get(waits_for or '', 'is unfinished')}")
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """How a run ended, or what it waits for."""
+
+    run: str
+    id: str
+    status: str
+    exit: Exit
+    path: Path
+    output: str = ""
+    reason: str = ""
+    question: str = ""
+    waiting: str = ""
+    spent: Mapping[str, Any] = field(default_factory=dict)
+    reused: bool = False  # it is the result of an earlier run, taken for the same task
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """A line of `fractal ls`."""
+
+    run: str
+    id: str
+    status: str
+    task: str
+    created: str
+    updated: str
+    spent: Mapping[str, Any]
+    folder: str
+    type: str = "task"
+
+
+def result_of(root: Document, path: Path, got: Outcome | Waiting) -> RunResult:
+    """What a session with a run came to: `got` of the engine, the rest of the root's document."""
+    meta = root.meta
+    if isinstance(got, Outcome) and got.status == "interrupted":
+        return RunResult(meta.run, meta.id, "interrupted", Exit.INTERRUPTED, path, spent=meta.spent)
+    if root.ended:
+        end = outcome(root)
+        output = end.result or end.partial
+        texts = (output, end.error, end.question)
+        return RunResult(meta.run, meta.id, end.status, end.exit, path, *texts, spent=meta.spent)
+    waiting = got if isinstance(got, Waiting) else Waiting("children")
+    return RunResult(
+        meta.run,
+        meta.id,
+        "waiting",
+        Exit.WAITING,
+        path,
+        question=waiting.question,
+        waiting=waiting.on,
+        spent=meta.spent,
+    )
+
+
+def told(result: RunResult) -> dict[str, Any]:
+    """What the event of a run's end carries."""
+    names = ("status", "output", "reason", "question")
+    data = {name: getattr(result, name) for name in names}
+    return {**data, "exit": int(result.exit), "spent": dict(result.spent), "path": str(result.path)}

@@ -1,0 +1,373 @@
+"""Settings: flags, then `FRACTAL_*`, then `fractal.yaml`, then the user's own file, then the defaults.
+
+Every threshold has a name, a default and a place here; docs/configuration.md is generated from this file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from kernel import disk
+from kernel.document.frontmatter import NAME
+from kernel.errors import ConfigurationError, explained
+from kernel.loop.budget import Bounds
+from kernel.loop.run_context import Policy
+from runtime.sandbox.limits import Limits
+from runtime.workspace.workspace import settings_files, user_folder
+
+Profile = Literal["compact", "standard", "large"]
+SCALE: Mapping[str, int] = {"compact": 1, "standard": 4, "large": 16}
+"""How much the work context grows for a model of 8k, 32k and 128k tokens."""
+_DEFAULTS = Bounds()
+_LIMITS = Limits()
+
+
+class Price(BaseModel):
+    """What a model costs, in USD for a million tokens."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    input: float = Field(0.0, ge=0, allow_inf_nan=False)
+    output: float = Field(0.0, ge=0, allow_inf_nan=False)
+
+
+class Rung(BaseModel):
+    """One rung of the ladder."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    model: str = Field(description="`reflex`, `person`, or a model as `--model` takes it")
+    tier: Literal["worker", "oversight"] = Field("worker", description="a small model, or a large one")
+    api_base: str | None = Field(None, description="address of a server that speaks the provider's protocol")
+    price: Price | None = Field(None, description="USD for a million tokens, where none is known")
+    timeout: float = Field(120.0, gt=0, allow_inf_nan=False, description="seconds for one call")
+    phases: tuple[Literal["understand", "plan", "do", "check"], ...] = Field(
+        (), description="phases that it may fill (understand, plan, do, check); empty: all"
+    )
+    options: dict[str, Any] = Field(default_factory=dict, description="passed on to the responder")
+
+
+class Config(BaseModel):
+    """All settings, each with its default."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    model: str | None = Field(
+        None,
+        description="the model: a litellm name, `llama:PATH.gguf`, `mailbox`, "
+        "`replay:RUN`, `scripted:FILE` or `reflex`",
+    )
+    api_base: str | None = Field(None, description="address of the model's server")
+    price: Price | None = Field(None, description="price of `model`, where none is known")
+    ladder: tuple[Rung, ...] = Field(
+        (), description="the rungs, cheapest first; empty: reflex, then `model`, then a person"
+    )
+    profile: Profile = Field("compact", description="work context for a model of 8k, 32k or 128k tokens")
+    fuse: Literal["auto", "always", "never"] = Field(
+        "auto", description="one call for UNDERSTAND and PLAN together"
+    )
+    sandbox: Literal["auto", "bwrap", "off"] = Field(
+        "auto", description="where commands run; `off` runs them without a sandbox"
+    )
+    network: bool = Field(False, description="whether commands in the sandbox may use the network")
+    process_mb: int = Field(_LIMITS.process_mb, ge=16, description="memory of one process of a command")
+    memory_mb: int = Field(
+        _LIMITS.memory_mb,
+        ge=16,
+        description="memory of a command with all that it starts; at most 4/5 of all",
+    )
+    processes: int = Field(_LIMITS.processes, ge=1, description="processes of a command at once")
+    file_mb: int = Field(_LIMITS.file_mb, ge=1, description="the largest file that a command may write")
+    disk_mb: int = Field(
+        _LIMITS.disk_mb, ge=1, description="by which the folder's disk may fill up during one command"
+    )
+    files: int = Field(
+        _LIMITS.files, ge=1, description="by which the files on that disk may grow during one command"
+    )
+    scratch_mb: int = Field(
+        _LIMITS.scratch_mb,
+        ge=1,
+        description="of each folder that is in memory for a command: /tmp, /var/tmp, /dev/shm, its home",
+    )
+    approve: tuple[Literal["read", "write", "network", "shell"], ...] = Field(
+        (), description="effects that need a person's approval before each step"
+    )
+    trusted_clients: tuple[str, ...] = Field(
+        (), description="MCP clients, by the names that they give, that may approve of serious dangers"
+    )
+    max_depth: int = Field(
+        _DEFAULTS.max_depth, ge=0, le=8, description="from this depth on a loop is one operation"
+    )
+    retries: int = Field(_DEFAULTS.retries, ge=0, le=10, description="attempts after the first")
+    questions: int = Field(_DEFAULTS.questions, ge=0, description="that a run may ask a person")
+    calls: int = Field(_DEFAULTS.calls, ge=1, description="model calls a run")
+    tokens: int = Field(_DEFAULTS.tokens, ge=1, description="prompt and completion tokens a run")
+    usd: float | None = Field(
+        _DEFAULTS.usd, ge=0, allow_inf_nan=False, description="cost a run; null lifts the limit"
+    )
+    seconds: float = Field(
+        _DEFAULTS.seconds,
+        gt=0,
+        le=31_536_000,
+        allow_inf_nan=False,
+        description="of activity a run; waiting for a person does not count",
+    )
+    context_system: int = Field(
+        _DEFAULTS.context_system, ge=0, description="tokens of work context at depth 0"
+    )
+    context_tool: int = Field(_DEFAULTS.context_tool, ge=0, description="tokens of work context at depth 1")
+    context_operation: int = Field(
+        _DEFAULTS.context_operation, ge=0, description="tokens of work context deeper down"
+    )
+    min_context: int = Field(_DEFAULTS.min_context, ge=0, description="a loop with less is one operation")
+    side_by_side: int = Field(
+        _DEFAULTS.side_by_side, ge=1, le=64, description="steps of a loop at the same time"
+    )
+    repairs: int = Field(
+        _DEFAULTS.repairs, ge=0, le=5, description="times that a reply of the wrong form is asked for again"
+    )
+    reply_tokens: int = Field(
+        _DEFAULTS.reply_tokens, ge=64, description="the longest reply that is asked for"
+    )
+    result_chars: int = Field(
+        _DEFAULTS.result_chars, ge=200, description="of a result that stand in the document"
+    )
+    same_failure: int = Field(_DEFAULTS.same_failure, ge=1, description="times that the same call may fail")
+    fsync: bool = Field(True, description="whether every write reaches the disk before the run goes on")
+    shipped: bool = Field(
+        True, description="whether the shipped instructions stand behind the workspace's own `system/`"
+    )
+    recall: bool = Field(
+        True, description="whether a task that was solved before is done as it was then, without a model"
+    )
+    remember: bool = Field(True, description="whether memory keeps what accepted runs taught")
+    observe: tuple[Literal["facts", "results", "failures"], ...] = Field(
+        ("facts", "results", "failures"),
+        description="what memory notes of every run by itself: what its person stated (`facts`), what it "
+        "came to (`results`), why it failed (`failures`); nothing without `remember`",
+    )
+    shown: tuple[Literal["files", "patterns", "similar tasks", "others", "way"], ...] = Field(
+        ("files", "patterns", "similar tasks", "others", "way"),
+        description="what of memory a prompt shows: files and facts that the task needs, learned patterns, "
+        "how tasks like it were done, what others do now, the way of asking that suits its type; nothing "
+        "without `recall`",
+    )
+    learn: Literal["auto", "model", "off"] = Field(
+        "auto",
+        description="whether runs that went well and runs that did not are compared for patterns: `auto` by "
+        "statistics, `model` asks a model too where these find nothing; nothing without `remember`",
+    )
+    agent: str = Field(
+        "default",
+        pattern=NAME.pattern,
+        description="who works here: what it learns is its own until others do the same with success",
+    )
+    agents: dict[str, dict[str, Any]] = Field(
+        default_factory=dict,
+        description="settings of named agents, such as `reviewer: {model: …}`: they hold before the file's",
+    )
+    space: str = Field(
+        "default",
+        pattern=NAME.pattern,
+        description="the memory that is used: `default` is `state/memory`, NAME `state/spaces/NAME/memory`",
+    )
+    store: Literal["sqlite", "files", "memory"] = Field(
+        "sqlite",
+        description="where memory is kept: `state/memory/brain.sqlite3`, JSON files in "
+        "`state/memory/brain/`, or nowhere beyond the process",
+    )
+    embedder: str = Field(
+        "auto",
+        pattern=r"^(auto|lexical|minilm|sentence:.+)$",
+        description="what makes vectors of texts: `auto` (minilm where its weights are, else lexical), "
+        "`lexical`, `minilm` or `sentence:MODEL`",
+    )
+    embedder_folder: str | None = Field(None, description="the folder with the weights of minilm")
+    admit: Literal["auto", "ask"] = Field(
+        "auto", description="whether what a run has built and tested is active at once, or a proposal"
+    )
+    quarantine_after: int = Field(
+        3, ge=1, description="failures in a row after which a tool that was built here is quarantined"
+    )
+    build: Literal["ask", "auto", "never"] = Field(
+        "ask", description="whether a need that no tool covers leads to a proposal, to a tool, or to nothing"
+    )
+    skills: tuple[str, ...] = Field(
+        (), description="Agent Skills beside `system/tools`, or folders of them; relative to fractal.yaml"
+    )
+    operations: dict[str, dict[str, Any]] = Field(
+        default_factory=dict,
+        description="settings of operations, by name, such as `fetch: {allow_private: true}`",
+    )
+
+    @field_validator("sandbox", mode="before")
+    @classmethod
+    def _off_is_a_word(cls, value: Any) -> Any:
+        """YAML reads a bare `off` as false."""
+        return "off" if value is False else value
+
+    @model_validator(mode="after")
+    def _phases_are_a_models(self) -> Config:
+        for rung in self.ladder:
+            if rung.model in ("reflex", "person") and rung.phases:
+                raise ValueError(f"ladder: {rung.model} cannot be limited to phases; leave them out")
+        return self
+
+    def bounds(self) -> Bounds:
+        """The kernel's bounds, with the work context scaled by the profile."""
+        scale = SCALE[self.profile]
+        names = {name for name in Bounds.__dataclass_fields__ if name in Config.model_fields}
+        values = {name: getattr(self, name) for name in names}
+        for name in ("context_system", "context_tool", "context_operation"):
+            values[name] *= scale
+        return Bounds(**values)
+
+    def limits(self) -> Limits:
+        """What one command may take of the machine."""
+        return Limits(**{name: getattr(self, name) for name in Limits.__dataclass_fields__})
+
+    def policy(
+        self, *, plan_only: bool = False, yes: bool = False, assume: Mapping[str, str] | None = None
+    ) -> Policy:
+        """What the person who starts or resumes a run has decided."""
+        return Policy(
+            self.fuse,
+            tuple(self.approve),
+            yes,
+            plan_only,
+            assume or {},
+            self.network,
+            dict(self.operations),
+            self.trusted_clients,
+        )
+
+
+_NO_SETTINGS = frozenset(
+    {
+        "FRACTAL_DATA",
+        "FRACTAL_DEBUG",
+        "FRACTAL_EXAMPLES",
+        "FRACTAL_SOAK",
+        "FRACTAL_SYSTEM",
+        "FRACTAL_TOKEN",
+        "FRACTAL_TRUST",
+    }
+)
+"""Variables of ours that are no settings."""
+_WHO = frozenset({"model", "ladder"})
+"""What says who answers: the highest layer that names one of these decides for both."""
+
+
+def user_file() -> Path:
+    """The user's own configuration file (XDG)."""
+    return user_folder() / "fractal.yaml"
+
+
+def load(root: Path, flags: Mapping[str, Any]) -> tuple[Config, dict[str, str]]:
+    """The effective settings, and where each comes from; raises `ConfigurationError` that names the place.
+
+    Who answers is one decision: the highest layer that names `model` or `ladder` makes it.
+    """
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    layers: list[tuple[str, Mapping[str, Any]]] = [
+        *((str(path), read(path, root)) for path in (user_file(), *settings_files(root))),
+        ("FRACTAL_*", _environment()),
+        ("flag", {key: value for key, value in flags.items() if value is not None}),
+    ]
+    for where, layer in _with_agent(layers):
+        _check(where, layer)
+        if any(layer.get(key) for key in _WHO):  # then what a lower layer says of both does not hold
+            for key in _WHO:
+                values.pop(key, None)
+                sources.pop(key, None)
+        for key, value in layer.items():
+            more = key == "skills" and where == "flag"  # named for one run, beside those that are configured
+            values[key] = list(dict.fromkeys([*values.get(key, ()), *value])) if more else value
+            sources[key] = f"FRACTAL_{key.upper()}" if where == "FRACTAL_*" else where
+    return Config.model_validate(values), {name: sources.get(name, "default") for name in Config.model_fields}
+
+
+def _with_agent(layers: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The layers, with the settings of the agent that is named behind the files: flags still come last."""
+    agent = next((layer["agent"] for _, layer in reversed(layers) if layer.get("agent")), "")
+    for where, layer in layers:
+        yield where, layer
+        named = layer.get("agents")
+        own = named.get(agent) if agent and isinstance(named, Mapping) else None
+        if isinstance(own, Mapping):
+            if "agents" in own or "agent" in own:
+                raise ConfigurationError(f"{where}: agents.{agent}: an agent names no other agents")
+            yield f"{where}: agents.{agent}", own
+
+
+def _check(where: str, layer: Mapping[str, Any]) -> None:
+    try:
+        Config.model_validate(dict(layer))
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(map(str, first["loc"]))
+        if first["type"] == "extra_forbidden":
+            near = _near(name)
+            hint = f"; did you mean {near[0]}?" if near else "; `fractal config` lists all"
+            raise ConfigurationError(f"{where}: there is no setting {name}{hint}") from None
+        raise ConfigurationError(f"{where}: {name}: {first['msg']}") from None
+
+
+def _near(name: str) -> list[str]:
+    """The setting whose name is nearest, where one is near."""
+    import difflib
+
+    return difflib.get_close_matches(name, Config.model_fields, 1)
+
+
+def misspelt() -> dict[str, str]:
+    """Variables of the environment that name no setting, each with the variable that was probably meant."""
+    prefix = "FRACTAL_"
+    known = {prefix + name.upper() for name in Config.model_fields} | _NO_SETTINGS
+    strange = sorted(name for name in os.environ if name.startswith(prefix) and name not in known)
+    nearest = {name: _near(name.removeprefix(prefix).lower()) for name in strange}
+    return {name: prefix + near[0].upper() for name, near in nearest.items() if near}
+
+
+def read(path: Path, root: Path) -> Mapping[str, Any]:
+    """The settings in a file; the skills that one beside the workspace names lie beside it."""
+    if not path.exists():
+        return {}
+    import yaml
+
+    text = disk.text_of(path)
+    try:
+        data = yaml.safe_load(text)
+    except Exception as error:  # YAML raises its own family, and others for what goes too deep
+        mark = getattr(error, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark else ""
+        what = getattr(error, "problem", None) or explained(error)
+        raise ConfigurationError(f"{path}{line}: not YAML: {what}") from None
+    if data is None:
+        return {}
+    if not isinstance(data, dict):
+        raise ConfigurationError(f"{path}: a mapping of settings is needed")
+    if path.parent == root.parent and isinstance(data.get("skills"), list):
+        data["skills"] = [str(path.parent / Path(str(name)).expanduser()) for name in data["skills"]]
+    return data
+
+
+def _environment() -> Mapping[str, Any]:
+    """`FRACTAL_MODEL=…` and so on; values are YAML, so that numbers and lists work."""
+    found: dict[str, Any] = {}
+    for name in Config.model_fields:
+        text = os.environ.get(f"FRACTAL_{name.upper()}")
+        if text is not None:
+            import yaml
+
+            try:
+                found[name] = text if name in ("model", "api_base") else yaml.safe_load(text)
+            except yaml.YAMLError:
+                raise ConfigurationError(f"FRACTAL_{name.upper()}: {text!r} cannot be read") from None
+    return found

@@ -1,0 +1,302 @@
+"""What this user allows of a folder: settings that lower security, its own `system/`, its skills and servers.
+
+A folder can come from a stranger. What it asks for counts once a person has looked at it and said yes, as it
+is written then. That is kept outside of the folder, in the user's own configuration.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from kernel import disk
+from kernel.errors import ConfigurationError
+from runtime.workspace.settings import Config, read, user_file
+from runtime.workspace.workspace import Workspace, settings_files, user_folder
+
+VARIABLE = "FRACTAL_TRUST"
+"""Set to `all`, everything of every folder is allowed: for containers and CI. No file can say so."""
+PATIENCE = 10.0
+"""Seconds to wait for another process that allows something."""
+README = "README.md"
+"""A file of `system/` that is no instruction."""
+SHOWN_ITEMS = 12
+"""Items that an error message lists."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """One thing that a folder asks for: a setting, a file of its `system/`, a skill, an MCP server."""
+
+    folder: str
+    name: str
+    digest: str
+    shown: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.shown}"
+
+
+class Untrusted(ConfigurationError):
+    """A folder asks for what this user has not allowed yet."""
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        more = len(items) - SHOWN_ITEMS
+        lines = [f"- {item}" for item in items[:SHOWN_ITEMS]] + ([f"- and {more} more"] if more > 0 else [])
+        super().__init__(
+            f"{items[0].folder} asks for what you have not allowed yet:\n"
+            + "\n".join(lines)
+            + "\nlook at it, then: fractal trust"
+        )
+        self.items = tuple(items)
+
+
+def place() -> Path:
+    """The file of the user's own that holds what is allowed."""
+    return user_folder() / "trusted.json"
+
+
+def everything() -> bool:
+    """Whether the environment allows everything."""
+    return os.environ.get(VARIABLE, "").lower() == "all"
+
+
+def known() -> dict[str, dict[str, str]]:
+    """The digests of what is allowed, by folder and name."""
+    try:
+        data: Any = json.loads(place().read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigurationError(f"{place()}: cannot be read: {error}; mend or remove it") from None
+    if not isinstance(data, dict) or not all(isinstance(each, dict) for each in cast(Any, data).values()):
+        raise ConfigurationError(f"{place()}: a mapping of folders is needed; mend or remove it")
+    return cast(dict[str, dict[str, str]], data)
+
+
+def waiting(items: Iterable[Item]) -> list[Item]:
+    """Those that are not allowed as they stand now."""
+    if everything() or not (items := list(items)):
+        return []
+    allowed = known()
+    return [item for item in items if allowed.get(item.folder, {}).get(item.name) != item.digest]
+
+
+def accept(items: Iterable[Item]) -> None:
+    """Allow these from now on; where the environment allows everything, nothing is kept."""
+    if everything():
+        return
+    with _alone():
+        allowed = known()
+        for item in items:
+            allowed.setdefault(item.folder, {})[item.name] = item.digest
+        _write(allowed)
+
+
+def revoke(folders: Iterable[Path]) -> int:
+    """Allow nothing of these folders any more; returns how many items that were."""
+    with _alone():
+        allowed = known()
+        gone = [allowed.pop(str(folder), {}) for folder in folders]
+        _write(allowed)
+    return sum(map(len, gone))
+
+
+@contextmanager
+def _alone() -> Generator[None]:
+    """Nobody else reads and writes what is allowed meanwhile."""
+    lock = place().with_name("trusted.lock")
+    try:
+        with disk.hold(lock, PATIENCE, lambda: ConfigurationError(f"{lock} is held by another process")):
+            yield
+    except OSError as error:
+        raise ConfigurationError(f"{lock}: cannot be opened: {error.strerror}") from None
+
+
+def _write(allowed: Mapping[str, Mapping[str, str]]) -> None:
+    path = place()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        disk.put(path, (json.dumps(allowed, indent=1) + "\n").encode(), mode=0o600)
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+# ---- what a folder asks for ------------------------------------------------------------------------------
+
+
+def settings(folder: Path, values: Mapping[str, Any]) -> Iterator[Item]:
+    """The settings that lower security or send data elsewhere, as items."""
+    for name, value in values.items():
+        text = json.dumps(value, ensure_ascii=False, sort_keys=True, default=list)
+        yield Item(str(folder), name, digest(f"{name}\n{text}".encode()), text[:120])
+
+
+def system(workspace: Workspace) -> Iterator[Item]:
+    """The files of the folder's own `system/` that are not those that ship."""
+    own = workspace.root / "system"
+    if workspace.shipped in workspace.systems[:1]:
+        return
+    for path in _files(own):
+        name = path.relative_to(own)
+        mark = "" if name == Path(README) else digest_of(path)
+        if mark and mark != digest_of(workspace.shipped / name):
+            yield Item(str(workspace.root), f"system/{name.as_posix()}", mark, "a file of its system")
+
+
+def skills(folder: Path, named: Iterable[Path]) -> Iterator[Item]:
+    """The files of skills that the folder's settings name, wherever they lie."""
+    for skill in named:
+        for path in _files(skill):
+            if mark := digest_of(path):
+                yield Item(str(folder), f"skill {path}", mark, "a file of a skill")
+
+
+def digest_of(path: Path) -> str:
+    """The digest of a file's content; "" where there is none to read."""
+    try:
+        return digest(disk.read(path))
+    except OSError:
+        return ""
+
+
+def changed(workspace: Workspace, files: Mapping[str, tuple[str, str]]) -> None:
+    """Fractal itself has changed files of `system/`: each path, with the digests before and after.
+
+    What was allowed, or was not there, stays allowed. What nobody had allowed does not become so.
+    """
+    if everything():
+        return
+    with _alone():
+        folder = str(workspace.root)
+        allowed = known()
+        mine = allowed.setdefault(folder, {})
+        for path, (before, after) in files.items():
+            name = f"system/{path}"
+            if before not in ("", mine.get(name), digest_of(workspace.shipped / path)):
+                continue
+            mine.pop(name, None)
+            if after:
+                mine[name] = after
+        _write({name: each for name, each in allowed.items() if each})
+
+
+def digest(raw: bytes) -> str:
+    """The digest of a content."""
+    return hashlib.sha256(raw).hexdigest()
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """All files below a folder, through links as the catalogue reads them; each folder once."""
+    seen: set[str] = set()
+    for where, folders, names in os.walk(folder, followlinks=True):
+        real = os.path.realpath(where)
+        if real in seen:
+            folders.clear()
+            continue
+        seen.add(real)
+        folders[:] = sorted(name for name in folders if name != "__pycache__")
+        yield from (Path(where, name) for name in sorted(names))
+
+
+Lowers = Callable[[Any, Any], bool]
+"""Whether a value that a folder's file gives lowers security, beside the value that would hold without it."""
+
+
+def _always(value: Any, without: Any) -> bool:
+    return True
+
+
+def _more(value: Any, without: Any) -> bool:
+    return without is not None and (value is None or value > without)
+
+
+def _fewer(value: Any, without: Any) -> bool:
+    return bool(set(without) - set(value))
+
+
+def _foreign(value: Any, without: Any) -> bool:
+    return value not in ("auto", "lexical", "minilm")
+
+
+def _is(word: str) -> Lowers:
+    def lowers(value: Any, without: Any) -> bool:
+        return str(value).lower() == word
+
+    WHEN[lowers] = f"`{word}`"
+    return lowers
+
+
+WHEN: dict[Lowers, str] = {
+    _always: "any value",
+    _more: "a higher limit, or none",
+    _fewer: "fewer effects than your own file",
+    _foreign: "`sentence:MODEL`",
+}
+"""The same in words, for docs/configuration.md."""
+NEEDS_TRUST: Mapping[str, Lowers] = {
+    **dict.fromkeys(("model", "api_base", "price", "ladder"), _always),  # who reads the task, at what price
+    **dict.fromkeys(("calls", "tokens", "usd"), _more),
+    "sandbox": _is("off"),
+    "network": _is("true"),
+    **dict.fromkeys(("process_mb", "memory_mb", "processes", "file_mb", "disk_mb"), _more),
+    **dict.fromkeys(("files", "scratch_mb"), _more),
+    "approve": _fewer,
+    "trusted_clients": _always,
+    "shipped": _is("false"),  # the shipped rules of danger are gone with it
+    "learn": _is("model"),
+    "embedder": _foreign,
+    "embedder_folder": _always,
+    "admit": _is("auto"),
+    "build": _is("auto"),
+    "skills": _always,
+    "operations": _always,
+}
+"""The settings that lower security or send data elsewhere, and when: a folder's file needs a person's trust
+for these (see `lowered`). Every other setting stands in `HARMLESS`."""
+HARMLESS = frozenset(
+    {
+        *("profile", "fuse", "max_depth", "retries", "questions", "seconds", "context_system"),
+        *("context_tool", "context_operation", "min_context", "side_by_side", "repairs", "reply_tokens"),
+        *("result_chars", "same_failure", "fsync", "recall", "remember", "observe", "shown", "agent"),
+        *("agents", "space", "store", "quarantine_after"),  # what an agent sets is looked at by itself
+    }
+)
+"""The settings that a folder's file may make without being asked about."""
+
+
+def lowering(root: Path, config: Config, sources: Mapping[str, str]) -> dict[str, Any]:
+    """The settings in effect that the folder's own files make and that need a person's trust."""
+    files = [str(path) for path in settings_files(root)]
+    mine = Config.model_validate(dict(read(user_file(), root)))
+    values = config.model_dump(mode="json")
+    found: dict[str, Any] = {}
+    for name, lowers in NEEDS_TRUST.items():
+        value, without = getattr(config, name), getattr(mine, name)
+        ours = any(sources[name] == file or sources[name].startswith(f"{file}:") for file in files)
+        if ours and value != without and lowers(value, without):
+            found[name] = values[name]
+    if sources["skills"] == "flag":  # these stand beside those that the files name
+        found |= {"skills": named} if (named := _skills_of(root, config.agent)) else {}
+    return found
+
+
+def _skills_of(root: Path, agent: str) -> list[str]:
+    """The skills that the folder's files name, for everybody and for the agent at work."""
+    layers = [read(path, root) for path in settings_files(root)]
+    layers += [layer["agents"].get(agent) or {} for layer in layers if layer.get("agents")]
+    return [str(name) for layer in layers for name in layer.get("skills", ())]
+
+
+def asks_for(workspace: Workspace, config: Config, sources: Mapping[str, str]) -> list[Item]:
+    """What the folder's own files ask for that a person has to allow, whether they have or not."""
+    root = workspace.root
+    values = lowering(root, config, sources)
+    named = [root / Path(name).expanduser() for name in values.get("skills", ())]
+    return [*settings(root, values), *system(workspace), *skills(root, named)]

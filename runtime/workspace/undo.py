@@ -1,0 +1,153 @@
+"""What the steps of a run changed in its folder: shown, and brought back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernel.document.model import Document, Step
+from kernel.errors import UsageError
+from kernel.events import now
+from kernel.store.files import Save, Store
+from runtime.sandbox.changes import Change, changes
+from runtime.sandbox.restoring import Pair, bring_back, pairs_of, together
+from runtime.sandbox.snapshot import Snapshots
+from runtime.workspace.workspace import Workspace
+
+DIFF_CHARS = 200_000
+"""Of one file's diff, for a person."""
+AROUND = 3
+
+
+@dataclass(frozen=True)
+class Acted:
+    """A step that may have changed files: when it began, the step of the root that it belongs to."""
+
+    began: str
+    top: int
+    step: Step
+
+
+def acted(documents: Sequence[Document], top: int | None = None) -> list[Acted]:
+    """The steps whose changes are known, the oldest first; with `top` those of that step of the root."""
+    began = {document.meta.id: document.meta.created for document in documents}
+    found = [
+        Acted(began.get(step.link.removesuffix(".md"), document.meta.updated), document.top(step.n), step)
+        for document in documents
+        for step in document.steps.values()
+        if "tree_before" in step.evidence
+    ]
+    return sorted((each for each in found if top in (None, each.top)), key=lambda each: each.began)
+
+
+def _of_an_older_version(documents: Sequence[Document], top: int | None) -> Iterator[str]:
+    for document in documents:
+        for step in document.steps.values():
+            if top in (None, document.top(step.n)):
+                for each in step.evidence.get("touched", ()):
+                    if "kept" in each:
+                        yield f"{each['path']}: left; an older version of Fractal kept it in {each['kept']}"
+
+
+def undo(
+    snapshots: Snapshots,
+    store: Store,
+    documents: Sequence[Document],
+    step: int | None,
+    *,
+    force: bool = False,
+) -> list[str]:
+    """Bring back what a run, or one step of its root with what is below it, changed; one line a file.
+
+    What was done is noted in the root's document. Raises `UsageError` for files that were changed since.
+    """
+    root = documents[0]
+    if why := snapshots.why_not():
+        raise UsageError(why)
+    if step is not None and step not in root.steps:
+        raise UsageError(f"run {root.meta.run} has no step {step}; `fractal tree {root.meta.run}` shows them")
+    entries = undone(root)
+    cut_short = entries.pop() if entries and not entries[-1]["after"] else None
+    if cut_short and cut_short["step"] != step:
+        whose = root.meta.run if cut_short["step"] is None else f"{root.meta.run} {cut_short['step']}"
+        raise UsageError(f"another undo was cut short; first: fractal undo {whose}")
+
+    def noted(before: str, after: str = "") -> None:
+        entry = {"step": step, "before": before, **(cut_short or {}), "at": now(), "after": after}
+        _note(store, root.meta.id, [*entries, entry])
+
+    with snapshots.alone():
+        pairs = _pairs(snapshots, root.meta.run, acted(documents, step))
+        done = bring_back(
+            snapshots, root.meta.run, pairs[::-1], force=force, again=bool(cut_short), begins=noted
+        )
+        if cut_short or done.before != done.after:
+            noted(done.before, done.after)
+    return [*done.lines, *_of_an_older_version(documents, step)]
+
+
+def redo(snapshots: Snapshots, store: Store, root: Document, *, force: bool = False) -> list[str]:
+    """Take the last undoing of a run back."""
+    entries = undone(root)
+    if not entries:
+        raise UsageError(f"nothing of run {root.meta.run} was undone")
+    last = entries[-1]
+    cut_short = not last["after"]
+
+    def begins(_: str) -> None:
+        _note(store, root.meta.id, [*entries[:-1], {**last, "after": ""}])
+
+    with snapshots.alone():
+        after = last["after"] or snapshots.take(root.meta.run)
+        pairs = [(last["before"], after)]
+        done = bring_back(snapshots, root.meta.run, pairs, force=force, again=cut_short, begins=begins)
+    _note(store, root.meta.id, entries[:-1])
+    return list(done.lines)
+
+
+def undone(root: Document) -> list[dict[str, Any]]:
+    """What was undone of a run: when, of which step (None: of all), the folder before and after.
+
+    `after` is "" of what was cut short.
+    """
+    return list(root.meta.extra.get("undone", ()))
+
+
+def undone_steps(root: Document) -> set[int]:
+    """The steps of the root that were undone."""
+    entries = undone(root)
+    every = any(each["step"] is None for each in entries)
+    return {n for n in root.steps if every or n in [each["step"] for each in entries]}
+
+
+def _note(store: Store, loop_id: str, entries: list[dict[str, Any]]) -> None:
+    root = store.load(loop_id)
+    extra = {key: value for key, value in root.meta.extra.items() if key != "undone"}
+    store.commit([Save(root.having(extra=extra | ({"undone": entries} if entries else {})))])
+
+
+def diffs(snapshots: Snapshots, documents: Sequence[Document], step: int | None) -> list[Change]:
+    """What a run, or one step of its root with what is below it, has changed in the end."""
+    found = acted(documents, step)
+    if not found:
+        return []
+    with snapshots.alone():
+        pairs = _pairs(snapshots, documents[0].meta.run, found)
+    return changes(snapshots.trees, together(snapshots, pairs), around=AROUND, most=DIFF_CHARS)
+
+
+def _pairs(snapshots: Snapshots, run: str, found: Sequence[Acted]) -> list[Pair]:
+    """The snapshots of these steps; the folder as it is now counts only for one that was interrupted."""
+    interrupted = any("tree_after" not in each.step.evidence for each in found)
+    return pairs_of((each.step for each in found), snapshots.take(run) if interrupted else "")
+
+
+def forget(workspace: Workspace) -> None:
+    """Let go of the snapshots that only runs in the archive needed."""
+    for home in workspace.snapshots.glob("*/folder"):
+        snapshots = Snapshots(home.parent, Path(os.fsdecode(home.read_bytes())))
+        with snapshots.alone():
+            snapshots.shadow.forget(workspace.has)

@@ -1,0 +1,285 @@
+"""The paths of a workspace, its runs, and the lock of a run."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+
+from kernel import disk
+from kernel.document.frontmatter import peek
+from kernel.document.model import root_id
+from kernel.errors import ConfigurationError, FractalError, RunLocked, StorageError, UsageError
+
+_ALPHABET = (
+    "23456789bcdfghjkmnpqrstvwxz"  # no vowels, no look-alikes: ids are read aloud and never spell a word
+)
+
+
+GLANCE = 0.2
+"""Seconds that the lock is tried for: somebody may only be looking whether it is held."""
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A folder with `system/` (what it can do) and `state/` (what it did); tools act on `folder`."""
+
+    folder: Path
+    root: Path
+    shipped: Path
+
+    @staticmethod
+    def find(folder: Path, shipped: Path) -> Workspace:
+        """The workspace that `folder` belongs to; elsewhere `.fractal/`, made when a run starts.
+
+        A `fractal.yaml` makes its folder a workspace only where there is no `.fractal/` yet: beside one it
+        holds the settings of that workspace.
+        """
+        folder = folder.resolve()
+        if not folder.is_dir():
+            raise UsageError(f"{folder} is not a folder")
+        for place in (folder, *folder.parents):
+            settings = (place / "fractal.yaml").is_file()
+            system = (place / "system" / "pattern.md").is_file() and (place / "state").is_dir()
+            own = system or (settings and (place / "state" / "runs").is_dir())
+            if not own and (place / ".fractal" / "state").is_dir():
+                return Workspace(folder, place / ".fractal", shipped)
+            if own or settings:
+                return Workspace(folder, place, shipped)
+        return Workspace(folder, folder / ".fractal", shipped)
+
+    @property
+    def state(self) -> Path:
+        """Documents of runs, memory, messages."""
+        return self.root / "state"
+
+    @property
+    def runs(self) -> Path:
+        """One folder a run."""
+        return self.state / "runs"
+
+    @property
+    def snapshots(self) -> Path:
+        """What folders held before and after the steps of runs: one repository a folder."""
+        return self.state / "snapshots"
+
+    @property
+    def systems(self) -> tuple[Path, ...]:
+        """The folders of instructions, the nearest first."""
+        own = self.root / "system"
+        return (own,) if own.resolve() == self.shipped.resolve() else (own, self.shipped)
+
+    @property
+    def protected(self) -> tuple[Path, ...]:
+        """Absolute paths that no operation may write, wherever the workspace lies."""
+        paths = (
+            [self.root]
+            if self.root.name == ".fractal"
+            else [self.root / name for name in ("state", "system", "fractal.yaml")]
+        )
+        if self.root != self.folder:  # or it would be taken for a workspace itself
+            paths.append(self.folder / "system" / "pattern.md")
+        return tuple(path.resolve() for path in paths)
+
+    @property
+    def private(self) -> tuple[Path, ...]:
+        """What operations and commands do not even read: all of `state/`, with what is added to it later."""
+        return (self.state.resolve(),)
+
+    def make(self) -> None:
+        """Create what is missing; `state/` is readable by its owner only."""
+        try:
+            if self.root.name == ".fractal" and not self.state.exists():
+                self._make_gitignore()
+            self.state.mkdir(parents=True, exist_ok=True)
+            self.state.chmod(0o700)
+            self.runs.mkdir(exist_ok=True)
+        except OSError as error:
+            raise ConfigurationError(f"{self.state}: cannot be written: {error.strerror}") from None
+
+    def _make_gitignore(self) -> None:
+        path = self.root / ".gitignore"
+        for _ in range(100):  # another process that makes the workspace too may sweep ours away
+            if path.exists():
+                break
+            with suppress(FileNotFoundError):
+                disk.put(path, b"*\n")
+        disk.sweep(self.root, path.name)
+
+    def new_run(self) -> str:
+        """Claim the id of a new run by exclusive creation of its folder."""
+        self.make()
+        _remove_stillborn(self.runs)
+        while True:
+            run = "".join(secrets.choice(_ALPHABET) for _ in range(6))
+            try:
+                (self.runs / run).mkdir()
+            except FileExistsError:
+                continue
+            except OSError as error:
+                raise ConfigurationError(f"{self.runs}: cannot be written: {error.strerror}") from None
+            return run
+
+    @contextmanager
+    def claimed(self, run: str) -> Generator[Path]:
+        """The folder of a new run, which does not stay when not even its root could be written."""
+        folder = self.runs / run
+        try:
+            yield folder
+        except BaseException:
+            if not (folder / f"{root_id(run)}.md").exists():
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
+
+    def run_ids(self) -> list[str]:
+        """All runs, newest first."""
+        if not self.runs.is_dir():
+            return []
+        born: list[tuple[float, str]] = []
+        for folder in self.runs.iterdir():
+            with suppress(FileNotFoundError, NotADirectoryError):  # it is no run, or was archived meanwhile
+                born.append((_born(folder), folder.name))
+        return [name for _, name in sorted(born, key=lambda each: each[0], reverse=True)]
+
+    def has(self, run: str) -> bool:
+        """Whether that is the id of a run, without a look at the others."""
+        return run.isalnum() and (self.runs / run / f"{root_id(run)}.md").is_file()
+
+    def rootless(self) -> list[str]:
+        """Runs that have documents, but not the root's."""
+        folders = {name.partition(os.sep)[0] for name in disk.matching(self.runs, "*/*.md")}
+        return sorted(folders.difference(self.run_ids()))
+
+
+@cache
+def _remove_stillborn(runs: Path) -> None:
+    """Remove what is left of runs whose process died before it had written a document; once a process."""
+    for folder in runs.iterdir():
+        with suppress(OSError, FractalError):
+            left = {each.name for each in folder.iterdir() if each.name[0] != "."}
+            if "lock" in left and left <= {"lock", "artifacts"} and not _lives(folder / "lock"):
+                with run_lock(folder):
+                    shutil.rmtree(folder)
+
+
+def _lives(lock: Path) -> bool:
+    """Whether the process that a lock names is there, or may be."""
+    try:
+        os.kill(int(lock.read_text("ascii")), 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, ValueError):
+        return True  # another user's, or its process has not said yet who it is
+    return True
+
+
+def _born(folder: Path) -> float:
+    root = folder / f"{root_id(folder.name)}.md"
+    try:
+        return datetime.fromisoformat(peek(root, "created")).timestamp()
+    except ValueError:
+        return root.stat().st_mtime
+
+
+def settings_files(root: Path) -> tuple[Path, ...]:
+    """The files of settings of the workspace at `root`; where two name a setting, the later one holds."""
+    places = (root, root.parent) if root.name == ".fractal" else (root,)
+    return tuple(place / "fractal.yaml" for place in places)
+
+
+@contextmanager
+def run_lock(folder: Path) -> Generator[None]:
+    """Hold the run for writing; the lock dies with its process. Raises `RunLocked`."""
+    path = folder / "lock"
+    handle = _held(path)
+    try:
+        with suppress(OSError):  # the number is for people; the lock holds without it, on a full disk as well
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _held(path: Path) -> int:
+    """An open lock file that this process holds, and that is still the one of that name."""
+    end = time.monotonic() + GLANCE
+    while True:
+        handle = _opened(path, os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with suppress(FileNotFoundError):  # else it was removed, and another may hold a new one
+                if os.path.samestat(os.fstat(handle), path.stat()):
+                    return handle
+        except BlockingIOError:
+            if time.monotonic() > end:
+                owner = os.pread(handle, 32, 0).decode("ascii", "replace").strip() or "unknown"
+                os.close(handle)
+                run = path.parent.name
+                raise RunLocked(
+                    f"run {run} is held by process {owner}; wait for it, or `fractal cancel {run}`"
+                ) from None
+            time.sleep(GLANCE / 10)
+        os.close(handle)
+
+
+def _opened(path: Path, flags: int) -> int:
+    try:
+        return os.open(path, flags, 0o600)
+    except FileNotFoundError:
+        raise UsageError(f"there is no run {path.parent.name} in {path.parent.parent}") from None
+    except OSError as error:
+        mend = "remove it" if path.is_dir() else "make it writable"
+        raise StorageError(f"{path}: cannot be opened: {error.strerror}; {mend}, then try again") from None
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether a process is working on the run."""
+    try:
+        handle = _opened(folder / "lock", os.O_RDONLY)
+    except UsageError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)  # two that only look do not see each other
+        return False
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+
+
+_NAMES = {"sqlite": "brain.sqlite3", "files": "brain"}
+
+
+DEFAULT = "default"
+"""The agent and the space of who names none."""
+
+
+def space_of(state: Path, space: str) -> Path:
+    """The folder of a space's memory."""
+    return state / "memory" if space == DEFAULT else state / "spaces" / space / "memory"
+
+
+def state_of(memory: Path) -> Path:
+    """The folder `state` that a space's memory lies in."""
+    above = memory.parent
+    return above.parent.parent if above.parent.name == "spaces" else above
+
+
+def brain_place(store: str, folder: Path) -> Path:
+    """The file or folder of a store in `folder`; the one that lies in memory alone is never there."""
+    return folder / _NAMES.get(store, "-")
+
+
+def user_folder() -> Path:
+    """The folder of the user's own files (XDG)."""
+    base = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
+    return Path(base) / "fractal"

@@ -1,0 +1,83 @@
+"""`python -m bench everyday` tells right from wrong, and its list holds what it says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bench.everyday import Task, judged, measure, table, tasks
+from kernel.errors import Exit
+from runtime.api.fractal import shipped_system
+from runtime.reflexes.matching import match
+from runtime.reflexes.procedure import Reflexes
+from runtime.workspace.runs import RunResult
+
+TAKEN = "move a.txt and b.txt to backup"
+"""It is understood, and refused when it is tried: another a.txt is there already."""
+DONE = RunResult("r", "system-r", "complete", Exit.ACCEPTED, Path("r.md"), output="There are 12.")
+WAITS = replace(DONE, status="waiting", exit=Exit.WAITING, output="")
+BEFORE = {"a.txt": b"red\n", "docs/": None}
+
+
+@pytest.mark.parametrize(
+    ("task", "result", "after", "kind"),
+    [
+        (Task("t", r"\b12\b"), DONE, BEFORE, "right"),
+        (Task("t", r"\b13\b"), DONE, BEFORE, "wrong"),
+        (Task("t", r"\b12\b"), WAITS, BEFORE, "passed wrongly"),
+        (Task("t", passes=True), WAITS, BEFORE, "passed rightly"),
+        (Task("t", passes=True), DONE, BEFORE, "wrong"),
+        (Task("t", r"\b12\b", passes=True), DONE, BEFORE, "right"),
+        (Task("t", passes=True), WAITS, {**BEFORE, "new.txt": b""}, "wrong"),
+        (Task("t", r"\b12\b"), DONE, {**BEFORE, "a.txt": b"blue\n"}, "wrong"),
+        (Task("t", r"\b12\b"), DONE, {"docs/": None}, "wrong"),
+        (Task("t", files={"a.txt": None}), DONE, {"docs/": None}, "right"),
+        (
+            Task("t", files={"a.txt": {"swap": ["red", "blue"]}}),
+            DONE,
+            {**BEFORE, "a.txt": b"blue\n"},
+            "right",
+        ),
+        (
+            Task("t", files={"b/a.txt": {"like": "a.txt"}}),
+            DONE,
+            {**BEFORE, "b/": None, "b/a.txt": b"red\n"},
+            "right",
+        ),
+    ],
+)
+def test_a_task_is_judged_by_its_answer_and_by_what_changed(task, result, after, kind):
+    assert judged(task, result, BEFORE, after)[0] == kind
+
+
+def test_the_list_has_two_hundred_tasks_in_two_halves():
+    listed = tasks()
+    assert len(listed) == len({task.text for task in listed}) == 200
+    assert {task.half for task in listed} == {"build", "unseen"}
+    assert sum(task.passes for task in listed) >= 50
+
+
+def test_tasks_are_done_on_real_files_and_counted():
+    listed = [
+        Task("how many lines has notes.md", r"\b12\b"),
+        Task("delete draft.txt", files={"draft.txt": None}),
+        Task("write a poem about lamps to poem.txt", passes=True),
+        Task("what is 2 + 2", r"\b5\b"),
+        Task("sing me a song", r"la"),
+    ]
+    figures = measure(listed=listed)
+    assert [figures[each] for each in ("right", "passed_rightly", "passed_wrongly", "wrong")] == [2, 1, 1, 1]
+    assert list(figures["wrong_tasks"]) == ["what is 2 + 2"]
+    assert "| all | 5 | 2 | 1 | 1 | 1 |" in table(figures)
+
+
+def test_what_has_to_be_passed_on_is_covered_by_no_reflex():
+    shelf = Reflexes([shipped_system()]).shelf
+    asked = [task.text for task in tasks() if not task.may_be_done]
+    assert [text for text in asked if match(text, shelf) and text != TAKEN] == []
+
+
+def test_a_tenth_of_the_list_is_done_without_a_wrong_action():
+    assert measure(listed=tasks()[::10])["wrong_tasks"] == {}

@@ -1,0 +1,58 @@
+"""The pairs that tell duplicates from contradictions, and what the gate makes of them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from bench import pairs
+from bench.__main__ import bench
+from kernel.errors import UsageError
+
+
+def test_there_are_enough_pairs_of_each_kind_and_none_twice() -> None:
+    found = pairs.pairs()
+    counts = Counter((each["half"], each["label"]) for each in found)
+    assert all(counts[half, label] >= 10 for half in ("build", "unseen") for label in pairs.LABELS)
+    assert sum(counts[half, "contradiction"] for half in ("build", "unseen")) >= 100
+    assert len({(each["a"], each["b"]) for each in found}) == len(found)
+    assert len(pairs.pairs("build")) + len(pairs.pairs("unseen")) == len(found)
+
+
+def test_duplicates_merge_and_contradictions_never() -> None:
+    figures = pairs.measure("all", ["lexical"])["lexical"]
+    assert figures["contradiction"]["merge"] == 0
+    assert figures["related"]["merge"] == 0
+    assert figures["unrelated"]["merge"] == 0
+    assert figures["duplicate"]["merge"] >= 0.7 * figures["duplicate"]["n"]
+    assert figures["contradiction"]["contrary"] >= 0.8 * figures["contradiction"]["n"]
+    assert figures["unrelated"]["novel"] == figures["unrelated"]["n"]
+
+
+def test_a_merged_contradiction_is_a_missed_goal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wrong = {"half": "build", "label": "contradiction", "kind": "x", "a": "it is so", "b": "It is so."}
+    path = tmp_path / "pairs.jsonl"
+    path.write_text(json.dumps(wrong) + "\n", "utf-8")
+    assert pairs.measure("all", ["lexical"], path)["lexical"]["contradiction"]["merge"] == 1
+    pairs.main(True, names=["lexical"], path=path)
+    assert "goal missed: lexical: 1 contradictions merged" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "line", ["not json", "[]", '{"half": "build", "label": "odd", "a": "x", "b": "y"}', "{}"]
+)
+def test_a_line_that_is_no_pair_is_named(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "pairs.jsonl"
+    path.write_text(f"\n{line}\n", "utf-8")
+    with pytest.raises(UsageError, match=r"pairs\.jsonl, line 2"):
+        pairs.pairs("all", path)
+
+
+def test_the_command_prints_a_table() -> None:
+    ran = CliRunner().invoke(bench, ["pairs", "--half", "build", "--embedder", "lexical"])
+    assert ran.exit_code == 0
+    assert "| lexical | contradiction | 85 | 0 |" in ran.stdout

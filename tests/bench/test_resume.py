@@ -1,0 +1,96 @@
+"""A run that dies anywhere goes on: a sample of the points, and whether the bench would find a fault."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import random
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from bench import resume
+from bench.crash.campaign import points_of, try_all
+from bench.crash.ground import Ground, prepared
+from bench.crash.trial import FAULTS, Death, Point
+
+KILLS, POINTS = (30, 72) if os.environ.get("FRACTAL_SOAK") == "1" else (10, 30)
+RUN = ".fractal/state/runs/*"
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(importlib.util.find_spec("litellm") is None, reason="litellm is not installed"),
+]
+
+
+@pytest.fixture(scope="module")
+def ground() -> Iterator[Ground]:
+    with prepared(resume.sandbox()) as ground:
+        yield ground
+
+
+def test_nothing_is_lost_and_nothing_is_done_twice(ground: Ground) -> None:
+    points = points_of(ground.goal, ground.fresh, random.Random(1), kills=KILLS, most=POINTS)
+    outcomes = try_all(ground, points, lambda *_: None)
+    assert [each for each in outcomes if not each.good] == []
+    died = {call.partition(" ")[0] for each in outcomes for call in each.died}
+    assert died >= {"SIGKILL", "open", "write", "fsync", "replace", "mkdir", "unlink", "link", "ftruncate"}
+    assert len(outcomes) >= KILLS + POINTS
+    assert sum(bool(each.died) for each in outcomes) > 0.9 * len(outcomes)
+
+
+def twice(path: Path) -> int:
+    return path.write_bytes(path.read_bytes() * 2)
+
+
+def forget_replies(path: Path) -> None:
+    """As a runtime that keeps no replies: the asks stand there, what came back does not."""
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if json.loads(line)["kind"] == "asked"))
+
+
+@pytest.mark.parametrize(
+    ("fault", "pattern", "how"),
+    [
+        ("repeated_calls", f"{RUN}/calls.jsonl", forget_replies),
+        ("repeated_steps", "ledger/root1.txt", twice),
+        ("unreadable", f"{RUN}/tool-task-*-4.md", lambda path: path.write_text("no document")),
+        ("temporary_files", "parts", lambda path: (path / ".a.txt.0123abcd.tmp").write_text("half")),
+        ("ledger_broken", f"{RUN}/calls.jsonl", lambda path: path.write_text("")),
+        ("different_result", "config.txt", Path.unlink),
+    ],
+)
+def test_the_bench_finds_what_went_wrong(
+    ground: Ground, fault: str, pattern: str, how: Callable[[Path], object]
+) -> None:
+    """Somebody meddles after a death that came when the last reply was on disk, and nothing else of it.
+
+    Two steps at once take turns, so the call may have another number: those beside it are tried too.
+    """
+    calls = ground.goal.calls["resume"]
+    last_reply = re.compile(r"open .*/\.system-")
+    at = max(number for number, label in enumerate(calls, 1) if last_reply.match(label))
+    for shift in (0, 1, -1, 2, -2, 3, -3):
+        point = Point(f"meddle-{fault}{shift:+}", "resume", Death(at + shift))
+        outcome = ground.attempt(point, meddle=lambda work: [how(path) for path in work.glob(pattern)])
+        assert outcome.died, outcome
+        if last_reply.match(outcome.died[0]) and getattr(outcome, fault):
+            break
+    assert getattr(outcome, fault), outcome
+
+
+def test_figures_are_printed_and_the_page_is_written(
+    ground: Ground, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.md"
+    resume.main(True, points=4, kills=2, report=page, ground=ground)
+    out, err = capsys.readouterr()
+    assert "goal missed" not in err
+    figures = json.loads(out)
+    assert figures["points"] == figures["finished"] == 6
+    assert [figures[name] for name in FAULTS] == [0] * len(FAULTS)
+    assert sum(row["points"] for row in figures["by_kind"].values()) == 6
+    assert "| **all** | 6 | 6 | 0 | 0 | 0 | 0 | 0 | 0 |" in page.read_text()

@@ -1,0 +1,26 @@
+"""The kernel's public names."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import kernel
+
+
+def test_every_public_name_can_be_imported_and_is_typed():
+    declared = {
+        alias.asname
+        for node in ast.walk(ast.parse(Path(kernel.__file__).read_text("utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("kernel.")
+        for alias in node.names
+    }
+    assert declared == set(kernel.__all__)
+    assert all(getattr(kernel, name).__module__.startswith("kernel.") for name in kernel.__all__)
+
+
+def test_importing_the_kernel_loads_none_of_its_modules():
+    code = "import sys, kernel; print([m for m in sys.modules if m.startswith('kernel.')])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"

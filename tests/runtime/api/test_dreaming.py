@@ -1,0 +1,345 @@
+"""A dream is a run: its document tells it, it goes on after a death, and it teaches memory nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "memory" / "dream"))
+import nights
+from playing import ACCEPT, plan
+
+from kernel.asking.responder import Ask, Ladder
+from kernel.document.model import Step
+from kernel.errors import UsageError
+from runtime.api.dreaming import dream, moment, seconds, undo
+from runtime.api.fractal import Fractal
+from runtime.api.scheduling import Scheduler
+from runtime.memory.dream.stage import Dream, Stage, Told
+from runtime.memory.dream.stages import ALL
+from runtime.memory.tasks.decisions import Decision
+from runtime.models.scripted import Scripted
+from runtime.reflexes.dreaming import Order, order_of
+from runtime.workspace.runs import RunResult
+from runtime.workspace.workspace import run_lock
+
+NAMES = [stage.name for stage in ALL]
+
+
+def fractal_in(folder: Path, *models: Any) -> Fractal:
+    settings = {"embedder": "lexical", "fsync": False, "sandbox": "off"}
+    fractal = Fractal(folder, settings=settings, ladder=Ladder(tuple(models)) if models else None)
+    fractal.memory.clock = lambda: nights.NOW
+    return fractal
+
+
+@pytest.fixture
+def fractal(tmp_path: Path) -> Fractal:
+    work = tmp_path / "work"
+    work.mkdir()
+    nights.filled(work / ".fractal" / "state").close()
+    return fractal_in(work)
+
+
+def test_its_document_says_what_each_stage_did(fractal: Fractal) -> None:
+    before = nights.exported(fractal.brain)
+    result = asyncio.run(dream(fractal, Order()))
+    assert result.exit == 0
+    root = fractal.root_document(result.run)
+    steps = [root.steps[n] for n in sorted(root.steps)]
+    assert [(each.args or {})["stage"] for each in steps] == NAMES
+    merged = steps[NAMES.index("merge-neurons")].result or ""
+    assert merged.startswith("2 merged\n- ")
+    assert "A farmer who keeps bees" in merged
+    assert "merge-neurons: 2 merged" in result.output
+    assert "merge solved tasks that are one procedure" in root.text(2, "rationale")
+    assert undo(fractal).dream == result.id
+    assert nights.exported(fractal.brain) == before
+
+
+def test_it_teaches_memory_nothing(fractal: Fractal) -> None:
+    before = {each.id for each in fractal.brain.shelf.scan(Decision)}
+    asyncio.run(dream(fractal, Order(phases=("p",))))
+    assert {each.id for each in fractal.brain.shelf.scan(Decision)} <= before
+    assert (
+        fractal.brain.recall("Dream: phase p.") is None
+        or fractal.brain.recall("Dream: phase p.").kind == "novel"
+    )  # pyright: ignore
+
+
+@pytest.mark.parametrize("name", ["cluster", "merge-neurons", "birth-methods", "report"])
+def test_killed_in_a_stage_the_run_is_resumed_with_the_stages_that_are_left(
+    fractal: Fractal, name: str
+) -> None:
+    before = nights.exported(fractal.brain)
+    fractal.brain.close()
+    child = os.fork()
+    if not child:
+        stages = fractal.memory.dreamer.stages
+        fractal.memory.dreamer.stages = {**stages, name: nights.dying(stages[name], "end")}
+        asyncio.run(dream(fractal, Order()))
+        os._exit(1)
+    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
+    again = fractal_in(fractal.workspace.folder)
+    (run,) = again.workspace.run_ids()
+    result = asyncio.run(again.resume(run))
+    assert result.exit == 0
+    root = again.root_document(run)
+    assert [(root.steps[n].args or {})["stage"] for n in sorted(root.steps)] == NAMES
+    assert undo(again).left == ()
+    assert nights.exported(again.brain) == before
+
+
+def test_a_stage_that_goes_wrong_is_told_and_the_others_are_done(fractal: Fractal) -> None:
+    def fails(given: Dream) -> Told:
+        raise ValueError("what a surprise")
+
+    stages = fractal.memory.dreamer.stages
+    fractal.memory.dreamer.stages = {**stages, "mitosis": replace(stages["mitosis"], run=fails)}
+    result = asyncio.run(dream(fractal, Order()))
+    assert result.status in ("escalated", "failed")
+    assert int(result.exit) == 1
+    assert "mitosis: failed, and nothing of it is kept: ValueError: what a surprise" in result.output
+    assert "birth-methods: 1 born" in result.output
+
+
+def test_two_at_once_are_refused_before_anything_is_written(fractal: Fractal) -> None:
+    fractal.memory.dreamer.hold("another")
+    other = fractal_in(fractal.workspace.folder)
+    with pytest.raises(UsageError, match="already running here"):
+        asyncio.run(dream(other, Order()))
+    assert other.workspace.run_ids() == []
+
+
+def test_it_asks_for_no_approval_and_needs_its_tool(fractal: Fractal) -> None:
+    careful = fractal.anew(approve=("write",))
+    assert asyncio.run(dream(careful, Order(phases=("a",)))).status == "complete"
+    with pytest.raises(UsageError, match="no tool dream"):
+        asyncio.run(dream(fractal.anew(shipped=False), Order()))
+
+
+def greeted(
+    fractal: Fractal, model: Callable[[Ask], Any], greets: Callable[[Dream], Told]
+) -> tuple[Fractal, RunResult, Step]:
+    """A dream in which a stage asks a model, by a prompt of its own; with what its step came to."""
+    system = fractal.workspace.root / "system" / "memory"
+    system.mkdir(parents=True, exist_ok=True)
+    (system / "greet.md").write_text("Greet {{ who }}.", "utf-8")
+    with_model = fractal_in(fractal.workspace.folder, Scripted(model))
+    stage = Stage("cluster", "a", "greets", greets)
+    with_model.memory.dreamer.stages = {**with_model.memory.dreamer.stages, "cluster": stage}
+    chosen = Order(phases=("a",), without=("probe", "refine", "create", "verify"))
+    result = asyncio.run(dream(with_model, chosen))
+    assert result.exit == 0
+    steps = with_model.root_document(result.run).steps.values()
+    return with_model, result, next(each for each in steps if (each.args or {})["stage"] == "cluster")
+
+
+def test_a_model_is_asked_at_the_cost_of_the_dream(fractal: Fractal) -> None:
+    def greets(given: Dream) -> Told:
+        assert given.ask
+        return Told([given.ask("greet", {"who": "the sleeper"})], {"greeted": 1}, "model")
+
+    _, result, told = greeted(fractal, lambda ask: {"text": f"hello, {ask.phase}"}, greets)
+    assert (
+        told.result
+        == "1 greeted (by a model)\n- hello, greet\n- asked: 1 calls, "
+        + f"{told.evidence['asked']['tokens']} tokens, 0.0 usd"
+    )
+    assert result.spent["calls"] == 1
+    assert result.spent["prompt_tokens"] > 0
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from runtime.api.fractal import Fractal
+from runtime.api.knowledge import remember
+fractal = Fractal(sys.argv[1], settings={"embedder": "lexical"})
+folder = fractal.memory.folder / "patterns"
+folder.mkdir(exist_ok=True)
+(folder / f"learned-{len(list(folder.iterdir()))}.md").write_text("what another run learned")
+print(remember(fractal, "the shed is green").text)
+"""
+
+
+def test_others_write_to_memory_while_a_model_thinks(fractal: Fractal) -> None:
+    """A stage asks in two turns: what it asks second hangs on the first reply. Nothing is done twice."""
+    wrote: list[str] = []
+
+    def thinks(ask: Ask) -> Any:
+        order = [sys.executable, "-c", WRITER, str(fractal.workspace.folder)]
+        ran = subprocess.run(order, capture_output=True, text=True, timeout=15)  # a lock is awaited for 20
+        wrote.append(ran.stdout.strip() or ran.stderr)
+        return {"text": f"{len(wrote)}"}
+
+    def greets(given: Dream) -> Told:
+        assert given.ask
+        first = given.ask("greet", {"who": "the sleeper"})
+        second = given.ask("greet", {"who": first}) if first else ""
+        given.shelf.put(Decision(id=f"dreamt of {second}", path="novel"))
+        return Told([first, second], {"greeted": 2}, "model")
+
+    with_model, result, _ = greeted(fractal, thinks, greets)
+    assert wrote == ["the shed is green"] * 2
+    assert result.spent["calls"] == 2
+    dreamt = [each.id for each in with_model.brain.shelf.scan(Decision) if each.id.startswith("dreamt")]
+    assert dreamt == ["dreamt of 2"]
+    patterns = with_model.memory.folder / "patterns"
+    assert sorted(path.name for path in patterns.glob("*.md")) == ["learned-0.md", "learned-1.md"]
+    assert undo(with_model).dream == result.id
+    assert sorted(path.name for path in patterns.glob("*.md")) == ["learned-0.md", "learned-1.md"]
+
+
+def test_a_stage_that_never_has_enough_is_done_with_what_it_knows(fractal: Fractal) -> None:
+    tries: list[int] = []
+
+    def greets(given: Dream) -> Told:
+        assert given.ask
+        tries.append(len(tries))
+        told = [given.ask("greet", {"who": f"sleeper {n}"}) for n in range(len(tries))]
+        return Told(told, {"greeted": len(told)}, "model")
+
+    _, result, told = greeted(fractal, lambda ask: {"text": "good night"}, greets)
+    assert (told.result or "").count("- good night") == 3
+    assert result.spent["calls"] == len(tries) - 1 == 3
+
+
+def test_a_loop_calls_it_as_a_tool(fractal: Fractal, tmp_path: Path) -> None:
+    def answers(ask: Ask) -> Any:
+        if ask.phase == "check":
+            return {**ACCEPT, "output": "{{ steps[1].result }}"}
+        return plan({"tool": "dream", "args": {"phase": "p"}})
+
+    outer = fractal_in(fractal.workspace.folder, Scripted(answers))
+    result = asyncio.run(outer.run("consolidate what you know"))
+    assert result.exit == 0, result.reason
+    assert "merge-neurons: 2 merged" in result.output
+    assert {each.type for each in outer.runs()} == {"task", "dream"}
+    undone = undo(outer)
+    assert undone.dream in {each.id for each in outer.runs() if each.type == "dream"}
+
+
+def test_a_loop_can_ask_what_it_would_do(fractal: Fractal) -> None:
+    before = nights.exported(fractal.brain)
+
+    def answers(ask: Ask) -> Any:
+        if ask.phase == "check":
+            return {**ACCEPT, "output": "{{ steps[1].result }}"}
+        return plan({"tool": "dream", "args": {"dry_run": True, "without": "merge-neurons, mitosis"}})
+
+    outer = fractal_in(fractal.workspace.folder, Scripted(answers))
+    result = asyncio.run(outer.run("what would you forget?"))
+    assert "delete-weak-trees: 1 deleted" in result.output
+    assert "merge-neurons" not in result.output
+    known = {line for line in before.splitlines() if '"kind": "neuron-tree"' in line}
+    assert known <= set(nights.exported(fractal.brain).splitlines())
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        Order(),
+        Order(phases=("a", "p")),
+        Order(since="2026-11-01T00:00:00+00:00"),
+        Order(("b",), "2026-11-01T10:30:00+02:00", ("decay", "report")),
+    ],
+)
+def test_what_it_was_asked_for_stands_in_its_task(order: Order) -> None:
+    assert order_of(order.task) == order
+
+
+def test_times_are_dates_and_spans() -> None:
+    assert moment("2026-11-20", nights.NOW) == "2026-11-20T00:00:00+00:00"
+    assert moment("2d", nights.NOW) == "2026-11-18T03:00:00+00:00"
+    assert seconds("5m") == 300
+    for wrong in ("", "soon", "0m", "5"):
+        with pytest.raises(UsageError):
+            seconds(wrong)
+    with pytest.raises(UsageError, match="no date"):
+        moment("someday", nights.NOW)
+
+
+# ---- by itself -------------------------------------------------------------------------------------------
+
+
+class Clock:
+    """Time passes when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2026, 11, 20, tzinfo=UTC)
+        self.between: Callable[[], None] = lambda: None
+
+    async def sleep(self, span: float) -> None:
+        self.now += timedelta(seconds=span)
+        self.between()
+
+
+def scheduler(fractal: Fractal, clock: Clock, said: list[str]) -> Scheduler:
+    fractal.memory.clock = lambda: clock.now
+    return Scheduler(fractal, Order(phases=("p",)), 300.0, said.append, clock.sleep)
+
+
+def test_it_dreams_when_something_is_new_and_at_least_once_a_day(fractal: Fractal) -> None:
+    clock, said = Clock(), list[str]()
+    every = scheduler(fractal, clock, said)
+    asyncio.run(every.run(10))
+    assert len(every.dreams) == 1
+    clock.between = lambda: fractal.brain.shelf.put(Decision(id=f"at {clock.now}"))
+    asyncio.run(every.run(3))
+    assert len(every.dreams) == 4
+    clock.between = lambda: None
+    asyncio.run(every.run(12 * 24 + 1))
+    assert len(every.dreams) == 5
+
+
+def test_it_waits_while_a_run_is_at_work_and_goes_on_with_what_was_cut_short(fractal: Fractal) -> None:
+    clock, said = Clock(), list[str]()
+    every = scheduler(fractal, clock, said)
+    run = fractal.workspace.new_run()
+    with fractal.workspace.claimed(run) as folder, run_lock(folder):
+        asyncio.run(every.run(2))
+    assert every.dreams == []
+    assert said[0] == "no dream: 1 run at work"
+    child = os.fork()
+    if not child:
+        stages = fractal.memory.dreamer.stages
+        fractal.memory.dreamer.stages = {**stages, "mitosis": nights.dying(stages["mitosis"], "end")}
+        asyncio.run(dream(fractal, Order(phases=("p",))))
+        os._exit(1)
+    os.waitpid(child, 0)
+    (cut,) = [each.run for each in fractal.runs() if each.type == "dream"]
+    asyncio.run(every.run(1))
+    assert [(each.run, each.status) for each in every.dreams] == [(cut, "complete")]
+
+
+def test_where_nothing_is_remembered_it_only_waits(tmp_path: Path) -> None:
+    clock, said = Clock(), list[str]()
+    fractal = fractal_in(tmp_path)
+    every = scheduler(fractal, clock, said)
+    asyncio.run(every.run(5))
+    assert (every.dreams, said) == ([], [])
+    assert not (tmp_path / ".fractal" / "state" / "memory").exists()
+
+
+def test_an_error_is_told_and_the_next_look_is_another_try(fractal: Fractal) -> None:
+    clock, said = Clock(), list[str]()
+    every = scheduler(fractal, clock, said)
+    held = fractal_in(fractal.workspace.folder).memory.dreamer
+    held.hold("somebody else")
+    asyncio.run(every.run(1))
+    assert every.dreams == []
+    assert said[0].startswith("no dream: a dream is already running here")
+    held.let_go()
+    asyncio.run(every.run(1))
+    assert len(every.dreams) == 1

@@ -1,0 +1,150 @@
+"""Later facts supersede earlier ones and erase nothing; opinions of two people stand beside each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runtime.api.fractal import shipped_system
+from runtime.memory.embed.lexical import Lexical
+from runtime.memory.facts.mind import Mind, Settings
+from runtime.memory.facts.records import Edge, Memory, Observation
+from runtime.memory.store import Shelf, open_shelf
+
+NOW = "2026-05-04T08:00:00.000Z"
+
+
+def mind_on(shelf: Shelf) -> Mind:
+    return Mind(shelf, Lexical(), clock=lambda: NOW, settings=Settings((shipped_system(),)))
+
+
+@pytest.fixture
+def mind(tmp_path: Path) -> Mind:
+    return mind_on(open_shelf("sqlite", tmp_path, fsync=False))
+
+
+def texts(mind: Mind) -> list[str]:
+    return sorted(memory.text for memory in mind.memories())
+
+
+def test_a_later_fact_supersedes_and_both_are_kept_with_their_dates(mind: Mind) -> None:
+    paris = mind.remember("Anna lives in Paris", at="2024-01-10")
+    berlin = mind.remember("Anna moved to Berlin", at="2025-06-02")
+    assert texts(mind) == ["Anna moved to Berlin"]
+    past = mind.shelf.get(Memory, paris.id)
+    assert past is not None
+    assert past.superseded == berlin.id
+    assert past.until == "2025-06-02T00:00:00.000Z"
+    assert past.text == "Anna lives in Paris"
+    edges = {edge.relation: edge for edge in mind.edges_of([paris.id])[paris.id]}
+    assert set(edges) == {"contradicts", "supersedes"}
+    for edge in edges.values():
+        assert (edge.source, edge.target) == (berlin.id, paris.id)
+        assert (edge.source_at[:10], edge.target_at[:10]) == ("2025-06-02", "2024-01-10")
+        assert "Anna lives in Paris" in edge.text
+
+
+def test_what_is_told_later_of_an_earlier_time_does_not_hold(mind: Mind) -> None:
+    mind.remember("The rent is 1350 dollars", at="2025-06-02")
+    mind.remember("The rent is 1200 dollars", at="2024-01-10")
+    assert texts(mind) == ["The rent is 1350 dollars"]
+    assert len(list(mind.memories(past=True))) == 2
+
+
+def test_what_was_past_may_hold_again(mind: Mind) -> None:
+    first = mind.remember("The office is open", at="2024-01-01")
+    mind.remember("The office is closed", at="2024-02-01")
+    again = mind.remember("The office is open", at="2024-03-01")
+    assert texts(mind) == ["The office is open"]
+    assert again.id != first.id
+    assert again.since[:10] == "2024-03-01"
+    assert len(list(mind.memories(past=True))) == 3
+
+
+def test_told_again_without_a_date_what_was_past_holds_from_now(mind: Mind) -> None:
+    mind.remember("The office is open", at="2024-01-01")
+    mind.remember("The office is closed", at="2024-02-01")
+    assert mind.remember("The office is open").since == NOW
+    assert texts(mind) == ["The office is open"]
+
+
+def test_of_two_facts_of_one_time_both_stand(mind: Mind) -> None:
+    mind.remember("The server has 16 GB of memory", at="2024-01-01")
+    mind.remember("The server has 32 GB of memory", at="2024-01-01")
+    assert len(texts(mind)) == 2
+    assert [edge.relation for edge in mind.shelf.scan(Edge)] == ["contradicts"]
+
+
+def test_opinions_of_two_people_stand_beside_each_other(mind: Mind) -> None:
+    mind.remember("The film is great", who="Alice", at="2024-01-01")
+    mind.remember("The film is terrible", who="Bob", at="2024-02-01")
+    assert len(texts(mind)) == 2
+    mind.remember("The film is awful", who="Alice", at="2024-03-01")
+    assert texts(mind) == ["The film is awful", "The film is terrible"]
+
+
+def test_two_people_who_say_i_do_not_contradict_each_other(mind: Mind) -> None:
+    mind.remember("I live in Hamburg", who="Alice", at="2024-01-01")
+    mind.remember("I live in Munich", who="Bob", at="2024-02-01")
+    assert len(texts(mind)) == 2
+    assert not [edge for edge in mind.shelf.scan(Edge) if edge.relation == "contradicts"]
+
+
+def test_a_fact_that_an_observation_tells_supersedes_without_a_dream(mind: Mind) -> None:
+    mind.remember("The proxy listens on port 8080", at="2024-01-01")
+    mind.observe("The proxy listens on port 8443", said="fact", at="2024-02-01", at_once=True)
+    assert texts(mind) == ["The proxy listens on port 8443"]
+
+
+def test_settling_again_changes_nothing(mind: Mind) -> None:
+    one = mind.remember("The lights are on", at="2024-01-01")
+    other = mind.remember("The lights are off", at="2024-02-01")
+    before = sorted(row.body for kind in ("memory", "edge", "links") for row in mind.shelf.rows(kind))
+    mind.settle(one.id, other.id)
+    mind.settle(other.id, one.id)
+    assert sorted(row.body for kind in ("memory", "edge", "links") for row in mind.shelf.rows(kind)) == before
+
+
+CITIES = st.sampled_from(["Paris", "Berlin", "Rome"])
+WHO = st.sampled_from(["Anna", "Omar"])
+DAY = st.integers(1, 28).map(lambda day: f"2024-02-{day:02}")
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(WHO, CITIES, DAY), min_size=1, max_size=10))
+def test_whatever_is_told_in_whatever_order_one_city_of_each_holds_and_nothing_is_lost(
+    told: list[tuple[str, str, str]],
+) -> None:
+    mind = mind_on(open_shelf("memory", Path()))
+    for who, city, day in told:
+        mind.remember(f"{who} lives in {city}", at=day)
+    every = list(mind.memories(past=True))
+    holding = [memory for memory in every if not memory.superseded]
+    for who in {who for who, _, _ in told}:
+        mine = [memory for memory in holding if memory.text.startswith(who)]
+        last = max(day for each, _, day in told if each == who)
+        cities = {city for each, city, day in told if each == who and day == last}
+        assert {memory.text.rsplit(" ", 1)[1] for memory in mine} == cities
+        assert len(mine) == len(cities)
+    evidence = [id for memory in every for id in memory.evidence]
+    assert sorted(evidence) == sorted(each.id for each in mind.shelf.scan(Observation))
+    known = {memory.id: memory for memory in every}
+    for memory in every:
+        assert bool(memory.superseded) == bool(memory.until)
+        assert not memory.superseded or memory.superseded in known
+
+
+def test_two_at_once_make_one_memory(tmp_path: Path) -> None:
+    facts = [f"Room {n} has {n + 3} windows" for n in range(12)]
+    minds = [mind_on(open_shelf("sqlite", tmp_path, fsync=False)) for _ in range(2)]
+    threads = [Thread(target=lambda mind=mind: [mind.remember(fact) for fact in facts]) for mind in minds]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert texts(minds[0]) == sorted(facts)
+    assert all(len(memory.evidence) == 1 for memory in minds[0].memories())

@@ -1,0 +1,149 @@
+"""Every shipped reflex says in its markdown what it covers and what it leaves alone; both are held here."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kernel.asking.replies import Plan, gate_plan
+from runtime.catalogue.catalogue import Catalogue
+from runtime.reflexes.matching import Match, earlier, match
+from runtime.reflexes.planning import draft
+from runtime.reflexes.procedure import LANGUAGE, Reflexes
+from runtime.reflexes.slots import It
+
+SYSTEM = Path(__file__).parents[3] / "system"
+FILES = sorted(path for path in (SYSTEM / "reflexes").glob("*.md") if path.name != LANGUAGE)
+SHELF = Reflexes([SYSTEM]).shelf
+TRAPS = (Path(__file__).parent / "reflex_traps.txt").read_text("utf-8").splitlines()
+AFTER = {  # what is said about a result that was there before: the text, what is said
+    "total-of-numbers": [
+        ("1\n2\n3.5", "sum them up"),
+        ("10\n20", "what is the total?"),
+        ("7\n8", "please tell me the sum"),
+    ],
+}
+
+
+def section(path: Path, name: str) -> list[str]:
+    hit = re.search(rf"(?ms)^## {name}\n(.*?)(?=^## |\Z)", path.read_text("utf-8"))
+    return hit[1].strip().splitlines() if hit else []
+
+
+def examples(path: Path) -> list[tuple[str, str]]:
+    rows = [line for line in section(path, "Examples") if line.startswith("| ")][2:]
+    return [
+        (cells[0].strip(), cells[1].strip())
+        for row in rows
+        if (cells := [*row.strip("| ").split(" | ", 1), ""])
+    ]
+
+
+def shown(found: Match) -> str:
+    """A match as the tables show it."""
+    if found.parts:
+        return " · ".join(f"{part.procedure.name}: {shown(part)}".rstrip(": ") for part in found.parts)
+    return ", ".join(f"{bound.slot} = {value(bound.value)}" for bound in found.reading.bound)
+
+
+def value(it) -> str:
+    if isinstance(it, It):
+        return "the result before"
+    return ", ".join(it) if isinstance(it, tuple) else str(it)
+
+
+EXAMPLES = [(path.stem, task, reads) for path in FILES for task, reads in examples(path)]
+NOT_THESE = [
+    (path.stem, line.removeprefix("- ")) for path in FILES for line in section(path, "Not these") if line
+]
+
+
+def test_there_are_at_least_thirty_and_all_of_them_are_read():
+    assert len(FILES) >= 30
+    assert Reflexes([SYSTEM]).faults == []
+    assert {each.path.name for each in SHELF.procedures} == {path.name for path in FILES}
+    assert all(each.description for each in SHELF.procedures)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_reflex_shows_three_phrasings_and_what_it_refuses(path):
+    assert len(examples(path)) >= 3 or len(AFTER[path.stem]) >= 3
+    assert section(path, "Not these")
+
+
+@pytest.mark.parametrize(("name", "task", "reads"), EXAMPLES, ids=[f"{e[0]}: {e[1]}" for e in EXAMPLES])
+def test_an_example_is_read_as_its_table_says(name, task, reads):
+    found = match(task, SHELF)
+    assert found is not None
+    assert name in [part.procedure.name for part in found.parts or (found,)]
+    assert shown(found) == reads
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "task"), [(name, *each) for name, cases in AFTER.items() for each in cases]
+)
+def test_a_result_before_is_understood(name, before, task):
+    assert match(task, SHELF) is None
+    found = match(task, SHELF, (earlier(before, SHELF),))
+    assert found is not None
+    assert found.procedure.name == name
+
+
+@pytest.mark.parametrize("task", [each for _, each in NOT_THESE] + TRAPS)
+def test_a_trap_is_declined(task):
+    assert match(task, SHELF) is None
+
+
+def test_there_are_many_traps():
+    assert len(TRAPS) >= 60
+
+
+def test_every_phrasing_can_be_understood():
+    for procedure in SHELF.procedures:
+        for phrasing in procedure.phrasings:
+            assert phrasing.graph.edges
+            assert "|" not in phrasing.needed, f"{phrasing.text}: put alternatives into parentheses"
+
+
+@pytest.mark.parametrize(("name", "task", "reads"), EXAMPLES, ids=[f"{e[0]}: {e[1]}" for e in EXAMPLES])
+def test_an_examples_plan_passes_the_gate_of_the_kernel(name, task, reads):
+    catalogue = Catalogue([SYSTEM])
+    made = draft(match(task, SHELF), 0)
+    plan = Plan(approach=name, steps=made.steps, success=made.success)
+    gate_plan(plan, catalogue, may_split=True, retry=False)
+
+
+@pytest.mark.parametrize(
+    "words", ["please {}", "can you {}?", "Could you please {}, thanks", "I want to {} now."]
+)
+def test_courtesies_change_nothing(words):
+    for _, task, reads in EXAMPLES:
+        if re.match(r"(?:what|how|which|are|where|when|please|could|can|\d)", task, re.IGNORECASE):
+            continue
+        found = match(words.format(task.rstrip("?.")), SHELF)
+        assert found is not None, task
+        assert shown(found) == reads
+
+
+LIMITS = [
+    "{} unless it rains",
+    "do not {}",
+    "{}, but not today",
+    "{} except the first",
+    "never {}",
+    "if possible {}",
+    "{} only when asked",
+    "{} without asking",
+    "{} or not",
+    "don't {}",
+    "pretend to {}",
+    "{} and then dance",
+]
+
+
+@pytest.mark.parametrize(("start", "limit"), list(enumerate(LIMITS)), ids=LIMITS)
+def test_a_limit_is_never_passed_over(start, limit):
+    for _, task, _ in EXAMPLES[start % 3 :: 3]:
+        assert match(limit.format(task.rstrip("?.")), SHELF) is None, limit.format(task)
