@@ -72,9 +72,8 @@ class Files(Protocol):
 
 def phrasing(found: Wording, common: Common, files: Files, *, whole: bool = False) -> str | None:
     """The phrasing of one exemplar, with its courtesies (`whole`) or without."""
-    declared = {slot.name: slot.kind for slot in common.slots}
     holes = [
-        (h.start, h.end, f"{{{h.slot}}}" if declared[h.slot] == h.kind else f"{{{h.slot}:{h.kind}}}")
+        (h.start, h.end, f"{{{h.slot}}}" if common.slots[h.slot] == h.kind else f"{{{h.slot}:{h.kind}}}")
         for h in found.holes
     ]
     task = found.exemplar.task
@@ -94,7 +93,7 @@ def markdown(
     head: dict[str, Any] = {"name": name, "description": description(phrasings[0])}
     head["phrasings"] = "".join(f"{each}\n" for each in phrasings)
     if common.slots:
-        head["slots"] = {slot.name: slot.kind for slot in common.slots}
+        head["slots"] = dict(common.slots)
     head["steps"] = [
         {"tool": step["tool"], **({"args": step["args"]} if step.get("args") else {})}
         for step in common.steps

@@ -6,14 +6,15 @@ fill; where that is ambiguous, those tasks are left out.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Literal
 
 from runtime.memory.tasks import Refusal
-from runtime.memory.tasks.alignment import align
+from runtime.memory.tasks.alignment import Alignment, align
 from runtime.memory.tasks.binding import CALCULATING
 from runtime.memory.tasks.exemplar import Exemplar
 from runtime.memory.tasks.reading import without_courtesies
@@ -23,7 +24,7 @@ from runtime.text.tokens import Token
 
 _REFERENCE = re.compile(r"\{\{\s*(.*?)\s*\}\}")
 _STEP = re.compile(r"steps\[\d+\]")
-_NUMBER = re.compile(r"(?<![\w.])(?:\d*\.\d+|\d+)(?![\w.])")
+_NUMBER = r"(?<![\w.])(?:\d*\.\d+|\d+)(?![\w.])"
 
 HUNDREDTHS = ("%", "¢")
 """Units whose numbers steps may hold as fractions of 1."""
@@ -91,68 +92,36 @@ def foreign(text: str) -> bool:
 def parts(value: Any, variables: Iterable[Variable]) -> list[Part]:
     """An argument divided into fixed texts and places of variables."""
     known = list(variables)
-    if isinstance(value, bool) or value is None or isinstance(value, Mapping | list | tuple):
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        return [Part(str(value), "typed", _number_uses(str(value), known))]
+    if not isinstance(value, str):
         return [Part(repr(value))]
-    if isinstance(value, int | float):
-        return [_number(str(value), "typed", known)]
-    text = str(value)
-    if whole := _texts(text, known):
-        return [Part(text, "text", whole)]
+    if whole := _text_uses(value, known):
+        return [Part(value, "text", whole)]
+    texts = sorted({str(v.value) for v in known if v.kind != "number" and v.value}, key=len, reverse=True)
+    names = "|".join(map(re.escape, texts)) or "(?!)"
     found: list[Part] = []
-    for at, piece in enumerate(re.split(r"(\{\{.*?\}\})", text)):
-        found += [Part(spaced(piece))] if at % 2 else _in_text(piece, known)
-    return _joined(found)
+    at = 0
+    for hit in re.finditer(
+        rf"{{{{.*?}}}}|(?<![\w/.-])(?P<text>{names})(?![\w/-])|(?P<number>{_NUMBER})", value
+    ):
+        if place := hit.lastgroup:
+            uses = _text_uses(hit[0], known) if place == "text" else _number_uses(hit[0], known)
+            found += [Part(spaced(value[at : hit.start()])), Part(hit[0], place, uses)]
+            at = hit.end()
+    found.append(Part(spaced(value[at:])))
+    return [part for part in found if part.place or part.text]
 
 
-def _texts(text: str, known: list[Variable]) -> frozenset[Use]:
+def _text_uses(text: str, known: Sequence[Variable]) -> frozenset[Use]:
     return frozenset((each.id, "") for each in known if each.kind != "number" and each.value == text)
 
 
-def _in_text(text: str, known: list[Variable]) -> list[Part]:
-    values = sorted({str(v.value) for v in known if v.kind != "number" and v.value}, key=len, reverse=True)
-    if not values:
-        return list(_in_numbers(text, known))
-    found: list[Part] = []
-    at = 0
-    for hit in re.finditer(rf"(?<![\w/.-])(?:{'|'.join(map(re.escape, values))})(?![\w/-])", text):
-        found += [*_in_numbers(text[at : hit.start()], known), Part(hit[0], "text", _texts(hit[0], known))]
-        at = hit.end()
-    return [*found, *_in_numbers(text[at:], known)]
-
-
-def _in_numbers(text: str, known: list[Variable]) -> Iterator[Part]:
-    at = 0
-    for hit in _NUMBER.finditer(text):
-        yield Part(text[at : hit.start()])
-        yield _number(hit[0], "number", known)
-        at = hit.end()
-    yield Part(text[at:])
-
-
-def _number(text: str, place: str, known: list[Variable]) -> Part:
-    uses: set[Use] = set()
-    try:
-        value = Fraction(text)
-    except ValueError:
-        return Part(text)
-    for each in known:
-        if each.kind != "number":
-            continue
-        if each.value == value:
-            uses.add((each.id, ""))
-        if each.unit in HUNDREDTHS and each.value == value * 100:
-            uses.add((each.id, "hundredth"))
-    return Part(text, place, frozenset(uses))
-
-
-def _joined(found: list[Part]) -> list[Part]:
-    made: list[Part] = []
-    for part in found:
-        if not part.place and made and not made[-1].place:
-            made[-1] = Part(made[-1].text + part.text)
-        elif part.place or part.text:
-            made.append(part)
-    return made
+def _number_uses(text: str, known: Sequence[Variable]) -> frozenset[Use]:
+    value = Fraction(text)
+    numbers = [each for each in known if each.kind == "number"]
+    hundredths = ((e.id, "hundredth") for e in numbers if e.unit in HUNDREDTHS and e.value == value * 100)
+    return frozenset([*((each.id, "") for each in numbers if each.value == value), *hundredths])
 
 
 KINDS = {"path": "exact path", "url": "exact url", "quoted": "exact text"}
@@ -230,14 +199,6 @@ COMMANDS = frozenset({"bash"})
 
 
 @dataclass(frozen=True)
-class Slot:
-    """A slot of a method, and its kind in the wording of the first exemplar."""
-
-    name: str
-    kind: str
-
-
-@dataclass(frozen=True)
 class Hole:
     """A place of a slot in a task, and its kind there."""
 
@@ -263,44 +224,49 @@ class Common:
     """What exemplars have in common."""
 
     kind: MethodKind
-    slots: tuple[Slot, ...]
+    slots: Mapping[str, str]  # the kind of each in the wording of the first exemplar
     wordings: tuple[Wording, ...]
     steps: tuple[dict[str, Any], ...]
     success: tuple[dict[str, Any], ...]
     output: str = ""
 
 
-@dataclass
-class _Told:
-    """One exemplar with its variables."""
+@dataclass(frozen=True)
+class _Member:
+    """An exemplar that aligns with the first one of its group."""
 
     exemplar: Exemplar
     tokens: list[Token]
-    variables: dict[str, Variable]
+    alignment: Alignment
+    variables: Mapping[str, Variable] = field(default_factory=dict[str, Variable])
 
 
-@dataclass
-class _Group:
-    """Exemplars that align."""
+_Group = list[_Member]
 
-    told: list[_Told]
 
-    def constant(self, id: str) -> bool:
-        """Whether a variable is the same in all of them."""
-        return len({(t.variables[id].value, t.variables[id].unit) for t in self.told}) == 1
+def _constant(group: _Group, id: str) -> bool:
+    """Whether a variable is the same in a whole group."""
+    return len({(each.variables[id].value, each.variables[id].unit) for each in group}) == 1
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A place of an argument that varies: by group, what it could be."""
+
+    way: Way
+    kind: str
+    uses: list[frozenset[Use]]
 
 
 def common(exemplars: Sequence[Exemplar], words: Words) -> Common | Refusal:
     """What these exemplars have in common; exemplars in wordings that cannot be explained are left out."""
     groups = _groups(exemplars, words)
     calculating = calculates(exemplars[0])
-    if calculating:
-        groups = groups[:1]
-    groups = [group for at, group in enumerate(groups) if _vary(group, words) or at == 0]
-    ways = [list(_arguments(told.exemplar)) for group in groups for told in group.told]
-    if any([way for way, _ in each] != [way for way, _ in ways[0]] for each in ways):
+    groups = [_with_variables(group) for group in (groups[:1] if calculating else groups)]
+    rows = [_arguments(each.exemplar) for group in groups for each in group]
+    if any([way for way, _ in row] != [way for way, _ in rows[0]] for row in rows):
         return Refusal("their arguments have different forms")
-    return _Finding(groups, calculating).found()
+    return _Finding(groups, calculating).found(rows)
 
 
 def calculates(exemplar: Exemplar) -> bool:
@@ -313,54 +279,47 @@ def _arguments(exemplar: Exemplar) -> list[tuple[Way, Any]]:
 
 
 def _groups(exemplars: Sequence[Exemplar], words: Words) -> list[_Group]:
-    """Groups of exemplars that align."""
+    """Groups of exemplars that align; each exemplar aligns with itself."""
     groups: list[_Group] = []
     for exemplar in exemplars:
         read = without_courtesies(exemplar.task, words)
-        if not read:
-            continue
-        for group in groups:
-            base = group.told[0].tokens
-            if not isinstance(align(base, read, words), Refusal):
-                group.told.append(_Told(exemplar, read, {}))
+        for group in (*groups, new := _Group()):
+            found = align(group[0].tokens if group else read, read, words)
+            if not isinstance(found, Refusal):
+                group.append(_Member(exemplar, read, found))
                 break
-        else:
-            groups.append(_Group([_Told(exemplar, read, {})]))
+        if new:
+            groups.append(new)
     return groups
 
 
-def _vary(group: _Group, words: Words) -> bool:
-    """Find the variables of a group's tasks; exemplars that do not fit are removed."""
-    base = group.told[0].tokens
+def _with_variables(group: _Group) -> _Group:
+    """The members with their variables; those that do not fit the first one are left out."""
+    base = group[0].tokens
     leaves = [token for token in base if token.leaf]
-    exchanged: list[dict[str, str]] = []
-    kept: list[tuple[_Told, list[Token]]] = []
-    for told in group.told:
-        found = align(base, told.tokens, words)
-        if not isinstance(found, Refusal) and [old for old, _ in found.leaves] == leaves:
-            kept.append((told, [new for _, new in found.leaves]))
-            exchanged.append(found.exchanged)
-    labels = {singular(form) for each in exchanged for form in each}
-    forms = {token.low.removesuffix("'s"): token for token in base if token.kind == "word"}
-    forms = {form: token for form, token in forms.items() if singular(form) in labels}
-    group.told = []
-    for (told, news), changed in zip(kept, exchanged, strict=True):
-        told.variables = {
-            f"leaf {at}": Variable(f"leaf {at}", new.kind, new.value, new.unit, (new,))
-            for at, new in enumerate(news)
-        }
-        whole = True
+    fitting = [each for each in group if [old for old, _ in each.alignment.leaves] == leaves]
+    labels = {singular(form) for each in fitting for form in each.alignment.exchanged}
+    there = [_bare(token.low) for token in base if token.kind == "word"]
+    kept: _Group = []
+    for each in fitting:
+        found = [
+            Variable(f"leaf {at}", new.kind, new.value, new.unit, (new,))
+            for at, (_, new) in enumerate(each.alignment.leaves)
+        ]
         for label in labels:
-            low = {changed.get(form, form) for form in forms if singular(form) == label}
-            places = tuple(t for t in told.tokens if t.kind == "word" and t.low.removesuffix("'s") in low)
-            there = sum(singular(t.low.removesuffix("'s")) == label for t in base if t.kind == "word")
-            whole = whole and len(places) == there
-            if places:
-                text = places[-1].text.removesuffix("'s").removesuffix("’s")
-                told.variables[label] = Variable(label, "word", text, "", places)
-        if whole:
-            group.told.append(told)
-    return bool(group.told)
+            forms = [form for form in there if singular(form) == label]
+            lows = {each.alignment.exchanged.get(form, form) for form in forms}
+            places = tuple(t for t in each.tokens if t.kind == "word" and _bare(t.low) in lows)
+            if len(places) != len(forms):
+                break
+            found.append(Variable(label, "word", _bare(places[-1].text), "", places))
+        else:
+            kept.append(replace(each, variables={variable.id: variable for variable in found}))
+    return kept
+
+
+def _bare(word: str) -> str:
+    return word.removesuffix("'s").removesuffix("’s")
 
 
 class _Finding:
@@ -369,17 +328,14 @@ class _Finding:
     def __init__(self, groups: list[_Group], calculates: bool) -> None:
         self.groups = groups
         self.calculates = calculates
-        self.members = [told for group in groups for told in group.told]
-        self.places: list[tuple[Way, Use | None]] = []  # that vary
-        self.uses: list[list[frozenset[Use]]] = [[] for _ in groups]
+        self.members = [each for group in groups for each in group]
+        self.places: list[_Place] = []
 
-    def found(self) -> Common | Refusal:
-        taken: list[tuple[Way, list[Any]]] = []
-        rows = [_arguments(told.exemplar) for told in self.members]
-        for at, (way, _) in enumerate(rows[0]):
-            taken.append((way, [row[at][1] for row in rows]))
-        pieces = [(way, self._explained(way, values)) for way, values in taken]
-        varying = [way for way, values in taken if len({repr(value) for value in values}) > 1]
+    def found(self, rows: Sequence[Sequence[tuple[Way, Any]]]) -> Common | Refusal:
+        columns = [(way, [row[at][1] for row in rows]) for at, (way, _) in enumerate(rows[0])]
+        pieces = [(way, self._explained(way, values)) for way, values in columns]
+        self.places = [each for _, piece in pieces for each in piece or () if isinstance(each, _Place)]
+        varying = [way for way, values in columns if len({repr(value) for value in values}) > 1]
         unknown = [way for way, piece in pieces if piece is None]
         if any(way[1:] == ("tool",) for way in varying):
             return Refusal("they use different tools")
@@ -393,62 +349,51 @@ class _Finding:
             return classes
         if kind == "steps" and (loose := self._loose(classes)):
             return Refusal(loose)
-        names = self._names(classes, [way for way, _ in self.places])
-        made = [(way, OPEN if piece is None else self._template(piece, names, way)) for way, piece in pieces]
+        names = self._names(classes)
+        made = [(way, OPEN if piece is None else self._template(piece, names)) for way, piece in pieces]
         if kind == "exemplar":
-            made = [(way, values[0]) for way, values in taken]
+            made = [(way, values[0]) for way, values in columns]
         if any(isinstance(value, str) and foreign_slot(value, names) for _, value in made):
             return Refusal("an argument holds braces that look like a slot")
-        slots = self._slots(classes, names)
+        first = [min(each[0]) for each in classes]
+        slots = {names[id]: kind_of([t.variables[id] for t in self.groups[0]]) for id in first}
         if not slots and kind == "steps":
             return Refusal("nothing varies between them")
+        wordings = tuple(self._wordings(classes, names))
         return Common(
-            kind,
-            slots,
-            tuple(self._wordings(classes, names)),
-            tuple(built(made)),
-            tuple(self._success(names)),
-            self._output(names),
+            kind, slots, wordings, tuple(built(made)), tuple(self._success(names)), self._output(names)
         )
+
+    def _tool(self, way: Way) -> str:
+        return str(self.members[0].exemplar.steps[way[0]]["tool"]) if isinstance(way[0], int) else ""
 
     # ---- arguments ---------------------------------------------------------------------------------------
 
-    def _explained(self, way: Way, values: list[Any], *, note: bool = True) -> list[Any] | None:
-        """An argument as fixed texts and places, each with its uses by group; None if unexplained."""
+    def _explained(self, way: Way, values: list[Any]) -> list[Any] | None:
+        """An argument as fixed values and places; None if it is unexplained."""
         first = values[0]
-        same = all(type(value) is type(first) and spaced(value) == spaced(first) for value in values)
-        if same:
+        if all(type(value) is type(first) and spaced(value) == spaced(first) for value in values):
             return None if isinstance(first, str) and foreign(first) else [spaced(first)]
-        cut = [parts(v, t.variables.values()) for v, t in zip(values, self.members, strict=True)]
-        shape = [(part.place, "" if part.place else part.text) for part in cut[0]]
-        if any([(p.place, "" if p.place else p.text) for p in row] != shape for row in cut):
+        rows = [parts(v, each.variables.values()) for v, each in zip(values, self.members, strict=True)]
+        shape = [(part.place, "" if part.place else part.text) for part in rows[0]]
+        if any([(p.place, "" if p.place else p.text) for p in row] != shape for row in rows):
             return None
         found: list[Any] = []
-        noted: list[list[frozenset[Use]]] = []
-        for at, (place, text) in enumerate(shape):
-            column = [row[at] for row in cut]
-            if not place or len({part.text for part in column}) == 1:
+        for at, (kind, text) in enumerate(shape):
+            column = [row[at] for row in rows]
+            if not kind or len({part.text for part in column}) == 1:
                 found.append(text or column[0].text)
                 continue
             uses = self._uses(column)
             if uses is None or not self._safe(way, shape, at, uses):
                 return None
-            found.append((uses, place))
-            noted.append(uses)
-        for uses in noted if note else ():
-            self.places.append((way, None))
-            for group, each in enumerate(uses):
-                self.uses[group].append(each)
+            found.append(_Place(way, kind, uses))
         return found
 
     def _uses(self, column: list[Part]) -> list[frozenset[Use]] | None:
         """For each group what a place can be in all of it; None when some group cannot tell."""
-        found: list[frozenset[Use]] = []
-        at = 0
-        for group in self.groups:
-            rows = column[at : at + len(group.told)]
-            at += len(group.told)
-            found.append(frozenset.intersection(*(part.uses for part in rows)))
+        rows = iter(column)
+        found = [frozenset.intersection(*(next(rows).uses for _ in group)) for group in self.groups]
         for done in ("", "hundredth"):
             of_way = [frozenset(use for use in uses if use[1] == done) for uses in found]
             if all(of_way):
@@ -457,14 +402,16 @@ class _Finding:
 
     def _safe(self, way: Way, shape: list[tuple[str, str]], at: int, uses: list[frozenset[Use]]) -> bool:
         """Whether a text may be inserted: into a command only where it can be quoted."""
-        tool = self.members[0].exemplar.steps[int(way[0])]["tool"] if way and isinstance(way[0], int) else ""
-        kinds = {
-            t.variables[id].kind
-            for g, u in zip(self.groups, uses, strict=True)
-            for id, _ in u
-            for t in g.told
-        }
-        if tool not in COMMANDS or kinds <= {"number", "path"}:
+        ids = [
+            (each, id)
+            for group, used in zip(self.groups, uses, strict=True)
+            for id, _ in used
+            for each in group
+        ]
+        if self._tool(way) not in COMMANDS or {each.variables[id].kind for each, id in ids} <= {
+            "number",
+            "path",
+        }:
             return True
         before = shape[at - 1][1][-1:] if at else " "
         behind = shape[at + 1][1][:1] if at + 1 < len(shape) else " "
@@ -475,115 +422,104 @@ class _Finding:
     def _classes(self, *, open_ones: bool) -> list[list[set[str]]] | Refusal:
         """For each slot, its variables in each group; open slots are in no argument."""
         classes: list[list[set[str]]] = []
-        for place in range(len(self.places)):
-            ids = [{id for id, _ in self.uses[group][place]} for group in range(len(self.groups))]
+        for place in self.places:
+            ids = [{id for id, _ in uses} for uses in place.uses]
             known = next((each for each in classes if each[0] & ids[0]), None)
             if known is None:
                 classes.append(ids)
             elif known != ids:
                 return Refusal("one value of a task goes to places where others have several")
         for at in range(1, len(self.groups)):
-            seen: set[str] = set()
-            for each in classes:
-                if seen & each[at]:
-                    return Refusal("two values of a task are the same, and could be either's")
-                seen |= each[at]
+            taken = [id for each in classes for id in each[at]]
+            if len(taken) > len(set(taken)):
+                return Refusal("two values of a task are the same, and could be either's")
         first = self.groups[0]
-        labels = {id for told in first.told for id, v in told.variables.items() if v.kind == "word"}
-        loose = {id for id in first.told[0].variables if open_ones and not first.constant(id)}
+        labels = {id for each in first for id, v in each.variables.items() if v.kind == "word"}
+        loose = {id for id in first[0].variables if open_ones and not _constant(first, id)}
         for id in sorted(labels | loose if self.calculates else loose):
             if not any(id in each[0] for each in classes):
-                classes.append([{id}])
+                classes.append([{id}, *(set[str]() for _ in self.groups[1:])])
         return classes
 
     def _loose(self, classes: list[list[set[str]]]) -> str:
         """A value that differs in a group and is in no step, or there in another form; \"\" for none."""
         for at, group in enumerate(self.groups):
-            used = {id for each in classes for id in (each[at] if at < len(each) else ())}
-            for id, variable in group.told[0].variables.items():
-                if id not in used and not group.constant(id):
+            used = {id for each in classes for id in each[at]}
+            for id, variable in group[0].variables.items():
+                if id not in used and not _constant(group, id):
                     return f"{variable.value} differs and is in no step"
         return ""
 
-    def _names(self, classes: list[list[set[str]]], ways: list[Way]) -> dict[str, str]:
+    def _names(self, classes: list[list[set[str]]]) -> dict[str, str]:
         """The name of the slot of each variable of the first group."""
-        base = self.groups[0].told[0]
+        base = self.groups[0][0]
         goes: list[tuple[str, str]] = []
         for each in classes:
-            at = next((n for n, uses in enumerate(self.uses[0]) if {id for id, _ in uses} & each[0]), None)
-            way = ways[at] if at is not None else ()
-            tool = str(base.exemplar.steps[int(way[0])]["tool"]) if way else ""
-            argument = str(way[-1]) if len(way) == 3 and _whole(base, each[0], way) else ""
-            goes.append((tool, argument))
-        firsts = [base.variables[sorted(each[0])[0]] for each in classes]
+            fitting = (place for place in self.places if {id for id, _ in place.uses[0]} & each[0])
+            if place := next(fitting, None):
+                whole = len(place.way) == 3 and _whole(base, each[0], place.way)
+                goes.append((self._tool(place.way), str(place.way[-1]) if whole else ""))
+            else:
+                goes.append(("", ""))
+        firsts = [base.variables[min(each[0])] for each in classes]
         chosen = named(firsts, goes, base.tokens)
         return {id: name for each, name in zip(classes, chosen, strict=True) for id in each[0]}
 
-    def _slots(self, classes: list[list[set[str]]], names: Mapping[str, str]) -> tuple[Slot, ...]:
-        told = self.groups[0].told
-        found: dict[str, Slot] = {}
-        for each in classes:
-            id = sorted(each[0])[0]
-            found[names[id]] = Slot(names[id], kind_of([t.variables[id] for t in told]))
-        return tuple(found.values())
-
-    def _wordings(self, classes: list[list[set[str]]], names: Mapping[str, str]) -> list[Wording]:
-        made: list[Wording] = []
+    def _wordings(self, classes: list[list[set[str]]], names: Mapping[str, str]) -> Iterator[Wording]:
         for at, group in enumerate(self.groups):
-            ids = {id: names[sorted(each[0])[0]] for each in classes if at < len(each) for id in each[at]}
-            for told in group.told:
+            ids = {id: names[min(each[0])] for each in classes for id in each[at]}
+            for member in group:
                 holes = [
-                    Hole(token.start, token.end, slot, kind_of([t.variables[id] for t in group.told], token))
+                    Hole(token.start, token.end, slot, kind_of([t.variables[id] for t in group], token))
                     for id, slot in ids.items()
-                    for token in told.variables[id].places
+                    for token in member.variables[id].places
                 ]
                 ordered = tuple(sorted(holes, key=lambda hole: hole.start))
-                first, last = told.tokens[0].start, told.tokens[-1].end
-                made.append(Wording(told.exemplar, first, last, ordered, at == 0))
-        return made
+                yield Wording(
+                    member.exemplar, member.tokens[0].start, member.tokens[-1].end, ordered, at == 0
+                )
 
     # ---- templates ---------------------------------------------------------------------------------------
 
-    def _template(self, pieces: list[Any], names: Mapping[str, str], way: Way = ()) -> Any:
-        if len(pieces) == 1 and not isinstance(pieces[0], tuple):
+    def _template(self, pieces: list[Any], names: Mapping[str, str]) -> Any:
+        if len(pieces) == 1 and not isinstance(pieces[0], _Place):
             return pieces[0]
-        return "".join(p if isinstance(p, str) else self._slot(p, names, way) for p in pieces)
+        return "".join(self._slot(p, names) if isinstance(p, _Place) else p for p in pieces)
 
-    def _slot(self, piece: tuple[list[frozenset[Use]], str], names: Mapping[str, str], way: Way) -> str:
-        uses, place = piece
-        id, done = sorted(uses[0])[0]
+    def _slot(self, place: _Place, names: Mapping[str, str]) -> str:
+        id, done = min(place.uses[0])
         filters = [done] if done else []
-        tool = self.members[0].exemplar.steps[int(way[0])]["tool"] if way and isinstance(way[0], int) else ""
-        if place == "text" and tool in COMMANDS:
+        if place.kind == "text" and self._tool(place.way) in COMMANDS:
             filters.append("sh")
-        if place == "typed":
+        if place.kind == "typed":
             filters.append("number")
         return "{{ " + " | ".join([names[id], *filters]) + " }}"
 
-    def _success(self, names: Mapping[str, str]) -> list[dict[str, Any]]:
+    def _success(self, names: Mapping[str, str]) -> Iterator[dict[str, Any]]:
         """The common criteria that code can check and slots explain."""
-        rows = [[c for c in told.exemplar.success if "judge" not in c] for told in self.members]
-        found: list[dict[str, Any]] = []
-        for at in range(min(map(len, rows))):
-            flats = [list(flat(row[at])) for row in rows]
+        rows = [[c for c in each.exemplar.success if "judge" not in c] for each in self.members]
+        for criteria in zip(*rows, strict=False):
+            flats = [list(flat(criterion)) for criterion in criteria]
             if any([way for way, _ in each] != [way for way, _ in flats[0]] for each in flats):
                 continue
-            pieces = [
-                (way, self._explained(("success",), [each[n][1] for each in flats], note=False))
-                for n, (way, _) in enumerate(flats[0])
+            made = [
+                (column[0][0], self._filled([value for _, value in column], names, "success"))
+                for column in zip(*flats, strict=True)
             ]
-            if all(piece is not None and self._known(piece, names) for _, piece in pieces):
-                found.append(built((way, self._template(piece or [], names)) for way, piece in pieces))
-        return found
+            if all(value for _, value in made):
+                yield built((way, value[0]) for way, value in made)
 
     def _output(self, names: Mapping[str, str]) -> str:
         """The common output, if slots and results explain it."""
-        piece = self._explained(("output",), [told.exemplar.output for told in self.members], note=False)
-        return str(self._template(piece, names)) if piece and self._known(piece, names) else ""
+        made = self._filled([each.exemplar.output for each in self.members], names, "output")
+        return str(made[0]) if made else ""
 
-    @staticmethod
-    def _known(piece: list[Any], names: Mapping[str, str]) -> bool:
-        return all(isinstance(p, tuple) is False or sorted(p[0][0])[0][0] in names for p in piece)
+    def _filled(self, values: list[Any], names: Mapping[str, str], what: str) -> list[Any]:
+        """The template of values outside of steps; empty if slots do not explain them."""
+        pieces = self._explained((what,), values) or []
+        places = [piece for piece in pieces if isinstance(piece, _Place)]
+        known = all(min(place.uses[0])[0] in names for place in places)
+        return [self._template(pieces, names)] if pieces and known else []
 
 
 def foreign_slot(text: str, names: Mapping[str, str]) -> bool:
@@ -593,7 +529,7 @@ def foreign_slot(text: str, names: Mapping[str, str]) -> bool:
     return foreign(text)
 
 
-def _whole(base: _Told, ids: set[str], way: Way) -> bool:
+def _whole(base: _Member, ids: set[str], way: Way) -> bool:
     """Whether an argument is nothing but a variable."""
     value: Any = base.exemplar.steps
     for key in way:

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from growing import shelf_of
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from methodical import PAIRS, TALLY, WORDED, Learner, Step, bought, five, front, solved, tally
 
@@ -222,8 +222,15 @@ def test_without_this_part_there_are_none(learner: Learner) -> None:
 names = st.from_regex(r"[a-z][a-z0-9]{0,6}(/[a-z]{1,4})?\.(md|txt|csv)", fullmatch=True)
 amounts = st.integers(1, 10**6)
 columns = st.tuples(names, names, amounts)
+UNITS = [
+    ("a/kg.md", "box.md", 2),
+    ("a.md", "a/h.csv", 1),
+    *((f"{x}.md", f"{x}.csv", n) for n, x in enumerate("bcde", 3)),
+]
+"""Files with the names of units."""
 
 
+@example(UNITS)
 @settings(max_examples=12, deadline=None)
 @given(st.lists(columns, min_size=6, max_size=7, unique_by=tuple(map(itemgetter, range(3)))))
 def test_whatever_the_leaves_it_plans_what_the_exemplars_did(leaves: list[tuple[str, str, int]]) -> None:
