@@ -206,9 +206,9 @@ _SECTIONS = {"fused": ("understand", "plan"), "atomic": ("do",)}
 class Prompt:
     """The two messages of an ask, and the tokens of each part."""
 
-    system: str
-    user: str
-    parts: tuple[tuple[str, int], ...]
+    system: str = ""
+    user: str = ""
+    parts: tuple[tuple[str, int], ...] = ()
 
     @property
     def instruction_tokens(self) -> int:

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -17,16 +17,26 @@ from kernel.document.escaping import to_json
 from kernel.document.references import SHELL, Whose, in_shell, problem_in, references, renumbered
 from kernel.errors import ReplyError
 from kernel.tools.schemas import pattern_of
+from kernel.tools.tool import Catalogue
 
 Confidence = Literal["high", "medium", "low"]
 Decision = Literal["ACCEPT", "RETRY", "ESCALATE"]
 _PATH = re.compile(r"[\w./-]+")
 
 
+def _without_titles(schema: dict[str, Any]) -> None:
+    """Remove what pydantic adds to a JSON Schema for readers of the code."""
+    for each in (schema, *schema["properties"].values()):
+        each.pop("title", None)
+        each.pop("description", None)
+
+
 class Typed(BaseModel):
     """Base class of replies. Unknown keys are ignored."""
 
-    model_config = ConfigDict(extra="ignore", populate_by_name=True, frozen=True)
+    model_config = ConfigDict(
+        extra="ignore", populate_by_name=True, frozen=True, json_schema_extra=_without_titles
+    )
 
 
 class Fact(Typed):
@@ -82,17 +92,8 @@ class Plan(Typed):
         return self
 
 
-class FusedPlan(Plan):
-    """§1 and §2 in one reply. Task and context are required even with a question, or they would be lost."""
-
-    task: str = Field(min_length=1)
-    context: tuple[Fact, ...] = ()
-    open: tuple[str, ...] = ()
-
-    @property
-    def understanding(self) -> Understanding:
-        """The part that belongs to §1."""
-        return Understanding(task=self.task, context=self.context, open=self.open)
+class FusedPlan(Understanding, Plan):
+    """§1 and §2 in one reply. The task is required even with a question, or it would be lost."""
 
 
 class Action(Typed):
@@ -159,7 +160,7 @@ REPLIES: Mapping[str, type[Typed]] = {
 @cache
 def schema(phase: str) -> Mapping[str, Any]:
     """The JSON Schema of a phase's reply, without titles."""
-    return _bare(REPLIES[phase].model_json_schema(by_alias=True))
+    return REPLIES[phase].model_json_schema()
 
 
 def sketch(node: Mapping[str, Any], known: Mapping[str, Any] | None = None) -> str:
@@ -177,20 +178,6 @@ def sketch(node: Mapping[str, Any], known: Mapping[str, Any] | None = None) -> s
     if kind == "array":
         return f"[{sketch(node.get('items', {}), known)}]"
     return {"string": "text", "object": "{…}", "integer": "number"}.get(str(kind), str(kind))
-
-
-def _bare(node: Any) -> Any:
-    if isinstance(node, list):
-        return [_bare(each) for each in cast(list[Any], node)]
-    if not isinstance(node, dict):
-        return node
-    bare: dict[str, Any] = {}
-    for key, value in cast(dict[str, Any], node).items():
-        if key == "properties":
-            bare[key] = {name: _bare(each) for name, each in value.items()}
-        elif key not in ("title", "description") or not isinstance(value, str):
-            bare[key] = _bare(value)
-    return bare
 
 
 Parse = Callable[[str], Mapping[str, Any]]
@@ -222,21 +209,9 @@ def _place(parts: tuple[int | str, ...]) -> str:
     return " ".join(str(part + 1) if isinstance(part, int) else part for part in parts) or "reply"
 
 
-class Signatures(Protocol):
-    """What the validation of a plan needs from the catalogue."""
-
-    def problem(self, tool: str, args: Mapping[str, Any] | None) -> str:
-        """What is wrong with a call; "" if nothing is. Arguments with references are not checked yet."""
-        ...
-
-    def guided(self, tool: str) -> bool:
-        """Whether the tool is a loop guided by its pattern, and not code."""
-        ...
-
-
 def gate_plan(
     plan: Plan,
-    tools: Signatures,
+    tools: Catalogue,
     *,
     may_split: bool,
     retry: bool,
@@ -286,7 +261,7 @@ def _alike(task: str) -> str:
     return " ".join(task.split()).casefold()
 
 
-def _gate_step(step: PlanStep, at: int, tools: Signatures, may_split: bool, drafted: set[str]) -> None:
+def _gate_step(step: PlanStep, at: int, tools: Catalogue, may_split: bool, drafted: set[str]) -> None:
     child = step.subtask or tools.guided(step.tool)
     if child and not may_split:
         raise ReplyError(

@@ -13,16 +13,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, cast
 
 from kernel.document.escaping import to_json
+from kernel.document.model import Step
 from kernel.errors import OperationFailed
 
 Whose = Literal["steps", "earlier"]
 """What the number of a reference counts: the steps of its own plan, or of earlier attempts."""
 SHELL = "command"
 """The name of arguments that a shell reads."""
-_NOTHING = object()
 FORM = "{{ steps[1].result }}, {{ steps[1].result.key[0] }} or {{ steps[1].evidence.key }}"
 _BEGINNING = r"\{\{\s*(?:steps|earlier)\s*(?:\[|\.\s*[0-9])"
 _WHOLE = (
@@ -41,20 +41,6 @@ _WHOSE: Mapping[str, Whose] = {
     "steps": "steps",
     "earlier": "earlier",
 }
-
-
-class StepView(Protocol):
-    """What a reference can see of a step."""
-
-    @property
-    def result(self) -> str:
-        """The whole text that the step returned."""
-        ...
-
-    @property
-    def evidence(self) -> Mapping[str, Any]:
-        """What the kernel recorded about the step."""
-        ...
 
 
 def references(value: Any, whose: Whose = "steps") -> set[int]:
@@ -92,16 +78,19 @@ def problem_in(value: Any) -> str:
     return ""
 
 
-def substitute(value: Any, steps: Mapping[int, StepView]) -> Any:
+def substitute(
+    value: Any, steps: Mapping[int, Step], whole: Callable[[Step], str] = lambda step: step.result or ""
+) -> Any:
     """A copy of `value` with each reference replaced by what it refers to.
 
-    Raises `OperationFailed` for an invalid reference, and for one to a missing result.
+    `whole` returns a step's result. Raises `OperationFailed` for an invalid reference, and for one to a
+    missing result.
     """
     if problem := problem_in(value):
         raise OperationFailed(problem)
 
     def filled(hit: re.Match[str]) -> str:
-        return hit["escaped"] or _looked_up(hit, steps)
+        return hit["escaped"] or _looked_up(hit, steps, whole)
 
     return changed(value, lambda text, shell: _FILLED.sub(filled, text))
 
@@ -138,11 +127,11 @@ def changed(value: Any, change: Callable[[str, bool], str], shell: bool = False)
     return value
 
 
-def _looked_up(hit: re.Match[str], steps: Mapping[int, StepView]) -> str:
+def _looked_up(hit: re.Match[str], steps: Mapping[int, Step], whole: Callable[[Step], str]) -> str:
     n, path = int(hit["n"]), hit["path"]
     if hit["whose"] == "earlier" or n not in steps:
         raise OperationFailed(f"{hit[0]} cannot be filled in: there is no step {n}")
-    value: Any = steps[n].result if hit["of"] == "result" else steps[n].evidence
+    value: Any = whole(steps[n]) if hit["of"] == "result" else steps[n].evidence
     if path and isinstance(value, str):
         try:
             value = json.loads(value)
@@ -151,19 +140,14 @@ def _looked_up(hit: re.Match[str], steps: Mapping[int, StepView]) -> str:
                 f"{hit[0]} cannot be filled in: the result of step {n} is no JSON"
             ) from None
     for key, index in _PART.findall(path):
-        value = _inside(value, key or int(index))
-        if value is _NOTHING:
+        try:
+            if not isinstance(value, dict if key else list):
+                raise LookupError
+            value = value[key or int(index)]  # type: ignore[index]
+        except LookupError:
             part = key or f"[{index}]"
-            raise OperationFailed(f"{hit[0]} cannot be filled in: there is no {part}")
+            raise OperationFailed(f"{hit[0]} cannot be filled in: there is no {part}") from None
     return value if isinstance(value, str) else to_json(value)
-
-
-def _inside(value: Any, key: str | int) -> Any:
-    """A part of a JSON value; `_NOTHING` if it does not exist."""
-    if isinstance(key, str):
-        return cast(Mapping[str, Any], value).get(key, _NOTHING) if isinstance(value, Mapping) else _NOTHING
-    items = cast(list[Any], value) if isinstance(value, list) else []
-    return items[key] if key < len(items) else _NOTHING
 
 
 def _texts(value: Any) -> list[tuple[str, bool]]:

@@ -11,23 +11,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kernel.asking.prompt import Prompt, assemble, drafted
-from kernel.asking.replies import (
-    FusedPlan,
-    Plan,
-    PlanStep,
-    Typed,
-    Understanding,
-    gate_plan,
-    in_document,
-)
-from kernel.asking.responder import Waits
+from kernel.asking.replies import FusedPlan, Plan, PlanStep, Understanding, gate_plan, in_document
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Note, Step
 from kernel.document.references import references
 from kernel.errors import Exit, LimitReached, UsageError
 from kernel.loop import criteria
 from kernel.loop.approval import ask_first, known_dangers
-from kernel.loop.ask import Answer, NobodyLeft, ask, current
+from kernel.loop.ask import Answer, NobodyLeft, PersonNeeded, ask, current
 from kernel.loop.budget import estimate_tokens
 from kernel.loop.check import atomic, check
 from kernel.loop.context import offer_context
@@ -64,7 +55,10 @@ async def advance(run_context: RunContext, loop_id: str) -> Outcome | Waiting:
             return waiting
         while not session.doc.ended:
             session.emit("phase_started", phase=session.doc.meta.phase, attempt=session.doc.meta.attempt)
-            waiting = await _PHASES[session.doc.meta.phase](session)
+            try:
+                waiting = await _PHASES[session.doc.meta.phase](session)
+            except PersonNeeded as error:
+                waiting = clarify(session, str(error), "kernel")
             if waiting:
                 return _wait(session, waiting)
     except LimitReached as error:
@@ -115,7 +109,6 @@ def outcome(document: Document) -> Outcome:
 
 async def understand(session: Session) -> Waiting | None:
     """Fill §1: the task with every reference made explicit, and the relevant context."""
-    meta = session.doc.meta
     taker = current(session)
     if taker is None:
         finish(
@@ -135,20 +128,11 @@ async def understand(session: Session) -> Waiting | None:
         return None
     session.save()
     answer = await ask(session, "understand")
-    if isinstance(answer, Waits):
-        return clarify(session, answer.question, "kernel")
-    assert isinstance(answer.reply, Understanding)
     _write_understanding(session, answer.reply, answer.origin)
     session.meta(phase="plan")
     derive(session, "understand", answer.read)
     session.save()
-    session.emit(
-        "phase_finished",
-        phase="understand",
-        attempt=meta.attempt,
-        rung=session.doc.meta.taker,
-        gate="PROCEED",
-    )
+    session.phase_finished("understand", "PROCEED")
     return None
 
 
@@ -191,13 +175,12 @@ async def plan(session: Session) -> Waiting | None:
     fused = not session.doc.note(1, "resolved task")
     before: list[bool | None] = []
 
-    async def gate(reply: Typed) -> None:
-        assert isinstance(reply, Plan)
+    async def gate(reply: Plan) -> None:
         retry = session.doc.meta.attempt > 1
         gate_plan(
             reply,
             session.run.catalogue,
-            may_split=session.may_split,
+            may_split=not session.atomic,
             retry=retry,
             earlier=[n for n, step in session.doc.steps.items() if step.state == "done"],
             tasks=_tasks(session),
@@ -207,12 +190,9 @@ async def plan(session: Session) -> Waiting | None:
         before[:] = await criteria.baseline(session, reply.success, retry=retry)
 
     answer = await ask(session, "fused" if fused else "plan", gate=gate)
-    if isinstance(answer, Waits):
-        return clarify(session, answer.question, "kernel")
-    reply = answer.reply
-    assert isinstance(reply, Plan)
+    reply: Plan = answer.reply
     if isinstance(reply, FusedPlan):
-        _write_understanding(session, reply.understanding, answer.origin)
+        _write_understanding(session, reply, answer.origin)
     if reply.question:
         return clarify(session, reply.question, answer.origin)
     if reply.confidence == "low" and not reply.cannot and not session.doc.note(1, "answer"):
@@ -226,14 +206,7 @@ async def plan(session: Session) -> Waiting | None:
         derive(session, "understand")
     derive(session, "plan", answer.read)
     session.save()
-    session.emit(
-        "phase_finished",
-        phase="plan",
-        attempt=session.doc.meta.attempt,
-        rung=session.doc.meta.taker,
-        gate="PROCEED",
-        steps=sorted(session.doc.planned),
-    )
+    session.phase_finished("plan", "PROCEED", steps=sorted(session.doc.planned))
     return None
 
 
@@ -295,9 +268,7 @@ async def do(session: Session) -> Waiting | None:
         return waiting
     session.meta(phase="check", status="running", waiting=None)
     session.save()
-    session.emit(
-        "phase_finished", phase="do", attempt=session.doc.meta.attempt, rung=session.doc.meta.taker, gate=""
-    )
+    session.phase_finished("do", "")
     return None
 
 
@@ -335,10 +306,8 @@ def next_prompt(session: Session, step: int = 0) -> tuple[str, Prompt]:
         if not (step or open_):
             raise UsageError(f"{session.id} is in DO, and no step of its plan has to be asked for")
         step = step or open_[0]
-    prompt = assemble(
-        session.doc, phase, session.run.catalogue, count, step=step, may_split=session.may_split
-    )
-    return phase, prompt
+    catalogue, may_split = session.run.catalogue, not session.atomic
+    return phase, assemble(session.doc, phase, catalogue, count, step=step, may_split=may_split)
 
 
 _PHASES: Mapping[str, Callable[[Session], Any]] = {

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
-from kernel.asking.prompt import assemble, form
+from kernel.asking.prompt import Prompt, assemble, form
 from kernel.asking.replies import Parse, Plan, Typed, schema, typed
 from kernel.asking.responder import FREE, Ask, Reply, Responder, Usage, Waits
 from kernel.document.model import root_id
@@ -25,20 +25,25 @@ from kernel.loop.run_context import Session
 
 REASON_CHARS = 1_000
 """Maximum characters of the reason why a reply was refused."""
-Gate = Callable[[Typed], Awaitable[None]]
+Gate = Callable[[Any], Awaitable[None]]
+"""Raises `ReplyError` for a typed reply that cannot be used."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A typed reply and its origin."""
+    """A reply of the type that the phase demands, and its origin."""
 
-    reply: Typed
+    reply: Any
     origin: str
     read: str = ""  # the phase whose instructions the responder read; "" for code
 
 
 class NobodyLeft(Declined):
     """Every suitable rung has declined or failed."""
+
+
+class PersonNeeded(Exception):
+    """The responder asks a person, and the loop has to wait. The message is the question."""
 
 
 async def ask(
@@ -48,8 +53,8 @@ async def ask(
     step: int = 0,
     gate: Gate | None = None,
     evidence: Mapping[str, Any] | None = None,
-) -> Answer | Waits:
-    """Ask the rung of this attempt, and the higher ones if it hands over."""
+) -> Answer:
+    """Ask the rung of this attempt, and the higher ones if it hands over. Raises `PersonNeeded`."""
     rung = current(session)
     why = "no rung offers"
     while rung is not None:
@@ -61,7 +66,7 @@ async def ask(
         try:
             answer = await _ask_rung(session, responder, phase, step, gate, evidence or {})
             higher = above(session, rung, human=False, phase=phase)
-            if higher is None or isinstance(answer, Waits) or not _unsure(answer):
+            if higher is None or not _unsure(answer.reply):
                 return answer
             why = "unsure: it gave its plan a low confidence"
         except (ProviderError, ConfigurationError) as error:
@@ -115,8 +120,7 @@ def hand_over(session: Session, phase: str, rung: int, higher: int | None, why: 
     session.emit("warning", message=f"{name} gave up in {session.doc.meta.phase.upper()}: {why[:300]}")
 
 
-def _unsure(answer: Answer) -> bool:
-    reply = answer.reply
+def _unsure(reply: Typed) -> bool:
     return isinstance(reply, Plan) and reply.confidence == "low" and not reply.question
 
 
@@ -127,14 +131,40 @@ async def _ask_rung(
     step: int,
     gate: Gate | None,
     evidence: Mapping[str, Any],
-) -> Answer | Waits:
+) -> Answer:
     refused: list[tuple[str, str]] = []
     for turn in range(1 + session.run.bounds.repairs):
-        request, instructions = _request(session, responder, phase, step, turn, refused, evidence)
+        prompt = Prompt()
+        if responder.reads_prompt:
+            prompt = assemble(
+                session.doc,
+                phase,
+                session.run.catalogue,
+                responder.count,
+                step=step,
+                refused=refused,
+                may_split=not session.atomic,
+            )
+        request = Ask(
+            run=session.doc.meta.run,
+            loop=session.id,
+            attempt=session.doc.meta.attempt,
+            phase=phase,
+            step=step,
+            turn=turn,
+            system=prompt.system,
+            user=prompt.user,
+            schema=schema(phase),
+            words=form(session.doc, phase, session.run.catalogue),
+            max_tokens=session.run.bounds.reply_tokens,
+            document=session.doc,
+            evidence=evidence,
+            rung=responder.name,
+        )
         reply, reused = await _reply(session, responder, request)
         if isinstance(reply, Waits):
-            return reply
-        _record(session, request, responder, reply, instructions, reused)
+            raise PersonNeeded(reply.question)
+        _record(session, request, responder, reply, prompt.instruction_tokens, reused)
         try:
             if reply.truncated:
                 raise ReplyError(f"it was cut off at {request.max_tokens} tokens; answer in fewer words")
@@ -156,49 +186,6 @@ async def accepted(parse: Parse, phase: str, text: str, gate: Gate | None) -> Ty
         if gate:
             await gate(value)
         return value
-
-
-def _request(
-    session: Session,
-    responder: Responder,
-    phase: str,
-    step: int,
-    turn: int,
-    refused: list[tuple[str, str]],
-    evidence: Mapping[str, Any],
-) -> tuple[Ask, int]:
-    system = user = ""
-    instructions = 0
-    if responder.reads_prompt:
-        prompt = assemble(
-            session.doc,
-            phase,
-            session.run.catalogue,
-            responder.count,
-            step=step,
-            refused=refused,
-            may_split=session.may_split,
-        )
-        system, user, instructions = prompt.system, prompt.user, prompt.instruction_tokens
-    return (
-        Ask(
-            run=session.doc.meta.run,
-            loop=session.id,
-            attempt=session.doc.meta.attempt,
-            phase=phase,
-            step=step,
-            turn=turn,
-            system=system,
-            user=user,
-            schema=schema(phase),
-            words=form(session.doc, phase, session.run.catalogue),
-            max_tokens=session.run.bounds.reply_tokens,
-            document=session.doc,
-            evidence=evidence,
-            rung=responder.name,
-        ),
-        instructions,
-    )
 
 
 async def _reply(session: Session, responder: Responder, request: Ask) -> tuple[Reply | Waits, bool]:
@@ -298,8 +285,6 @@ def _record(
             "out": usage.completion_tokens,
             "usd": usage.usd,
         }
-    if request.step:
-        figures["step"] = request.step if request.phase != "do" else 0
     session.answered(request.phase, responder.name, **{k: v for k, v in figures.items() if v or k == "model"})
     session.emit(
         "ask_finished",

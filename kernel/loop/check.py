@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 
-from kernel.asking.replies import Action, Typed, Verdict
-from kernel.asking.responder import Waits
+from kernel.asking.replies import Action, Look, Verdict
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Note, Step
-from kernel.document.references import substitute
 from kernel.errors import DocumentError, FractalError, OperationFailed, ReplyError
 from kernel.loop import criteria
 from kernel.loop.approval import refuse, ungranted
-from kernel.loop.ask import above, ask, current
+from kernel.loop.ask import Gate, above, ask, current
 from kernel.loop.criteria import Finding, reason
 from kernel.loop.do import GOOD, Doing, Waiting, ask_for_call
 from kernel.loop.end import clarify, climb, finish, what_was_done
 from kernel.loop.operation import adopted, operate
-from kernel.loop.run_context import Session, Views
+from kernel.loop.run_context import Session
 from kernel.loop.step_cache import derive
 from kernel.tools.state_machine import moves
 from kernel.tools.tool import Tool
@@ -39,20 +36,17 @@ async def check(session: Session) -> Waiting | None:
     ]
     failed = [step.n for step in session.attempted() if step.state not in ("done", "skipped")]
     evidence = {
-        "criteria": [finding.as_dict() for finding in findings],
+        "criteria": [asdict(finding) for finding in findings],
         "failed_steps": failed,
         "changes": session.doc.text(4, "changes").splitlines(),
     }
     broken = any(finding.after is False for finding in findings)
     while True:
         answer = await ask(session, "check", gate=_gate_check(session, broken), evidence=evidence)
-        if isinstance(answer, Waits):
-            return clarify(session, answer.question, "kernel")
-        verdict = answer.reply
-        assert isinstance(verdict, Verdict)
+        verdict: Verdict = answer.reply
         if verdict.look is None:
             break
-        await _look(session, verdict)
+        await _look(session, verdict.look)
     derive(session, "check", answer.read)
     return await _decide(session, verdict, answer.origin, findings)
 
@@ -75,11 +69,10 @@ async def _write_evidence(session: Session) -> None:
         session.note(4, "diff", diffs, "tool:diff")
 
 
-def _gate_check(session: Session, broken: bool) -> Callable[[Typed], Any]:
+def _gate_check(session: Session, broken: bool) -> Gate:
     looked = session.doc.note(4, "look") is not None
 
-    async def gate(reply: Typed) -> None:
-        assert isinstance(reply, Verdict)
+    async def gate(reply: Verdict) -> None:
         if reply.look is not None:
             if looked:
                 raise ReplyError("there was one look already; decide")
@@ -104,19 +97,18 @@ def _gate_check(session: Session, broken: bool) -> Callable[[Typed], Any]:
             raise ReplyError("a criterion that the runtime checked failed, so ACCEPT is not open")
         else:
             try:
-                substitute(reply.output, Views(session))
+                session.filled(reply.output)
             except (OperationFailed, DocumentError) as error:
                 raise ReplyError(f"output: {error}") from None
 
     return gate
 
 
-async def _look(session: Session, verdict: Verdict) -> None:
-    assert verdict.look is not None
-    tool = session.run.catalogue.get(verdict.look.tool)
+async def _look(session: Session, look: Look) -> None:
+    tool = session.run.catalogue.get(look.tool)
     last = max([*session.doc.planned, *session.doc.steps], default=0)
     unused = last + 1000 * session.doc.meta.attempt
-    step = Step(unused, "running", tool.name, verdict.look.args)
+    step = Step(unused, "running", tool.name, look.args)
     step = adopted(session, step) or await operate(session, step, tool, listed=False)
     session.note(
         4, "look", f"{tool.name} {to_json(dict(step.args or {}))} → {step.state}\n{step.result}", step.origin
@@ -129,18 +121,15 @@ async def _decide(session: Session, verdict: Verdict, origin: str, findings: lis
     if verdict.issues:
         session.note(4, "issues", "\n".join(f"- {issue}" for issue in verdict.issues), origin)
     session.note(4, "decision", str(verdict.decision), origin)
-    attempt = session.doc.meta.attempt
-    session.emit(
-        "phase_finished", phase="check", attempt=attempt, rung=session.doc.meta.taker, gate=verdict.decision
-    )
-    output = substitute(verdict.output, Views(session))
+    session.phase_finished("check", str(verdict.decision))
+    output = session.filled(verdict.output)
     if verdict.decision == "ACCEPT":
         _accept(session, findings, output, origin)
         return None
     learned = Note("learned", verdict.learned or "\n".join(verdict.issues), origin)
     if undone := await _undone(session):
         session.note(4, "undone", undone)
-    if limit := _limit_of_its_own(session.attempted()):
+    if limit := _own_limit(session.attempted()):
         finish(session, "exhausted", error=limit, partial=output)
         return None
     if verdict.decision == "RETRY":
@@ -158,7 +147,7 @@ async def _decide(session: Session, verdict: Verdict, origin: str, findings: lis
         session.fold("escalate", learned, *what_was_done(session))
         found = f"\n\nFound so far:\n{output}" if output else ""
         return clarify(session, verdict.question + found, origin)
-    if limit := _limit_below(session.attempted()):
+    if limit := _child_limit(session.attempted()):
         finish(session, "exhausted", error=limit, partial=output)
         return None
     reason = "\n".join(verdict.issues) or verdict.learned or "CHECK escalated"
@@ -168,7 +157,7 @@ async def _decide(session: Session, verdict: Verdict, origin: str, findings: lis
 def _accept(session: Session, findings: list[Finding], output: str, origin: str) -> None:
     """End an accepted loop. A reached limit or a failed step is never a success."""
     left = _counted(session, findings)
-    if limit := _limit_of_its_own(left) or _limit_below(left):
+    if limit := _own_limit(left) or _child_limit(left):
         finish(session, "exhausted", error=limit, partial=output)
     elif left:
         session.meta(unverified=True)
@@ -247,12 +236,12 @@ def _how(step: Step) -> str:
     return f"{step.state}: {reason(step.result or '')[:160]}"
 
 
-def _limit_of_its_own(steps: Sequence[Step]) -> str:
+def _own_limit(steps: Sequence[Step]) -> str:
     """The limit that kept this loop from starting a step; "" if none did."""
     return next((step.result or "" for step in steps if step.evidence.get("limit")), "")
 
 
-def _limit_below(steps: Sequence[Step]) -> str:
+def _child_limit(steps: Sequence[Step]) -> str:
     """The child that reached a limit; "" if none did."""
     ended = (step for step in steps if step.evidence.get("status") == "exhausted")
     return next((f"step {step.n} {step.result}" for step in ended), "")
@@ -302,10 +291,7 @@ async def atomic(session: Session) -> Waiting | None:
     session.save()
 
     answer = await ask_for_call(session, "atomic")
-    if isinstance(answer, Waits):
-        return clarify(session, answer.question, "kernel")
-    action = answer.reply
-    assert isinstance(action, Action)
+    action: Action = answer.reply
     session.note(1, "resolved task", session.doc.text(1, "task"))
     if action.blocked or action.skip:
         finish(session, "escalated", error=f"blocked: {action.blocked or action.skip}")
@@ -328,6 +314,6 @@ def judge_atomic(session: Session) -> None:
     derive(session, "check")
     session.note(4, "decision", "ACCEPT" if good else "ESCALATE")
     if good:
-        finish(session, "complete", result=Views(session)[step.n].result)
+        finish(session, "complete", result=session.whole(step))
     else:
         finish(session, "escalated", error=step.result or step.state)

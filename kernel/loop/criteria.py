@@ -11,11 +11,11 @@ from asyncio.subprocess import PIPE, STDOUT
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from kernel.document.escaping import to_json
 from kernel.document.redaction import cut, neutralise, redact
-from kernel.document.references import SHELL, in_shell, references, substitute
+from kernel.document.references import SHELL, in_shell, references
 from kernel.errors import (
     ConfigurationError,
     DocumentError,
@@ -26,7 +26,7 @@ from kernel.errors import (
 )
 from kernel.loop.approval import ungranted
 from kernel.loop.do import GOOD
-from kernel.loop.run_context import Session, Since, Views, results_of, skills_of
+from kernel.loop.run_context import Session, Since, results_of, skills_of
 from kernel.tools.operations import OperationContext
 from kernel.tools.schemas import pattern_of, quick
 
@@ -50,8 +50,7 @@ _MARK = re.compile(r"\[(?:exit \d+|stopped after [^\]]*)\]")
 """The last line of a failed command's result."""
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(NamedTuple):
     """Whether a criterion holds (None: code cannot decide), and what was found."""
 
     passed: bool | None
@@ -269,15 +268,6 @@ class Finding:
         back = {word: value for value, word in _WORDS.items()}
         return Finding(criterion, back[rest[1]], back[hit[1]], note)
 
-    def as_dict(self) -> dict[str, Any]:
-        """The form in the evidence of an ask."""
-        return {
-            "criterion": dict(self.criterion),
-            "before": self.before,
-            "after": self.after,
-            "note": self.note,
-        }
-
 
 async def baseline(
     session: Session, success: Sequence[Mapping[str, Any]], *, retry: bool
@@ -304,7 +294,8 @@ async def baseline(
         elif "same" in criterion:
             before.append(True)
         else:
-            before.append((await check_criterion(criterion, _context(session), lambda _: None, None)).passed)
+            context = session.run.context(None, skills_of(session.doc))
+            before.append((await check_criterion(criterion, context, lambda _: None, None)).passed)
     judged = any("judge" in criterion for criterion in success)
     if not retry and False not in before and None not in before and not judged:
         raise ReplyError(
@@ -335,8 +326,7 @@ async def gather(session: Session) -> tuple[list[Finding], list[str], str]:
         findings.append(Finding({"draft": trial.unit}, False, trial.passed, trial.note))
     since = await _since_the_start(session)
     for criterion, before in _criteria(session):
-        after, note = await _after(session, criterion, since)
-        findings.append(Finding(criterion, before, after, note))
+        findings.append(Finding(criterion, before, *await _after(session, criterion, since)))
     if since is None:
         return findings, [], ""
     diffs = [f"{name}\n{cut(diff, DIFF_CHARS, name)}" for name, diff in since.diffs]
@@ -369,28 +359,23 @@ def _criterion(line: str) -> dict[str, Any]:
     return cast(dict[str, Any], value) if isinstance(value, dict) else {"judge": line}
 
 
-async def _after(session: Session, criterion: dict[str, Any], since: Since | None) -> tuple[bool | None, str]:
-    context = _context(session)
+async def _after(session: Session, criterion: dict[str, Any], since: Since | None) -> Verdict:
+    context = session.run.context(None, skills_of(session.doc))
     if "run" in criterion:
         try:
-            command = substitute(in_shell(str(criterion["run"])), Views(session))[SHELL]
+            command = session.filled(in_shell(str(criterion["run"])))[SHELL]
             criterion = {**criterion, "run": command}
             context = replace(context, results=results_of(session, command))
         except (OperationFailed, DocumentError) as error:
-            return False, str(error)
+            return Verdict(False, str(error))
         if why := _not_granted(session, criterion):
-            return None, f"not run: that needs a person's approval ({why})"
+            return Verdict(None, f"not run: that needs a person's approval ({why})")
 
     def result_of(n: int) -> str | None:
         step = session.doc.steps.get(n)
-        return Views(session)[n].result if step and step.state in GOOD else None
+        return session.whole(step) if step and step.state in GOOD else None
 
-    verdict = await check_criterion(criterion, context, result_of, since)
-    return verdict.passed, verdict.note
-
-
-def _context(session: Session) -> OperationContext:
-    return session.run.context(None, skills_of(session.doc))
+    return await check_criterion(criterion, context, result_of, since)
 
 
 def marks(success: Sequence[Mapping[str, Any]], before: Sequence[bool | None]) -> str:

@@ -12,10 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
-from kernel.asking.replies import Action, Typed
-from kernel.asking.responder import Waits
+from kernel.asking.replies import Action
 from kernel.document.model import STEP_ENDED, Step
-from kernel.document.references import substitute
 from kernel.errors import (
     DocumentError,
     LimitReached,
@@ -26,7 +24,7 @@ from kernel.errors import (
 )
 from kernel.loop import step_cache
 from kernel.loop.approval import approval, refuse
-from kernel.loop.ask import Answer, NobodyLeft, ask
+from kernel.loop.ask import Answer, NobodyLeft, PersonNeeded, ask
 from kernel.loop.child import (
     child_document,
     child_of,
@@ -37,7 +35,7 @@ from kernel.loop.child import (
     tried,
 )
 from kernel.loop.operation import may_change, operate, recovered, seen_after, tell_of_wait
-from kernel.loop.run_context import Session, Views, results_of, unready
+from kernel.loop.run_context import Session, results_of, unready
 from kernel.store.files import Save, missing
 from kernel.tools.tool import Tool
 
@@ -50,21 +48,15 @@ class Waiting:
     question: str = ""
 
 
-@dataclass(frozen=True)
-class Call:
-    """A step with its final arguments, its tool, and the results passed to its command by step number."""
-
-    step: Step
-    tool: Tool
-    results: Mapping[int, str]
+Call = tuple[Step, Tool, Mapping[int, str]]
+"""A step with its final arguments, its tool, and the results passed to its command by step number."""
 
 
-async def ask_for_call(session: Session, phase: str, step: Step | None = None) -> Answer | Waits:
+async def ask_for_call(session: Session, phase: str, step: Step | None = None) -> Answer:
     """Ask for the arguments of `step`, or without one for the operation of an atomic loop."""
     catalogue = session.run.catalogue
 
-    async def gate(reply: Typed) -> None:
-        assert isinstance(reply, Action)
+    async def gate(reply: Action) -> None:
         if step and reply.tool and reply.tool != step.tool:
             raise ReplyError(f"step {step.n} is a call of {step.tool}, not of {reply.tool}")
         if step is None and reply.tool and catalogue.guided(reply.tool):
@@ -77,13 +69,10 @@ async def ask_for_call(session: Session, phase: str, step: Step | None = None) -
     return await ask(session, phase, step=step.n if step else 0, gate=gate)
 
 
-async def _arguments(session: Session, step: Step) -> Step | Waits:
-    """The step with its arguments; an ended step if it is skipped or blocked; or a wait for a person."""
+async def _arguments(session: Session, step: Step) -> Step:
+    """The step with its arguments; an ended step if it is skipped or blocked."""
     answer = await ask_for_call(session, "do", step)
-    if isinstance(answer, Waits):
-        return answer
-    action = answer.reply
-    assert isinstance(action, Action)
+    action: Action = answer.reply
     if action.skip or action.blocked:
         state, why = ("skipped", action.skip) if action.skip else ("failed", f"blocked: {action.blocked}")
         return replace(step, state=state, result=why, origin=answer.origin)
@@ -105,16 +94,16 @@ async def prepared(session: Session, step: Step, tool: Tool, again: Step | None)
         step = session.doc.planned[step.n]
     if step.args is None:
         session.flush()
-        asked = await _arguments(session, step)
-        if isinstance(asked, Waits):
-            return _ask_person(session, asked)
-        if asked.ended:
-            return asked
-        step, tool = asked, session.run.catalogue.get(asked.tool)
+        try:
+            step = await _arguments(session, step)
+        except PersonNeeded as error:
+            return _ask_person(session, str(error))
+        if step.ended:
+            return step
+        tool = session.run.catalogue.get(step.tool)
     if lost := missing(step):
         raise OperationFailed(lost)
-    views = Views(session, exact=True)
-    args = dict(step.args or {}) if stored else tool.typed(substitute(step.args, views))
+    args = dict(step.args or {}) if stored else tool.typed(session.filled(step.args, exact=True))
     await refuse(session, step, tool, args)
     results = results_of(session, str(args.get("command"))) if tool.name == "bash" else {}
     filled = replace(step, args=args, evidence={**step.evidence, **step_cache.made_from(session, step.n)})
@@ -126,7 +115,7 @@ async def prepared(session: Session, step: Step, tool: Tool, again: Step | None)
     allowed, asks = approval(session, filled, tool, args, results)
     if asks:
         return Waiting("approval", asks)
-    return Call(replace(allowed, state="running", result=None), tool, results)
+    return replace(allowed, state="running", result=None), tool, results
 
 
 async def _look_for_large(session: Session, step: Step, tool: Tool) -> None:
@@ -137,15 +126,14 @@ async def _look_for_large(session: Session, step: Step, tool: Tool) -> None:
             await snapshots.taken(session.run.id)
 
 
-def _ask_person(session: Session, waits: Waits) -> Waiting:
+def _ask_person(session: Session, question: str) -> Waiting:
     """Write the root's question into §1, where its answer is read. A child's step fails with the question."""
     if not session.root:
-        raise OperationFailed(f"a question only a person can answer: {waits.question}")
-    last = session.doc.note(1, "question")
-    if last is None or last.text != waits.question:
-        session.note(1, "question", waits.question)
+        raise OperationFailed(f"a question only a person can answer: {question}")
+    if session.doc.text(1, "question") != question:
+        session.note(1, "question", question)
         session.save()
-    return Waiting(waits.reason, waits.question)
+    return Waiting("person", question)
 
 
 GOOD = frozenset({"done", "skipped"})
@@ -275,15 +263,13 @@ class Doing:
         if isinstance(call, Step):
             self._end(call)
             return None
-        self.tasks[step.n] = asyncio.create_task(operate(self.session, call.step, call.tool, call.results))
-        await asyncio.sleep(
-            0
-        )  # lets the task write its entry, so that §3 usually keeps the order of the plan
+        self.tasks[step.n] = asyncio.create_task(operate(self.session, *call))
+        await asyncio.sleep(0)  # the task writes its entry, so that §3 usually keeps the order of the plan
         return None
 
     def _start_child(self, step: Step, again: Step | None) -> Waiting | None:
         session = self.session
-        step = replace(step, state="running", what=substitute(step.what, Views(session)))
+        step = replace(step, state="running", what=session.filled(step.what))
         child_id = child_of(session, step)
         step = replace(step, link=f"{child_id}.md")
         went = step_cache.went_before(session, step, again, repeatable_below(session, child_id))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,7 +15,7 @@ from kernel.asking.replies import Parse, parse_strictly
 from kernel.asking.responder import Ladder
 from kernel.document.model import Document, Fold, Note, Step, now, root_id
 from kernel.document.redaction import redact_forms
-from kernel.document.references import StepView, in_shell, problem_in, references
+from kernel.document.references import in_shell, problem_in, references, substitute
 from kernel.errors import OperationFailed
 from kernel.events import Event, Kind, Listener, silent
 from kernel.loop.budget import UNLIMITED, Amount, Bounds, Ledger, open_shares
@@ -210,15 +211,10 @@ class Session:
 
     @property
     def atomic(self) -> bool:
-        """Whether the limit of depth or context is reached: one reply names one operation."""
+        """Whether the limit of depth or context is reached: no children, one reply names one operation."""
         meta = self.doc.meta
         context = int(meta.budget.get("context", self.run.bounds.context(meta.depth)))
         return meta.depth >= self.max_depth or context < self.run.bounds.min_context
-
-    @property
-    def may_split(self) -> bool:
-        """Whether this loop may have children (which may themselves be atomic)."""
-        return not self.atomic
 
     @property
     def max_depth(self) -> int:
@@ -233,6 +229,11 @@ class Session:
         """Send an event about this loop to the listener."""
         meta = self.doc.meta
         self.run.listener(Event(kind, meta.run, meta.id, meta.parent, meta.level, meta.type, data))
+
+    def phase_finished(self, phase: str, gate: str, **more: Any) -> None:
+        """Send the event that a phase has ended with this gate."""
+        meta = self.doc.meta
+        self.emit("phase_finished", phase=phase, attempt=meta.attempt, rung=meta.taker, gate=gate, **more)
 
     def note(self, number: int, key: str, text: str, origin: str = "kernel", source: str = "") -> None:
         """Add a note. The next save writes it."""
@@ -295,6 +296,24 @@ class Session:
             total["seconds"] = round(self.run.seconds(), 3)
         return total
 
+    def whole(self, step: Step, *, exact: bool = False) -> str:
+        """The whole result of a step, also one in artifacts/; raises `OperationFailed` if there is none yet.
+
+        With `exact`, text that only looks like a secret is not redacted. Use it for calls, not for display.
+        """
+        if step.result is None:
+            raise OperationFailed(f"step {step.n} has no result yet")
+        store, evidence = self.run.store, step.evidence
+        text = store.unshelve(evidence["whole"]) if evidence.get("whole") else step.result
+        if exact and evidence.get("unredacted"):
+            unredacted = store.unshelve(evidence["unredacted"])
+            return unredacted if redact_forms(unredacted) == text else text  # a person may have edited it
+        return text
+
+    def filled(self, value: Any, *, exact: bool = False) -> Any:
+        """A copy of a value with its references filled in. Raises `OperationFailed` and `DocumentError`."""
+        return substitute(value, self.doc.steps, partial(self.whole, exact=exact))
+
     def answered(self, phase: str, rung: str, **figures: Any) -> None:
         """Record in META which rung answered, and the cost. The asks of one DO phase are added up."""
         attempt = self.doc.meta.attempt
@@ -329,50 +348,6 @@ class Session:
         self.meta(extra=extra, derived=derived)
 
 
-class Views(Mapping[int, StepView]):
-    """The steps as references see them: with whole results, also those in artifacts/.
-
-    With `exact`, text that only looks like a secret is not redacted. Use it for calls, not for display.
-    """
-
-    def __init__(self, session: Session, *, exact: bool = False) -> None:
-        self._session, self._exact = session, exact
-
-    def __getitem__(self, n: int) -> StepView:
-        step = self._session.doc.steps[n]
-        if step.result is None:
-            raise OperationFailed(f"step {n} has no result yet")
-        return View(self._session, step, exact=self._exact)
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._session.doc.steps)
-
-    def __len__(self) -> int:
-        return len(self._session.doc.steps)
-
-
-class View:
-    """One step, as references see it."""
-
-    def __init__(self, session: Session, step: Step, *, exact: bool = False) -> None:
-        self._session, self._step, self._exact = session, step, exact
-
-    @property
-    def result(self) -> str:
-        """The whole text that the step returned."""
-        store, evidence = self._session.run.store, self._step.evidence
-        text = store.unshelve(evidence["whole"]) if evidence.get("whole") else self._step.result or ""
-        if self._exact and evidence.get("unredacted"):
-            exact = store.unshelve(evidence["unredacted"])
-            return exact if redact_forms(exact) == text else text  # a person may have edited the shown text
-        return text
-
-    @property
-    def evidence(self) -> Mapping[str, Any]:
-        """What the kernel recorded about the step."""
-        return self._step.evidence
-
-
 def skills_of(document: Document) -> list[str]:
     """The names of the skills that may apply to a loop: its own type, and its ancestors' skills."""
     return [*document.meta.extra.get("skills", ()), document.meta.type]
@@ -392,4 +367,4 @@ def results_of(session: Session, command: str) -> dict[int, str]:
     used = in_shell(command)
     if problem := unready(session, used):
         raise OperationFailed(problem)
-    return {n: Views(session, exact=True)[n].result for n in sorted(references(used))}
+    return {n: session.whole(session.doc.steps[n], exact=True) for n in sorted(references(used))}

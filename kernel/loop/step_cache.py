@@ -13,12 +13,12 @@ from typing import Any
 from kernel.asking.prompt import base, form, instructions
 from kernel.document.escaping import fingerprint
 from kernel.document.model import Document, Step
-from kernel.document.references import references, substitute
+from kernel.document.references import references
 from kernel.errors import DocumentError, OperationFailed
 from kernel.loop.child import subtree
 from kernel.loop.context import found_by_itself
 from kernel.loop.operation import adopted, how_to_say, operation_id, taken_back, with_state
-from kernel.loop.run_context import Session, Views
+from kernel.loop.run_context import Session
 from kernel.tools.state_machine import machine_state
 from kernel.tools.tool import CHANGING
 
@@ -157,7 +157,7 @@ def changed_below(session: Session, step: Step) -> str:
 def _filled(session: Session, value: Any) -> Any:
     """A value with its references filled in; None if that fails, which the start of the step reports."""
     try:
-        return substitute(value, Views(session, exact=not isinstance(value, str)))
+        return session.filled(value, exact=not isinstance(value, str))
     except (OperationFailed, DocumentError):
         return None
 

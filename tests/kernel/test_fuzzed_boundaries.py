@@ -70,7 +70,7 @@ def in_turn(examples: int, *strategies: Any) -> Callable[[Any], Any]:
 
 async def gate(reply: Typed) -> None:
     if isinstance(reply, Plan):
-        gate_plan(reply, CATALOGUE, base=0, may_split=True, retry=False)
+        gate_plan(reply, CATALOGUE, may_split=True, retry=False)
 
 
 def take_reply(value: Any, phase: str) -> None:
