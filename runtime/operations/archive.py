@@ -9,17 +9,19 @@ import stat
 import tarfile
 import time
 import zipfile
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Literal, cast
 
 from kernel import disk
+from kernel.document.redaction import shown_name
 from kernel.errors import OperationFailed, raised_as
 from kernel.tools.operations import OperationContext, Result, Touch, operation
-from runtime.operations.texts import regular, trouble
-from runtime.operations.walking import Deadline, Entry, files_below, relative, shown_name
+from runtime.operations.texts import counted, regular, relative, reported
+from runtime.operations.walking import Deadline, Entry, files_below
 
 SUFFIXES = {".zip": "zip", ".tar": "", ".tar.gz": "gz", ".tgz": "gz", ".tar.bz2": "bz2", ".tar.xz": "xz"}
 _BLOCK = 1 << 18
@@ -30,12 +32,12 @@ _EARLIEST = (1980, 1, 1, 0, 0, 0)  # zip knows no time before
 
 @dataclass(frozen=True)
 class Member:
-    """One file or folder in an archive; `inner` is its key there."""
+    """One file or folder in an archive; `open` reads it while the archive is open."""
 
     name: str
     size: int
     folder: bool
-    inner: Any
+    open: Callable[[], Any]
 
 
 def form(name: str) -> str:
@@ -63,53 +65,44 @@ class _Limited:
 
 
 class Packed:
-    """An archive opened for reading."""
+    """An archive that is read."""
 
-    def __init__(self, path: Path, shown: str, limit: int, most: int, deadline: Deadline) -> None:
+    def __init__(self, path: Path, shown: str, limit: int, deadline: Deadline) -> None:
         self.shown = shown
-        self._path, self._limit, self._most, self._deadline = path, limit, most, deadline
-        self._size = path.stat().st_size
-        self._zip = zipfile.ZipFile(path) if form(shown) == "zip" else None
-
-    def __enter__(self) -> Packed:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._zip:
-            self._zip.close()
+        self._path, self._limit, self._deadline = path, limit, deadline
 
     def members(self) -> list[Member]:
         """The members; raises for names that lead outside, links, devices, and too much data."""
         found: list[Member] = []
         names: set[str] = set()
         total = 0
-        for member in self._zip_members(self._zip) if self._zip else self._tar_members():
-            if not member.name:
-                continue  # the folder itself
+        for member in self._each():
             if not member.folder and member.name in names:
                 raise OperationFailed(f"{self.shown}: holds {member.name} twice")
             names.add(member.name)
             total += member.size
             found.append(member)
-            if len(found) > self._most:
-                raise OperationFailed(f"{self.shown}: holds more than {self._most:,} files")
-            if total > self._limit or total > max(10_000_000, self._size * _RATIO):
+            if len(found) > MOST_MEMBERS:
+                raise OperationFailed(f"{self.shown}: holds more than {MOST_MEMBERS:,} files")
+            if total > self._limit or total > max(10_000_000, self._path.stat().st_size * _RATIO):
                 raise OperationFailed(f"{self.shown}: holds more than may be unpacked; it looks like a bomb")
         return found
 
-    def _zip_members(self, opened: zipfile.ZipFile) -> Iterator[Member]:
-        for info in opened.infolist():
-            mode = info.external_attr >> 16
-            if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
-                raise OperationFailed(f"{self.shown}: {info.filename} is a link or a device; not unpacked")
-            yield Member(self._safe(info.filename), info.file_size, info.is_dir(), info)
-
-    def _tar_members(self) -> Iterator[Member]:
+    def _each(self) -> Iterator[Member]:
+        """The members in order, each open until the next."""
+        if form(self.shown) == "zip":
+            with zipfile.ZipFile(self._path) as opened:
+                for info in opened.infolist():
+                    kind = stat.S_IFMT(info.external_attr >> 16)
+                    name = self._safe(info.filename, kind in (0, stat.S_IFREG, stat.S_IFDIR))
+                    if name:
+                        yield Member(name, info.file_size, info.is_dir(), partial(opened.open, info))
+            return
         with self._tar() as opened:
             for info in opened:
-                if not (info.isfile() or info.isdir()):
-                    raise OperationFailed(f"{self.shown}: {info.name} is a link or a device; not unpacked")
-                yield Member(self._safe(info.name), info.size, info.isdir(), info.name)
+                name = self._safe(info.name, info.isfile() or info.isdir())
+                if name:
+                    yield Member(name, info.size, info.isdir(), partial(opened.extractfile, info))
 
     @contextmanager
     def _tar(self) -> Iterator[tarfile.TarFile]:
@@ -123,41 +116,35 @@ class Packed:
 
                 plain = cast(IO[bytes], lzma.LZMAFile(raw) if compression == "xz" else bz2.BZ2File(raw))  # noqa: SIM115
             # headers and padding come on top of what the files weigh
-            limit = self._limit + self._most * 2_048
+            limit = self._limit + MOST_MEMBERS * 2_048
             limited = _Limited(plain, limit, self.shown, self._deadline)
             with tarfile.open(fileobj=cast(IO[bytes], limited), mode="r|") as opened:
                 yield opened
 
-    def _safe(self, name: str) -> str:
+    def _safe(self, name: str, plain: bool) -> str:
+        """The path of a member below the folder, "" for the folder itself."""
         parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".")]
         rooted = name.startswith(("/", "\\")) or (len(name) > 1 and name[1] == ":")
+        if not plain:
+            raise OperationFailed(f"{self.shown}: {name} is a link or a device; not unpacked")
         if rooted or ".." in parts or "\0" in name or len(name) > 1_000:
             raise OperationFailed(f"{self.shown}: {name[:80]!r} leads outside the folder; not unpacked")
         return "/".join(parts)
 
-    def unpack(self, members: Sequence[Member], folder: Path) -> None:
-        """Write the members below an empty folder; the actual bytes are counted."""
-        if self._zip:
-            left = self._limit
-            for member in members:
-                if _made(member, folder):
-                    continue
-                with self._zip.open(member.inner) as source:
-                    left -= self._write(cast(IO[bytes], source), folder / member.name, member, left)
-            return
-        wanted = {member.inner: member for member in members}
-        with self._tar() as opened:
-            for info in opened:
-                member = wanted.get(info.name)
-                if member is None or _made(member, folder):
-                    continue
-                if source := opened.extractfile(info):
-                    self._write(source, folder / member.name, member, self._limit)
+    def unpack(self, names: frozenset[str], folder: Path) -> None:
+        """Write the members of these names below an empty folder; the actual bytes are counted."""
+        left = self._limit
+        for member in self._each():
+            target = folder / member.name
+            if member.name in names and member.folder:
+                target.mkdir(parents=True, exist_ok=True)
+            elif member.name in names:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                left -= self._write(member, target, left)
 
-    def _write(self, source: IO[bytes], target: Path, member: Member, left: int) -> int:
-        target.parent.mkdir(parents=True, exist_ok=True)
+    def _write(self, member: Member, target: Path, left: int) -> int:
         written = 0
-        with target.open("xb") as file:
+        with member.open() as source, target.open("xb") as file:
             while block := source.read(_BLOCK):
                 self._deadline.check()
                 written += len(block)
@@ -167,12 +154,6 @@ class Packed:
             file.flush()
             os.fsync(file.fileno())
         return written
-
-
-def _made(member: Member, folder: Path) -> bool:
-    if member.folder:
-        (folder / member.name).mkdir(parents=True, exist_ok=True)
-    return member.folder
 
 
 def pack(target: Path, name: str, files: Sequence[tuple[Path, str]], deadline: Deadline) -> None:
@@ -220,7 +201,6 @@ def _pack_tar(
 MOST_MEMBERS = 10_000
 MOST_BYTES = 500_000_000
 """Most bytes that are extracted; `settings["archive"]["max_bytes"]` overrides it."""
-ACTIONS = ("create", "extract", "list")
 
 
 def _prepare(
@@ -238,17 +218,13 @@ def _prepare(
 @operation(_prepare, folders=True)
 def archive(ctx: OperationContext, action: str, path: str, files: Sequence[str] = (), to: str = "") -> Result:
     """Create an archive of files, extract one into a folder, or list what is in it."""
-    if action not in ACTIONS:
-        raise OperationFailed(f"action: {action!r} is none of {', '.join(ACTIONS)}")
     if action != "extract" and to:
         raise OperationFailed("to: goes with action: extract, and names the folder to extract into")
-    try:
+    with reported(path):
         if action == "create":
             return _create(ctx, path, files)
         with _opened(ctx, path) as packed:
-            return _extract(ctx, packed, path, files, to) if action == "extract" else _list(packed, files)
-    except OSError as error:
-        raise trouble(path, error) from None
+            return _extract(ctx, packed, files, to) if action == "extract" else _list(packed, files)
 
 
 @contextmanager
@@ -256,11 +232,8 @@ def _opened(ctx: OperationContext, path: str) -> Generator[Packed]:
     """Open an archive; any error of the libraries becomes `OperationFailed`."""
     target = regular(ctx, path)
     limit = int(ctx.settings.get("archive", {}).get("max_bytes", MOST_BYTES))
-    with (
-        raised_as(OperationFailed, f"{path}: the archive cannot be read"),
-        Packed(target, path, limit, MOST_MEMBERS, Deadline(ctx.timeout)) as packed,
-    ):
-        yield packed
+    with raised_as(OperationFailed, f"{path}: the archive cannot be read"):
+        yield Packed(target, path, limit, Deadline(ctx.timeout))
 
 
 def _create(ctx: OperationContext, path: str, files: Sequence[str]) -> Result:
@@ -290,11 +263,9 @@ def _create(ctx: OperationContext, path: str, files: Sequence[str]) -> Result:
         disk.settle(target.parent)
     finally:
         temporary.unlink(missing_ok=True)
-    size = target.stat().st_size
-    text = (
-        f"wrote {relative(ctx, target)} with {len(named)} file{'' if len(named) == 1 else 's'}, {size} bytes"
-    )
-    return Result(text, evidence={"path": relative(ctx, target), "files": len(named), "bytes": size})
+    size, name = target.stat().st_size, relative(ctx, target)
+    text = f"wrote {name} with {counted(len(named), 'file')}, {size} bytes"
+    return Result(text, evidence={"path": name, "files": len(named), "bytes": size})
 
 
 def _chosen(ctx: OperationContext, each: str, deadline: Deadline) -> list[Entry]:
@@ -343,7 +314,7 @@ def _goal(ctx: OperationContext, to: str) -> Path:
     return goal
 
 
-def _extract(ctx: OperationContext, packed: Packed, path: str, files: Sequence[str], to: str) -> Result:
+def _extract(ctx: OperationContext, packed: Packed, files: Sequence[str], to: str) -> Result:
     goal, root = _goal(ctx, to), ctx.folder.resolve()
     members = _wanted(packed, files)
     for member in members:
@@ -354,14 +325,14 @@ def _extract(ctx: OperationContext, packed: Packed, path: str, files: Sequence[s
     aside = disk.beside(root / "unpacked")
     aside.mkdir()
     try:
-        packed.unpack(members, aside)
+        packed.unpack(frozenset(member.name for member in members), aside)
         with disk.committing():
             count = _move_in(aside, goal)
     finally:
         with suppress(OSError):
             disk.remove_all(aside)
     name = relative(ctx, goal)
-    text = f"extracted {count} file{'' if count == 1 else 's'} from {path} into {name}"
+    text = f"extracted {counted(count, 'file')} from {packed.shown} into {name}"
     return Result(text, evidence={"files": count, "to": name})
 
 

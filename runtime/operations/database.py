@@ -6,8 +6,6 @@ Each call opens the file, acts in one transaction and closes it, so a crash lose
 from __future__ import annotations
 
 import contextlib
-import csv
-import io
 import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,10 +16,9 @@ from urllib.parse import quote
 from kernel import disk
 from kernel.errors import OperationFailed
 from kernel.tools.operations import OperationContext, Result, Touch, operation
-from runtime.operations.texts import regular, trouble
+from runtime.operations.texts import as_csv, counted, regular, reported
 from runtime.operations.walking import Deadline
 
-MOST_ROWS = 10_000
 MOST_CHARACTERS = 1_000_000
 LONGEST_VALUE = 20_000_000
 """Bytes of the largest value that a query may make."""
@@ -39,20 +36,13 @@ WAL = 2  # in byte 18 of the file
 @operation()
 def query_sqlite(ctx: OperationContext, path: str, query: str = "", limit: int = 200) -> Result:
     """The rows of a SELECT as CSV; without a query, the tables with their columns."""
-    refuse_sql("query", query, limit)
-    target = regular(ctx, path)
-    deadline = Deadline(ctx.timeout * 0.9)
-    with opened(target, path, deadline) as database:
-        try:
-            return rows(database, query, limit) if query.strip() else tables(database)
-        except (sqlite3.Error, sqlite3.Warning) as error:
-            raise OperationFailed(f"{path}: {why(database, error, deadline)}") from None
+    refuse_sql("query", query)
+    with _reading(ctx, path) as there:
+        return rows(there, query, limit) if query.strip() else tables(there)
 
 
-def refuse_sql(argument: str, sql: str, limit: int = 1) -> None:
-    """Raise `OperationFailed` for SQL that is too long or an invalid limit."""
-    if not 1 <= limit <= MOST_ROWS:
-        raise OperationFailed(f"limit: {limit} is not between 1 and {MOST_ROWS:,}")
+def refuse_sql(argument: str, sql: str) -> None:
+    """Raise `OperationFailed` for SQL that is too long."""
     if len(sql) > LONGEST_SQL or "\0" in sql:
         raise OperationFailed(
             f"{argument}: longer than {LONGEST_SQL:,} characters, or with the character NUL"
@@ -61,11 +51,8 @@ def refuse_sql(argument: str, sql: str, limit: int = 1) -> None:
 
 def head_of(target: Path, name: str) -> bytes:
     """The first bytes of an SQLite file; refuses any other."""
-    try:
-        with disk.opened(target) as handle:
-            head = handle.read(100)
-    except OSError as error:
-        raise trouble(name, error) from None
+    with reported(name), disk.opened(target) as handle:
+        head = handle.read(100)
     if head and not head.startswith(HEADER):
         raise OperationFailed(f"{name}: this is not an SQLite database")
     return head
@@ -86,7 +73,7 @@ def opened(
     """
     head = head_of(target, name)
     # reading a database with a write-ahead log would create files beside it
-    quiet = keeps_a_log(head) and not _filled(target, "-wal")
+    quiet = keeps_a_log(head) and not (disk.version(_beside(target, "-wal")) or (0, 0))[1]
     mode = "mode=rw" if writing else f"mode=ro{'&immutable=1' if quiet else ''}"
     database = sqlite3.connect(
         f"file:{quote(str(target))}?{mode}",
@@ -106,7 +93,7 @@ def guard(database: sqlite3.Connection, deadline: Deadline) -> None:
     """Restrict a connection: it only reads, stops at the deadline, and attaches nothing."""
     database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
     database.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
-    database.text_factory = _text
+    database.text_factory = lambda data: data.decode("utf-8", "replace")
     database.set_progress_handler(lambda: int(deadline.over), _STEPS)
     database.set_authorizer(may_read)
 
@@ -127,15 +114,6 @@ def plain_names(sql: str) -> str:
     return _LITERAL.sub(name, sql)
 
 
-def _filled(target: Path, suffix: str) -> bool:
-    beside = target.with_name(target.name + suffix)
-    return beside.is_file() and beside.stat().st_size > 0
-
-
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", "replace")
-
-
 def rows(database: sqlite3.Connection, query: str, limit: int, params: Any = ()) -> Result:
     """The rows of one statement as CSV with a header, at most `limit`."""
     cursor = database.execute(plain_names(query), params)
@@ -146,21 +124,18 @@ def rows(database: sqlite3.Connection, query: str, limit: int, params: Any = ())
 
 def table(cursor: sqlite3.Cursor, limit: int) -> Result:
     """The rows of a cursor as CSV with a header, at most `limit`."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([column[0] for column in cursor.description])
-    count = 0
-    more = False
+    found: list[str] = []
+    size, more = 0, False
     for row in cursor:
-        if count == limit or out.tell() > MOST_CHARACTERS:
-            more = True
+        more = len(found) == limit or size > MOST_CHARACTERS
+        if more:
             break
-        writer.writerow([cell(value) for value in row])
-        count += 1
-    text = out.getvalue().removesuffix("\n")
+        found.append(as_csv([[cell(value) for value in row]]))
+        size += len(found[-1])
+    text = (as_csv([[column[0] for column in cursor.description]]) + "".join(found)).removesuffix("\n")
     if more:
-        text += f"\n… only the first {count:,} rows; count or sum in the query, or raise limit"
-    return Result(text, evidence={"rows": count, "more": more})
+        text += f"\n… only the first {len(found):,} rows; count or sum in the query, or raise limit"
+    return Result(text, evidence={"rows": len(found), "more": more})
 
 
 def cell(value: Any) -> str:
@@ -198,12 +173,12 @@ def tables(database: sqlite3.Connection) -> Result:
     for name, kind in found[:_TABLES]:
         quoted = '"' + name.replace('"', '""') + '"'
         columns = database.execute(f"PRAGMA table_info({quoted})").fetchall()
-        told = ", ".join(f"{column[1]} {column[2]}".strip() for column in columns)
+        listed = ", ".join(f"{column[1]} {column[2]}".strip() for column in columns)
         if kind == "view":
-            lines.append(f"{name} (view: {told})")
+            lines.append(f"{name} (view: {listed})")
         else:
             count = database.execute(f"SELECT count(*) FROM {quoted}").fetchone()[0]
-            lines.append(f"{name} ({told}): {count} row{'' if count == 1 else 's'}")
+            lines.append(f"{name} ({listed}): {counted(count, 'row')}")
     if len(found) > _TABLES:
         lines.append(f"… and {len(found) - _TABLES} more tables; their names are in sqlite_master")
     return Result(
@@ -248,12 +223,10 @@ Params = Sequence[Any] | Mapping[str, Any]
 
 def _touches(ctx: OperationContext, action: str, path: str = "", **args: Any) -> tuple[Touch, ...]:
     """The files that a call may change: the database, and its log where it keeps one."""
-    if action not in ("connect", "execute"):
-        return ()
-    name = path if action == "connect" else str(ctx.kept.get("path", ""))
-    if action == "connect" and (args.get("mode") == "read" or not args.get("create")):
-        return ()
-    if not name or (action == "execute" and ctx.kept.get("mode") == "read"):
+    kept = "" if ctx.kept.get("mode") == "read" else str(ctx.kept.get("path", ""))
+    made = path if args.get("create") and args.get("mode") != "read" else ""
+    name = {"connect": made, "execute": kept}.get(action, "")
+    if not name:
         return ()
     target = ctx.writable(name)
     log = target.is_file() and keeps_a_log(head_of(target, name))
@@ -264,7 +237,7 @@ def _settle(ctx: OperationContext, action: str, **_: Any) -> None:
     """After a crash: open the database, so that SQLite rolls back an interrupted transaction."""
     name = str(ctx.kept.get("path", ""))
     if action == "execute" and name and _beside(ctx.writable(name), "-journal").exists():
-        with contextlib.suppress(OperationFailed), _transaction(ctx, name, Deadline(5)):
+        with contextlib.suppress(OperationFailed), _transaction(ctx, name, 5):
             pass
 
 
@@ -287,9 +260,10 @@ def database(
         return Result(f"disconnected from {name}", keep={})
     if not sql.strip():
         raise OperationFailed(f"{action} needs sql")
-    refuse_sql("sql", sql, limit)
+    refuse_sql("sql", sql)
     if action == "query":
-        return _query(ctx, name, sql, params, limit)
+        with _reading(ctx, name) as there:
+            return rows(there, sql, limit, _bound(params))
     if ctx.kept.get("mode") == "read":
         raise OperationFailed(f"{name} is connected with mode read; disconnect, then connect with mode write")
     return _execute(ctx, name, sql, params, limit)
@@ -298,33 +272,27 @@ def database(
 def _connect(ctx: OperationContext, path: str, mode: str, create: bool) -> Result:
     if not path:
         raise OperationFailed("connect needs path: the database file")
-    deadline = Deadline(ctx.timeout * 0.9)
     if mode == "write":
         target = ctx.writable(path)
         if create and not target.exists():
             disk.put(target, b"")
         if not target.exists():
             raise OperationFailed(f"{path}: there is no such file; create: true makes an empty database")
-        with _transaction(ctx, path, deadline) as there:  # checks that it can be written
+        with _transaction(ctx, path) as there:  # checks that it can be written
             found = tables(there)
     else:
-        with _reading(ctx, path, deadline) as there:
+        with _reading(ctx, path) as there:
             found = tables(there)
     may = "to read it" if mode == "read" else "to read and change it"
     kept = {"path": path, "mode": mode}
     return Result(f"connected to {path}, {may}\n{found.text}", evidence=found.evidence, keep=kept)
 
 
-def _query(ctx: OperationContext, name: str, sql: str, params: Any, limit: int) -> Result:
-    with _reading(ctx, name, Deadline(ctx.timeout * 0.9)) as there:
-        return rows(there, sql, limit, _bound(params))
-
-
 def _execute(ctx: OperationContext, name: str, sql: str, params: Any, limit: int) -> Result:
     statements = list(_statements(sql))
     if params and len(statements) != 1:
         raise OperationFailed("params: with more than one statement they cannot be told apart")
-    with _transaction(ctx, name, Deadline(ctx.timeout * 0.9)) as there:
+    with _transaction(ctx, name) as there:
         before = there.total_changes
         given = None
         for statement in statements:
@@ -336,16 +304,17 @@ def _execute(ctx: OperationContext, name: str, sql: str, params: Any, limit: int
                 given = table(cursor, limit)
                 cursor.fetchall()
         changed = there.total_changes - before
-    told = f"{changed} row{'' if changed == 1 else 's'} changed"
+    text = f"{counted(changed, 'row')} changed"
     if len(statements) > 1:
-        told = f"{len(statements)} statements, {told}"
+        text = f"{len(statements)} statements, {text}"
     evidence = {"changed": changed, "statements": len(statements)}
-    return Result(f"{told}\n{given.text}" if given else told, evidence=evidence)
+    return Result(f"{text}\n{given.text}" if given else text, evidence=evidence)
 
 
 @contextlib.contextmanager
-def _reading(ctx: OperationContext, name: str, deadline: Deadline) -> Iterator[sqlite3.Connection]:
+def _reading(ctx: OperationContext, name: str) -> Iterator[sqlite3.Connection]:
     """The database opened for reading; errors become `OperationFailed` with a remedy."""
+    deadline = Deadline(ctx.timeout * 0.9)
     with opened(regular(ctx, name), name, deadline) as there:
         try:
             yield there
@@ -354,9 +323,10 @@ def _reading(ctx: OperationContext, name: str, deadline: Deadline) -> Iterator[s
 
 
 @contextlib.contextmanager
-def _transaction(ctx: OperationContext, name: str, deadline: Deadline) -> Iterator[sqlite3.Connection]:
+def _transaction(ctx: OperationContext, name: str, seconds: float = 0) -> Iterator[sqlite3.Connection]:
     """The database in one transaction."""
     ctx.writable(name)
+    deadline = Deadline(seconds or ctx.timeout * 0.9)
     authorizer = _Authorizer()
     with opened(regular(ctx, name), name, deadline, writing=True) as there:
         try:
@@ -373,8 +343,8 @@ def _transaction(ctx: OperationContext, name: str, deadline: Deadline) -> Iterat
             there.execute("COMMIT")
         except (sqlite3.Error, sqlite3.Warning, OverflowError) as error:
             there.set_authorizer(None)
-            told = authorizer.denied if "authorized" in str(error) or "prohibited" in str(error) else ""
-            raise OperationFailed(f"{name}: {told or _why(there, error, deadline)}") from None
+            denied = authorizer.denied if "authorized" in str(error) or "prohibited" in str(error) else ""
+            raise OperationFailed(f"{name}: {denied or _why(there, error, deadline)}") from None
 
 
 class _Authorizer:

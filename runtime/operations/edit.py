@@ -7,8 +7,8 @@ from pathlib import Path
 
 from kernel.errors import OperationFailed
 from kernel.tools.operations import OperationContext, Result, Touch, bytes_hash, operation
-from runtime.operations.texts import encoded, read_bytes, regular, save, unreadable
-from runtime.operations.walking import Deadline, files_below, relative
+from runtime.operations.texts import counted, encoded, read_utf8, regular, relative, save
+from runtime.operations.walking import Deadline, files_below
 
 _SHOWN_PLACES = 5
 
@@ -36,8 +36,7 @@ def edit(ctx: OperationContext, path: str, old: str, new: str, all: bool = False
     change = _edited(ctx, path, old, new, all)
     save(change.path, change.after, path)
     count = len(change.places)
-    where = _lines(change.places)
-    text = f"replaced {count} occurrence{'' if count == 1 else 's'} in {change.name} ({where})"
+    text = f"replaced {counted(count, 'occurrence')} in {change.name} ({_lines(change.places)})"
     return Result(text, evidence={"path": change.name, "replaced": count, "lines": list(change.places[:100])})
 
 
@@ -45,7 +44,7 @@ def _edited(ctx: OperationContext, path: str, old: str, new: str, all_of_them: b
     if old == new:
         raise OperationFailed("old and new are the same; there is nothing to replace")
     target = ctx.writable(path)
-    data = _editable(ctx, path)
+    data = read_utf8(ctx, path)
     was, becomes = _with_line_ends_of(data, encoded(old, "old"), encoded(new, "new"))
     places = _places(data, was, old)
     name = relative(ctx, target)
@@ -57,13 +56,6 @@ def _edited(ctx: OperationContext, path: str, old: str, new: str, all_of_them: b
             "give more of the text around it, or all: true"
         )
     return _Change(target, name, data.replace(was, becomes), places)
-
-
-def _editable(ctx: OperationContext, path: str) -> bytes:
-    data = read_bytes(ctx, path)
-    if why := unreadable(data):
-        raise OperationFailed(f"{path}: {why}")
-    return data
 
 
 def _with_line_ends_of(data: bytes, old: bytes, new: bytes) -> tuple[bytes, bytes]:
@@ -131,8 +123,7 @@ def replace(ctx: OperationContext, path: str, old: str, new: str, glob: str = ""
         save(change.path, change.after, change.name)
     total = sum(len(change.places) for change in changes)
     lines = [f"{change.name}: {len(change.places)}" for change in changes]
-    files = f"{len(changes)} file{'' if len(changes) == 1 else 's'}"
-    lines.append(f"replaced {total} occurrence{'' if total == 1 else 's'} in {files}")
+    lines.append(f"replaced {counted(total, 'occurrence')} in {counted(len(changes), 'file')}")
     if left_out:
         lines.append(f"(left out: {'; '.join(left_out[:20])})")
     counts = {change.name: len(change.places) for change in changes[:1000]}
@@ -161,7 +152,7 @@ def _replaced(
         deadline.check()
         name = str(entry.path.relative_to(ctx.folder.resolve()))
         try:
-            data = _editable(ctx, name)
+            data = read_utf8(ctx, name)
             was, becomes = _with_line_ends_of(data, encoded(old, "old"), encoded(new, "new"))
             if entry.link or was not in data:
                 continue  # the target of a link has its own entry

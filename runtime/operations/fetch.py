@@ -13,8 +13,8 @@ from urllib.parse import unquote_to_bytes
 
 from kernel.errors import OperationFailed
 from kernel.tools.operations import OperationContext, Result, Touch, operation
-from runtime.operations.texts import encoded, save, unreadable
-from runtime.operations.walking import Deadline, relative
+from runtime.operations.texts import encoded, relative, save, unreadable
+from runtime.operations.walking import Deadline
 
 if TYPE_CHECKING:
     from runtime.operations.web import Url
@@ -23,7 +23,6 @@ MOST_BYTES = 10_000_000
 """Of an answer, unpacked; `settings["fetch"]["max_bytes"]` overrides."""
 MOST_REDIRECTS = 5
 MOST_HTML = 3_000_000
-METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 AGENT = "fractal-runtime/0.1 (a file-based agent runtime)"
 _OURS = ("host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "accept-encoding")
 _SECRETS = (
@@ -62,15 +61,7 @@ class Page:
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def _prepare(
-    ctx: OperationContext,
-    url: str,
-    to: str = "",
-    method: str = "GET",
-    headers: Mapping[str, Any] | None = None,
-    body: str = "",
-    part: str = "",
-) -> tuple[Touch, ...]:
+def _prepare(ctx: OperationContext, to: str = "", **_: Any) -> tuple[Touch, ...]:
     return (Touch(ctx.writable(to)),) if to else ()
 
 
@@ -107,7 +98,7 @@ def fetch(
         name = relative(ctx, target)
         what = f"{part} ({len(data)} bytes)" if part else f"{len(data)} bytes"
         return Result(f"wrote {what} from {page.address[:200]} to {name}", evidence=evidence)
-    if method.upper() == "HEAD":
+    if method == "HEAD":
         return Result(
             "\n".join(f"{name}: {value}" for name, value in page.headers.items()), evidence=evidence
         )
@@ -170,9 +161,6 @@ def _fetched(
 
 
 def _request(address: str, method: str, headers: Mapping[str, Any], body: str) -> _Request:
-    method = method.upper()
-    if method not in METHODS:
-        raise OperationFailed(f"method: {method!r} is none of {', '.join(METHODS)}")
     if body and method in ("GET", "HEAD"):
         raise OperationFailed(f"body: goes with POST, PUT, PATCH or DELETE, not with {method}")
     named = {"User-Agent": AGENT, "Accept": "text/html,application/json,text/*;q=0.9,*/*;q=0.8"}

@@ -12,15 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from kernel import disk
+from kernel.document.redaction import shown_name
 from kernel.errors import OperationFailed
 from kernel.tools.operations import OperationContext, Result, operation
-from runtime.operations.texts import existing, read_bytes, regular, trouble
-from runtime.operations.walking import Deadline, Entry, Glob, relative, shown_name, walk
+from runtime.operations.texts import counted, existing, read_bytes, regular, relative, reported
+from runtime.operations.walking import Deadline, Entry, Glob, walk
 
 MOST_SHOWN = 5_000
 """Most names in one result; the rest is counted."""
-ALGORITHMS = ("sha256", "sha512", "sha1", "md5", "blake2b", "crc32")
-KINDS = ("any", "file", "folder")
 
 
 @operation()
@@ -42,11 +41,8 @@ def list_entries(
 
 
 def _folder_lines(start: Path, glob: Glob) -> list[str]:
-    try:
-        with os.scandir(start) as items:
-            found = sorted((item for item in items if item.name != ".git"), key=lambda item: item.name)
-    except OSError as error:
-        raise trouble(start.name, error) from None
+    with reported(start.name), os.scandir(start) as items:
+        found = sorted((item for item in items if item.name != ".git"), key=lambda item: item.name)
     return [
         _line(
             Entry(item.name, (item.name,), start / item.name, item.is_dir(), item.is_symlink()), (item.name,)
@@ -65,10 +61,9 @@ def _line(entry: Entry, parts: tuple[str, ...]) -> str:
 
 def _size(path: Path) -> str:
     try:
-        size = path.lstat().st_size
+        return counted(path.lstat().st_size, "byte")
     except OSError:
         return "gone"
-    return f"{size} byte{'' if size == 1 else 's'}"
 
 
 @operation()
@@ -76,8 +71,6 @@ def find(ctx: OperationContext, pattern: str, path: str = ".", type: str = "any"
     """The paths below `path` that match a glob, relative to the folder, one per line, sorted."""
     start = existing(ctx, path)
     glob = Glob.of(pattern)
-    if type not in KINDS:
-        raise OperationFailed(f"type: {type!r} is none of {', '.join(KINDS)}")
     if not start.is_dir():
         raise OperationFailed(f"{path}: this is a file; name the folder to search")
     found = sorted(
@@ -113,20 +106,14 @@ def stat(ctx: OperationContext, path: str) -> Result:
     }
     lines = [f"path: {relative(ctx, target)}", f"kind: {kind}"]
     if kind == "folder":
-        evidence["entries"] = len(_entries(target, path))
+        with reported(path):
+            evidence["entries"] = len(list(target.iterdir()))
         lines.append(f"entries: {evidence['entries']}")
     else:
         evidence["bytes"] = facts.st_size
         lines.append(f"size: {facts.st_size} bytes")
     lines += [f"modified: {changed.astimezone().isoformat(' ', 'seconds')}", f"mode: {evidence['mode']}"]
     return Result("\n".join(lines), evidence=evidence)
-
-
-def _entries(folder: Path, name: str) -> list[Path]:
-    try:
-        return list(folder.iterdir())
-    except OSError as error:
-        raise trouble(name, error) from None
 
 
 def _kind(mode: int) -> str:
@@ -142,26 +129,20 @@ def _kind(mode: int) -> str:
 @operation()
 def checksum(ctx: OperationContext, path: str, algorithm: str = "sha256") -> Result:
     """The checksum of a file's bytes in hexadecimal digits."""
-    wanted = algorithm.lower().replace("-", "")
-    if wanted not in ALGORITHMS:
-        raise OperationFailed(f"algorithm: {algorithm!r} is none of {', '.join(ALGORITHMS)}")
     target = regular(ctx, path)
     deadline = Deadline(ctx.timeout)
     crc, size = 0, 0
-    digest = None if wanted == "crc32" else hashlib.new(wanted, usedforsecurity=False)
-    try:
-        with disk.opened(target) as handle:
-            while block := handle.read(1 << 20):
-                deadline.check()
-                size += len(block)
-                if digest is None:
-                    crc = zlib.crc32(block, crc)
-                else:
-                    digest.update(block)
-    except OSError as error:
-        raise trouble(path, error) from None
+    digest = None if algorithm == "crc32" else hashlib.new(algorithm, usedforsecurity=False)
+    with reported(path), disk.opened(target) as handle:
+        while block := handle.read(1 << 20):
+            deadline.check()
+            size += len(block)
+            if digest is None:
+                crc = zlib.crc32(block, crc)
+            else:
+                digest.update(block)
     shown = f"{crc:08x}" if digest is None else digest.hexdigest()
-    return Result(shown, evidence={"path": relative(ctx, target), "algorithm": wanted, "bytes": size})
+    return Result(shown, evidence={"path": relative(ctx, target), "algorithm": algorithm, "bytes": size})
 
 
 @operation()

@@ -8,10 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from kernel.errors import OperationFailed
 from kernel.tools.operations import OperationContext, Result, operation
+from runtime.operations.texts import cut
 
-ACTIONS = ("status", "log", "diff", "branch", "current branch")
-LIMIT = 20
-MOST_CHARACTERS = 1_000_000
 _OFF = (
     *("core.fsmonitor=false", "core.hooksPath=/dev/null", "core.pager=cat", "color.ui=false"),
     *("diff.external=", "log.showSignature=false", "submodule.recurse=false", "core.quotePath=false"),
@@ -22,12 +20,8 @@ _LOOK = ("--no-ext-diff", "--no-textconv", "--ignore-submodules=all")
 
 
 @operation()
-def git(ctx: OperationContext, action: str, path: str = "", limit: int = LIMIT) -> Result:
+def git(ctx: OperationContext, action: str, path: str = "", limit: int = 20) -> Result:
     """The state, the last commits, the uncommitted changes, or the branches of the repository here."""
-    if action not in ACTIONS:
-        raise OperationFailed(f"action: {action!r} is none of {', '.join(ACTIONS)}")
-    if not 1 <= limit <= 1_000:
-        raise OperationFailed("limit: a number from 1 to 1000")
     pathspec = ["--", str(ctx.readable(path).relative_to(ctx.folder.resolve())) if path else "."]
     _git(ctx, ["rev-parse", "--git-dir"])
     _refuse_filters(ctx)
@@ -112,10 +106,7 @@ def _git(ctx: OperationContext, args: Sequence[str], allowed: Sequence[int] = (0
         if "not a git repository" in said:
             raise OperationFailed("this folder is not in a git repository")
         raise OperationFailed(f"git {args[0]}: {said.removeprefix('fatal: ')[:1000]}")
-    out = ran.stdout.decode("utf-8", "replace").removesuffix("\n")
-    if len(out) > MOST_CHARACTERS:
-        out = f"{out[:MOST_CHARACTERS]}\n… {len(out) - MOST_CHARACTERS:,} more characters"
-    return out
+    return cut(ran.stdout.decode("utf-8", "replace").removesuffix("\n"))
 
 
 def _environment() -> Mapping[str, str]:

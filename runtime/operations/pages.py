@@ -5,15 +5,14 @@ One pass over the text, in time proportional to its length.
 
 from __future__ import annotations
 
-import csv
 import html
-import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from urllib.parse import urljoin
 
 from kernel.errors import OperationFailed
+from runtime.operations.texts import as_csv
 
 _HIDDEN = ("script", "style", "noscript", "template", "svg", "iframe", "object", "head", "select", "canvas")
 _RAW = ("script", "style", "textarea", "title", "noscript", "iframe", "template", "svg")
@@ -385,6 +384,4 @@ def table_as_csv(page: str, number: int, where: str) -> str:
     if number > len(found):
         raise OperationFailed(f"{where}: there are {len(found)} tables on this page, no table {number}")
     rows = found[number - 1] if number else max(found, key=lambda each: len(each) * len(each[0]))
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows(rows)
-    return out.getvalue().removesuffix("\n")
+    return as_csv(rows).removesuffix("\n")

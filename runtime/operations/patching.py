@@ -18,8 +18,19 @@ from pathlib import Path
 from kernel import disk
 from kernel.errors import OperationFailed
 from kernel.tools.operations import OperationContext, Result, Touch, bytes_hash, file_hash, operation
-from runtime.operations.texts import encoded, lines_of, read_bytes, read_text, save, trouble, unreadable
-from runtime.operations.walking import Deadline, Entry, relative, walk
+from runtime.operations.texts import (
+    cut,
+    encoded,
+    line_end,
+    lines_of,
+    read_text,
+    read_utf8,
+    relative,
+    reported,
+    save,
+    unreadable,
+)
+from runtime.operations.walking import Deadline, Entry, walk
 
 NOTHING = "/dev/null"
 MOST_LINES = 50_000
@@ -147,8 +158,7 @@ def _take(hunk: Hunk, line: str, number: int) -> None:
 
 def applied(text: str, patch: Patch) -> tuple[str, list[int]]:
     """The text with all hunks applied, and the lines where they begin."""
-    crlf = text.count("\r\n")
-    end = "\r\n" if crlf and crlf == text.count("\n") else "\n"
+    end = line_end(text)
     lines = text.split(end)
     closed = lines[-1] == ""
     if closed:
@@ -209,7 +219,6 @@ def _why(lines: list[str], hunk: Hunk) -> str:
 
 _QUICK = 4_000_000
 """Lines times lines that difflib compares within about a second."""
-_MOST_CHARACTERS = 1_000_000
 
 
 def compare_files(first: bytes, second: bytes, names: tuple[str, str], deadline: Deadline) -> Result:
@@ -231,10 +240,7 @@ def compare_files(first: bytes, second: bytes, names: tuple[str, str], deadline:
     lines = _diff(old, new, names, deadline)
     added = sum(line.startswith("+") for line in lines[2:])
     removed = sum(line.startswith("-") for line in lines[2:])
-    text = "\n".join(lines)
-    if len(text) > _MOST_CHARACTERS:
-        text = f"{text[:_MOST_CHARACTERS]}\n… {len(text) - _MOST_CHARACTERS:,} more characters"
-    return Result(text, evidence={"identical": False, "added": added, "removed": removed})
+    return Result(cut("\n".join(lines)), evidence={"identical": False, "added": added, "removed": removed})
 
 
 def _split(text: str) -> list[str]:
@@ -340,11 +346,8 @@ def _set(change: _Change, data: bytes | None) -> None:
     if data is not None:
         save(change.path, data, change.name)
         return
-    try:
-        with disk.committing():
-            change.path.unlink(missing_ok=True)
-    except OSError as error:
-        raise trouble(change.name, error) from None
+    with reported(change.name), disk.committing():
+        change.path.unlink(missing_ok=True)
 
 
 def _what(change: _Change) -> str:
@@ -391,10 +394,5 @@ def _changes(ctx: OperationContext, diff: str, path: str) -> list[_Change]:
 
 
 def _begin(ctx: OperationContext, each: Patch, target: Path) -> _Change:
-    name = relative(ctx, target)
-    if not target.exists():
-        return _Change(target, name, None, None, [])
-    data = read_bytes(ctx, each.name)
-    if why := unreadable(data):
-        raise OperationFailed(f"{each.name}: {why}")
-    return _Change(target, name, data, data, [])
+    data = read_utf8(ctx, each.name) if target.exists() else None
+    return _Change(target, relative(ctx, target), data, data, [])

@@ -4,37 +4,22 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from kernel import disk
 from kernel.errors import OperationFailed
 from kernel.tools.operations import OperationContext, Result, Touch, file_hash, operation
-from runtime.operations.texts import trouble
-from runtime.operations.walking import MOST_LEVELS, relative
+from runtime.operations.texts import counted, relative, reported
+from runtime.operations.walking import MOST_LEVELS
 
 MOST_FILES = 2_000
 """Most files that one step moves, copies or removes; each is kept for `undo`."""
 
 
-@dataclass(frozen=True)
-class _Way:
-    """The checked source and target of a move or copy."""
-
-    source: Path
-    target: Path
-
-    def pairs(self, ctx: OperationContext) -> Iterator[tuple[Path, Path]]:
-        """Each file with its new path."""
-        for file in _files(ctx, self.source):
-            yield file, self.target / file.relative_to(self.source)
-
-
 def _prepare_move(ctx: OperationContext, **args: Any) -> tuple[Touch, ...]:
-    way = _way(ctx, args["from"], args["to"], moving=True)
-    pairs = list(way.pairs(ctx))
+    pairs = _pairs(ctx, args, moving=True)
     return (
         *(Touch(target, file_hash(source)) for source, target in pairs),
         *(Touch(source, "") for source, _ in pairs),
@@ -44,36 +29,22 @@ def _prepare_move(ctx: OperationContext, **args: Any) -> tuple[Touch, ...]:
 @operation(_prepare_move, folders=True)
 def move(ctx: OperationContext, **args: Any) -> Result:
     """Move or rename a file or folder (arguments `from` and `to`); into `to` when that is a folder."""
-    way = _way(ctx, args["from"], args["to"], moving=True)
-    names = relative(ctx, way.source), relative(ctx, way.target)
-    count = len(_files(ctx, way.source))  # raises for files that may not be moved
-    _carry_out(lambda: _move(way), way, names[0])
-    evidence = {"from": names[0], "to": names[1], "files": count}
-    return Result(f"moved {names[0]} to {names[1]}", evidence=evidence)
+    return _carry(ctx, args, "moved", _move)
 
 
-def _move(way: _Way) -> None:
+def _move(source: Path, target: Path) -> None:
     with disk.committing():
-        shutil.move(way.source, way.target)
+        shutil.move(source, target)
 
 
 def _prepare_copy(ctx: OperationContext, **args: Any) -> tuple[Touch, ...]:
-    way = _way(ctx, args["from"], args["to"], moving=False)
-    return tuple(Touch(target, file_hash(source)) for source, target in way.pairs(ctx))
+    return tuple(Touch(target, file_hash(source)) for source, target in _pairs(ctx, args, moving=False))
 
 
 @operation(_prepare_copy, folders=True)
 def copy(ctx: OperationContext, **args: Any) -> Result:
     """Copy a file or folder (arguments `from` and `to`); into `to` when that is a folder."""
-    way = _way(ctx, args["from"], args["to"], moving=False)
-    names = relative(ctx, way.source), relative(ctx, way.target)
-    count = len(_files(ctx, way.source))
-    _carry_out(lambda: _copy(way.source, way.target), way, names[0])
-    several = f" ({count} files)" if way.source.is_dir() else ""
-    return Result(
-        f"copied {names[0]} to {names[1]}{several}",
-        evidence={"from": names[0], "to": names[1], "files": count},
-    )
+    return _carry(ctx, args, "copied", _copy)
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -108,12 +79,9 @@ def remove(ctx: OperationContext, path: str) -> Result:
     name = relative(ctx, target)
     folder = target.is_dir()
     count = len(_files(ctx, target))
-    try:
-        with disk.committing():
-            shutil.rmtree(target) if folder else target.unlink()
-    except OSError as error:
-        raise trouble(path, error) from None
-    several = f" and the {count} file{'' if count == 1 else 's'} in it" if folder else ""
+    with reported(path), disk.committing():
+        shutil.rmtree(target) if folder else target.unlink()
+    several = f" and the {counted(count, 'file')} in it" if folder else ""
     return Result(f"removed {name}{several}", evidence={"removed": name, "files": count})
 
 
@@ -123,19 +91,24 @@ def mkdir(ctx: OperationContext, path: str) -> Result:
     target = ctx.writable(path)
     if target.is_dir():
         return Result(f"{relative(ctx, target)} exists already", evidence={"made": False})
-    try:
-        with disk.committing():
+    with reported(path), disk.committing():
+        try:
             target.mkdir(parents=True, exist_ok=True)
-    except FileExistsError:
-        raise OperationFailed(f"{path}: a file of that name exists") from None
-    except NotADirectoryError:
-        raise OperationFailed(f"{path}: a part of this path is a file, not a folder") from None
-    except OSError as error:
-        raise trouble(path, error) from None
+        except FileExistsError:
+            raise OperationFailed(f"{path}: a file of that name exists") from None
+        except NotADirectoryError:
+            raise OperationFailed(f"{path}: a part of this path is a file, not a folder") from None
     return Result(f"made the folder {relative(ctx, target)}", evidence={"made": True})
 
 
-def _way(ctx: OperationContext, source: str, target: str, *, moving: bool) -> _Way:
+def _pairs(ctx: OperationContext, args: Mapping[str, str], *, moving: bool) -> list[tuple[Path, Path]]:
+    """Each file with its new path."""
+    source, target = _way(ctx, args["from"], args["to"], moving=moving)
+    return [(file, target / file.relative_to(source)) for file in _files(ctx, source)]
+
+
+def _way(ctx: OperationContext, source: str, target: str, *, moving: bool) -> tuple[Path, Path]:
+    """The checked source and target of a move or copy."""
     begin = _own(ctx, source) if moving else _unlinked(ctx, source)
     end = ctx.readable(target)
     if end.is_dir():
@@ -152,7 +125,7 @@ def _way(ctx: OperationContext, source: str, target: str, *, moving: bool) -> _W
         raise OperationFailed(f"{source}: this is the folder itself; name something in it")
     if target.endswith("/"):
         raise OperationFailed(f"{target}: there is no such folder; make it with mkdir first")
-    return _Way(begin, end)
+    return begin, end
 
 
 def _own(ctx: OperationContext, path: str) -> Path:
@@ -179,20 +152,16 @@ def _files(ctx: OperationContext, target: Path) -> list[Path]:
             f"{relative(ctx, target)}: holds the record of runs; operations may not read it"
         )
     found: list[Path] = []
-    pending = [target]
-    while pending:
-        folder = pending.pop()
-        with os.scandir(folder) as items:
-            entries = sorted(items, key=lambda item: item.name)
-        if any(item.name == ".git" for item in entries):
-            raise OperationFailed(f"{relative(ctx, folder)}: holds a .git, which is protected")
-        inner = [folder / item.name for item in entries if item.is_dir(follow_symlinks=False)]
-        if inner and len(folder.relative_to(target).parts) >= MOST_LEVELS:
+    for where, folders, names in os.walk(target, onerror=_stop):
+        here = Path(where)
+        folders.sort()
+        if ".git" in (*folders, *names):
+            raise OperationFailed(f"{relative(ctx, here)}: holds a .git, which is protected")
+        if len(here.relative_to(target).parts) > MOST_LEVELS:
             raise OperationFailed(
                 f"{relative(ctx, target)}: more than {MOST_LEVELS} folders inside each other; use bash"
             )
-        pending += reversed(inner)
-        found += [folder / each.name for each in entries if not (each.is_dir() or each.is_symlink())]
+        found += [path for name in sorted(names) if not (path := here / name).is_symlink()]
         if len(found) > MOST_FILES:
             raise OperationFailed(
                 f"{relative(ctx, target)}: more than {MOST_FILES:,} files; use bash for so many"
@@ -200,12 +169,25 @@ def _files(ctx: OperationContext, target: Path) -> list[Path]:
     return found
 
 
-def _carry_out(act: Callable[[], object], way: _Way, name: str) -> None:
-    try:
-        way.target.parent.mkdir(parents=True, exist_ok=True)
-        act()
-    except shutil.Error as error:
-        first = error.args[0][0] if error.args and isinstance(error.args[0], list) else error
-        raise OperationFailed(f"{name}: {first[-1] if isinstance(first, tuple) else first}") from None
-    except OSError as error:
-        raise trouble(name, error) from None
+def _stop(error: OSError) -> None:
+    raise error
+
+
+def _carry(
+    ctx: OperationContext, args: Mapping[str, str], done: str, act: Callable[[Path, Path], object]
+) -> Result:
+    """Move or copy; `done` says it in the result."""
+    source, target = _way(ctx, args["from"], args["to"], moving=done == "moved")
+    names = relative(ctx, source), relative(ctx, target)
+    count = len(_files(ctx, source))  # raises for files that may not be moved
+    several = f" ({count} files)" if done == "copied" and source.is_dir() else ""
+    with reported(names[0]):
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            act(source, target)
+        except shutil.Error as error:
+            first = error.args[0][0] if error.args and isinstance(error.args[0], list) else error
+            said = first[-1] if isinstance(first, tuple) else first
+            raise OperationFailed(f"{names[0]}: {said}") from None
+    evidence = {"from": names[0], "to": names[1], "files": count}
+    return Result(f"{done} {names[0]} to {names[1]}{several}", evidence=evidence)

@@ -17,8 +17,8 @@ from kernel import disk
 from kernel.errors import OperationFailed
 from kernel.tools.operations import OperationContext, Result, operation
 from runtime.operations.pages import readable
-from runtime.operations.texts import existing, lines_of
-from runtime.operations.walking import Deadline, Entry, files_below, relative
+from runtime.operations.texts import existing, lines_of, reason, relative
+from runtime.operations.walking import Deadline, Entry, files_below
 
 LONGEST = 900
 """Most characters of a passage; shorter paragraphs stay whole."""
@@ -120,8 +120,6 @@ def _of_page(source: str) -> Iterator[Passage]:
         yield Passage(tuple(lines), passage.heading, passage.text)
 
 
-MOST = 50
-"""Most results of one call."""
 LARGEST = 4_000_000
 """Bytes of the largest file that is searched."""
 MOST_FILES = 20_000
@@ -158,8 +156,6 @@ class _Hit:
 @operation()
 def search(ctx: OperationContext, query: str, path: str = ".", limit: int = 10) -> Result:
     """The passages below a folder that match the query best, as path:line: snippet, best first."""
-    if not 1 <= limit <= MOST:
-        raise OperationFailed(f"limit: {limit} is not between 1 and {MOST}")
     terms = _terms(query)
     deadline = Deadline(ctx.timeout * 0.9)
     start = existing(ctx, path)
@@ -279,7 +275,7 @@ class _Index:
         try:
             text = decoded(disk.read(entry.path)) if entry.path.is_file() else None
         except OSError as error:
-            return (error.strerror or str(error)).lower()
+            return reason(error)
         if text is None:
             return f"not text ({PurePath(entry.name).suffix or 'no suffix'})"
         for each in passages(entry.name, text):

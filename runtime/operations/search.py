@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -13,14 +11,20 @@ from kernel import disk
 from kernel.errors import OperationFailed
 from kernel.tools.operations import OperationContext, Result, operation
 from runtime.operations import scanning
-from runtime.operations.texts import LARGEST, existing, lines_of, trouble, unreadable
+from runtime.operations.texts import (
+    LARGEST,
+    as_csv,
+    counted,
+    existing,
+    lines_of,
+    reason,
+    reported,
+    unreadable,
+)
 from runtime.operations.walking import Deadline, Entry, files_below
 
 MOST_LINES = 5_000
 MOST_CHARACTERS = 1_000_000
-UNITS = ("lines", "words", "characters", "bytes", "matches", "files")
-ORDERS = ("name", "largest", "smallest")
-FORMATS = ("text", "csv", "total")
 _LONGEST_PATTERN = 2_000
 
 
@@ -79,21 +83,20 @@ def _searched(entries: Sequence[Entry], sought: scanning.Sought, deadline: Deadl
         raise OperationFailed(
             f"{sought.pattern}: classes such as [[:digit:]] are not read here; write \\d, \\w, \\s or [A-Z]"
         )
-    try:
-        sought.compiled()
-        # stop before the operation itself is stopped, to report the slow pattern
-        return scanning.scan_within([str(entry.path) for entry in entries], sought, deadline.left * 0.9)
-    except (re.error, RecursionError, OverflowError) as error:
-        raise OperationFailed(
-            f"{sought.pattern}: not a regular expression: {error}; use fixed: true for text as it stands"
-        ) from None
-    except TimeoutError:
-        raise OperationFailed(
-            f"{sought.pattern}: matching took longer than {deadline.seconds * 0.9:g} s and was stopped; "
-            "write the expression without nested repetition"
-        ) from None
-    except OSError as error:
-        raise trouble("grep", error) from None
+    with reported("grep"):
+        try:
+            sought.compiled()
+            # stop before the operation itself is stopped, to report the slow pattern
+            return scanning.scan_within([str(entry.path) for entry in entries], sought, deadline.left * 0.9)
+        except (re.error, RecursionError, OverflowError) as error:
+            raise OperationFailed(
+                f"{sought.pattern}: not a regular expression: {error}; use fixed: true for text as it stands"
+            ) from None
+        except TimeoutError:
+            raise OperationFailed(
+                f"{sought.pattern}: matching took longer than {deadline.seconds * 0.9:g} s and was stopped; "
+                "write the expression without nested repetition"
+            ) from None
 
 
 @operation()
@@ -107,7 +110,10 @@ def count(
     format: str = "text",
 ) -> Result:
     """Count lines, words, characters, bytes, matches of a pattern, or files: for each file and in total."""
-    _check_choices(what, pattern, order, format)
+    if what == "matches" and not pattern:
+        raise OperationFailed("pattern: say what the matches are of")
+    if pattern and what != "matches":
+        raise OperationFailed("pattern: goes with what: matches; use glob for names of files")
     deadline = Deadline(ctx.timeout)
     entries = files_below(ctx, path, glob, deadline)
     counts, faults = _counted(entries, what, pattern, deadline)
@@ -119,20 +125,6 @@ def count(
     text = _shown_counts(rows, total, what, format, faults, single)
     evidence = {"total": total, "files": len(entries), "not_counted": faults[:100]}
     return Result(text, evidence=evidence)
-
-
-def _check_choices(what: str, pattern: str, order: str, format: str) -> None:
-    for name, value, choices in (
-        ("what", what, UNITS),
-        ("order", order, ORDERS),
-        ("format", format, FORMATS),
-    ):
-        if value not in choices:
-            raise OperationFailed(f"{name}: {value!r} is none of {', '.join(choices)}")
-    if what == "matches" and not pattern:
-        raise OperationFailed("pattern: say what the matches are of")
-    if pattern and what != "matches":
-        raise OperationFailed("pattern: goes with what: matches; use glob for names of files")
 
 
 def _counted(
@@ -166,7 +158,7 @@ def _count_file(path: Path, what: str) -> int | str:
         with disk.opened(path) as handle:
             data = handle.read(LARGEST + 1)
     except OSError as error:
-        return (error.strerror or str(error)).lower()
+        return reason(error)
     if len(data) > LARGEST:
         return f"larger than {LARGEST // 1_000_000} MB"
     if why := unreadable(data):
@@ -190,16 +182,14 @@ def _shown_counts(
     if format == "total":
         return str(total)
     if format == "csv":
-        out = io.StringIO()
-        csv.writer(out, lineterminator="\n").writerows([("path", what), *rows])
-        return out.getvalue().removesuffix("\n")
+        return as_csv([("path", what), *rows]).removesuffix("\n")
     if single and rows:
         return f"{rows[0][0]}: {rows[0][1]} {_unit(what, rows[0][1])}"
     width = max((len(str(number)) for _, number in rows), default=1)
     lines = [f"{number:>{width}}  {name}" for name, number in rows[:MOST_LINES]]
     if len(rows) > MOST_LINES:
         lines.append(f"… {len(rows) - MOST_LINES:,} more files")
-    over = "" if what == "files" else f" in {len(rows)} file{'' if len(rows) == 1 else 's'}"
+    over = "" if what == "files" else f" in {counted(len(rows), 'file')}"
     lines.append(f"total: {total} {_unit(what, total)}{over}")
     if notable := [fault for fault in faults if not fault.endswith("a binary file, not text")]:
         lines.append(f"(not counted: {'; '.join(notable[:20])})")

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
-from pathlib import Path
+from typing import Any
 
 from kernel.errors import OperationFailed
 from kernel.tools.operations import OperationContext, Result, Touch, bytes_hash, operation
-from runtime.operations.texts import encoded, given, lines_of, save
-from runtime.operations.walking import relative
+from runtime.operations.texts import counted, encoded, given, line_end, lines_of, written
 
-ORDERS = {"ascending": False, "asc": False, "descending": True, "desc": True}
 _NUMBER = re.compile(
     r"(?:(?<!\w)[-+−])?(?:\d{1,3}(?:,\d{3})+(?![\d,])|\d+)(?:\.\d+)?(?:[eE][-+]?\d{1,3}(?!\w))?|(?<![\w.])[-+−]?\.\d+"
 )
@@ -20,19 +18,8 @@ _MORE = re.compile(r"\.\d")
 _VERSION = re.compile(r"(?<![^\W_])v\d+\.\d", re.IGNORECASE)
 
 
-def _prepare_sort(
-    ctx: OperationContext,
-    path: str = "",
-    text: str = "",
-    order: str = "ascending",
-    unique: bool = False,
-    numeric: bool = False,
-    to: str = "",
-) -> tuple[Touch, ...]:
-    if not to:
-        return ()
-    lines, end = _sorted(ctx, path, text, order, unique, numeric)
-    return (Touch(ctx.writable(to), bytes_hash(_joined(lines, end))),)
+def _prepare_sort(ctx: OperationContext, to: str = "", **args: Any) -> tuple[Touch, ...]:
+    return (Touch(ctx.writable(to), bytes_hash(_joined(*_sorted(ctx, **args)))),) if to else ()
 
 
 @operation(_prepare_sort)
@@ -46,32 +33,32 @@ def sort_lines(
     to: str = "",
 ) -> Result:
     """Lines in alphabetical order, or by their first number; returned, or written to the file `to`."""
-    target: Path | None = ctx.writable(to) if to else None
     lines, end = _sorted(ctx, path, text, order, unique, numeric)
     evidence = {"lines": len(lines)}
-    if target is None:
+    if not to:
         return Result("\n".join(lines), evidence=evidence)
-    save(target, _joined(lines, end), to)
-    name = relative(ctx, target)
-    shown = f"wrote {len(lines)} sorted line{'' if len(lines) == 1 else 's'} to {name}"
-    return Result(shown, evidence={**evidence, "to": name})
+    return written(ctx, to, _joined(lines, end), counted(len(lines), "sorted line"), evidence)
 
 
 def _sorted(
-    ctx: OperationContext, path: str, text: str, order: str, unique: bool, numeric: bool
+    ctx: OperationContext,
+    path: str = "",
+    text: str = "",
+    order: str = "ascending",
+    unique: bool = False,
+    numeric: bool = False,
 ) -> tuple[list[str], str]:
-    if order not in ORDERS:
-        raise OperationFailed(f"order: {order!r} is none of {', '.join(ORDERS)}")
+    """The lines in order, and the line ending of the text."""
+    descending = order.startswith("desc")
     whole = given(ctx, path, text, "the file whose lines to sort")
     lines = lines_of(whole)
     if unique:
         lines = list(dict.fromkeys(lines))
     if numeric:
-        lines = _by_number(lines, ORDERS[order])
+        lines = _by_number(lines, descending)
     else:
-        lines.sort(key=_as_words, reverse=ORDERS[order])
-    crlf = whole.count("\r\n")
-    return lines, "\r\n" if crlf and crlf == whole.count("\n") else "\n"
+        lines.sort(key=_as_words, reverse=descending)
+    return lines, line_end(whole)
 
 
 def _by_number(lines: list[str], descending: bool) -> list[str]:

@@ -5,8 +5,6 @@ A question becomes a SELECT for SQLite. A question that is not understood to its
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -19,8 +17,8 @@ from kernel.errors import OperationFailed
 from kernel.tools.operations import OperationContext, Result, Touch, bytes_hash, operation
 from runtime.operations import quantities
 from runtime.operations.cells import Column, Table, number, read_table, selected
-from runtime.operations.texts import encoded, given, save
-from runtime.operations.walking import Deadline, relative
+from runtime.operations.texts import as_csv, encoded, given, written
+from runtime.operations.walking import Deadline
 
 LONGEST = 2_000
 HELP = (
@@ -401,33 +399,26 @@ def _shown(value: str | None, column: Column) -> str:
     return f"-{column.mark}{text[1:]}" if text.startswith("-") else column.mark + text
 
 
-def _prepare(
-    ctx: OperationContext, query: str, path: str = "", text: str = "", to: str = ""
-) -> tuple[Touch, ...]:
-    if not to:
-        return ()
-    written = _written(_asked(ctx, query, path, text))
-    return (Touch(ctx.writable(to), bytes_hash(encoded(written, "the table"))),)
+def _prepare(ctx: OperationContext, to: str = "", **args: Any) -> tuple[Touch, ...]:
+    return (Touch(ctx.writable(to), bytes_hash(_data(_asked(ctx, **args)))),) if to else ()
 
 
 @operation(_prepare)
 def query_csv(ctx: OperationContext, query: str, path: str = "", text: str = "", to: str = "") -> Result:
     """The answer to a question about the table in a file or a text; a table is returned as CSV."""
-    target: Path | None = ctx.writable(to) if to else None
     found = _asked(ctx, query, path, text)
     evidence: dict[str, Any] = dict(found.evidence)
+    what = "the answer"
     if found.table is not None:
         evidence["rows"] = len(found.table.rows)
-    written = _written(found)
-    if target is None:
-        return Result(written.removesuffix("\n"), evidence=evidence)
-    save(target, encoded(written, "the table"), to)
-    name = relative(ctx, target)
-    what = f"{len(found.table.rows)} rows" if found.table is not None else "the answer"
-    return Result(f"wrote {what} to {name}", evidence={**evidence, "to": name})
+        what = f"{len(found.table.rows)} rows"
+    data = _data(found)
+    if to:
+        return written(ctx, to, data, what, evidence)
+    return Result(data.decode().removesuffix("\n"), evidence=evidence)
 
 
-def _asked(ctx: OperationContext, query: str, path: str, text: str) -> Answer:
+def _asked(ctx: OperationContext, query: str, path: str = "", text: str = "") -> Answer:
     whole = given(ctx, path, text, "the file with the table")
     encoded(text, "text")
     encoded(query, "query")
@@ -435,9 +426,6 @@ def _asked(ctx: OperationContext, query: str, path: str, text: str) -> Answer:
     return answer(table, query, Path(path).stem, Deadline(ctx.timeout * 0.9))
 
 
-def _written(found: Answer) -> str:
-    if found.table is None:
-        return f"{found.text}\n"
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows([found.table.header, *found.table.rows])
-    return out.getvalue()
+def _data(found: Answer) -> bytes:
+    table = found.table
+    return encoded(f"{found.text}\n" if table is None else as_csv([table.header, *table.rows]), "the table")

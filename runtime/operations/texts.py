@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import codecs
+import csv
+import io
 import stat
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from kernel import disk
+from kernel.document.redaction import shown_name
 from kernel.errors import OperationFailed
-from kernel.tools.operations import OperationContext
+from kernel.tools.operations import OperationContext, Result
 
 LARGEST = 64_000_000
 """Bytes of the largest file that is read whole."""
+MOST_CHARACTERS = 1_000_000
+"""Most characters of the output of another program."""
 _BINARY_PROBE = 8_192
 _WIDE_BOMS = (
     (codecs.BOM_UTF32_LE, "UTF-32"),
@@ -21,23 +29,50 @@ _WIDE_BOMS = (
 )
 
 
-def trouble(name: str, error: OSError) -> OperationFailed:
-    """An error of the system as `OperationFailed`."""
-    return OperationFailed(f"{name}: {(error.strerror or str(error)).lower()}")
+def reason(error: OSError) -> str:
+    """The message of an error of the system."""
+    return (error.strerror or str(error)).lower()
+
+
+@contextmanager
+def reported(name: str) -> Generator[None]:
+    """Raise errors of the system as `OperationFailed`; `name` is the file for the message."""
+    try:
+        yield
+    except OSError as error:
+        raise OperationFailed(f"{name}: {reason(error)}") from None
+
+
+def relative(ctx: OperationContext, path: Path) -> str:
+    """A path relative to the folder, `.` for the folder itself; control characters are escaped."""
+    return shown_name(ctx.shown(path))
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 file`, `2 files`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def cut(text: str) -> str:
+    """The beginning of a long text, and how much is missing."""
+    more = len(text) - MOST_CHARACTERS
+    return f"{text[:MOST_CHARACTERS]}\n… {more:,} more characters" if more > 0 else text
+
+
+def as_csv(rows: Iterable[Iterable[Any]]) -> str:
+    """Rows as CSV, each ending with a line feed."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(rows)
+    return out.getvalue()
 
 
 def existing(ctx: OperationContext, path: str) -> Path:
     """The absolute path of something that exists inside the folder."""
     target = ctx.readable(path)
-    try:
-        target.stat()
-    except FileNotFoundError:
-        raise OperationFailed(
-            f"{path}: there is no such file or folder; use list to see what is there"
-        ) from None
-    except OSError as error:
-        raise trouble(path, error) from None
-    return target
+    with reported(path):
+        if target.exists():
+            return target
+    raise OperationFailed(f"{path}: there is no such file or folder; use list to see what is there")
 
 
 def regular(ctx: OperationContext, path: str) -> Path:
@@ -53,12 +88,8 @@ def regular(ctx: OperationContext, path: str) -> Path:
 
 def read_bytes(ctx: OperationContext, path: str, largest: int = LARGEST) -> bytes:
     """The bytes of a file inside the folder; refuses folders, devices and files above `largest` bytes."""
-    target = regular(ctx, path)
-    try:
-        with disk.opened(target) as handle:
-            data = handle.read(largest + 1)
-    except OSError as error:
-        raise trouble(path, error) from None
+    with reported(path), disk.opened(regular(ctx, path)) as handle:
+        data = handle.read(largest + 1)
     if len(data) > largest:
         raise OperationFailed(
             f"{path}: larger than {largest // 1_000_000} MB; work on a part of it, with bash"
@@ -84,12 +115,17 @@ def unreadable(data: bytes) -> str:
     return "a binary file, not text" if b"\0" in data else ""
 
 
-def read_text(ctx: OperationContext, path: str) -> str:
-    """The text of a UTF-8 file with its line endings, without a byte order mark."""
+def read_utf8(ctx: OperationContext, path: str) -> bytes:
+    """The bytes of a UTF-8 file; refuses any other."""
     data = read_bytes(ctx, path)
     if why := unreadable(data):
         raise OperationFailed(f"{path}: {why}")
-    return data.decode("utf-8-sig")
+    return data
+
+
+def read_text(ctx: OperationContext, path: str) -> str:
+    """The text of a UTF-8 file with its line endings, without a byte order mark."""
+    return read_utf8(ctx, path).decode("utf-8-sig")
 
 
 def given(ctx: OperationContext, path: str, text: str, what: str) -> str:
@@ -117,11 +153,23 @@ def lines_of(text: str) -> list[str]:
     return [line.removesuffix("\r") for line in lines]
 
 
+def line_end(text: str) -> str:
+    r"""The line ending of a text: \r\n if it has no other."""
+    crlf = text.count("\r\n")
+    return "\r\n" if crlf and crlf == text.count("\n") else "\n"
+
+
 def save(target: Path, data: bytes, name: str) -> None:
     """Replace a file atomically, synced to disk; `name` is for messages."""
-    try:
+    with reported(name):
         if target.is_dir():
             raise IsADirectoryError(0, "this is a folder; name a file in it")
         disk.put(target, data)
-    except OSError as error:
-        raise trouble(name, error) from None
+
+
+def written(ctx: OperationContext, to: str, data: bytes, what: str, evidence: Mapping[str, Any]) -> Result:
+    """Write what an operation returns to the file `to`; the result says so."""
+    target = ctx.writable(to)
+    save(target, data, to)
+    name = relative(ctx, target)
+    return Result(f"wrote {what} to {name}", evidence={**evidence, "to": name})

@@ -7,13 +7,12 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from kernel.document.redaction import shown_name
 from kernel.errors import OperationFailed
 from kernel.tools.operations import OperationContext
-from runtime.operations.texts import existing, regular, trouble
+from runtime.operations.texts import existing, regular, relative, reported
 
 SKIPPED = (".git", ".fractal", "node_modules", "__pycache__", ".venv")
 """Folders that a walk skips at any depth, unless it starts inside them."""
@@ -35,11 +34,6 @@ class Entry:
     path: Path
     folder: bool
     link: bool
-
-
-def relative(ctx: OperationContext, path: Path) -> str:
-    """A path relative to the folder, `.` for the folder itself; control characters are escaped."""
-    return shown_name(ctx.shown(path))
 
 
 class Deadline:
@@ -69,44 +63,30 @@ class Deadline:
 
 def walk(ctx: OperationContext, start: Path, deadline: Deadline) -> Iterator[Entry]:
     """Everything below `start` by name, folders before their content; links to folders are not followed."""
-    root = ctx.folder.resolve()
-    pending: list[tuple[Path, tuple[str, ...]]] = [(start, ())]
-    seen = 0
-    while pending:
+    root, seen = ctx.folder.resolve(), 0
+    with reported(start.name):
+        os.scandir(start).close()  # a folder below that may not be entered is skipped
+    for where, folders, names in os.walk(start):
         deadline.check()
-        here, parts = pending.pop()
-        inner: list[tuple[Path, tuple[str, ...]]] = []
-        for item in _scan(here, at_start=not parts):
-            if item.name == ".git" or (item.name in SKIPPED and item.is_dir(follow_symlinks=False)):
+        here = Path(where)
+        parts = here.relative_to(start).parts
+        if len(parts) > MOST_LEVELS:
+            raise OperationFailed(f"more than {MOST_LEVELS} folders inside each other; name a smaller folder")
+        inner = frozenset(folders)
+        folders.clear()
+        for name in sorted([*inner, *names]):
+            path, folder = here / name, name in inner
+            link = path.is_symlink()
+            hidden = path in ctx.private or (name == SKIPPED_OF_WORKSPACE and path in ctx.protected)
+            skipped = name == ".git" or (name in SKIPPED and folder and not link)
+            if hidden or skipped or (link and not _leads_inside(path, root)):
                 continue
-            path, below = here / item.name, (*parts, item.name)
-            if (item.name == SKIPPED_OF_WORKSPACE and path in ctx.protected) or path in ctx.private:
-                continue
-            link = item.is_symlink()
-            if link and not _leads_inside(path, root):
-                continue
-            folder = item.is_dir()
             if seen >= MOST_ENTRIES:
                 raise OperationFailed(f"more than {MOST_ENTRIES:,} files below; name a smaller folder")
             seen += 1
-            yield Entry(relative(ctx, path), below, path, folder, link)
+            yield Entry(relative(ctx, path), (*parts, name), path, folder, link)
             if folder and not link:
-                if len(below) > MOST_LEVELS:
-                    raise OperationFailed(
-                        f"more than {MOST_LEVELS} folders inside each other; name a smaller folder"
-                    )
-                inner.append((path, below))
-        pending.extend(reversed(inner))
-
-
-def _scan(folder: Path, at_start: bool) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as items:
-            return sorted(items, key=lambda item: item.name)
-    except OSError as error:
-        if at_start:
-            raise trouble(folder.name, error) from None
-        return []  # a folder that may not be entered, or has gone meanwhile
+                folders.append(name)
 
 
 def _leads_inside(path: Path, root: Path) -> bool:
@@ -140,7 +120,6 @@ class Glob:
     """
 
     alternatives: tuple[tuple[re.Pattern[str] | None, ...], ...]  # None stands for **
-    by_name: tuple[bool, ...] = field(default=())
 
     @classmethod
     def of(cls, pattern: str) -> Glob:
@@ -150,7 +129,6 @@ class Glob:
         if len(pattern) > _LONGEST_GLOB or "\0" in pattern:
             raise OperationFailed(f"the pattern is longer than {_LONGEST_GLOB} characters or contains NUL")
         alternatives: list[tuple[re.Pattern[str] | None, ...]] = []
-        by_name: list[bool] = []
         for each in _braces(pattern):
             plain = each.removeprefix("./").rstrip("/") or "*"
             parts = plain.split("/")
@@ -160,47 +138,26 @@ class Glob:
                 )
             if parts.count("**") > 8:
                 raise OperationFailed(f"{each}: more than eight ** in one pattern")
+            parts = ["**", *parts] if len(parts) == 1 else [part for part in parts if part not in ("", ".")]
             alternatives.append(
-                tuple(
-                    None if p == "**" else re.compile(fnmatch.translate(p))
-                    for p in parts
-                    if p not in ("", ".")
-                )
+                tuple(None if part == "**" else re.compile(fnmatch.translate(part)) for part in parts)
             )
-            by_name.append(len(parts) == 1 and plain != "**")
-        return cls(tuple(alternatives), tuple(by_name))
+        return cls(tuple(alternatives))
 
     def matches(self, parts: tuple[str, ...]) -> bool:
         """Whether a path, given as its parts, matches."""
-        return any(
-            _match(each, parts[-1:] if by_name else parts)
-            for each, by_name in zip(self.alternatives, self.by_name, strict=True)
-        )
+        return any(_match(each, parts) for each in self.alternatives)
 
 
 def _match(pattern: tuple[re.Pattern[str] | None, ...], parts: tuple[str, ...]) -> bool:
-    """Match part by part; `reached` holds all positions in the pattern, so the time is bounded."""
-    reached = _skip_stars(pattern, {0})
+    """Match part by part; `fits[n]` is whether the first n parts of the pattern match the parts so far."""
+    fits = [all(each is None for each in pattern[:n]) for n in range(len(pattern) + 1)]
     for part in parts:
-        after: set[int] = set()
-        for at in reached:
-            if at < len(pattern):
-                wanted = pattern[at]
-                if wanted is None:
-                    after.add(at)
-                elif wanted.match(part):
-                    after.add(at + 1)
-        reached = _skip_stars(pattern, after)
-    return len(pattern) in reached
-
-
-def _skip_stars(pattern: tuple[re.Pattern[str] | None, ...], reached: set[int]) -> set[int]:
-    grown = set(reached)
-    for at in sorted(reached):
-        while at < len(pattern) and pattern[at] is None:
-            at += 1
-            grown.add(at)
-    return grown
+        row = [False]
+        for n, each in enumerate(pattern):
+            row.append(row[n] or fits[n + 1] if each is None else fits[n] and bool(each.match(part)))
+        fits = row
+    return fits[-1]
 
 
 def _braces(pattern: str) -> list[str]:

@@ -17,8 +17,6 @@ from kernel.tools.operations import OperationContext, Result, operation
 from runtime.operations.fetch import got
 from runtime.operations.pages import readable
 
-MOST = 20
-"""Most results of one call."""
 _SNIPPET = 300
 _LONGEST_QUERY = 500
 HOW = (
@@ -63,8 +61,6 @@ def web_search(ctx: OperationContext, query: str, limit: int = 8) -> Result:
     """Titles, addresses and snippets of web pages for a query, as the service ranks them."""
     if not query.strip() or len(query) > _LONGEST_QUERY:
         raise OperationFailed(f"query: give some words, at most {_LONGEST_QUERY} characters")
-    if not 1 <= limit <= MOST:
-        raise OperationFailed(f"limit: {limit} is not between 1 and {MOST}")
     settings = cast(Mapping[str, Any], ctx.settings.get("web-search", {}))
     name, provider, key = _provider(settings)
     address = _address(name, provider, str(settings.get("url") or provider.address))

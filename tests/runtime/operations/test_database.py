@@ -116,7 +116,6 @@ def test_many_rows_are_cut_and_say_so(shop: Connected) -> None:
     counted = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 900) SELECT i FROM n"
     told = shop("query", sql=counted, limit=3).text
     assert told.startswith("i\n1\n2\n3\n… only the first 3 rows")
-    assert "limit: 0 is not between" in shop.fails("query", sql=counted, limit=0)
 
 
 @pytest.mark.parametrize(

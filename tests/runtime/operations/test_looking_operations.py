@@ -139,7 +139,6 @@ def test_checksum_refuses_what_is_no_file(bench):
     assert "not an ordinary file" in bench.fails(checksum, path="pipe")
     assert "this is a folder" in bench.fails(checksum, path=".")
     bench.put("a", "")
-    assert "none of sha256" in bench.fails(checksum, path="a", algorithm="rot13")
     assert bench.call(checksum, path="a", algorithm="crc32").text == "00000000"
 
 

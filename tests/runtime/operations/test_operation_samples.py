@@ -6,6 +6,7 @@ import inspect
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,6 +54,28 @@ def test_the_arguments_are_those_of_the_function(tool: Tool):
         assert list(tool.args) and set(tool.args) == set(parameters) - {"ctx"}
         needed = [name for name, each in parameters.items() if each.default is each.empty]
         assert sorted(["ctx", *tool.required]) == sorted(needed)
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "why"),
+    [
+        ("archive", {"action": "explode", "path": "x.zip"}, "action must be one of"),
+        ("checksum", {"path": "a", "algorithm": "rot13"}, "algorithm must be one of"),
+        ("count", {"what": "sheep"}, "what must be one of"),
+        ("count", {"what": "lines", "order": "random"}, "order must be one of"),
+        ("database", {"action": "query", "sql": "SELECT 1", "limit": 0}, "limit must be bigger than"),
+        ("fetch", {"url": "https://example.org", "method": "BREW"}, "method must be one of"),
+        ("find", {"pattern": "*", "type": "door"}, "type must be one of"),
+        ("git", {"action": "push"}, "action must be one of"),
+        ("git", {"action": "log", "limit": 1_001}, "limit must be smaller than"),
+        ("search", {"query": "x", "limit": 51}, "limit must be smaller than"),
+        ("sort", {"text": "a", "order": "up"}, "order must be one of"),
+        ("sqlite", {"path": "a.db", "limit": 10_001}, "limit must be smaller than"),
+        ("web-search", {"query": "x", "limit": 21}, "limit must be smaller than"),
+    ],
+)
+def test_a_wrong_choice_is_refused_before_the_call(name: str, args: dict[str, Any], why: str):
+    assert why in CATALOGUE.tools[name].problem(args, filled=True)
 
 
 @pytest.mark.parametrize("tool", OPERATIONS, ids=lambda tool: tool.name)

@@ -150,7 +150,6 @@ def test_what_a_service_answers_otherwise_is_said(bench, service, path: str, say
 def test_a_query_has_words_and_an_end(bench):
     assert "some words" in bench.fails(web_search, query=" ")
     assert "at most 500" in bench.fails(web_search, query="x" * 501)
-    assert "between 1 and 20" in bench.fails(web_search, query="x", limit=0)
 
 
 def test_the_settings_are_documented_where_the_failure_points():
