@@ -14,18 +14,16 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
 
 from kernel import disk
 from kernel.errors import ConfigurationError, StorageError
-from runtime.memory.store.filters import Where
 from runtime.memory.store.memory import MemoryKeeper
 from runtime.memory.store.record import FORMAT, KINDS, Row, from_json, to_json
-from runtime.memory.store.shelf import Fault, Hit
+from runtime.memory.store.shelf import Fault
 
 _PLAIN = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
 ABOUT = "shelf.json"
@@ -35,14 +33,14 @@ BUSY = 20.0
 """Seconds to wait for another process."""
 
 
-class FilesKeeper:
-    """Rows in files. Nothing is open between two calls."""
+class FilesKeeper(MemoryKeeper):
+    """Rows in files, cached in memory. Nothing is open between two calls."""
 
     def __init__(self, folder: Path, *, fsync: bool = True) -> None:
+        super().__init__()
         self.folder = folder
         self.place = str(folder)
         self._fsync = fsync
-        self._rows = MemoryKeeper()
         self._seen: dict[Path, tuple[tuple[int, int, int], tuple[str, str] | None]] = {}
         self._broken: dict[Path, str] = {}
         self._writing: int | None = None
@@ -179,69 +177,20 @@ class FilesKeeper:
             self._broken[path] = str(error)
         else:
             self._seen[path] = (signature, (kind, row.id))
-            self._rows.write([row])
+            self.write([row])
 
     def _forget(self, path: Path) -> None:
         self._broken.pop(path, None)
         _, known = self._seen.pop(path, (None, None))
         if known:
-            self._rows.erase(known[0], [known[1]])
+            self.erase(known[0], [known[1]])
 
-    @contextmanager
-    def _reading(self, kind: str) -> Generator[MemoryKeeper]:
-        if self._writing is not None:  # in a transaction nobody else can write
-            yield self._rows
-            return
-        with self._locked(fcntl.LOCK_SH):
-            self._refresh(kind)
-            yield self._rows
-
-    def read(self, kind: str, ids: Sequence[str]) -> Mapping[str, Row]:
-        """The rows that exist."""
-        with self._reading(kind) as rows:
-            return rows.read(kind, ids)
-
-    def fields(self, kind: str, ids: Sequence[str], names: Sequence[str]) -> Mapping[str, str]:
-        """The values of these fields."""
-        with self._reading(kind) as rows:
-            return rows.fields(kind, ids, names)
-
-    def page(
-        self, kind: str, where: Where, after: str | None, most: int, vectors: bool = True
-    ) -> tuple[list[Row], str | None]:
-        """Rows by id."""
-        with self._reading(kind) as rows:
-            return rows.page(kind, where, after, most)
-
-    def nearest(self, kind: str, embedder: str, vector: bytes, most: int) -> list[Hit]:
-        """Exact."""
-        with self._reading(kind) as rows:
-            return rows.nearest(kind, embedder, vector, most)
-
-    def search(self, kind: str, text: str, most: int) -> list[Hit]:
-        """By BM25."""
-        with self._reading(kind) as rows:
-            return rows.search(kind, text, most)
-
-    def kinds(self) -> Mapping[str, int]:
-        """The number of rows of each kind."""
+    def refresh(self, kind: str = "") -> None:
+        """Read what others changed; in a transaction nobody else can write."""
         if self._writing is None:
             with self._locked(fcntl.LOCK_SH):
-                for kind in self._folders():
-                    self._refresh(kind)
-        return self._rows.kinds()
-
-    def mark(self) -> tuple[int, int]:
-        """The mark of the cache, after reading what others changed."""
-        self.kinds()
-        return self._rows.mark()
-
-    def since(self, mark: Any, until: Any = None) -> list[tuple[str, str]] | None:
-        """The changes that this process made or noticed."""
-        return self._rows.since(mark, until)
-
-    def beside(self, name: str) -> None:
-        """Derived files are not kept."""
+                for each in [kind] if kind else self._folders():
+                    self._refresh(each)
 
     # ---- writing -----------------------------------------------------------------------------------------
 
@@ -255,19 +204,11 @@ class FilesKeeper:
         except BaseException:
             self._release()
             raise
-        self._rows.begin()
-
-    def write(self, rows: Sequence[Row]) -> None:
-        """Into the cache, until `commit`."""
-        self._rows.write(rows)
-
-    def erase(self, kind: str, ids: Sequence[str]) -> int:
-        """From the cache, until `commit`."""
-        return self._rows.erase(kind, ids)
+        super().begin()
 
     def commit(self) -> None:
         """Put a single file in place; stage several first."""
-        touched = self._rows.touched()
+        touched = self.touched()
         changes = {
             f"{kind}/{name_of(id)}": None if row is None else to_json(row, indent=1) + "\n"
             for (kind, id), row in touched.items()
@@ -283,7 +224,7 @@ class FilesKeeper:
                         disk.put(self.folder / name, text.encode(), mode=0o600, fsync=self._fsync)
                     elif (self.folder / name).exists():
                         _remove(self.folder / name)
-        self._rows.commit()
+        super().commit()
         for (kind, id), row in touched.items():
             self._note(self.folder / kind / name_of(id), kind, id, row)
         self._release()
@@ -298,7 +239,7 @@ class FilesKeeper:
 
     def rollback(self) -> None:
         """Restore the cache; a transaction that is already committed is finished by the next caller."""
-        self._rows.rollback()
+        super().rollback()
         if not (self.folder / PENDING).exists():
             shutil.rmtree(self.folder / STAGED, ignore_errors=True)
         self._release()
@@ -314,8 +255,8 @@ class FilesKeeper:
         """Every file that cannot be read, and every folder without a valid kind as its name."""
         self._seen.clear()
         self._broken.clear()
-        self._rows = MemoryKeeper()
-        self.kinds()
+        super().__init__()
+        self.refresh()
         strange = [name for name in self._folders() if not KINDS.fullmatch(name)]
         return [
             *(Fault(str(path), what) for path, what in sorted(self._broken.items())),

@@ -1,4 +1,4 @@
-"""The store in memory: for tests, for throwaway data, and as the cache of the store of files."""
+"""The store in memory: for tests and throwaway data; the store of files builds on it."""
 
 from __future__ import annotations
 
@@ -93,8 +93,12 @@ class MemoryKeeper:
 
     # ---- reading -----------------------------------------------------------------------------------------
 
+    def refresh(self, kind: str = "") -> None:
+        """Notice what others changed in a kind, or in all; nobody else can change rows in memory."""
+
     def read(self, kind: str, ids: Sequence[str]) -> Mapping[str, Row]:
         """The rows that exist."""
+        self.refresh(kind)
         rows = self._rows.get(kind, {})
         return {id: rows[id] for id in ids if id in rows}
 
@@ -107,6 +111,7 @@ class MemoryKeeper:
         self, kind: str, where: Where, after: str | None, most: int, vectors: bool = True
     ) -> tuple[list[Row], str | None]:
         """Rows by id."""
+        self.refresh(kind)
         rows = self._rows.get(kind, {})
         names = self._sorted.setdefault(kind, sorted(rows))
         start = 0 if after is None else bisect_right(names, after)
@@ -115,6 +120,7 @@ class MemoryKeeper:
 
     def nearest(self, kind: str, embedder: str, vector: bytes, most: int) -> list[Hit]:
         """By a matrix that is built at the first question."""
+        self.refresh(kind)
         import numpy as np
 
         from runtime.memory.store.matrix import Matrix
@@ -127,14 +133,17 @@ class MemoryKeeper:
 
     def search(self, kind: str, text: str, most: int) -> list[Hit]:
         """By BM25."""
+        self.refresh(kind)
         return ordered(self._words.find(kind, text, most), self._names, most, digits=12)
 
     def kinds(self) -> Mapping[str, int]:
         """The number of rows of each kind."""
+        self.refresh()
         return {kind: len(rows) for kind, rows in sorted(self._rows.items()) if rows}
 
     def mark(self) -> tuple[int, int]:
         """Which keeper this is, and the number of its changes."""
+        self.refresh()
         return self._made, len(self._changes)
 
     def since(self, mark: Any, until: Any = None) -> list[tuple[str, str]] | None:
