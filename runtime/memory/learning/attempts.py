@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from kernel.document.model import ENDED, Document, Fold
 from kernel.tools.tool import Tool
@@ -100,21 +100,6 @@ GUIDANCE = "memory: patterns"
 _SHOWN = re.compile(r"\(patterns/([a-z0-9][a-z0-9-]{0,63})\.md\)")
 
 
-class Kept(BaseModel):
-    """One act: names, and numbers in place of paths (equal numbers are equal paths)."""
-
-    model_config = ConfigDict(frozen=True)
-
-    tool: str
-    arguments: tuple[str, ...] = ()
-    flags: tuple[str, ...] = ()  # those set to true
-    words: dict[str, str] = Field(default_factory=dict)  # arguments with one plain word as value
-    folders: tuple[str, ...] = ()  # plain names
-    forms: tuple[tuple[str, str], ...] = ()
-    paths: tuple[int, ...] = ()
-    state: str = ""
-
-
 class Tried(Record):
     """One attempt of an ended loop. Its id is `LOOP/NUMBER`."""
 
@@ -128,7 +113,7 @@ class Tried(Record):
     agent: str = DEFAULT
     space: str = DEFAULT
     group: str = ""  # deliberate attempts at one task share a group
-    acts: tuple[Kept, ...] = ()
+    acts: tuple[Act, ...] = ()
     criteria: tuple[str, ...] = ()
     habits: tuple[tuple[str, ...], ...] = ()  # of an accepted last attempt; see `habits_of`
     signal: str = ""
@@ -151,20 +136,7 @@ class Tried(Record):
     @property
     def trajectory(self) -> Trajectory:
         """The trajectory that rules are checked on."""
-        acts = tuple(
-            Act(
-                act.tool,
-                frozenset(act.arguments),
-                dict.fromkeys(act.flags, True),
-                act.words,
-                frozenset(map(str, act.paths)),
-                frozenset(act.folders),
-                frozenset(act.forms),
-                act.state,
-            )
-            for act in self.acts
-        )
-        return Trajectory(acts, frozenset(self.criteria))
+        return Trajectory(self.acts, self.criteria)
 
     def judged(self, outcome: Outcome, said: bool | None) -> Tried:
         """A copy with another outcome."""
@@ -205,8 +177,8 @@ def _tried(document: Document, number: int, way: Trajectory, kinds: Kinds) -> Tr
         agent=str(meta.extra.get("agent") or DEFAULT),
         space=str(meta.extra.get("space") or DEFAULT),
         group=str(meta.extra.get("group") or ""),
-        acts=tuple(_kept(way)),
-        criteria=tuple(sorted(way.criteria)),
+        acts=way.acts,
+        criteria=way.criteria,
         habits=tuple(habits_of(document)) if last and meta.status == "complete" else (),
         shown=shown_in(document),
         at=meta.updated,
@@ -234,20 +206,3 @@ def shown_in(document: Document) -> tuple[str, ...]:
     """The patterns that memory showed to a loop. Mentions in other texts do not count."""
     texts = [note.text for note in document.section(1).notes if note.source == GUIDANCE]
     return tuple(dict.fromkeys(name for text in texts for name in _SHOWN.findall(text)))
-
-
-def _kept(way: Trajectory) -> list[Kept]:
-    numbers: dict[str, int] = {}
-    return [
-        Kept(
-            tool=act.tool,
-            arguments=tuple(sorted(act.arguments)),
-            flags=tuple(sorted(name for name, value in (act.flags or {}).items() if value)),
-            words=dict(act.words or {}),
-            folders=tuple(sorted(act.folders)),
-            forms=tuple(sorted(act.forms)),
-            paths=tuple(sorted(numbers.setdefault(path, len(numbers)) for path in act.paths)),
-            state=act.state,
-        )
-        for act in way.acts
-    ]

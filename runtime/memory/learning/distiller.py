@@ -12,10 +12,11 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from runtime.memory.learning.attempts import Kept, Tried
+from runtime.memory.learning.attempts import Tried
 from runtime.memory.learning.contrast import SUCCESSES, Sample, pairs
 from runtime.memory.learning.patterns import GENERAL, MOST_SOURCES, Pattern, named
 from runtime.memory.learning.rules import Wording
+from runtime.memory.learning.trajectories import Act
 from runtime.memory.store import Record, Shelf
 
 if TYPE_CHECKING:
@@ -195,7 +196,7 @@ def _told(tried: Sequence[Tried]) -> str:
     return "\n".join(lines)
 
 
-def _act(act: Kept) -> str:
+def _act(act: Act) -> str:
     inside = ", ".join((*act.arguments, *(f"file {number}" for number in act.paths)))
     return f"{act.tool}({inside}) {act.state}".strip()
 

@@ -128,21 +128,21 @@ def _facts(trajectory: Trajectory, offered: Offered) -> Iterator[tuple[str, tupl
                     if _holds(kind, (tool, other), trajectory):
                         yield kind, (tool, other)
     for act in acts:
-        yield from (("argument", (act.tool, name)) for name in sorted(act.arguments))
-        yield from (("flag", (act.tool, name)) for name, value in (act.flags or {}).items() if value)
-        for name, value in (act.words or {}).items():
+        yield from (("argument", (act.tool, name)) for name in act.arguments)
+        yield from (("flag", (act.tool, name)) for name in act.flags)
+        for name, value in act.words.items():
             if value in offered.choices.get(f"{act.tool} {name}", ()):
                 yield "choice", (act.tool, name, value)
             elif _PLAIN.fullmatch(value):
                 yield "word", (act.tool, name, value)
-        yield from (("form", (act.tool, name, form)) for name, form in sorted(act.forms))
+        yield from (("form", (act.tool, name, form)) for name, form in act.forms)
         if act.tool not in offered.looking:
-            yield from (("folder", (act.tool, folder)) for folder in sorted(act.folders))
+            yield from (("folder", (act.tool, folder)) for folder in act.folders)
     if acts:
         yield "first", (acts[0].tool,)
         yield "last", (acts[-1].tool,)
         yield from (("few", (str(most),)) for most in FEW if len(acts) <= most)
-    yield from (("checks", (kind,)) for kind in sorted(trajectory.criteria))
+    yield from (("checks", (kind,)) for kind in trajectory.criteria)
 
 
 def _holds(kind: str, names: tuple[str, ...], trajectory: Trajectory) -> bool | None:
@@ -180,10 +180,10 @@ def _holds(kind: str, names: tuple[str, ...], trajectory: Trajectory) -> bool | 
     if kind == "form":
         return all((names[1], names[2]) in act.forms for act in calls)
     if kind == "word":
-        return any((act.words or {}).get(names[1]) == names[2] for act in calls)
+        return any(act.words.get(names[1]) == names[2] for act in calls)
     if kind == "flag":
-        return all((act.flags or {}).get(names[1]) is True for act in calls)
-    return all((act.words or {}).get(names[1]) == names[2] for act in calls)
+        return all(names[1] in act.flags for act in calls)
+    return all(act.words.get(names[1]) == names[2] for act in calls)
 
 
 def _ordered(kind: str, acts: tuple[Act, ...], tool: str, other: str) -> bool:
@@ -202,8 +202,7 @@ def _on_the_same(kind: str, acts: tuple[Act, ...], tool: str, other: str) -> boo
             continue
         told = True
         near = acts[:at] if kind == "before-same" else acts[at + 1 :]
-        seen = frozenset(path for each in near if each.tool == other for path in each.paths)
-        if not act.paths & seen:
+        if not any({*act.paths} & {*each.paths} for each in near if each.tool == other):
             return False
     return True if told else None
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, Field
+
 from kernel.document.model import Document, Fold, Step
 
 SUBTASK = "task"
@@ -34,18 +36,19 @@ _PATHS = frozenset(["path", "file", "source", "target", "from", "to", "folder"])
 _PATHLIKE = re.compile(r"[\w./~-]*[/.][\w./-]+")
 
 
-@dataclass(frozen=True)
-class Act:
-    """One step, as planned or as done."""
+class Act(BaseModel):
+    """One step, as planned or as done: names, and numbers for paths (equal numbers are equal paths)."""
+
+    model_config = ConfigDict(frozen=True)
 
     tool: str
-    arguments: frozenset[str] = frozenset()  # names
-    flags: Mapping[str, bool] | None = None  # boolean arguments
-    words: Mapping[str, str] | None = None  # arguments with one short word as value
-    paths: frozenset[str] = frozenset()
-    folders: frozenset[str] = frozenset()  # first folders of its paths, plain names; `.` for none
-    forms: frozenset[tuple[str, str]] = frozenset()  # argument, and one of `FORMS`
-    state: str = "planned"
+    arguments: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()  # arguments set to true
+    words: dict[str, str] = Field(default_factory=dict)  # arguments with one short word as value
+    folders: tuple[str, ...] = ()  # first folders of its paths, plain names; `.` for none
+    forms: tuple[tuple[str, str], ...] = ()  # argument, and one of `FORMS`
+    paths: tuple[int, ...] = ()
+    state: str = ""
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class Trajectory:
     """The acts of one attempt, and the kinds of its success criteria."""
 
     acts: tuple[Act, ...] = ()
-    criteria: frozenset[str] = frozenset()
+    criteria: tuple[str, ...] = ()
 
     @property
     def tools(self) -> tuple[str, ...]:
@@ -66,7 +69,7 @@ def trajectories(document: Document) -> Mapping[int, Trajectory]:
     found = {fold.attempt: _folded(document, fold) for fold in document.section(2).folds}
     steps = [document.steps.get(n, step) for n, step in sorted(document.planned.items())]
     if steps or document.meta.attempt not in found:
-        acts = tuple(_acts(steps))
+        acts = tuple(_acts(steps, {}))
         found[document.meta.attempt] = Trajectory(acts, _criteria(document.text(2, "success criteria")))
     return found
 
@@ -75,38 +78,37 @@ def _folded(document: Document, fold: Fold) -> Trajectory:
     """The trajectory of a fold, which has a line per step; §3 has the started steps."""
     told = next((note.text for note in fold.notes if note.key == "steps then"), "")
     acts: list[Act] = []
+    numbers: dict[str, int] = {}
     for hit in _LINE.finditer(told):
         step = document.steps.get(int(hit[1]))
         if step is not None:
-            acts += _acts([step])
+            acts += _acts([step], numbers)
         elif _TOOL.fullmatch(hit[2]):
-            acts.append(Act(SUBTASK if hit[2] == "subtask" else hit[2], state=hit[3]))
+            acts.append(Act(tool=SUBTASK if hit[2] == "subtask" else hit[2], state=hit[3]))
     return Trajectory(tuple(acts[:LONGEST]))
 
 
-def _acts(steps: Sequence[Step]) -> Iterator[Act]:
+def _acts(steps: Sequence[Step], numbers: dict[str, int]) -> Iterator[Act]:
+    """The steps as acts; `numbers` are those of the paths so far."""
     for step in steps[:LONGEST]:
         tool = step.tool or SUBTASK
         if _TOOL.fullmatch(tool):
-            yield _act(tool, step.args or {}, step)
+            yield _act(tool, step.args or {}, step, numbers)
 
 
-def _act(tool: str, args: Mapping[str, Any], step: Step) -> Act:
+def _act(tool: str, args: Mapping[str, Any], step: Step, numbers: dict[str, int]) -> Act:
     named = {key: value for key, value in args.items() if _ARGUMENT.fullmatch(key)}
+    texts = {key: value for key, value in named.items() if isinstance(value, str)}
+    forms = ((key, form) for key, text in texts.items() for form, looks in FORMS.items() if looks(text))
     return Act(
-        tool,
-        frozenset(key for key, value in named.items() if value not in (None, "", [], {})),
-        {key: value for key, value in named.items() if isinstance(value, bool)},
-        {key: value for key, value in named.items() if isinstance(value, str) and _WORD.fullmatch(value)},
-        frozenset(_paths(named, step)),
-        frozenset(_folders(named)),
-        frozenset(
-            (key, form)
-            for key, value in named.items()
-            for form, looks in FORMS.items()
-            if isinstance(value, str) and looks(value)
-        ),
-        step.state,
+        tool=tool,
+        arguments=tuple(sorted(key for key, value in named.items() if value not in (None, "", [], {}))),
+        flags=tuple(sorted(key for key, value in named.items() if value is True)),
+        words={key: text for key, text in texts.items() if _WORD.fullmatch(text)},
+        folders=tuple(sorted({*_folders(named)})),
+        forms=tuple(sorted(forms)),
+        paths=tuple(sorted({numbers.setdefault(path, len(numbers)) for path in _paths(named, step)})),
+        state=step.state,
     )
 
 
@@ -135,7 +137,7 @@ def _folders(args: Mapping[str, Any]) -> Iterator[str]:
                 yield first
 
 
-def _criteria(text: str) -> frozenset[str]:
+def _criteria(text: str) -> tuple[str, ...]:
     """The kinds of success criteria in a plan."""
     kinds: set[str] = set()
     for line in text.splitlines():
@@ -145,7 +147,7 @@ def _criteria(text: str) -> frozenset[str]:
             continue
         if isinstance(told, dict):
             kinds |= told.keys() & {"run", "file", "step", "same", "judge"}
-    return frozenset(kinds)
+    return tuple(sorted(kinds))
 
 
 # ---- habits of writing ---------------------------------------------------------------------------------

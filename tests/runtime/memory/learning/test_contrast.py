@@ -6,21 +6,22 @@ from math import comb
 
 import pytest
 
-from runtime.memory.learning.attempts import Kept, Outcome, Tried, advantages, differs
+from runtime.memory.learning.attempts import Outcome, Tried, advantages, differs
 from runtime.memory.learning.contrast import contrast, least, p_value, pairs, sample
 from runtime.memory.learning.contrast import testable as counted
 from runtime.memory.learning.rules import Offered, Rule, candidates, parsed
+from runtime.memory.learning.trajectories import Act
 
 
 def attempt(n: object, tools: str, good: bool, **more: object) -> Tried:
     """`read.0 edit.0` are calls of tools on files; a word with `+` is an argument of the last call."""
-    acts: list[Kept] = []
+    acts: list[Act] = []
     for word in tools.split():
         if word.startswith("+"):
             acts[-1] = acts[-1].model_copy(update={"arguments": (*acts[-1].arguments, word[1:])})
             continue
         tool, _, file = word.partition(".")
-        acts.append(Kept(tool=tool, paths=(int(file),) if file else (), state="done"))
+        acts.append(Act(tool=tool, paths=(int(file),) if file else (), state="done"))
     outcome = Outcome("tests_passed" if good else "tests_failed")
     return Tried(id=f"loop{n}/1", acts=tuple(acts), **more).judged(outcome, None)  # type: ignore[arg-type]
 
@@ -207,7 +208,7 @@ def test_a_reward_is_the_signal_by_its_reliability() -> None:
 
 def test_of_what_arguments_say_a_rule_tells_one_plain_word_or_a_tools_own_choice() -> None:
     def words(**values: str) -> set[str]:
-        one = Kept(tool="json", arguments=tuple(values), words=values)
+        one = Act(tool="json", arguments=tuple(values), words=values)
         tried = Tried(id="a/1", acts=(one,))
         offered = Offered({"json format": frozenset({"text-2"})})
         return {
