@@ -74,6 +74,11 @@ class _Pair(NamedTuple):
     takes: int
     kind: str  # same, leaf, phrase, name, noun, gender, skip
 
+    @property
+    def end(self) -> tuple[int, int]:
+        """Where it ends in both tasks."""
+        return self.old + self.took, self.new + self.takes
+
 
 class _Search:
     """A depth-first search for a path of moves; nearly always the diagonal."""
@@ -88,47 +93,20 @@ class _Search:
             return Refusal("one of them is empty")
         dead: set[tuple[int, int]] = set()
         trail: list[_Pair] = []
-        stack: list[Iterator[_Pair] | None] = [None]  # None: only the diagonal was tried
-        begins = True
-        here, end = (0, 0), (len(self.olds), len(self.news))
+        stack = [self._moves(0, 0)]
         while stack:
-            move = self._straight(*here) if begins else None
-            if move is None:
-                moves = stack[-1]
-                if moves is None:
-                    moves = stack[-1] = self._moves(*here)
-                    if not begins:
-                        next(moves)
-                move = next(moves, None)
-            begins = False
+            move = next(stack[-1], None)
             if move is None:
                 stack.pop()
                 if trail:
-                    last = trail.pop()
-                    dead.add((last.old + last.took, last.new + last.takes))
-                    here = (last.old, last.new)
-                continue
-            place = (move.old + move.took, move.new + move.takes)
-            if place in dead:
-                continue
-            trail.append(move)
-            self.far = max(self.far, place[1])
-            if place == end:
-                return trail
-            stack.append(None)
-            here, begins = place, True
+                    dead.add(trail.pop().end)
+            elif move.end not in dead:
+                trail.append(move)
+                self.far = max(self.far, move.end[1])
+                if move.end == (len(self.olds), len(self.news)):
+                    return trail
+                stack.append(self._moves(*move.end))
         return Refusal(f"no counterpart for {self.news[min(self.far, len(self.news) - 1)].text!r}")
-
-    def _straight(self, at: int, to: int) -> _Pair | None:
-        """The first of `_moves`, if both tokens are equal words or values of one kind."""
-        if at >= len(self.olds) or to >= len(self.news):
-            return None
-        x, y = self.olds[at], self.news[to]
-        if x.kind != y.kind:
-            return None
-        if x.leaf:
-            return _Pair(at, to, 1, 1, "leaf") if x.unit == y.unit else None
-        return _Pair(at, to, 1, 1, "same") if x.low == y.low else None
 
     def _moves(self, at: int, to: int) -> Iterator[_Pair]:
         """The possible moves from a pair of places, the safest first."""
