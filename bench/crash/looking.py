@@ -10,7 +10,7 @@ from pathlib import Path
 from kernel.document.model import Document
 from kernel.errors import FractalError
 from kernel.loop.budget import Amount, Ledger
-from kernel.store.call_log import ReplyLog, Totals
+from kernel.store.call_log import ReplyLog
 from kernel.store.files import FileStore
 
 _TEMPORARY = re.compile(r".*\.tmp|\..*\.[0-9a-f]{8}\..*")
@@ -75,26 +75,22 @@ def _digest(key: str) -> str:
 def _broken(documents: list[Document], log: ReplyLog) -> list[str]:
     """Where spent and reserved exceed a limit by more than the recorded overrun, or do not add up."""
     found: list[str] = []
-    overrun = log.spent().overrun
-    room = Amount(overrun.calls, overrun.prompt_tokens + overrun.completion_tokens, overrun.usd or 0.0)
+    spent = log.spent()
+    room = Amount(spent.overrun_calls, spent.overrun_tokens, spent.overrun_usd)
     for document in documents:
         if document.meta.operation:
             continue
-        free = Ledger.of(document, lambda loop_id: _amount(log.spent_by(loop_id))).free + room.calls
+        free = Ledger.of(document, lambda loop_id: Amount.of(log.spent_by(loop_id))).free + room.calls
         if free < 0:
             found.append(f"{document.meta.id}: {free}")
     for root in documents:
         if root.meta.parent:
             continue
-        if not (Amount.limit(root.meta.budget) + room).covers(_amount(log.spent())):
+        if not (Amount.limit(root.meta.budget) + room).covers(Amount.of(log.spent())):
             found.append(f"the whole run: {log.spent()}")
         if root.ended and root.meta.spent.get("calls") != log.spent().calls:
             found.append(f"the root says {root.meta.spent.get('calls')} calls, the log {log.spent().calls}")
     return found
-
-
-def _amount(total: Totals) -> Amount:
-    return Amount(total.calls, total.prompt_tokens + total.completion_tokens, total.usd)
 
 
 def happened(folder: Path, work: Path, place: str) -> str:

@@ -18,8 +18,8 @@ from kernel.asking.replies import Parse, Plan, Typed, schema, typed
 from kernel.asking.responder import FREE, Ask, Reply, Responder, Usage, Waits
 from kernel.document.model import root_id
 from kernel.document.redaction import cut
-from kernel.errors import ConfigurationError, Declined, ProviderError, ReplyError, raised_as
-from kernel.loop.budget import Amount, expected_reply, kept_for_checks, refuse_beyond
+from kernel.errors import ConfigurationError, Declined, LimitReached, ProviderError, ReplyError, raised_as
+from kernel.loop.budget import Amount, expected_reply, kept_for_checks, used_up
 from kernel.loop.context import offer_context
 from kernel.loop.run_context import Session
 
@@ -237,10 +237,11 @@ def _reserve(session: Session, responder: Responder, request: Ask) -> Usage:
     last = request.phase in ("check", "atomic")  # an atomic loop has no CHECK to keep a call for
     spent = session.spent_by(root_id(session.run.id))
     free = limit - spent - kept_for_checks(spent, session.doc.meta.depth + (not last))
-    if not free.covers(amount(most)):
+    if not free.covers(Amount.of(most)):
         longest = expected_reply(session.run.log.sizes(request.key), request.max_tokens)
         most = responder.estimate(replace(request, max_tokens=longest))
-        refuse_beyond(free, amount(most))
+        if not free.covers(needed := Amount.of(most)):
+            raise LimitReached(used_up(free, needed))
     session.ledger.reserve(most.calls, last=last)
     return most
 
@@ -262,11 +263,6 @@ def _sound(usage: Usage, most: Usage) -> Usage:
         return value if value is None or 0 <= value < inf else getattr(most, name)
 
     return Usage(*(sound(name) for name in ("prompt_tokens", "completion_tokens", "usd", "calls")))
-
-
-def amount(usage: Usage) -> Amount:
-    """A usage as an `Amount`."""
-    return Amount(usage.calls, usage.prompt_tokens + usage.completion_tokens, usage.usd or 0.0)
 
 
 def _record(

@@ -8,12 +8,14 @@ from the steps. Everything is derived from what is on disk, so a crash cannot ma
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import ceil, inf
 from typing import Any
 
+from kernel.asking.responder import Usage
 from kernel.document.model import Document, Step
 from kernel.errors import LimitReached
+from kernel.store.call_log import Totals
 
 
 def estimate_tokens(text: str) -> int:
@@ -73,12 +75,13 @@ class Amount:
 
     def as_dict(self) -> dict[str, Any]:
         """The form in a document; without `usd` if money has no limit."""
-        values = asdict(self)
-        if self.usd == inf:
-            del values["usd"]
-        else:
-            values["usd"] = round(self.usd, 9)
-        return values
+        usd = {} if self.usd == inf else {"usd": round(self.usd, 9)}
+        return {"calls": self.calls, "tokens": self.tokens, **usd}
+
+    @staticmethod
+    def of(cost: Usage | Totals) -> Amount:
+        """The cost of one call or of many."""
+        return Amount(cost.calls, cost.prompt_tokens + cost.completion_tokens, cost.usd or 0.0)
 
     @staticmethod
     def limit(values: Mapping[str, Any]) -> Amount:
@@ -88,14 +91,7 @@ class Amount:
             int(values.get("calls", 0)), int(values.get("tokens", 0)), inf if usd is None else float(usd)
         )
 
-    @staticmethod
-    def spending(values: Mapping[str, Any]) -> Amount:
-        """Read spending from a document: `tokens`, or prompt and completion tokens."""
-        tokens = values.get("tokens", values.get("prompt_tokens", 0) + values.get("completion_tokens", 0))
-        return Amount(int(values.get("calls", 0)), int(tokens), float(values.get("usd") or 0.0))
 
-
-NOTHING = Amount()
 UNLIMITED = Amount(10**12, 10**12, inf)
 FIRST_REPLY = 600
 """Expected tokens of a reply, such as a plan of ten steps, until `KNOWN` replies have been seen."""
@@ -149,7 +145,7 @@ class Ledger:
         """Reserve calls. One call is kept for CHECK, whose own reservation sets `last`."""
         needed = calls if last else calls + 1
         if self.free < needed:
-            raise LimitReached(_used_up(Amount(self.free), Amount(needed)))
+            raise LimitReached(used_up(Amount(self.free), Amount(needed)))
         self.reserved += calls
 
     def charge(self, reserved: int, actual: int) -> None:
@@ -171,7 +167,7 @@ class Ledger:
         part = max(free - kept, min(free, children)) // children
         if part < 1:
             self.settle(step, already)
-            raise LimitReached(_used_up(Amount(free), Amount(children)))
+            raise LimitReached(used_up(Amount(free), Amount(children)))
         self.shares[step] = already + part
         return self.shares[step]
 
@@ -188,13 +184,8 @@ def open_shares(steps: Iterable[Step]) -> Iterable[tuple[Step, int]]:
     )
 
 
-def refuse_beyond(free: Amount, needed: Amount) -> None:
-    """Raise `LimitReached` if a call needs more than the whole run has left."""
-    if not free.covers(needed):
-        raise LimitReached(_used_up(free, needed))
-
-
-def _used_up(free: Amount, needed: Amount) -> str:
+def used_up(free: Amount, needed: Amount) -> str:
+    """The error message for calls that need more than what is left."""
     parts = [
         f"{needed.calls} calls needed, {max(free.calls, 0)} left" if needed.calls > free.calls else "",
         f"{needed.tokens} tokens needed, {max(free.tokens, 0)} left" if needed.tokens > free.tokens else "",

@@ -6,14 +6,14 @@ A step's `running` entry is on disk before its effect starts, and its result bef
 from __future__ import annotations
 
 import asyncio
-from bisect import insort
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from graphlib import CycleError, TopologicalSorter
 
 from kernel.asking.replies import Action
-from kernel.document.model import STEP_ENDED, Step
+from kernel.document.model import Step
 from kernel.errors import (
     DocumentError,
     LimitReached,
@@ -148,36 +148,21 @@ class Doing:
         self.children: set[int] = set()  # started and not ended
         self.able: list[int] = []  # may start now
         self.waiting: Waiting | None = None  # for a person: no further step starts, running ones go on
-        self.unmet: dict[int, set[int]] = {}  # of each step: the needed steps that have not succeeded
-        self.dependents: dict[int, list[int]] = {}
-        for n in session.doc.planned:
-            if not self._step(n).ended:
-                self._sort_in(n, step_cache.waits_for(session, n))
-
-    def _sort_in(self, n: int, needs: set[int]) -> None:
-        doc = self.session.doc
-        if never := [need for need in needs if need not in doc.planned and need not in doc.steps]:
-            # a step of a rejected plan
-            why = f"not run: step {never[0]} was never started"
-            self.session.end(replace(self._step(n), state="struck", result=why, origin="kernel"))
-            return
-        self.unmet[n] = {need for need in needs if self._state(need) not in GOOD}
-        for need in needs:
-            self.dependents.setdefault(need, []).append(n)
-        step = self._step(n)
-        if step.share is not None and step.state == "running":
-            self.children.add(n)
-        elif not self.unmet[n] and step.state != "running":
-            self.able.append(n)
+        self.needs: dict[int, set[int]] = {}  # of each step that had not ended at the beginning
+        self.order = TopologicalSorter[int]()
 
     async def run(self) -> Waiting | None:
         """Run until every step has ended (None) or the loop has to wait."""
-        for need in list(self.dependents):
-            if self._state(need) in STEP_ENDED - GOOD and need not in self.unmet:
-                self._strike_dependents(need)  # its failure was the last write before an interruption
         if waiting := await self._recover():
             return waiting
+        self.needs = {n: step_cache.waits_for(self.session, n) for n in self._open()}
+        at_work = {n for n in self.needs if self._state(n) == "running"}
+        self.order = TopologicalSorter(
+            {n: () if n in at_work else needs & self.needs.keys() for n, needs in self.needs.items()}
+        )
         try:
+            with suppress(CycleError):  # the steps of a cycle never become ready
+                self.order.prepare()
             return await self._run()
         finally:
             for task in self.tasks.values():
@@ -186,6 +171,7 @@ class Doing:
 
     async def _run(self) -> Waiting | None:
         while True:
+            self._sort_ready()
             self._fold_children()
             self.waiting = self.waiting or await self._start_able()
             if self.tasks:
@@ -194,7 +180,9 @@ class Doing:
                 self._collect()
             elif self.waiting or not self.able or self.children:
                 if not (self.waiting or self.children):
-                    self._strike_circle()
+                    for n in self._open():  # a plan edited by a person may contain a dependency cycle
+                        planned = self.session.doc.planned[n]
+                        self.session.end(replace(planned, state="struck", result="skipped: dependency cycle"))
                 self.session.flush()
                 return self.waiting or (Waiting("children") if self.children else None)
 
@@ -205,11 +193,31 @@ class Doing:
         step = self.session.doc.steps.get(n)
         return step.state if step else "planned"
 
+    def _open(self) -> list[int]:
+        """The planned steps that have not ended."""
+        return [n for n in self.session.doc.planned if not self._step(n).ended]
+
+    def _sort_ready(self) -> None:
+        """Sort the steps whose needs have all ended: they may start, are at work already, or are struck."""
+        while ready := self.order.get_ready():
+            for n in ready:
+                step = self._step(n)
+                lost = [need for need in sorted(self.needs[n]) if self._state(need) not in GOOD]
+                if step.share is not None and step.state == "running":
+                    self.children.add(n)
+                elif step.state == "running" or not lost:
+                    self.able.append(n)
+                else:
+                    state = self._state(lost[0])  # planned: a step of a rejected plan
+                    why = f"not run: step {lost[0]} {'was never started' if state == 'planned' else state}"
+                    self._end(replace(step, state="struck", result=why, origin="kernel"))
+
     # ---- starting ----
 
     async def _start_able(self) -> Waiting | None:
         """Start steps up to the limit of parallel ones. A step that ends at once may enable others."""
         while len(self.tasks) + len(self.children) < self.session.run.bounds.side_by_side:
+            self._sort_ready()
             if (n := next((n for n in self.able if not self._must_wait(n)), None)) is None:
                 break
             self.able.remove(n)
@@ -282,8 +290,8 @@ class Doing:
         child = session.run.store.load(child_id) if session.run.store.exists(child_id) else None
         made_from = {**step_cache.made_from(session, step.n), **tried(session, step)}
         step = replace(step, evidence={**step.evidence, **made_from})
-        unshared = [n for n in self.unmet if self._is_child(n) and n not in self.children]
-        asks = sum(not self._is_child(n) and self._step(n).args is None for n in self.unmet)
+        unshared = [n for n in self._open() if self._is_child(n) and n not in self.children]
+        asks = sum(not self._is_child(n) and self._step(n).args is None for n in self._open())
         step = replace(step, share=share_of(session, step, len(unshared), asks))
         session.put(step)
         self.children.add(step.n)
@@ -322,31 +330,11 @@ class Doing:
                 self._end(ended)
 
     def _end(self, step: Step) -> None:
-        """Record an ended step; its dependents become able to start, or are struck."""
+        """Record an ended step, after which others may start."""
         self.session.end(step)
         self.children.discard(step.n)
-        self.unmet.pop(step.n, None)
-        if step.state not in GOOD:
-            self._strike_dependents(step.n)
-            return
-        for n in self.dependents.get(step.n, []):
-            if n in self.unmet:
-                self.unmet[n].discard(step.n)
-                if not self.unmet[n]:
-                    self.able.append(n)
-
-    def _strike_dependents(self, n: int) -> None:
-        for dependent in self.dependents.get(n, []):
-            step = self._step(dependent)
-            if dependent in self.unmet and step.state != "running":
-                why = f"not run: step {n} {self._state(n)}"
-                self._end(replace(step, state="struck", result=why, origin="kernel"))
-
-    def _strike_circle(self) -> None:
-        """End the steps of a dependency cycle, which a plan edited by a person may contain."""
-        for n in list(self.unmet):
-            planned = self.session.doc.planned[n]
-            self._end(replace(planned, state="struck", result="skipped: dependency cycle"))
+        if step.n in self.needs:
+            self.order.done(step.n)
 
     def _fail(self, step: Step, why: str, *, limit: bool = False) -> None:
         if step.result is not None:  # done before: the planned call has failed now
@@ -369,7 +357,7 @@ class Doing:
 
     async def _recover(self) -> Waiting | None:
         """Determine what happened to the steps that an earlier process had started."""
-        for n in list(self.unmet):
+        for n in self._open():
             step = self.session.doc.steps.get(n)
             if step is None or step.state != "running":
                 continue
@@ -409,9 +397,6 @@ class Doing:
             return Waiting("person", became)
         if step_cache.why_stale(self.session, step.n):  # its call was changed in the meantime
             self.session.put(step_cache.stale(became) if became.ended else self.session.doc.planned[step.n])
-            self._sort_in(step.n, step_cache.waits_for(self.session, step.n))
         elif became.ended:
             self._end(became)
-        else:
-            insort(self.able, step.n)  # before later calls of the same state machine
         return None

@@ -279,8 +279,7 @@ class Session:
 
     def spent_by(self, loop_id: str) -> Amount:
         """The spending of a loop and its descendants."""
-        spent = self.run.log.spent_by(loop_id)
-        return Amount(spent.calls, spent.prompt_tokens + spent.completion_tokens, spent.usd)
+        return Amount.of(self.run.log.spent_by(loop_id))
 
     def spent(self) -> dict[str, Any]:
         """The spending of this loop and its ended children."""

@@ -6,6 +6,7 @@ An ask is identified by its key, `loop/attempt/phase/step/turn/digest`; prompts 
 from __future__ import annotations
 
 import json
+import operator
 import threading
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -24,8 +25,8 @@ from kernel.errors import DocumentError
 class Totals:
     """The cost of asks. One without a recorded end counts as its full reservation.
 
-    `usd` is the sum of the known prices, and `unpriced` counts the calls without one. `overrun` is the cost
-    beyond the reservations, which the other figures include.
+    `usd` is the sum of the known prices, and `unpriced` counts the calls without one. The `overrun` is the
+    cost beyond the reservations, which the other figures include.
     """
 
     calls: int = 0
@@ -33,38 +34,27 @@ class Totals:
     completion_tokens: int = 0
     usd: float = 0.0
     unpriced: int = 0
-    overrun: Usage = FREE
+    overrun_calls: int = 0
+    overrun_tokens: int = 0
+    overrun_usd: float = 0.0
 
-    def __add__(self, other: Totals, sign: int = 1) -> Totals:
-        over, more = self.overrun, other.overrun
-        return Totals(
-            self.calls + sign * other.calls,
-            self.prompt_tokens + sign * other.prompt_tokens,
-            self.completion_tokens + sign * other.completion_tokens,
-            self.usd + sign * other.usd,
-            self.unpriced + sign * other.unpriced,
-            Usage(
-                over.prompt_tokens + sign * more.prompt_tokens,
-                over.completion_tokens + sign * more.completion_tokens,
-                (over.usd or 0.0) + sign * (more.usd or 0.0),
-                over.calls + sign * more.calls,
-            ),
-        )
+    def __add__(self, other: Totals) -> Totals:
+        return Totals(*map(operator.add, vars(self).values(), vars(other).values()))
 
     def __sub__(self, other: Totals) -> Totals:
-        return self.__add__(other, -1)
+        return Totals(*map(operator.sub, vars(self).values(), vars(other).values()))
 
     def as_dict(self) -> dict[str, Any]:
         """The form in a document; an overrun is included if there is one."""
-        over, usd = self.overrun, round(self.overrun.usd or 0.0, 9)
         values: dict[str, Any] = {
             "calls": self.calls,
             "prompt_tokens": self.prompt_tokens,
             "completion_tokens": self.completion_tokens,
             "usd": round(self.usd, 9),
         }
-        if over.prompt_tokens or over.completion_tokens or usd:
-            values |= {"overrun_tokens": over.prompt_tokens + over.completion_tokens, "overrun_usd": usd}
+        usd = round(self.overrun_usd, 9)
+        if self.overrun_tokens or usd:
+            values |= {"overrun_tokens": self.overrun_tokens, "overrun_usd": usd}
         return values
 
 
@@ -79,16 +69,18 @@ def places(loop_id: str) -> list[str]:
 def charge(used: Usage, reserved: Usage) -> Totals:
     """The cost of one call, with its overrun over the reservation."""
 
-    def over(name: str) -> Any:
-        return max(0, (getattr(used, name) or 0) - (getattr(reserved, name) or 0))
-
+    usd = used.usd or 0.0
+    tokens = max(0, used.prompt_tokens - reserved.prompt_tokens)
+    tokens += max(0, used.completion_tokens - reserved.completion_tokens)
     return Totals(
         used.calls,
         used.prompt_tokens,
         used.completion_tokens,
-        used.usd or 0.0,
+        usd,
         int(used.usd is None),
-        Usage(over("prompt_tokens"), over("completion_tokens"), over("usd"), over("calls")),
+        max(0, used.calls - reserved.calls),
+        tokens,
+        max(0.0, usd - (reserved.usd or 0.0)),
     )
 
 
@@ -216,15 +208,14 @@ class ReplyLog:
         for number, line in enumerate(lines, 1):
             try:
                 record = json.loads(line)
-                newer = record["v"] > VERSION
-                if not newer:
-                    _refuse_other_kinds(record)
-                    self._take(record["kind"], record["key"], record)
+                if record["v"] > VERSION:
+                    raise DocumentError(
+                        "written by a newer Fractal; update this one", f"{self.path}:{number}"
+                    )
+                _refuse_other_kinds(record)
+                self._take(record["kind"], record["key"], record)
             except (ValueError, KeyError, TypeError, RecursionError) as error:
                 self.problems.append(f"{self.path}:{number}: skipped invalid log record ({error})")
-                continue
-            if newer:
-                raise DocumentError("written by a newer Fractal; update this one", f"{self.path}:{number}")
         if self._torn:
             self.problems.append(f"{self.path}:{len(lines) + 1}: skipped torn log record")
         self._loaded = True

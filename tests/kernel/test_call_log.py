@@ -69,7 +69,7 @@ def test_a_call_costs_what_it_used(path: Path):
     for each in (log, ReplyLog(path)):
         spent = each.spent("system-1")
         assert (spent.calls, spent.prompt_tokens, spent.completion_tokens, spent.usd) == (1, 80, 20, 0.004)
-        assert spent.overrun.prompt_tokens == spent.overrun.completion_tokens == 0
+        assert spent.overrun_tokens == spent.overrun_calls == 0
         assert each.spent().calls == 2
 
 
@@ -98,9 +98,9 @@ def test_what_a_provider_takes_beyond_its_reservation_is_overrun(path: Path):
     log = ReplyLog(path)
     log.asked(KEY, "worker", RESERVED)
     log.replied(KEY, reply(usage=Usage(130, 40, 0.03)))
-    over = ReplyLog(path).spent("system-1").overrun
-    assert (over.prompt_tokens, over.completion_tokens, over.calls) == (30, 0, 0)
-    assert over.usd == pytest.approx(0.02)
+    spent = ReplyLog(path).spent("system-1")
+    assert (spent.overrun_tokens, spent.overrun_calls) == (30, 0)
+    assert spent.overrun_usd == pytest.approx(0.02)
 
 
 def test_a_call_without_a_price_is_counted_as_such(path: Path):
