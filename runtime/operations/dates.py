@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 from kernel.errors import OperationFailed
 from kernel.tools.operations import OperationContext, Result, operation
@@ -18,15 +19,8 @@ from runtime.operations import quantities
 
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _MONTHS = tuple(calendar.month_name)[1:]
-_NEAR = {
-    "the day before yesterday": -2,
-    "day before yesterday": -2,
-    "yesterday": -1,
-    "today": 0,
-    "tomorrow": 1,
-    "day after tomorrow": 2,
-    "the day after tomorrow": 2,
-}
+_NEAR = ("day before yesterday", "yesterday", "today", "tomorrow", "day after tomorrow")
+_WHICH = {"next": 1, "last": -1, "this": 0}
 _TIME = re.compile(
     r"(?i)(?:\bat\s+)?\b(\d{1,2}):(\d{2})(?::(\d{2}))?\s*(am|pm)?(?:\s*(z|utc|gmt|[-+]\d{2}:?\d{2}))?$"
     r"|(?:\bat\s+)?\b(\d{1,2})\s*(am|pm)$|(?:\bat\s+)?\b(noon|midnight)$"
@@ -108,25 +102,17 @@ def moved(moment: Moment, amount: int, unit: str) -> Moment:
             # through UTC, so that an hour is an hour when the clocks change
             later = moment.at.astimezone(datetime.UTC) + datetime.timedelta(**{f"{word}s": amount})
             return Moment(later.astimezone(moment.at.tzinfo), True)
-        days = {"day": 1, "week": 7}.get(word)
-        if days:
-            return replace(moment, at=moment.at + datetime.timedelta(days=amount * days), recurs="")
-        step = relativedelta(months=amount) if word == "month" else relativedelta(years=amount)
-        return replace(moment, at=moment.at + step, recurs="")
+        steps: dict[str, Any] = {f"{word}s": amount}
+        return replace(moment, at=moment.at + relativedelta(**steps), recurs="")
     except (OverflowError, ValueError):
         raise OperationFailed(f"{amount} {unit}: that leads outside the years 1 to 9999") from None
 
 
 def _working_days(at: datetime.datetime, amount: int) -> datetime.datetime:
     step = 1 if amount > 0 else -1
-    weeks, rest = divmod(abs(amount), 5)
-    at += datetime.timedelta(weeks=step * weeks)
-    if not rest and at.weekday() > 4 and amount:
-        weeks, rest = 0, 5
-        at -= datetime.timedelta(weeks=step)
-    while rest:
+    while amount:
         at += datetime.timedelta(days=step)
-        rest -= at.weekday() < 5
+        amount -= step * (at.weekday() < 5)
     return at
 
 
@@ -189,31 +175,19 @@ def _at_time(moment: Moment, hit: re.Match[str]) -> Moment:
 def _named_day(text: str, here: datetime.datetime) -> Moment:
     today = here.replace(hour=0, minute=0, second=0, microsecond=0)
     word = text.lower()
-    if word in _NEAR:
-        return moved(Moment(today), _NEAR[word], "days")
+    if (near := word.removeprefix("the ")) in _NEAR:
+        return moved(Moment(today), _NEAR.index(near) - 2, "days")
     if hit := re.fullmatch(r"(?:(next|last|this)\s+)?([a-z]+)", word):
-        weekday = next(
-            (n for n, name in enumerate(WEEKDAYS) if name.lower() in (hit[2], f"{hit[2]}day")), None
-        )
-        if weekday is None and len(hit[2]) >= 3:
-            weekday = next((n for n, name in enumerate(WEEKDAYS) if name.lower()[:3] == hit[2]), None)
-        if weekday is not None:
-            return Moment(_nearest_weekday(today, weekday, hit[1] or "this"), False, "" if hit[1] else "week")
+        for number, name in enumerate(map(str.lower, WEEKDAYS)):
+            if hit[2] in (name, name[:3], name.removesuffix("day")):
+                ahead = (number - today.weekday()) % 7  # this: from today on; next: after today; last: before
+                days = {"next": ahead or 7, "last": ahead - 7}.get(hit[1], ahead)
+                return Moment(today + datetime.timedelta(days=days), False, "" if hit[1] else "week")
         if hit[1] and hit[2] in ("week", "month", "year"):
-            return moved(Moment(today), {"next": 1, "last": -1, "this": 0}[hit[1]], f"{hit[2]}s")
+            return moved(Moment(today), _WHICH[hit[1]], f"{hit[2]}s")
     if hit := re.fullmatch(r"christmas(?: (\d{4}))?", word):
         return _calendar(today, int(hit[1] or today.year), 12, 25, text, "" if hit[1] else "year")
     return _written(text, today)
-
-
-def _nearest_weekday(today: datetime.datetime, weekday: int, which: str) -> datetime.datetime:
-    """`this`: the nearest from today on; `next`: after today; `last`: before today."""
-    ahead = (weekday - today.weekday()) % 7
-    if which == "next" and not ahead:
-        ahead = 7
-    if which == "last":
-        ahead = ahead - 7
-    return today + datetime.timedelta(days=ahead)
 
 
 def _written(text: str, today: datetime.datetime) -> Moment:
@@ -265,12 +239,18 @@ def _calendar(
 
 
 LONGEST = 300
-_UNITS = r"(seconds?|minutes?|hours?|days?|weeks?|months?|years?|weekdays?|working days|business days)"
+_UNITS = r"seconds?|minutes?|hours?|days?|weeks?|months?|years?|weekdays?|working days|business days"
 _COUNTED = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 _WORDS = {"a": 1, "an": 1, **{word: n for n, word in enumerate(_COUNTED, 1)}}
 _NUMBER = rf"\d{{1,6}}|{'|'.join(_WORDS)}"
-_MOVE = re.compile(rf"\s*([-+−])\s*({_NUMBER})\s*{_UNITS}\b", re.IGNORECASE)
-_FURTHER = re.compile(rf"\s*(?:,|and\b)?\s*()({_NUMBER})\s*{_UNITS}\b", re.IGNORECASE)
+_MOVE = re.compile(rf"\s*([-+−])\s*({_NUMBER})\s*({_UNITS})\b", re.IGNORECASE)
+_FURTHER = re.compile(rf"\s*(?:,|and\b)?\s*()({_NUMBER})\s*({_UNITS})\b", re.IGNORECASE)
+_SHIFTS = (
+    re.compile(rf"(?i)(?P<way>in) (?P<n>{_NUMBER}) (?P<unit>{_UNITS})(?P<base>)"),
+    re.compile(rf"(?i)(?P<n>{_NUMBER}) (?P<unit>{_UNITS}) (?P<way>ago)(?P<base>)"),
+    re.compile(rf"(?i)(?P<n>{_NUMBER}) (?P<unit>{_UNITS}) (?P<way>after|from|before) (?P<base>.+)"),
+    re.compile(r"(?i)(?:the )?(?P<n>)(?P<unit>day|week|month|year) (?P<way>after|before) (?P<base>.+)"),
+)
 _FORMATS = {
     "iso": "%Y-%m-%d",
     "long": "%A, %-d %B %Y",
@@ -299,19 +279,11 @@ def date(ctx: OperationContext, expression: str, format: str = "", now: str = ""
 
 def _moment(text: str, here: datetime.datetime) -> Moment:
     """The day or time of an expression."""
-    for pattern, back in (
-        (re.compile(rf"(?i)in (?P<n>{_NUMBER}) {_UNITS}"), 1),
-        (re.compile(rf"(?i)(?P<n>{_NUMBER}) {_UNITS} ago"), -1),
-        (re.compile(rf"(?i)(?P<n>{_NUMBER}) {_UNITS} (?:after|from) (?P<base>.+)"), 1),
-        (re.compile(rf"(?i)(?P<n>{_NUMBER}) {_UNITS} before (?P<base>.+)"), -1),
-        (re.compile(r"(?i)(?:the )?(?P<n>)(day|week|month|year) after (?P<base>.+)"), 1),
-        (re.compile(r"(?i)(?:the )?(?P<n>)(day|week|month|year) before (?P<base>.+)"), -1),
-    ):
+    for pattern in _SHIFTS:
         if hit := pattern.fullmatch(text):
-            groups = hit.groupdict()
-            unit = hit[2].lower()
-            base = _moment(groups.get("base") or ("now" if _short(unit) else "today"), here)
-            return moved(base.sure(), back * _amount(groups["n"]), unit)
+            unit, back = hit["unit"].lower(), hit["way"].lower() in ("ago", "before")
+            base = _moment(hit["base"] or ("now" if _short(unit) else "today"), here)
+            return moved(base.sure(), (-1 if back else 1) * _amount(hit["n"]), unit)
     if hit := re.fullmatch(r"(?i)(?:the )?(first|last) day of (?:the )?(.+)", text):
         return _edge(hit[1].lower() == "first", hit[2], here)
     first = _MOVE.search(text)
@@ -338,37 +310,32 @@ def _short(unit: str) -> bool:
 
 
 def _edge(first: bool, of: str, here: datetime.datetime) -> Moment:
+    """The first or last day of a month or year."""
     of = of.lower().removeprefix("the ")
-    base = Moment(here.replace(hour=0, minute=0, second=0, microsecond=0), False)
+    today = here.replace(hour=0, minute=0, second=0, microsecond=0)
     if hit := re.fullmatch(r"(?:(this|next|last) )?(month|year)", of):
-        start = moved(base, {"next": 1, "last": -1}.get(hit[1], 0), f"{hit[2]}s").at
-        month, months = start.replace(day=1), 1
-        if hit[2] == "year":
-            month, months = month.replace(month=1), 12
+        at = moved(Moment(today), _WHICH.get(hit[1], 0), f"{hit[2]}s").at
+        year, month = at.year, at.month if hit[2] == "month" else None
     elif hit := re.fullmatch(r"(\d{4})-(\d{1,2})", of):
-        month, months = _day(base, int(hit[1]), int(hit[2])), 1
-    elif (hit := re.fullmatch(r"([a-z]+)(?: (\d{4}))?", of)) and (number := month_number(hit[1])):
-        month, months = _day(base, int(hit[2] or here.year), number), 1
+        year, month = int(hit[1]), int(hit[2])
+    elif (hit := re.fullmatch(r"([a-z]+)(?: (\d{4}))?", of)) and month_number(hit[1]):
+        year, month = int(hit[2] or here.year), month_number(hit[1])
     elif hit := re.fullmatch(r"(?:year )?(\d{4})", of):
-        month, months = _day(base, int(hit[1]), 1), 12
+        year, month = int(hit[1]), None
     else:
         raise OperationFailed(
             f"{of!r} is not a month or year; write such as 2024-03, march, next month or 2024"
         )
-    start = Moment(month, False)
-    return start if first else moved(moved(start, months, "months"), -1, "days")
-
-
-def _day(base: Moment, year: int, month: int) -> datetime.datetime:
-    try:
-        return base.at.replace(year=year, month=month, day=1)
-    except ValueError as error:
-        raise OperationFailed(f"{year}-{month:02d}: {error}") from None
+    begin = 1 if month is None else month
+    start = _calendar(today, year, begin, 1, f"{year}-{begin:02d}")
+    return start if first else moved(moved(start, 1, "years" if month is None else "months"), -1, "days")
 
 
 def _shown(moment: Moment, format: str) -> Result:
+    from dateutil.tz import datetime_exists
+
     at = moment.sure().at
-    if moment.timed and not _exists(at):
+    if moment.timed and not datetime_exists(at):
         raise OperationFailed(f"{at:%Y-%m-%d %H:%M}: the clocks are put forward then; there is no such time")
     evidence = {"date": at.date().isoformat(), "weekday": WEEKDAYS[at.weekday()]}
     if moment.timed:
@@ -383,12 +350,6 @@ def _shown(moment: Moment, format: str) -> Result:
     return Result(at.strftime("%Y-%m-%d %H:%M") if moment.timed else at.date().isoformat(), evidence=evidence)
 
 
-def _exists(at: datetime.datetime) -> bool:
-    from dateutil.tz import datetime_exists
-
-    return datetime_exists(at)
-
-
 def _span(hit: re.Match[str], here: datetime.datetime) -> Result:
     begin, end = _moment(hit["a"], here), _moment(hit["b"], here)
     for one, other in ((begin, end), (end, begin)):
@@ -398,17 +359,12 @@ def _span(hit: re.Match[str], here: datetime.datetime) -> Result:
 
 
 def _until(hit: re.Match[str], here: datetime.datetime) -> Result:
-    end = _moment(hit["b"], here)
-    today = _from(hit, here)
-    return _difference(
-        hit["unit"].lower(), today, end.beyond(here if end.timed else today.at, 1), signed=True
-    )
+    begin, end = _from(hit, here), _moment(hit["b"], here)
+    return _difference(hit["unit"].lower(), begin, end.beyond(here if end.timed else begin.at, 1))
 
 
 def _since(hit: re.Match[str], here: datetime.datetime) -> Result:
-    return _difference(
-        hit["unit"].lower(), _moment(hit["a"], here).beyond(here, -1), _from(hit, here), signed=True
-    )
+    return _difference(hit["unit"].lower(), _moment(hit["a"], here).beyond(here, -1), _from(hit, here))
 
 
 def _from(hit: re.Match[str], here: datetime.datetime) -> Moment:
@@ -416,7 +372,7 @@ def _from(hit: re.Match[str], here: datetime.datetime) -> Moment:
     return Moment(here, True) if _short(hit["unit"].lower()) else _moment("today", here)
 
 
-def _difference(unit: str, begin: Moment, end: Moment, *, signed: bool) -> Result:
+def _difference(unit: str, begin: Moment, end: Moment, *, signed: bool = True) -> Result:
     sign = 1
     if end.at < begin.at:
         begin, end, sign = end, begin, -1 if signed else 1
@@ -460,8 +416,6 @@ def _week(hit: re.Match[str], here: datetime.datetime) -> Result:
 
 
 def _leap(hit: re.Match[str], here: datetime.datetime) -> Result:
-    import calendar
-
     return Result("yes" if calendar.isleap(int(hit["year"])) else "no", evidence={"year": int(hit["year"])})
 
 

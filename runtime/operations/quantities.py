@@ -93,45 +93,51 @@ def add(left: Value, right: Value, sign: int = 1) -> Value:
     if right.percent and not left.percent:
         changed = checked(left.number * (1 + sign * right.number))
         return replace(left, number=changed, exact=left.exact and right.exact)
-    if left.unit is not None or right.unit is not None:
-        return add_units(left, right, sign)
-    return Value(checked(left.number + sign * right.number), left.exact and right.exact)
+    exact = left.exact and right.exact
+    if left.unit is None and right.unit is None:
+        return Value(checked(left.number + sign * right.number), exact)
+    if left.unit is None or right.unit is None:
+        named = left.unit if left.unit is not None else right.unit
+        raise OperationFailed(f"{unit_name(named)} and a plain number cannot be added; give both a unit")
+    act = operator.add if sign > 0 else operator.sub
+    return _value(_guarded(act, _quantity(left), _quantity(right)), exact)
 
 
-def multiply(left: Value, right: Value) -> Value:
-    """The product."""
-    return _scaled(left, right, 1)
+def multiply(left: Value, right: Value, power: int = 1) -> Value:
+    """The product, or with power -1 the quotient, with units reduced."""
+    exact = left.exact and right.exact
+    number = checked(left.number * right.number**power)
+    if left.unit is None and right.unit is None:
+        return Value(number, exact)
+    act = operator.mul if power > 0 else operator.truediv
+    result = _guarded(act, _quantity(left), _quantity(right))
+    if left.unit is not None and right.unit is not None:
+        result = _guarded(_reduced, result)
+    return _value(result, exact)
 
 
 def divide(left: Value, right: Value) -> Value:
     """The quotient; raises on division by zero."""
     if right.number == 0:
         raise OperationFailed("division by zero")
-    return _scaled(left, right, -1)
-
-
-def _scaled(left: Value, right: Value, power: int) -> Value:
-    exact = left.exact and right.exact
-    number = checked(left.number * right.number**power)
-    if left.unit is None and right.unit is None:
-        return Value(number, exact)
-    return scale(left, right, power, exact)
+    return multiply(left, right, -1)
 
 
 def divide_whole(left: Value, right: Value) -> Value:
     """The quotient rounded down."""
-    number, by = left.plain("//"), right.plain("//")
-    if by == 0:
-        raise OperationFailed("division by zero")
-    return Value(Fraction(number // by), left.exact and right.exact)
+    return _divided(left, right, "//", operator.floordiv)
 
 
 def remainder(left: Value, right: Value) -> Value:
     """The remainder, with the sign of the divisor."""
-    number, by = left.plain("mod"), right.plain("mod")
+    return _divided(left, right, "mod", operator.mod)
+
+
+def _divided(left: Value, right: Value, name: str, act: Callable[[Fraction, Fraction], Any]) -> Value:
+    number, by = left.plain(name), right.plain(name)
     if by == 0:
         raise OperationFailed("division by zero")
-    return Value(number % by, left.exact and right.exact)
+    return Value(Fraction(act(number, by)), left.exact and right.exact)
 
 
 def power(base: Value, exponent: Value) -> Value:
@@ -144,8 +150,6 @@ def power(base: Value, exponent: Value) -> Value:
         return Value(_whole_power(number, times.numerator), exact)
     if number < 0:
         raise OperationFailed("a broken power of a negative number is not a real number")
-    if number == 0:
-        return Value(Fraction(0), exact) if times > 0 else divide(Value(Fraction(1)), Value(Fraction(0)))
     if exact and (root := _exact_root(number, times.denominator)) is not None:
         return Value(_whole_power(root, times.numerator), True)
     _refuse_large(number, abs(times))
@@ -155,17 +159,13 @@ def power(base: Value, exponent: Value) -> Value:
 def _whole_power(number: Fraction, times: int) -> Fraction:
     if number == 0 and times < 0:
         raise OperationFailed("division by zero")
-    if number in (0, 1) or times == 0:
-        return number**0 if times == 0 else number
-    if number == -1:
-        return Fraction(-1 if times % 2 else 1)
     _refuse_large(number, Fraction(abs(times)))
     return checked(number**times)
 
 
 def _refuse_large(number: Fraction, times: Fraction) -> None:
     bits = max(number.numerator.bit_length(), number.denominator.bit_length()) - 1
-    if times * max(bits, 1) > MOST_BITS:
+    if times * bits > MOST_BITS:
         raise OperationFailed("the result has more than 4,000 digits")
 
 
@@ -394,17 +394,10 @@ def parse_unit(name: str) -> Any:
     """The pint unit of that name; raises with a hint when there is none."""
     import pint
 
-    registry = _registry()
-    try:
-        return registry.parse_units(ALIASES.get(name, name))
-    except (pint.UndefinedUnitError, AttributeError):
-        pass
-    try:
-        return registry.parse_units(name, case_sensitive=False)
-    except (pint.PintError, AttributeError, ValueError, TypeError):
-        raise OperationFailed(
-            f"{name}: no such unit, function or constant; write it out, such as kilometer"
-        ) from None
+    for spelling, exactly in ((ALIASES.get(name, name), True), (name, False)):
+        with suppress(pint.PintError, AttributeError, ValueError, TypeError):
+            return _registry().parse_units(spelling, case_sensitive=exactly)
+    raise OperationFailed(f"{name}: no such unit, function or constant; write it out, such as kilometer")
 
 
 def _quantity(value: Value) -> Any:
@@ -442,24 +435,6 @@ def _named(units: Any) -> str:
         return units
     parts = dict(getattr(units, "_units", units))
     return unit_name(_registry().Unit(units)) if parts else "a plain number"
-
-
-def add_units(left: Value, right: Value, sign: int) -> Value:
-    """Sum or difference, in the unit of the left value."""
-    act = operator.add if sign > 0 else operator.sub
-    if left.unit is None or right.unit is None:
-        named = left.unit if left.unit is not None else right.unit
-        raise OperationFailed(f"{unit_name(named)} and a plain number cannot be added; give both a unit")
-    return _value(_guarded(act, _quantity(left), _quantity(right)), left.exact and right.exact)
-
-
-def scale(left: Value, right: Value, power: int, exact: bool) -> Value:
-    """Product (power 1) or quotient (power -1), with units reduced."""
-    act = operator.mul if power > 0 else operator.truediv
-    result = _guarded(act, _quantity(left), _quantity(right))
-    if left.unit is not None and right.unit is not None:
-        result = _guarded(_reduced, result)
-    return _value(result, exact)
 
 
 def _reduced(quantity: Any) -> Any:
