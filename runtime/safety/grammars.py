@@ -521,32 +521,10 @@ def _netcat(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
     return Stream(None, frozenset({"download"}))
 
 
-GRAMMARS: dict[str, Reader] = {
-    "find": _find,
-    "fd": _fd,
-    "ls": _ls,
-    "grep": _grep,
-    "tee": _tee,
-    "processes": _processes,
-    "parent": _parent,
-    "dd": _dd,
-    "sed": _sed,
-    "awk": _awk,
-    "tar": _tar,
-    "copy": _copy,
-    "move": _move,
-    "editor": _editor,
-    "shell": _shell,
-    "env": _env,
-    "xargs": _xargs,
-    "make": _make,
-    "terminal": _terminal,
-    "package": _package,
-    "git": _git,
-    "container": _container,
-    "ssh": _ssh,
-    "fetch": _fetch,
-    "remote-copy": _remote_copy,
-    "netcat": _netcat,
-}
+_ALL: tuple[Reader, ...] = (
+    *(_find, _fd, _ls, _grep, _tee, _processes, _parent, _dd, _sed, _awk, _tar, _copy, _move, _editor),
+    *(_shell, _env, _xargs, _make, _terminal, _package, _git, _container),
+    *(_ssh, _fetch, _remote_copy, _netcat),
+)
+GRAMMARS = {each.__name__[1:].replace("_", "-"): each for each in _ALL}
 """The functions by the name that `how` gives in the table of programs."""

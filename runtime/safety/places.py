@@ -74,7 +74,7 @@ class Places:
         whole = path if path.startswith("/") else f"{cwd}/{path}"
         clean = _clean(whole)
         for link, target in self.links.items():
-            if clean == link or clean.startswith(f"{link}/"):
+            if within(clean, link):
                 clean = _clean(target + clean[len(link) :])
         return clean
 
@@ -95,7 +95,7 @@ class Places:
 
     def inside(self, path: str) -> bool:
         """Whether an absolute path is the folder or in it."""
-        return path == self.folder or path.startswith(f"{self.folder}/")
+        return within(path, self.folder)
 
     def sort(self, path: str) -> frozenset[str]:
         """Every sort of place of an absolute path."""
@@ -120,25 +120,23 @@ class Places:
             found.add("folder")
         elif self.inside(whole):
             found |= self._inner(whole)
-        elif path != self.folder and not self.scratch(whole):
-            found |= self._outer(whole)
         elif self.scratch(whole):
             found.add("scratch")
+        elif path != self.folder:
+            found |= self._outer(whole)
         return frozenset(found)
 
     def scratch(self, path: str) -> bool:
         """Whether a path is in a temporary folder; a home directory there does not count."""
-        if path == self.home or path.startswith(f"{self.home}/") or self.home.startswith(f"{path}/"):
+        if within(path, self.home) or within(self.home, path):
             return path in SCRATCH
-        return any(path == place or path.startswith(f"{place}/") for place in SCRATCH)
+        return within(path, *SCRATCH)
 
     def _inner(self, path: str) -> set[str]:
         names = path[len(self.folder) + 1 :].split("/")
-        if names[0] in PROTECTED or ".git" in names or any(_same(names[0], each, True) for each in PROTECTED):
+        named = ".git" in names or any(_same(names[0], each, True) for each in PROTECTED)
+        if named or any(within(path, each) or within(each, path) for each in self.protected):
             return {"inside", "protected"}
-        for each in self.protected:
-            if path == each or path.startswith(f"{each}/") or each.startswith(f"{path}/"):
-                return {"inside", "protected"}
         return {"inside"}
 
     def _outer(self, path: str) -> set[str]:
@@ -146,16 +144,11 @@ class Places:
         if path.startswith("/dev/"):
             found.add("device")
         own = path.startswith(f"{self.home}/")
-        if not own and any(path == place or path.startswith(f"{place}/") for place in SYSTEM):
+        if not own and within(path, *SYSTEM):
             found.add("system")
-        if (
-            path == self.home
-            or self.home.startswith(f"{path}/")
-            or path in HOMES
-            or re.fullmatch(r"/(home|Users)/[^/]+", path)
-        ):
+        if within(self.home, path) or path in HOMES or re.fullmatch(r"/(home|Users)/[^/]+", path):
             found.add("home")
-        if any(path == each or path.startswith(f"{each}/") for each in self.protected):
+        if within(path, *self.protected):
             found.add("protected")
         return found
 
@@ -182,6 +175,11 @@ class Places:
         """Whether a path is in a system folder, whose changes the kernel keeps as drafts."""
         bases = (*self.systems[:1], f"{self.folder}/.fractal/system", f"{self.folder}/system")
         return any(path.startswith(f"{base}/") for base in bases)
+
+
+def within(path: str, *places: str) -> bool:
+    """Whether a path is one of these places or below it."""
+    return any(path == each or path.startswith(f"{each}/") for each in places)
 
 
 def _clean(path: str) -> str:
@@ -216,8 +214,8 @@ def matches(path: str, patterns: tuple[str, ...], folder: str, own: str, *, sure
     return any(_meet(path if rule.startswith("/") else local, rule, inside) for rule in rules)
 
 
-@lru_cache(maxsize=512)
-def _together(patterns: tuple[str, ...], own: str) -> re.Pattern[str]:
+@lru_cache(maxsize=2048)
+def _together(patterns: tuple[str, ...], own: str = "") -> re.Pattern[str]:
     """One regular expression for all globs."""
     return re.compile("|".join(_form(rule) for each in patterns for rule in _rules(each, own)), re.DOTALL)
 
@@ -239,20 +237,12 @@ def _rules(pattern: str, own: str) -> tuple[str, ...]:
 
 def _meet(path: str, rule: str, inside: bool) -> bool:
     names, wanted = path.strip("/").split("/"), rule.strip("/").split("/")
-    if wanted[0] == "**":
-        wanted = wanted[1:]
-        starts = range(len(names))
-    else:
-        starts = range(1)
-    below = wanted[-1:] == ["**"]
-    if below:
-        wanted = wanted[:-1]
-    for start in starts:
+    deep, below = wanted[0] == "**", wanted[-1] == "**"
+    wanted = wanted[deep : len(wanted) - below]
+    for start in range(len(names) if deep else 1):
         rest = names[start:]
-        if len(rest) < len(wanted) or (len(rest) > len(wanted) and not below):
-            continue
-        pairs = list(zip(rest, wanted, strict=False))
-        if all(_same(name, want, inside or rule.startswith("**/")) for name, want in pairs):
+        fits = len(rest) >= len(wanted) if below else len(rest) == len(wanted)
+        if fits and all(_same(*pair, inside or deep) for pair in zip(rest, wanted, strict=False)):
             return True
     return False
 
@@ -261,7 +251,7 @@ def _same(name: str, want: str, inside: bool) -> bool:
     if name == want:
         return True
     if not _GLOB.search(name) and not untold(name):
-        return bool(_compiled(want).fullmatch(name))
+        return bool(_together((want,)).fullmatch(name))
     told = re.sub(rf"\[[^\]]*\]|[*?{ANY}{NAME}{INSIDE}]", "", name)
     if inside and len(told) < 2 and not told.startswith("."):
         return False  # `*` in the folder means its ordinary files
@@ -270,18 +260,12 @@ def _same(name: str, want: str, inside: bool) -> bool:
     return could_match(name, want)
 
 
-@lru_cache(maxsize=2048)
-def _compiled(pattern: str) -> re.Pattern[str]:
-    parts = [{"*": "[^/]*", "?": "[^/]"}.get(each, re.escape(each)) for each in pattern]
-    return re.compile("".join(parts), re.DOTALL)
-
-
 def could_match(glob: str, want: str) -> bool:
     """Whether a glob of the command and one of a rule can match the same name."""
     told = re.sub(f"[{ANY}{NAME}{INSIDE}]", "*", glob)
     if want.startswith(".") and told[:1] in ("*", "?", "["):
         return False  # a leading dot is matched by a dot only
-    return fnmatch.fnmatchcase(want, told) or bool(_compiled(want).fullmatch(told))
+    return fnmatch.fnmatchcase(want, told) or bool(_together((want,)).fullmatch(told))
 
 
 # ---- hosts -----------------------------------------------------------------------------------------------

@@ -132,37 +132,39 @@ def sort_words(program: str, words: Sequence[str], spec: Program) -> Line:
     at = 0
     while at < len(words):
         word = words[at]
-        at += 1
         if len(word) < 2 or word[0] != "-":
             line.operands.append(word)
+            at += 1
         elif word == "--":
-            line.operands += words[at:]
+            line.operands += words[at + 1 :]
             break
-        elif word.startswith("--") or spec.long or word in spec.values:
-            name, equals, value = word.partition("=")
-            line.options.append(word)
-            if equals:
-                line.values.append((name, value))
-            elif word in spec.values and at < len(words):
-                line.values.append((word, words[at]))
-                at += 1
         else:
-            at = _short(line, word, words, at)
+            name, value, at = _option(words, at, spec.values, long=spec.long)
+            line.options.append(word)
+            if not (word.startswith("--") or spec.long or word in spec.values):
+                end = word.index(name[1], 1) + 1 if name in spec.values else len(word)
+                line.options += [f"-{letter}" for letter in word[1:end] if f"-{letter}" != word]
+            if value is not None:
+                line.values.append((name, value))
     return line
 
 
-def _short(line: Line, word: str, words: Sequence[str], at: int) -> int:
-    line.options.append(word)
+def _option(
+    words: Sequence[str], at: int, valued: frozenset[str], *, long: bool = False
+) -> tuple[str, str | None, int]:
+    """The option at a place, its value, and the index after both; `-xf file` is -f with its value."""
+    word = words[at]
+    following = words[at + 1] if at + 1 < len(words) else None
+    name, equals, value = word.partition("=")
+    if word.startswith("--") or long or word in valued:
+        if equals:
+            return name, value, at + 1
+        return (word, following, at + 2) if word in valued else (word, None, at + 1)
     for index, letter in enumerate(word[1:], 1):
-        option = f"-{letter}"
-        if option != word:
-            line.options.append(option)
-        if option in line.spec.values:
+        if f"-{letter}" in valued:
             rest = word[index + 1 :]
-            if rest or at < len(words):
-                line.values.append((option, rest or words[at]))
-            return at + (not rest)
-    return at
+            return f"-{letter}", rest or following, at + 1 + (not rest)
+    return name, None, at + 1
 
 
 def rest_of(words: Sequence[str], valued: frozenset[str]) -> tuple[list[str], list[tuple[str, str]]]:
@@ -170,20 +172,11 @@ def rest_of(words: Sequence[str], valued: frozenset[str]) -> tuple[list[str], li
     at = 0
     options: list[tuple[str, str]] = []
     while at < len(words) and words[at].startswith("-") and words[at] != "-":
-        word = words[at]
-        at += 1
-        if word == "--":
-            break
-        name, _, value = word.partition("=")
-        letters = word[1:] if word[:2] != "--" else ""
-        first = next((n for n, letter in enumerate(letters) if f"-{letter}" in valued), None)
-        if word in valued or (first is not None and first == len(letters) - 1):
-            name = word if word in valued else f"-{letters[-1]}"
-            value = words[at] if at < len(words) else ""
+        if words[at] == "--":
             at += 1
-        elif first is not None:
-            name, value = f"-{letters[first]}", letters[first + 1 :]
-        options.append((name, value))
+            break
+        name, value, at = _option(words, at, valued)
+        options.append((name, value or ""))
     return list(words[at:]), options
 
 

@@ -358,28 +358,6 @@ def _given(wanted: str, line: Line) -> bool:
     return bool(equals) and any(fnmatch.fnmatchcase(given, value) for given in line.all(name))
 
 
-def _argument(key: str, value: Any) -> Check:
-    form = _pattern(key, value)
-    return lambda act, line, places: any(form.search(word) for word in act.words)
-
-
-def _text(key: str, value: Any) -> Check:
-    form = _pattern(key, value)
-    return lambda act, line, places: bool(form.search(act.text or " ".join([act.program, *act.words])))
-
-
-def _place(key: str, value: Any) -> Check:
-    wanted = _texts(key, value, PLACES)
-    if key == "places":
-        return lambda act, line, places: wanted <= act.places
-    return lambda act, line, places: not wanted.isdisjoint(act.places)
-
-
-def _tag(key: str, value: Any) -> Check:
-    wanted = _texts(key, value)
-    return lambda act, line, places: not wanted.isdisjoint(act.tags)
-
-
 def _path(key: str, value: Any, surely: bool = False) -> Check:
     """With `surely` a path with globs has to match as a whole: `*.pem` is no `*cert*.pem`."""
     wanted = tuple(sorted(_texts(key, value)))
@@ -388,33 +366,41 @@ def _path(key: str, value: Any, surely: bool = False) -> Check:
     )
 
 
-def _host(key: str, value: Any) -> Check:
-    wanted = _texts(key, value)
-    return lambda act, line, places: any(_named(host_of(act.text), each) for each in wanted)
-
-
-def _tool(key: str, value: Any) -> Check:
-    wanted = _texts(key, value)
-    return lambda act, line, places: any(_named(act.program, each) for each in wanted)
-
-
 def _unless(key: str, value: Any) -> Check:
     inner = [_matcher(each, "unless") for each in (value if isinstance(value, list) else [value])]
     return lambda act, line, places: not any(each(act, line, places) for each in inner)
+
+
+def _simple(
+    read: Callable[[str, Any], Any], holds: Callable[[Any, Act], bool]
+) -> Callable[[str, Any], Check]:
+    """A check that needs only the act: how its value is read, and whether it holds."""
+
+    def compiled(key: str, value: Any) -> Check:
+        wanted = read(key, value)
+        return lambda act, line, places: holds(wanted, act)
+
+    return compiled
+
+
+def _places(key: str, value: Any) -> Any:
+    return _texts(key, value, PLACES)
 
 
 _CHECKS: dict[str, Callable[[str, Any], Check]] = {
     "words": _words,
     "option": _option,
     "all": _option,
-    "argument": _argument,
-    "text": _text,
-    "place": _place,
-    "places": _place,
-    "tag": _tag,
+    "argument": _simple(_pattern, lambda form, act: any(map(form.search, act.words))),
+    "text": _simple(
+        _pattern, lambda form, act: bool(form.search(act.text or " ".join([act.program, *act.words])))
+    ),
+    "place": _simple(_places, lambda wanted, act: not wanted.isdisjoint(act.places)),
+    "places": _simple(_places, lambda wanted, act: wanted <= act.places),
+    "tag": _simple(_texts, lambda wanted, act: not wanted.isdisjoint(act.tags)),
     "path": _path,
-    "host": _host,
-    "tool": _tool,
+    "host": _simple(_texts, lambda wanted, act: any(_named(host_of(act.text), each) for each in wanted)),
+    "tool": _simple(_texts, lambda wanted, act: any(_named(act.program, each) for each in wanted)),
     "unless": _unless,
 }
 KEYS = ("does", "program", *_CHECKS)
