@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, ClassVar, Protocol
 
@@ -70,40 +70,31 @@ class Files(Protocol):
         ...
 
 
-def phrasing(found: Wording, common: Common, files: Files, *, whole: bool = False) -> str | None:
-    """The phrasing of one exemplar, with its courtesies (`whole`) or without."""
-    holes = [
-        (h.start, h.end, f"{{{h.slot}}}" if common.slots[h.slot] == h.kind else f"{{{h.slot}:{h.kind}}}")
-        for h in found.holes
-    ]
-    task = found.exemplar.task
-    return files.wording(task, 0 if whole else found.start, len(task) if whole else found.end, holes)
+@dataclass(frozen=True)
+class Draft:
+    """A method; `shown` are its exemplars, `others` similar tasks that it does not match."""
 
+    common: Common
+    phrasings: tuple[str, ...]
+    shown: tuple[Wording, ...]
+    others: tuple[str, ...] = ()
+    trees: tuple[str, ...] = ()
 
-def markdown(
-    name: str,
-    common: Common,
-    phrasings: Sequence[str],
-    shown: Sequence[Wording],
-    others: Sequence[str],
-    status: str = "",
-) -> str:
-    """The file of a method; `shown` are its exemplars, `others` similar tasks that it does not match."""
-    last = len(common.steps)
-    head: dict[str, Any] = {"name": name, "description": description(phrasings[0])}
-    head["phrasings"] = "".join(f"{each}\n" for each in phrasings)
-    if common.slots:
-        head["slots"] = dict(common.slots)
-    head["steps"] = [
-        {"tool": step["tool"], **({"args": step["args"]} if step.get("args") else {})}
-        for step in common.steps
-    ]
-    head["success"] = list(common.success) or [{**FINISHED, "step": last}]
-    if common.output:
-        head["output"] = common.output
-    head["status"] = status or STATUS[common.kind]
-    head["origin"] = "learned"
-    return f"---\n{_yaml(head)}---\n{_body(common, shown, others)}"
+    def markdown(self, name: str) -> str:
+        """Its file."""
+        common = self.common
+        lines = ["---", f"name: {_yaml(name)}", f"description: {_yaml(description(self.phrasings[0]))}"]
+        lines += ["phrasings: |", *(f"  {each}" for each in self.phrasings)]
+        lines += [f"slots: {_yaml(dict(common.slots))}"] if common.slots else []
+        lines.append("steps:")
+        for step in common.steps:
+            lines.append(f"  - tool: {_yaml(step['tool'])}")
+            lines += [f"    args: {_yaml(step['args'])}"] if step.get("args") else []
+        success = common.success or [{**FINISHED, "step": len(common.steps)}]
+        lines += ["success:", *(f"  - {_yaml(each)}" for each in success)]
+        lines += [f"output: {_yaml(common.output)}"] if common.output else []
+        lines += [f"status: {STATUS[common.kind]}", "origin: learned", "---"]
+        return "\n".join([*lines, _body(common, self.shown, self.others)])
 
 
 def description(phrase: str) -> str:
@@ -172,18 +163,11 @@ def _cell(text: str) -> str:
     return _line(text).replace("|", "\\|")
 
 
-def _yaml(head: Mapping[str, Any]) -> str:
-    """Frontmatter with phrasings in a block and the arguments of each step in one line."""
+def _yaml(value: Any) -> str:
+    """A value in one line of YAML."""
     import yaml
 
     class Dumper(yaml.SafeDumper):
-        def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
-            super().increase_indent(flow, False)
-
-    class Block(str):
-        pass
-
-    class Flow(dict[str, Any]):
         pass
 
     Dumper.add_representer(
@@ -192,23 +176,10 @@ def _yaml(head: Mapping[str, Any]) -> str:
             "tag:yaml.org,2002:str", data, style='"' if "\n" in data else None
         ),
     )
-    Dumper.add_representer(
-        Block, lambda dumper, data: dumper.represent_scalar("tag:yaml.org,2002:str", str(data), style="|")
+    made = yaml.dump(
+        value, Dumper=Dumper, default_flow_style=True, sort_keys=False, allow_unicode=True, width=10**6
     )
-    Dumper.add_representer(
-        Flow,
-        lambda dumper, data: dumper.represent_mapping("tag:yaml.org,2002:map", dict(data), flow_style=True),
-    )
-    made = dict(head)
-    made["phrasings"] = Block(made["phrasings"])
-    made["steps"] = [
-        {key: Flow(value) if isinstance(value, dict) else value for key, value in step.items()}
-        for step in made["steps"]
-    ]
-    made["success"] = [Flow(each) for each in made["success"]]
-    if "slots" in made:
-        made["slots"] = Flow(made["slots"])
-    return yaml.dump(made, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=10**6)
+    return made.removesuffix("...\n").rstrip("\n")
 
 
 BORN = 5
@@ -234,17 +205,6 @@ Said = tuple[Wording, str]
 """An exemplar with its phrasing."""
 
 
-@dataclass(frozen=True)
-class Draft:
-    """A method that passed every trial."""
-
-    common: Common
-    phrasings: tuple[str, ...]
-    shown: tuple[Wording, ...]
-    others: tuple[str, ...]
-    trees: tuple[str, ...]
-
-
 def operation(exemplar: Exemplar) -> str:
     """A hash of the tools of a procedure and the names of their arguments."""
     ways = [[way, step["tool"]] for step in exemplar.steps for way, _ in flat(step.get("args") or {})]
@@ -264,131 +224,132 @@ def shape(exemplar: Exemplar) -> str:
     return json.dumps(told)
 
 
-def born(
-    this: Solved,
-    near: Sequence[Solved],
-    words: Words,
-    files: Files,
-    shelf: Shelf,
-    active: Sequence[str],
-    unlike: Sequence[str],
-) -> Draft | Refusal:
-    """The method that a solved task makes with near tasks of the same operation, or why there is none.
-
-    `active` are the files of other methods, `unlike` near tasks that were solved in another way.
-    """
-    found: Draft | Refusal = Refusal("too few are solved in the same way")
-    alike: list[Solved] = []
-    if not calculates(this.exemplar):
-        mine = shape(this.exemplar)
-        alike = [each for each in near if shape(each.exemplar) == mine]
-        if len(alike) + 1 >= BORN:
-            found = _tried([this, *alike[:MADE_FROM]], words, files, shelf, active, unlike)
-    if isinstance(found, Refusal) and len(alike) < len(near):
-        read = without_courtesies(this.exemplar.task, words)
-        varied = (each for each in near if aligns(read, each, words))
-        aligned = list(islice(varied, MADE_FROM))
-        if len(aligned) + 1 >= BORN and aligned != alike[:MADE_FROM]:
-            found = _tried([this, *aligned], words, files, shelf, active, unlike)
-    return found
-
-
 def aligns(read: Sequence[Any], other: Solved, words: Words) -> bool:
     """Whether a solved task is a variation of these tokens."""
     return not isinstance(align(read, without_courtesies(other.exemplar.task, words), words), Refusal)
 
 
-def _tried(
-    trees: Sequence[Solved],
-    words: Words,
-    files: Files,
-    shelf: Shelf,
-    active: Sequence[str],
-    unlike: Sequence[str],
-) -> Draft | Refusal:
-    found = common([each.exemplar for each in trees], words)
-    if isinstance(found, Refusal):
+@dataclass(frozen=True)
+class Births:
+    """Makes methods of solved tasks. `active` are the files of other methods."""
+
+    shelf: Shelf
+    words: Words
+    files: Files
+    active: Sequence[str]
+
+    def born(self, this: Solved, near: Sequence[Solved], unlike: Sequence[str]) -> Draft | Refusal:
+        """The method that a solved task makes with near tasks of the same operation, or why there is none.
+
+        `unlike` are near tasks that were solved in another way.
+        """
+        found: Draft | Refusal = Refusal("too few are solved in the same way")
+        alike: list[Solved] = []
+        if not calculates(this.exemplar):
+            mine = shape(this.exemplar)
+            alike = [each for each in near if shape(each.exemplar) == mine]
+            if len(alike) + 1 >= BORN:
+                found = self.tried([this, *alike[:MADE_FROM]], unlike)
+        if isinstance(found, Refusal) and len(alike) < len(near):
+            read = without_courtesies(this.exemplar.task, self.words)
+            varied = (each for each in near if aligns(read, each, self.words))
+            aligned = list(islice(varied, MADE_FROM))
+            if len(aligned) + 1 >= BORN and aligned != alike[:MADE_FROM]:
+                found = self.tried([this, *aligned], unlike)
         return found
-    said = [(each, phrasing(each, found, files)) for each in found.wordings]
-    usable = [(each, text) for each, text in said if text and (found.kind == "steps" or each.aligned)]
-    if found.kind == "steps":
-        usable = _uncovered(usable, files, active)
-    if isinstance(usable, Refusal):
-        return usable
-    usable = _readable(found, usable, files, active)
-    if isinstance(usable, Refusal):
-        return usable
-    phrasings = tuple(dict.fromkeys(text for _, text in usable))
-    text = markdown("method", found, phrasings, [each for each, _ in usable], ())
-    own = {_told(each.exemplar) for each, _ in usable}
-    ids = tuple(tree.id for tree in trees if _told(tree.exemplar) in own)
-    if found.kind == "steps" and (claims := _claims(text, phrasings, ids, files, shelf)):
-        return Refusal(claims)
-    others = tuple(task for task in unlike if files.plan(text, task) is None)
-    return Draft(found, phrasings, tuple(each for each, _ in usable), others, ids)
+
+    def tried(self, trees: Sequence[Solved], unlike: Sequence[str]) -> Draft | Refusal:
+        """A method of these tasks that passed every trial, or why there is none."""
+        found = common([each.exemplar for each in trees], self.words)
+        if isinstance(found, Refusal):
+            return found
+        said = [(each, self._phrasing(each, found)) for each in found.wordings]
+        usable = [(each, text) for each, text in said if text and (found.kind == "steps" or each.aligned)]
+        if found.kind == "steps":
+            usable = self._uncovered(usable)
+        if not isinstance(usable, Refusal):
+            usable = self._readable(found, usable)
+        if isinstance(usable, Refusal):
+            return usable
+        own = {_told(each.exemplar) for each, _ in usable}
+        draft = _draft(found, usable, tuple(tree.id for tree in trees if _told(tree.exemplar) in own))
+        text = draft.markdown("method")
+        if found.kind == "steps" and (claims := self._claims(text, draft)):
+            return Refusal(claims)
+        others = tuple(task for task in unlike if self.files.plan(text, task) is None)
+        return replace(draft, others=others)
+
+    def _phrasing(self, found: Wording, common: Common, *, whole: bool = False) -> str | None:
+        """The phrasing of one exemplar, with its courtesies (`whole`) or without."""
+        holes = [
+            (h.start, h.end, f"{{{h.slot}}}" if common.slots[h.slot] == h.kind else f"{{{h.slot}:{h.kind}}}")
+            for h in found.holes
+        ]
+        task = found.exemplar.task
+        start, end = (0, len(task)) if whole else (found.start, found.end)
+        return self.files.wording(task, start, end, holes)
+
+    def _uncovered(self, said: Sequence[Said]) -> list[Said] | Refusal:
+        """Those that no reflex and no other method reads."""
+        looked: dict[str, bool] = {}  # by phrasing
+        for each, text in said if len(said) >= BORN else ():
+            if text not in looked:
+                there = self.files.others(each.exemplar.task, self.active)
+                if there is not None and plain(there) != plain(each.exemplar.steps):
+                    return Refusal("a reflex plans other steps for one of them")
+                looked[text] = there is not None
+        return [(each, text) for each, text in said if not looked.get(text)]
+
+    def _readable(self, common: Common, said: Sequence[Said]) -> list[Said] | Refusal:
+        """Those for which the file plans the steps that solved them."""
+        usable = list(said)
+        whole: set[int] = set()
+        while True:
+            if len(usable) < BORN:
+                return Refusal("too few can be written as a phrasing")
+            text = _draft(common, usable).markdown("method")
+            if fault := self.files.fault(text):
+                return Refusal(fault)
+            if common.kind != "steps":
+                return usable
+            kept: list[Said] = []
+            first: dict[str, bool] = {}  # by phrasing: whether no other reflex matches better
+            again = False
+            for each, phrase in usable:
+                task = each.exemplar.task
+                steps = self.files.plan(text, task)
+                if steps is not None and plain(steps) != plain(each.exemplar.steps):
+                    return Refusal("two of them have the same wording and other steps")
+                if steps is not None and phrase not in first:
+                    first[phrase] = self.files.among(text, task, self.active) is not None
+                if steps is not None and first[phrase]:
+                    kept.append((each, phrase))
+                elif id(each) not in whole and (full := self._phrasing(each, common, whole=True)):
+                    whole.add(id(each))
+                    kept.append((each, full))
+                    again = True
+            if len(kept) == len(usable) and not again:
+                return kept
+            usable = kept
+
+    def _claims(self, text: str, draft: Draft) -> str:
+        """A stored task that a file would solve in another way; "" for none."""
+        suspects: set[str] = set()
+        most = SUSPECTS // min(len(draft.phrasings), SEARCHED)
+        for phrase in draft.phrasings[:SEARCHED]:
+            words = " ".join(re.sub(r"\{[^{}]*\}", " ", phrase).split())
+            suspects |= {hit.id for hit in self.shelf.search(Solved, words, most)} if words else set()
+        for tree in self.shelf.pick(Solved, sorted(suspects - set(draft.trees))):
+            steps = self.files.plan(text, tree.exemplar.task)
+            if steps is not None and plain(steps) != plain(tree.exemplar.steps):
+                return f"it would match a task that was solved in another way: {tree.exemplar.task[:200]}"
+        return ""
+
+
+def _draft(common: Common, said: Sequence[Said], trees: tuple[str, ...] = ()) -> Draft:
+    phrasings = tuple(dict.fromkeys(text for _, text in said))
+    return Draft(common, phrasings, tuple(each for each, _ in said), trees=trees)
 
 
 def _told(exemplar: Exemplar) -> str:
     return exemplar.model_dump_json(include={"task", "steps"})
-
-
-def _uncovered(said: Sequence[Said], files: Files, active: Sequence[str]) -> list[Said] | Refusal:
-    """Those that no reflex and no other method reads."""
-    looked: dict[str, bool] = {}  # by phrasing
-    for each, text in said if len(said) >= BORN else ():
-        if text not in looked:
-            there = files.others(each.exemplar.task, active)
-            if there is not None and plain(there) != plain(each.exemplar.steps):
-                return Refusal("a reflex plans other steps for one of them")
-            looked[text] = there is not None
-    return [(each, text) for each, text in said if not looked.get(text)]
-
-
-def _readable(
-    common: Common, said: Sequence[Said], files: Files, active: Sequence[str]
-) -> list[Said] | Refusal:
-    """Those for which the file plans the steps that solved them."""
-    usable = list(said)
-    whole: set[int] = set()
-    while True:
-        if len(usable) < BORN:
-            return Refusal("too few can be written as a phrasing")
-        phrasings = tuple(dict.fromkeys(text for _, text in usable))
-        text = markdown("method", common, phrasings, [each for each, _ in usable], ())
-        if fault := files.fault(text):
-            return Refusal(fault)
-        if common.kind != "steps":
-            return usable
-        kept: list[Said] = []
-        first: dict[str, bool] = {}  # by phrasing: whether no other reflex matches better
-        again = False
-        for each, phrase in usable:
-            task = each.exemplar.task
-            steps = files.plan(text, task)
-            if steps is not None and plain(steps) != plain(each.exemplar.steps):
-                return Refusal("two of them have the same wording and other steps")
-            if steps is not None and phrase not in first:
-                first[phrase] = files.among(text, task, active) is not None
-            if steps is not None and first[phrase]:
-                kept.append((each, phrase))
-            elif id(each) not in whole and (full := phrasing(each, common, files, whole=True)):
-                whole.add(id(each))
-                kept.append((each, full))
-                again = True
-        if len(kept) == len(usable) and not again:
-            return kept
-        usable = kept
-
-
-def _claims(text: str, phrasings: Sequence[str], own: Sequence[str], files: Files, shelf: Shelf) -> str:
-    """A stored task that a file would solve in another way; "" for none."""
-    suspects: set[str] = set()
-    most = SUSPECTS // min(len(phrasings), SEARCHED)
-    for phrase in phrasings[:SEARCHED]:
-        words = " ".join(re.sub(r"\{[^{}]*\}", " ", phrase).split())
-        suspects |= {hit.id for hit in shelf.search(Solved, words, most)} if words else set()
-    for tree in shelf.pick(Solved, sorted(suspects - set(own))):
-        steps = files.plan(text, tree.exemplar.task)
-        if steps is not None and plain(steps) != plain(tree.exemplar.steps):
-            return f"it would match a task that was solved in another way: {tree.exemplar.task[:200]}"
-    return ""

@@ -22,12 +22,11 @@ from runtime.memory.tasks import ALL, Parts, Refusal
 from runtime.memory.tasks.births import (
     BORN,
     STATUS,
+    Births,
     Draft,
     Files,
     Solved,
     aligns,
-    born,
-    markdown,
     operation,
     shape,
     switched,
@@ -135,7 +134,7 @@ class Methods:
             return None
         like = {hit.id for hit in hits if hit.score >= LIKE} - {each.id for each in free}
         rest = [each.text for each in near if each.id in like]
-        made = born(this, free, self.words, self.files, self.shelf, self._active(known), rest)
+        made = self._births(self._active(known)).born(this, free, rest)
         return None if isinstance(made, Refusal) else self._written_new(made, key, type, vector)
 
     def _vector(self, tree: NeuronTree) -> Any:
@@ -200,12 +199,14 @@ class Methods:
         if len(stored) < BORN - 1:
             return None
         others = [each for each in self._active(known) if each != text]
-        made = born(stored[0], [*stored[1:], this], self.words, self.files, self.shelf, others, ())
+        made = self._births(others).born(stored[0], [*stored[1:], this], ())
         if isinstance(made, Refusal) or this.id not in made.trees or made.common.kind != "steps":
             return None
         trees = (*method.trees[: MEMBERS - 1], this.id)
-        text = markdown(method.id, made.common, made.phrasings, made.shown, made.others)
-        return self._rewrite(method.model_copy(update={"trees": trees}), text)
+        return self._rewrite(method.model_copy(update={"trees": trees}), made.markdown(method.id))
+
+    def _births(self, active: Sequence[str]) -> Births:
+        return Births(self.shelf, self.words, self.files, active)
 
     def _alike(self, one: Solved, other: Solved) -> bool:
         """Whether two tasks are variations, or fill the same arguments in other words."""
@@ -226,7 +227,6 @@ class Methods:
         taken |= {row.id for row in self.shelf.rows(Method.KIND)}
         read = without_courtesies(first.exemplar.task, self.words)
         name = slug(read, labels, self.words, taken)
-        text = markdown(name, made.common, made.phrasings, made.shown, made.others)
         method = Method(
             id=name,
             text=made.phrasings[0],
@@ -236,7 +236,7 @@ class Methods:
             type=type,
             trees=tuple(made.trees[:MEMBERS]),
         )
-        return self._rewrite(method, text)
+        return self._rewrite(method, made.markdown(name))
 
     # ---- files -------------------------------------------------------------------------------------------
 
