@@ -16,7 +16,7 @@ from kernel.document.model import Document
 from runtime.memory import DIRECT, methods_of
 from runtime.memory.embed.choosing import Deferred, told
 from runtime.memory.episodes.attempts import Attempt, attempts, decision_of, lesson_of
-from runtime.memory.store import Record, Shelf, pack, share_shelf
+from runtime.memory.store import Record, Shelf, share_shelf
 from runtime.memory.tasks import ALL, Parts
 from runtime.memory.tasks.asked import Ways
 from runtime.memory.tasks.decisions import Decision, of_recall
@@ -41,8 +41,6 @@ LIKE = 0.5
 """The least cosine of a solved task that a model is shown."""
 EXAMPLE_CHARS = 400
 """Characters of each example."""
-BATCH = 64
-"""Tasks that are embedded together when the embedder has changed."""
 
 
 class Untaken(Record):
@@ -209,16 +207,11 @@ class Brain:
 
     def _index_anew(self, memory: ProceduralMemory) -> None:
         name = memory.embedder.name
-        ids = [tree.id for tree in self.shelf.scan(NeuronTree)]
-        for start in range(0, len(ids), BATCH):
-            with self.shelf.transaction():
-                trees = self.shelf.pick(NeuronTree, ids[start : start + BATCH])
-                missing = [tree.text for tree in trees if name not in tree.vectors]
-                made = iter(memory.embedder.embed(missing) if missing else ())
-                for tree in trees:
-                    more = {} if name in tree.vectors else {name: pack(next(made))}
-                    whole = tree.model_copy(update={"vectors": {**tree.vectors, **more}})
-                    self.shelf.put(whole, memory.outline(whole))
+        missing = [tree.id for tree in self.shelf.scan(NeuronTree) if name not in tree.vectors]
+        self.shelf.embed(NeuronTree, missing, memory.embedder)
+        with self.shelf.transaction():
+            for tree in self.shelf.scan(NeuronTree):
+                self.shelf.put(memory.outline(tree))
         self.shelf.put(Indexed(id="trees", made_by=self._made_by))
 
     # ---- its parts -----------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ What a person has forgotten is not indexed again.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -21,7 +21,7 @@ from runtime.memory import teaches
 from runtime.memory.episodes import pending
 from runtime.memory.episodes.experience import Experience, experiences_of
 from runtime.memory.episodes.run_observations import RunObservation, observations_of
-from runtime.memory.store import Record, Where, pack
+from runtime.memory.store import Record, Where
 from runtime.workspace.inbox import messages
 from runtime.workspace.workspace import DEFAULT, space_of, state_of
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 SIMILAR = 20
 """Experiences that learning compares. Source: learning.md."""
-BATCH = 64
 PATIENCE = 60.0
 """Seconds to wait for another process that indexes runs."""
 
@@ -224,23 +223,12 @@ class Episodes:
         shelf, name = self.brain.shelf, self.brain.embedder.name
         known = shelf.get(EpisodesBy, "experiences")
         if known is None or known.made_by != name:
-            self._put_vectors(each.id for each in shelf.scan(Experience) if name not in each.vectors)
+            missing = [each.id for each in shelf.scan(Experience) if name not in each.vectors]
+            shelf.embed(Experience, missing, self.brain.embedder)
             shelf.put(EpisodesBy(id="experiences", made_by=name))
-        self._put_vectors([each.id for each in shelf.scan(Unembedded)])
-
-    def _put_vectors(self, ids: Iterable[str]) -> None:
-        shelf, embedder, wanted = self.brain.shelf, self.brain.embedder, list(ids)
-        for start in range(0, len(wanted), BATCH):
-            part = wanted[start : start + BATCH]
-            found = shelf.pick(Experience, part)
-            rows = embedder.embed([each.text for each in found]) if found else ()
-            with shelf.transaction():
-                there = {each.id: each for each in shelf.pick(Experience, part)}
-                for each, row in zip(found, rows, strict=True):
-                    if (now := there.get(each.id)) is not None and now.text == each.text:
-                        vectors = {**now.vectors, embedder.name: pack(row)}
-                        shelf.put(now.model_copy(update={"vectors": vectors}))
-                shelf.delete(Unembedded, *part)
+        waiting = [each.id for each in shelf.scan(Unembedded)]
+        shelf.embed(Experience, waiting, self.brain.embedder)
+        shelf.delete(Unembedded, *waiting)
 
 
 def _changed(old: Experience, new: Experience) -> bool:

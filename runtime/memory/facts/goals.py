@@ -1,4 +1,4 @@
-"""Goals, how far what is believed is from them, and walks through what is known that they attract."""
+"""Walks through what is known, which goals attract."""
 
 from __future__ import annotations
 
@@ -6,62 +6,15 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from kernel.errors import UsageError
-from runtime.memory.facts import gate
-from runtime.memory.facts.agreement import canonical
-from runtime.memory.facts.graph import digest, edges_of
+from runtime.memory.facts.graph import edges_of
 from runtime.memory.facts.records import Goal, Memory, moment
-from runtime.memory.store import Shelf, pack
+from runtime.memory.store import Shelf
 
 if TYPE_CHECKING:
-    from runtime.memory.embed import Embedder
     from runtime.memory.store.record import Vector
 
-
-def set_goal(shelf: Shelf, embedder: Embedder, agent: str, text: str, *, priority: float, now: str) -> Goal:
-    """The goal with these words, new or open again. Raises `UsageError`."""
-    if not text.strip():
-        raise UsageError("a goal needs some words")
-    if not 0 <= priority <= 1:
-        raise UsageError(f"priority {priority}: it must be between 0 and 1")
-    id = digest(agent, "goal", canonical(text))
-    (row,) = embedder.embed([text])
-    with shelf.transaction():
-        known = shelf.get(Goal, id)
-        created = known.created if known else now
-        vectors = {embedder.name: pack(row)}
-        goal = Goal(id=id, text=text, created=created, priority=priority, agent=agent, vectors=vectors)
-        shelf.put(goal)
-    return goal
-
-
-def reach(shelf: Shelf, id: str, now: str) -> Goal:
-    """Mark a goal as reached; it keeps the first time that it was. Raises `UsageError`."""
-    with shelf.transaction():
-        goal = shelf.get(Goal, id)
-        if goal is None:
-            raise UsageError(f"there is no goal {id}")
-        goal = goal.model_copy(update={"reached": goal.reached or now})
-        shelf.put(goal)
-    return goal
-
-
-def goals(shelf: Shelf, agent: str, *, past: bool) -> list[Goal]:
-    """An agent's goals, the most important first."""
-    where: dict[str, Any] = {"agent": agent} if past else {"agent": agent, "reached": ""}
-    return sorted(shelf.scan(Goal, where), key=lambda goal: (-goal.priority, goal.created, goal.id))
-
-
-def gap(shelf: Shelf, embedder: str, goal: Goal) -> float:
-    """Forward prediction error: 1 − the similarity of the nearest memory; 1 if nothing is believed."""
-    vector = (shelf.get(Goal, goal.id) or goal).vector(embedder)
-    near = gate.nearest(shelf, embedder, vector, agent=goal.agent, limit=1) if vector is not None else []
-    return min(1.0, max(0.0, 1.0 - near[0][1])) if near else 1.0
-
-
-# ---- walks -----------------------------------------------------------------------------------------------
 
 UNDER_EXPLORED, LOW_CONFIDENCE, NEAR_GOAL, STALE, RANDOM = 0.3, 0.2, 0.4, 0.2, 0.3
 """What each reason to visit a memory weighs."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kernel.errors import UsageError
 from kernel.events import now as present
 from runtime.memory.facts import gate, goals, graph, health, review
-from runtime.memory.facts.agreement import Agreement, Said
+from runtime.memory.facts.agreement import Agreement, Said, canonical
 from runtime.memory.facts.gate import AT_ONCE, Routed, Thresholds, salience_of
 from runtime.memory.facts.language import Language, language_of
 from runtime.memory.facts.records import (
@@ -200,20 +200,8 @@ class Mind:
             return
         for kind in (Observation, Memory, Goal):
             waiting = {each.id for each in self.shelf.scan(Waiting)}  # these are embedded anyway
-            ids = [
-                each.id
-                for each in self.shelf.scan(kind)
-                if name not in each.vectors and each.id not in waiting
-            ]
-            for start in range(0, len(ids), BATCH):
-                part = self.shelf.pick(kind, ids[start : start + BATCH])
-                rows = self.embedder.embed([each.text for each in part])
-                with self.shelf.transaction():
-                    there = {each.id: each for each in self.shelf.pick(kind, [each.id for each in part])}
-                    for each, row in zip(part, rows, strict=True):
-                        if (now := there.get(each.id)) is not None and now.text == each.text:
-                            vectors = {**now.vectors, name: pack(row)}
-                            self.shelf.put(now.model_copy(update={"vectors": vectors}))
+            missing = [each.id for each in self.shelf.scan(kind) if name not in each.vectors]
+            self.shelf.embed(kind, [id for id in missing if id not in waiting], self.embedder)
         self.shelf.put(MadeBy(id="semantic", embedder=name))
 
     def route(self, observation: Observation) -> Routed:
@@ -311,8 +299,7 @@ class Mind:
         name = self.embedder.name
         if about.strip():
             (row,) = self.embedder.embed([about])
-            near = gate.nearest(self.shelf, name, row, agent=self.agent, limit=goals.SEEDS)
-            start = [memory for memory, _ in near]
+            start = [memory for memory, _ in self._nearest(row, goals.SEEDS, self.agent)]
         else:
             start = list(self.memories())
         drawn = {"goals": self.goals(), "embedder": name, "near": self.thresholds.link}
@@ -333,17 +320,46 @@ class Mind:
 
     def set_goal(self, text: str, *, priority: float = 0.5) -> Goal:
         """A desired state; the same words again are the same goal, and open again."""
-        return goals.set_goal(self.shelf, self.embedder, self.agent, text, priority=priority, now=self.now)
+        if not text.strip():
+            raise UsageError("a goal needs some words")
+        if not 0 <= priority <= 1:
+            raise UsageError(f"priority {priority}: it must be between 0 and 1")
+        id = graph.digest(self.agent, "goal", canonical(text))
+        (row,) = self.embedder.embed([text])
+        with self.shelf.transaction():
+            known = self.shelf.get(Goal, id)
+            goal = Goal(
+                id=id,
+                text=text,
+                created=known.created if known else self.now,
+                priority=priority,
+                agent=self.agent,
+                vectors={self.embedder.name: pack(row)},
+            )
+            self.shelf.put(goal)
+        return goal
 
     def reached(self, id: str) -> Goal:
-        """Mark a goal as reached. Raises `UsageError` if there is no such goal."""
-        return goals.reach(self.shelf, id, self.now)
+        """Mark a goal as reached; it keeps the first time. Raises `UsageError` if there is no such goal."""
+        with self.shelf.transaction():
+            goal = self.shelf.get(Goal, id)
+            if goal is None:
+                raise UsageError(f"there is no goal {id}")
+            goal = goal.model_copy(update={"reached": goal.reached or self.now})
+            self.shelf.put(goal)
+        return goal
 
     def goals(self, *, past: bool = False) -> list[Goal]:
         """The open goals, the most important first; with `past`, the reached ones as well."""
-        return goals.goals(self.shelf, self.agent, past=past)
+        where: dict[str, Any] = {"agent": self.agent} if past else {"agent": self.agent, "reached": ""}
+        return sorted(self.shelf.scan(Goal, where), key=lambda goal: (-goal.priority, goal.created, goal.id))
 
     def gap(self, goal: Goal) -> float:
-        """How far a goal is from what is believed: 1 − the similarity of the nearest memory."""
+        """Forward prediction error: 1 − the similarity of the nearest memory; 1 if nothing is believed."""
         self._reembed()
-        return goals.gap(self.shelf, self.embedder.name, goal)
+        vector = (self.shelf.get(Goal, goal.id) or goal).vector(self.embedder.name)
+        near = self._nearest(vector, 1, goal.agent) if vector is not None else []
+        return min(1.0, max(0.0, 1.0 - near[0][1])) if near else 1.0
+
+    def _nearest(self, vector: Any, limit: int, agent: str) -> list[tuple[Memory, float]]:
+        return gate.nearest(self.shelf, self.embedder.name, vector, agent=agent, limit=limit)

@@ -8,12 +8,17 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kernel.errors import UsageError
 from runtime.memory.store.filters import Where, suits
 from runtime.memory.store.record import R, Record, Row, Vector, pack, parsed, to_record, to_row
 
+if TYPE_CHECKING:
+    from runtime.memory.embed import Embedder
+
+EMBEDDED = 64
+"""Texts that are embedded together."""
 PAGE = 256
 """Rows that a scan reads at a time."""
 
@@ -172,6 +177,18 @@ class Shelf:
             self._depth -= 1
             if self._depth == 0:
                 self._end()
+
+    def embed(self, kind: type[R], ids: Sequence[str], embedder: Embedder) -> None:
+        """Give records a vector of their text; others may write while the embedder works."""
+        for start in range(0, len(ids), EMBEDDED):
+            part = self.pick(kind, ids[start : start + EMBEDDED])
+            rows = embedder.embed([each.text for each in part])
+            with self.transaction():
+                now = {each.id: each for each in self.pick(kind, [each.id for each in part])}
+                for each, row in zip(part, rows, strict=True):
+                    if each.id in now and now[each.id].text == each.text:
+                        vectors = {**now[each.id].vectors, embedder.name: pack(row)}
+                        self.put(now[each.id].model_copy(update={"vectors": vectors}))
 
     @property
     def writing(self) -> bool:

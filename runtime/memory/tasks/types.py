@@ -298,8 +298,10 @@ class Types:
         name, gate = self.embedder.name, Gate(self.embedder.size, self.without or WHOLE)
         types = [each for each in self.shelf.scan(ProblemType) if each.origin != "archived"]
         self._places = {each.id: place for place, each in enumerate(types)}
-        members = [each for each in self.shelf.scan(Member) if each.type in self._places]
-        self._embed(members)
+        members = self._members()
+        if missing := [each.id for each in members if name not in each.vectors]:
+            self.shelf.embed(Member, missing, self.embedder)
+            members = self._members()
         grouped: dict[str, list[Any]] = {}
         for each in members:
             grouped.setdefault(each.type, []).append(each.vector(name))
@@ -316,16 +318,8 @@ class Types:
             gate.add(self._places[each.type], each.vector(name), each.text)
         return gate
 
-    def _embed(self, members: list[Member]) -> None:
-        name = self.embedder.name
-        missing = [at for at, each in enumerate(members) if name not in each.vectors]
-        for start in range(0, len(missing), 64):
-            some = missing[start : start + 64]
-            rows = self.embedder.embed([members[at].text for at in some])
-            for at, row in zip(some, rows, strict=True):
-                vectors = {**members[at].vectors, name: pack(row)}
-                members[at] = members[at].model_copy(update={"vectors": vectors})
-            self.shelf.put(*(members[at] for at in some))
+    def _members(self) -> list[Member]:
+        return [each for each in self.shelf.scan(Member) if each.type in self._places]
 
     def _learn(self, lesson: Lesson, at: str) -> str:
         task, name = lesson.task, self.embedder.name
