@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kernel.document.model import Document
 from kernel.errors import FractalError
-from kernel.loop.budget import Amount, Ledger
+from kernel.loop.budget import Amount, free_calls
 from kernel.store.call_log import ReplyLog
 from kernel.store.files import FileStore
 
@@ -80,7 +80,7 @@ def _broken(documents: list[Document], log: ReplyLog) -> list[str]:
     for document in documents:
         if document.meta.operation:
             continue
-        free = Ledger.of(document, lambda loop_id: Amount.of(log.spent_by(loop_id))).free + room.calls
+        free = free_calls(document, lambda loop_id: Amount.of(log.spent_by(loop_id))) + room.calls
         if free < 0:
             found.append(f"{document.meta.id}: {free}")
     for root in documents:

@@ -212,15 +212,12 @@ async def _reply(session: Session, responder: Responder, request: Ask) -> tuple[
         usage = getattr(error, "usage", None)
         cost = _sound(usage, most) if isinstance(usage, Usage) else replace(FREE, calls=most.calls)
         log.failed(key, session.run.redact(str(error)), cost)
-        session.ledger.charge(most.calls, cost.calls)
         raise
     if isinstance(reply, Waits):
         log.failed(key, f"waits for {reply.reason}")
-        session.ledger.charge(most.calls, 0)
         return reply, False
     reply = replace(reply, text=session.run.redact_values(reply.text), usage=_sound(reply.usage, most))
     log.replied(key, reply)
-    session.ledger.charge(most.calls, reply.usage.calls)
     return reply, False
 
 
@@ -242,7 +239,9 @@ def _reserve(session: Session, responder: Responder, request: Ask) -> Usage:
         most = responder.estimate(replace(request, max_tokens=longest))
         if not free.covers(needed := Amount.of(most)):
             raise LimitReached(used_up(free, needed))
-    session.ledger.reserve(most.calls, last=last)
+    calls = Amount(most.calls + (not last))  # one call is kept for CHECK
+    if (left := Amount(session.free_calls())).calls < calls.calls:
+        raise LimitReached(used_up(left, calls))
     return most
 
 

@@ -114,67 +114,28 @@ def kept_for_checks(spent: Amount, checks: int) -> Amount:
     return Amount(0, ceil(spent.tokens * each), spent.usd * each)
 
 
-@dataclass
-class Ledger:
-    """The model calls that one loop may still make.
+def free_calls(document: Document, spent_by: Callable[[str], Amount]) -> int:
+    """The calls of a loop that are neither made, reserved nor assigned to children.
 
-    `own` counts the calls made by the loop and its descendants, except open children. `shares` are the limits
-    of the open children by step, and include the calls that these have made.
+    `spent_by` returns the spending of a loop and its descendants, in which an open call counts in full.
     """
+    shares = open_shares(document.steps.values())
+    assigned = sum(share - spent_by(step.link.removesuffix(".md")).calls for step, share in shares)
+    return Amount.limit(document.meta.budget).calls - spent_by(document.meta.id).calls - assigned
 
-    limit: int
-    own: int
-    shares: dict[int, int]
-    reserved: int = 0
 
-    @staticmethod
-    def of(document: Document, spent_by: Callable[[str], Amount]) -> Ledger:
-        """The ledger of a document; `spent_by` returns the spending of a loop and its descendants."""
-        own, shares = spent_by(document.meta.id).calls, dict[int, int]()
-        for step, share in open_shares(document.steps.values()):
-            own -= spent_by(step.link.removesuffix(".md")).calls
-            shares[step.n] = share
-        return Ledger(Amount.limit(document.meta.budget).calls, own, shares)
+def part_of(free: int, children: int, asks: int) -> int:
+    """An equal part of a loop's free calls for one of `children` that are still to be started.
 
-    @property
-    def free(self) -> int:
-        """The calls that are neither made, reserved nor assigned to children."""
-        return self.limit - self.own - self.reserved - sum(self.shares.values())
-
-    def reserve(self, calls: int, *, last: bool) -> None:
-        """Reserve calls. One call is kept for CHECK, whose own reservation sets `last`."""
-        needed = calls if last else calls + 1
-        if self.free < needed:
-            raise LimitReached(used_up(Amount(self.free), Amount(needed)))
-        self.reserved += calls
-
-    def charge(self, reserved: int, actual: int) -> None:
-        """Replace a reservation with the calls made, which may be more."""
-        self.reserved -= reserved
-        self.own += actual
-
-    def share(self, step: int, children: int, asks: int = 0, already: int = 0) -> int:
-        """Give the child at `step` an equal part of the free calls, with `children` still to be started.
-
-        This loop keeps one call for CHECK and one for each of its `asks`; if there are enough, two more per
-        ask, for an invalid reply and for a call lost in a crash. The calls made `already` by this child, or
-        by an earlier one at its place, are added to its share.
-        """
-        self.own -= already
-        self.shares[step] = already
-        free = self.free - 1
-        kept = max(asks, min(3 * asks, free // 4))
-        part = max(free - kept, min(free, children)) // children
-        if part < 1:
-            self.settle(step, already)
-            raise LimitReached(used_up(Amount(free), Amount(children)))
-        self.shares[step] = already + part
-        return self.shares[step]
-
-    def settle(self, step: int, made: int) -> None:
-        """Release the share of an ended child and count its calls as the parent's own."""
-        self.shares.pop(step, None)
-        self.own += made
+    The loop keeps one call for CHECK and one for each of its `asks`; if there are enough, two more per ask,
+    for an invalid reply and for a call lost in a crash.
+    """
+    free -= 1
+    kept = max(asks, min(3 * asks, free // 4))
+    part = max(free - kept, min(free, children)) // children
+    if part < 1:
+        raise LimitReached(used_up(Amount(free), Amount(children)))
+    return part
 
 
 def open_shares(steps: Iterable[Step]) -> Iterable[tuple[Step, int]]:

@@ -9,7 +9,7 @@ from kernel.document.model import ACCEPTED, Document, Meta, Note, Section, Step,
 from kernel.document.redaction import cut
 from kernel.document.references import references
 from kernel.errors import DocumentError
-from kernel.loop.budget import estimate_tokens
+from kernel.loop.budget import estimate_tokens, part_of
 from kernel.loop.context import found_by_itself
 from kernel.loop.run_context import Session, skills_of
 
@@ -20,8 +20,9 @@ _LEVELS = ("system", "tool", "operation")
 
 def share_of(session: Session, step: Step, children: int, asks: int = 0) -> dict[str, Any]:
     """The share of a step's child: its calls, its work context in tokens, and the maximum depth."""
-    already = session.spent_by(step.link.removesuffix(".md")).calls
-    calls = session.ledger.share(step.n, max(children, 1), asks, already)
+    # also the calls already made by this child, or by an earlier one at its place
+    made = session.spent_by(step.link.removesuffix(".md")).calls
+    calls = made + part_of(session.free_calls(), max(children, 1), asks)
     depth = session.doc.meta.depth + 1
     passed = sum(estimate_tokens(note.text) for note in _context(session, step))
     bounds = session.run.bounds

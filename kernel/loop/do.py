@@ -325,9 +325,7 @@ class Doing:
                 self._unknown(step, f"the child's document is broken: {error}")
                 continue
             if child is not None:
-                ended = ended_child(self.session, step, child)
-                self.session.ledger.settle(step.n, self.session.spent_by(child_id).calls)
-                self._end(ended)
+                self._end(ended_child(self.session, step, child))
 
     def _end(self, step: Step) -> None:
         """Record an ended step, after which others may start."""
@@ -347,9 +345,7 @@ class Doing:
 
     def _unknown(self, step: Step, why: str) -> None:
         if step.share is not None:  # its spending is known from the log, even without a readable document
-            child_id = step.link.removesuffix(".md")
-            self.session.ledger.settle(step.n, self.session.spent_by(child_id).calls)
-            spent = self.session.run.log.spent_by(child_id).as_dict()
+            spent = self.session.run.log.spent_by(step.link.removesuffix(".md")).as_dict()
             step = replace(step, evidence={**step.evidence, "spent": spent})
         self._end(replace(step, state="unknown", result=why, origin="kernel"))
 

@@ -18,7 +18,7 @@ from kernel.document.redaction import redact_forms
 from kernel.document.references import in_shell, problem_in, references, substitute
 from kernel.errors import OperationFailed
 from kernel.events import Event, Kind, Listener, silent
-from kernel.loop.budget import UNLIMITED, Amount, Bounds, Ledger, open_shares
+from kernel.loop.budget import UNLIMITED, Amount, Bounds, free_calls, open_shares
 from kernel.store.call_log import ReplyLog
 from kernel.store.files import Append, Change, Save, Store
 from kernel.tools.danger import Guard, unguarded
@@ -197,7 +197,6 @@ class Session:
         self.doc = document
         self._written = document
         self._entries: dict[int, Step] = {}
-        self.ledger = Ledger.of(document, self.spent_by)
 
     @property
     def id(self) -> str:
@@ -280,6 +279,10 @@ class Session:
     def spent_by(self, loop_id: str) -> Amount:
         """The spending of a loop and its descendants."""
         return Amount.of(self.run.log.spent_by(loop_id))
+
+    def free_calls(self) -> int:
+        """The calls that this loop may still make or assign to children."""
+        return free_calls(self.doc, self.spent_by)
 
     def spent(self) -> dict[str, Any]:
         """The spending of this loop and its ended children."""
