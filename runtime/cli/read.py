@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kernel import disk
 from kernel.errors import DocumentError
 from runtime.cli.output import (
     MARKS,
@@ -59,7 +58,8 @@ FIGURES = ("calls", "prompt_tokens", "instruction_tokens", "completion_tokens", 
 def ls(everything: bool, as_json: bool) -> None:
     """List runs, newest first: status, time, loops, cost, task."""
     fractal = opened()
-    found = fractal.runs(None if everything else NEWEST)
+    ids = fractal.workspace.run_ids()
+    found = fractal.runs(ids if everything else ids[:NEWEST])
     summaries = [_summary(fractal, each) for each in found]
     if as_json:
         print_json(summaries)
@@ -80,11 +80,8 @@ def ls(everything: bool, as_json: bool) -> None:
     room = max(columns(120) - max(map(width, table([head, *rows]))) - 2, 20)
     rows = [[*row, elide(each["task"], room)] for row, each in zip(rows, summaries, strict=True)]
     print_table([*head, "TASK"], rows, right=(3, 4), style=coloured)
-    if (
-        not everything
-        and (more := len(disk.matching(fractal.workspace.runs, "*/system-*.md")) - len(found)) > 0
-    ):
-        tell(f"… and {more} more; list all: fractal ls --all")
+    if not everything and len(ids) > NEWEST:
+        tell(f"… and {len(ids) - NEWEST} more; list all: fractal ls --all")
 
 
 def _cost(summary: Mapping[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -60,9 +60,9 @@ class Reader:
         path = self.path(name)
         return FileStore(path.parent).peek(path.stem)
 
-    def runs(self, most: int | None = None) -> list[RunSummary]:
-        """All runs, or the newest ones, newest first, by META alone; one without any is shown as broken."""
-        found = [self._summary(run) for run in self.workspace.run_ids()[:most]]
+    def runs(self, ids: Sequence[str] | None = None) -> list[RunSummary]:
+        """All runs, newest first, or these, by META alone; one without any is shown as broken."""
+        found = [self._summary(run) for run in (self.workspace.run_ids() if ids is None else ids)]
         return [each for each in found if each.status != "broken" or self.workspace.has(each.run)]
 
     def _summary(self, run: str) -> RunSummary:

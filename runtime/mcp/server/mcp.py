@@ -223,7 +223,7 @@ def make(runs: Runs) -> MCPServer:
     def list_runs(limit: int = 20) -> RunList:
         """The newest runs."""
         with _plainly():
-            found = runs.reading.runs()[: max(limit, 1)]
+            found = runs.reading.runs(runs.reading.workspace.run_ids()[: max(limit, 1)])
             names = ("run", "status", "task", "created", "updated")
             return RunList(runs=[Listed(**{name: getattr(each, name) for name in names}) for each in found])
 
