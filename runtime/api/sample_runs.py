@@ -11,7 +11,7 @@ from kernel.tools.running import Runner
 from kernel.tools.tool import Tool
 from runtime.api.fractal import Fractal
 from runtime.api.memory_tools import runner
-from runtime.evolution.adoption import Purse, SampleTasks
+from runtime.evolution.adoption import SampleTasks
 from runtime.evolution.samples import Play, Tested
 from runtime.models.ladder import build as build_ladder
 from runtime.workspace.runs import RunResult
@@ -43,8 +43,7 @@ def player(fractal: Fractal) -> Play:
 
 def sample_tasks(fractal: Fractal, told: Callable[[Tested, str], None]) -> SampleTasks:
     """The sample tasks of a workspace, done with its settings; `told` hears of each that is done."""
-    purse = Purse(fractal.config.usd)
-    return SampleTasks(fractal.workspace, fractal.catalogue(), player(fractal), purse, told)
+    return SampleTasks(fractal.workspace, fractal.catalogue(), player(fractal), fractal.config.usd, told)
 
 
 def memory_runner() -> Runner:

@@ -17,8 +17,7 @@ from kernel.events import now
 from kernel.tools.operations import OperationContext
 from kernel.tools.tool import Fault, Tool
 from runtime.catalogue.catalogue import Catalogue
-from runtime.catalogue.pattern import load
-from runtime.evolution.files import File, mark_of
+from runtime.evolution.files import File, mark_of, tool_at
 from runtime.evolution.journal import PERSON, Entry, Journal
 from runtime.evolution.proposals import Proposal, Proposals
 from runtime.evolution.sample_tests import sample_missing, try_sample
@@ -49,26 +48,13 @@ class Side:
 
 
 @dataclass
-class Purse:
-    """The money that a comparison may cost altogether; None: no limit."""
-
-    usd: float | None
-    spent: float = 0.0
-
-    @property
-    def left(self) -> float | None:
-        """What is left of it."""
-        return None if self.usd is None else max(self.usd - self.spent, 0.0)
-
-
-@dataclass
 class SampleTasks:
     """Does sample tasks, each in a workspace of its own."""
 
     workspace: Workspace
     catalogue: Catalogue
     play: Play
-    purse: Purse
+    usd: float | None  # what all of them together may still cost; None: no limit
     told: Callable[[Tested, str], None] = field(default=lambda tested, how: None)
 
     def all(self) -> list[Task]:
@@ -77,7 +63,7 @@ class SampleTasks:
         found: dict[str, Tool] = {}
         for folder in self.catalogue.folders:
             for path in sorted((folder / "samples").glob("*.md")):
-                if isinstance(entry := _loaded(path), Tool):
+                if isinstance(entry := tool_at(path), Tool):
                     found.setdefault(path.name, replace(entry, name=path.stem))
         chosen = [tool for tool in (*guided, *found.values()) if not sample_missing(tool)]
         return [Task(tool, False) for tool in sorted(chosen, key=lambda tool: tool.name)]
@@ -98,11 +84,12 @@ class SampleTasks:
 
     async def do(self, task: Task, side: Side) -> Tested:
         """Do a task once."""
-        if self.purse.left == 0:
+        if self.usd == 0:
             return Tested(task.tool.name, None, "not done: the money for comparing was used up")
         place = SampleWorkspace(self.workspace, task.tool.name, side.system, side.patterns)
-        tested = await place.play(self.play, task.tool, guided=task.guided, usd=self.purse.left)
-        self.purse.spent += float(tested.spent.get("usd") or 0.0)
+        tested = await place.play(self.play, task.tool, guided=task.guided, usd=self.usd)
+        if self.usd is not None:
+            self.usd = max(self.usd - float(tested.spent.get("usd") or 0.0), 0.0)
         self.told(tested, side.name)
         return tested
 
@@ -229,7 +216,7 @@ class Adoption:
         tool = parts[0] == "tools" and len(parts) == 3 and parts[2] in ("pattern.md", "SKILL.md")
         operation = parts[0] in ("operations", "kernel") and len(parts) == 2 and name.endswith(".md")
         path = self._folder / name
-        return _loaded(path) if (tool or operation) and path.is_file() else None
+        return tool_at(path) if (tool or operation) and path.is_file() else None
 
     @property
     def _folder(self) -> Path:
@@ -322,11 +309,6 @@ def compared(without: Sequence[Tested], within: Sequence[Tested]) -> Compared:
     calls = [[int(each.spent.get("calls") or 0) for each in side] for side in (without, within)]
     sides = zip(without, within, *calls, strict=True)
     return Compared([Pair(a.tool, a.passed, b.passed, (x, y), b.note) for a, b, x, y in sides])
-
-
-def _loaded(path: Path) -> Tool | Fault:
-    stat = path.stat()
-    return load(path, stat.st_mtime_ns, stat.st_size)
 
 
 def _pattern(library: Library, name: str) -> tuple[Pattern, bool]:

@@ -11,12 +11,15 @@ import os
 import re
 import time
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from kernel import disk
 from kernel.errors import FractalError
+from kernel.tools.tool import Fault, Tool
+from runtime.catalogue.pattern import load
 
 KEPT_BYTES = 20_000_000
 """The content of a larger file is not kept, so the file cannot be put back."""
@@ -119,6 +122,37 @@ def with_field(text: str, name: str, value: str) -> str:
         fields += line + newline
     start, end = block.span("fields")
     return text[:start] + fields + text[end:]
+
+
+def tool_at(path: Path) -> Tool | Fault:
+    """The tool whose markdown is at `path` now, or what is wrong with it."""
+    stat = path.stat()
+    return load(path, stat.st_mtime_ns, stat.st_size)
+
+
+def numbered(folder: Path, letter: str) -> list[str]:
+    """The ids in a folder, such as `p7` for a folder `p7` or a file `p7.md`, in order."""
+    ids = {path.stem for path in folder.glob(f"{letter}*")}
+    return sorted((id for id in ids if re.fullmatch(r".[1-9]\d*", id)), key=lambda id: int(id[1:]))
+
+
+def claim(folder: Path, letter: str, create: Callable[[str], None]) -> str:
+    """A new id in a folder; `create` raises `FileExistsError` if another process has just taken it."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    number = int((numbered(folder, letter) or [f"{letter}0"])[-1][1:])
+    while True:
+        number += 1
+        with suppress(FileExistsError):
+            create(f"{letter}{number}")
+            return f"{letter}{number}"
+
+
+def one_line(text: str, head: int, tail: int = 0) -> str:
+    """The text on one line; of a longer one its first `head` and its last `tail` characters."""
+    line = " ⏎ ".join(text.strip().splitlines())
+    if len(line) <= head + tail:
+        return line
+    return f"{line[:head]} … {line[-tail:]}" if tail else f"{line[: head - 1]}…"
 
 
 class Blobs:

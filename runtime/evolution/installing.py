@@ -9,8 +9,7 @@ from pathlib import Path
 from kernel.errors import UsageError
 from kernel.tools.tool import Fault, Tool
 from runtime.catalogue.catalogue import Catalogue
-from runtime.catalogue.pattern import load
-from runtime.evolution.files import File, files, read, with_field
+from runtime.evolution.files import File, files, read, tool_at, with_field
 from runtime.evolution.journal import PERSON, Entry, Journal
 from runtime.evolution.samples import ToolRecords
 
@@ -122,8 +121,7 @@ def _operation(path: Path) -> Package:
 
 
 def _loaded(path: Path) -> Tool:
-    stat = path.stat()
-    entry = load(path, stat.st_mtime_ns, stat.st_size)
+    entry = tool_at(path)
     if isinstance(entry, Fault):
         raise UsageError(str(entry))
     return entry

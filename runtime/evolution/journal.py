@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import difflib
 import json
-import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -400,18 +399,11 @@ class Journal:
 
     def _cut_torn_line(self) -> int:
         """The size of the journal, after an unfinished last line was cut off."""
-        try:
-            with self.path.open("rb") as handle:
-                size = handle.seek(0, os.SEEK_END)
-                handle.seek(max(size - 1, 0))
-                if handle.read(1) in (b"\n", b""):
-                    return size
-                handle.seek(0)
-                size = handle.read().rfind(b"\n") + 1
-        except FileNotFoundError:
-            return 0
-        with disk.of_the_state(self.path):
-            disk.cut(self.path, size)
+        raw = self.path.read_bytes() if self.path.exists() else b""
+        size = raw.rfind(b"\n") + 1
+        if size < len(raw):
+            with disk.of_the_state(self.path):
+                disk.cut(self.path, size)
         return size
 
     def _stored(self) -> _Known | None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from kernel import disk
 from kernel.document.model import Document
+from runtime.evolution.files import one_line
 from runtime.evolution.journal import MACHINE, Journal
 from runtime.evolution.proposals import Proposal, Proposals
 
@@ -117,15 +118,17 @@ class MissingTools:
             why = "Each time a model wrote it anew."
         else:
             unit, level = "tools", "tool"
-            reason = f"a plan found no tool: {_short(last.text)}"
+            reason = f"a plan found no tool: {one_line(last.text, SHOWN_CHARS)}"
             what = f"A tool that covers this need: {last.text}"
             why = "The run could not go on without it."
-        where = "\n".join(f"- run {each.run}, {each.where}: {_short(each.text)}" for each in instances)
+        where = "\n".join(
+            f"- run {each.run}, {each.where}: {one_line(each.text, SHOWN_CHARS)}" for each in instances
+        )
         text = (
             f"# {reason}\n\nWhat: {what}\n\nWhy: {why}\n\nWhere it came up:\n{where}\n\n"
             f"Level: {level}; it is registered in the index that plans choose from."
         )
-        examples = "\n".join(f"- {_short(each.text)}" for each in instances)
+        examples = "\n".join(f"- {one_line(each.text, SHOWN_CHARS)}" for each in instances)
         task = f"Build a new {level} and test it. {what}\nIt came up here:\n{examples}"
         more = {"run": last.run, "draft": draft, "task": task, "text": text}
         return self.proposals.make("build", unit, reason, MACHINE, **more)
@@ -214,8 +217,3 @@ def _program_words(program: str) -> list[str]:
 def _words(text: str) -> str:
     """A need as a key that recognises it again: its longer words, sorted."""
     return " ".join(sorted(set(re.findall(r"[a-z]{4,}", text.lower()))))[:SHOWN_CHARS]
-
-
-def _short(text: str) -> str:
-    line = " ⏎ ".join(text.strip().splitlines())
-    return line if len(line) <= SHOWN_CHARS else f"{line[: SHOWN_CHARS - 1]}…"

@@ -16,11 +16,10 @@ from typing import Any
 from kernel import disk
 from kernel.errors import FractalError, UsageError
 from kernel.events import now
-from runtime.evolution.files import File, files, mark_of, read
+from runtime.evolution.files import File, claim, files, mark_of, numbered, read
 from runtime.evolution.journal import PERSON, Journal, unit_for
 
 FOLDERS = ("kernel", "operations", "phases", "reflexes", "samples", "templates", "tools")
-_ID = re.compile(r"p[1-9]\d*")
 
 
 @dataclass(frozen=True)
@@ -63,9 +62,7 @@ class Proposals:
 
     def all(self) -> list[Proposal]:
         """Every proposal ever made, oldest first."""
-        names = (each.name for each in self.folder.iterdir()) if self.folder.is_dir() else ()
-        numbered = sorted((name for name in names if _ID.fullmatch(name)), key=lambda name: int(name[1:]))
-        return [found for name in numbered if (found := self._read(name))]
+        return [found for name in numbered(self.folder, "p") if (found := self._read(name))]
 
     def open(self) -> list[Proposal]:
         """Those that were neither adopted nor dropped."""
@@ -85,8 +82,7 @@ class Proposals:
         contents: Mapping[str, File | None] = more.pop("files", {})
         text = more.pop("text", "")
         with disk.of_the_state(self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            folder = self._new_folder()
+            folder = self.folder / claim(self.folder, "p", lambda id: (self.folder / id).mkdir(mode=0o700))
             base = {name: mark for name in contents if (mark := mark_of(self.journal.system / name))}
             for name, file in contents.items():
                 if file:
@@ -139,17 +135,6 @@ class Proposals:
         """Close a proposal without adopting it."""
         proposal = self.get(name)
         self.journal.change("dropped", proposal.unit, {}, author, reason, proposal=proposal.id)
-
-    def _new_folder(self) -> Path:
-        number = max((int(e.name[1:]) for e in self.folder.iterdir() if _ID.fullmatch(e.name)), default=0)
-        while True:
-            number += 1
-            folder = self.folder / f"p{number}"
-            try:
-                folder.mkdir(mode=0o700)
-            except FileExistsError:
-                continue
-            return folder
 
     def _read(self, name: str) -> Proposal | None:
         """A proposal from disk; None if its process died before it was complete."""

@@ -15,9 +15,8 @@ from kernel.errors import ConfigurationError, DocumentError, FractalError
 from kernel.loop.criteria import Finding
 from kernel.store.files import FileStore
 from kernel.tools.tool import Tool
-from runtime.catalogue.pattern import load
 from runtime.evolution.drafts import Drafts
-from runtime.evolution.files import File, files, read, with_field
+from runtime.evolution.files import File, files, read, tool_at, with_field
 from runtime.evolution.journal import Journal
 from runtime.evolution.proposals import Proposal, Proposals
 
@@ -166,8 +165,7 @@ def _active(path: Path, file: File | None) -> File | None:
 
 
 def _program(path: Path) -> Path | None:
-    stat = path.stat()
-    tool = load(path, stat.st_mtime_ns, stat.st_size)
+    tool = tool_at(path)
     if not isinstance(tool, Tool) or tool.scheme != "command":
         return None
     try:

@@ -21,6 +21,7 @@ from kernel.tools.operations import Drafts, OperationContext, Result
 from kernel.tools.running import Runner, carry_out
 from kernel.tools.state_machine import MachineState, moved, refusal
 from kernel.tools.tool import Tool
+from runtime.evolution.files import one_line
 
 NOTE_CHARS = 400
 """Of what a sample printed, what stands beside its finding."""
@@ -240,5 +241,4 @@ def _documents(session: Session, loop_id: str) -> list[Document]:
 
 
 def _short(text: str) -> str:
-    line = " ⏎ ".join(text.strip().splitlines())
-    return line if len(line) <= NOTE_CHARS else f"{line[: NOTE_CHARS // 3]} … {line[-NOTE_CHARS * 2 // 3 :]}"
+    return one_line(text, NOTE_CHARS // 3, NOTE_CHARS * 2 // 3)

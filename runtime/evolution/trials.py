@@ -7,9 +7,8 @@ found is kept in `state/memory/trials/`, a markdown file each.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import comb, sqrt
 from pathlib import Path
 from typing import Any, Literal
@@ -17,6 +16,7 @@ from typing import Any, Literal
 from kernel import disk
 from kernel.document.escaping import to_json
 from kernel.errors import DocumentError
+from runtime.evolution.files import claim, numbered
 
 Z = 1.959964
 """Of the normal distribution, for an interval of 95 %."""
@@ -24,7 +24,6 @@ LEVEL = 0.05
 """How likely the better side's lead may at most be by chance."""
 Kind = Literal["pattern", "phase", "tool", "change"]
 Finding = Literal["better", "worse", "undecided"]
-_ID = re.compile(r"t[1-9]\d*")
 
 
 @dataclass(frozen=True)
@@ -124,16 +123,14 @@ class Compared:
         """As `--json` and the record have it."""
         size, present, tried = self.counts
         low, high = self.interval
-        calls = [sum(each.calls[side] for each in self.counted) for side in (0, 1)]
+        sides: dict[str, Any] = {}
+        for at, (name, done) in enumerate({"present": present, "tried": tried}.items()):
+            rate = round(done / size, 4) if size else None
+            sides[name] = {"done": done, "rate": rate, "calls": sum(each.calls[at] for each in self.counted)}
         return {
             "finding": self.finding,
             "pairs": size,
-            "present": {
-                "done": present,
-                "rate": round(present / size, 4) if size else None,
-                "calls": calls[0],
-            },
-            "tried": {"done": tried, "rate": round(tried / size, 4) if size else None, "calls": calls[1]},
+            **sides,
             "won": self.won,
             "lost": self.lost,
             "difference": round(self.difference, 4),
@@ -159,17 +156,7 @@ class Trial:
         """As `--json` shows it."""
         names = ("id", "kind", "unit", "at", "did", "against", "proposal")
         told = {name: getattr(self, name) for name in names if getattr(self, name)}
-        tasks = [
-            {
-                "task": each.task,
-                "present": each.present,
-                "tried": each.tried,
-                "calls": each.calls,
-                "note": each.note,
-            }
-            for each in self.compared.pairs
-        ]
-        return {**told, **self.compared.as_dict(), "tasks": tasks}
+        return {**told, **self.compared.as_dict(), "tasks": [asdict(each) for each in self.compared.pairs]}
 
 
 class Trials:
@@ -180,20 +167,21 @@ class Trials:
 
     def keep(self, kind: Kind, unit: str, compared: Compared, at: str = "", **more: str) -> Trial:
         """Write a trial down."""
+
+        def create(id: str) -> None:
+            (self.folder / f"{id}.md").touch(mode=0o600, exist_ok=False)
+
         with disk.of_the_state(self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            trial = Trial(self._claimed(), kind, unit, compared, at, **more)
+            trial = Trial(claim(self.folder, "t", create), kind, unit, compared, at, **more)
             disk.put(self.folder / f"{trial.id}.md", _written(trial).encode(), mode=0o600)
         return trial
 
     def all(self) -> list[Trial]:
         """Every trial, the first one first. Raises `DocumentError` for one that cannot be read."""
-        written = (path for path in self.folder.glob("t*.md") if path.stat().st_size)  # else its process died
-        names = (path.stem for path in written) if self.folder.is_dir() else ()
+        ids = numbered(self.folder, "t")
         return [
-            self.get(name)
-            for name in sorted((n for n in names if _ID.fullmatch(n)), key=lambda n: int(n[1:]))
-        ]
+            self.get(id) for id in ids if (self.folder / f"{id}.md").stat().st_size
+        ]  # 0: its process died
 
     def get(self, name: str) -> Trial:
         """One trial. Raises `DocumentError`."""
@@ -209,17 +197,6 @@ class Trials:
         except (OSError, ValueError, IndexError, TypeError) as error:
             raise DocumentError(f"is no trial: {error}; mend or remove it", str(path)) from None
 
-    def _claimed(self) -> str:
-        """An id of its own: the file is claimed by exclusive creation."""
-        number = max((int(p.stem[1:]) for p in self.folder.glob("t*.md") if _ID.fullmatch(p.stem)), default=0)
-        while True:
-            number += 1
-            try:
-                (self.folder / f"t{number}.md").touch(mode=0o600, exist_ok=False)
-            except FileExistsError:
-                continue
-            return f"t{number}"
-
 
 _MARKS: Mapping[bool | None, str] = {True: "done", False: "not done", None: "–"}
 
@@ -231,16 +208,8 @@ def _written(trial: Trial) -> str:
     head = "".join(f"{key}: {to_json(value)}\n" for key, value in told.items())
     rows = ["| task | present | tried | calls |", "| --- | --- | --- | ---: |"]
     for each in trial.compared.pairs:
-        cells = (
-            _cell(each.task),
-            _MARKS[each.present],
-            _MARKS[each.tried],
-            f"{each.calls[0]} · {each.calls[1]}",
-        )
-        rows.append("| " + " | ".join(cells) + " |")
+        task = " ".join(each.task.split()).replace("|", "\\|")[:120]
+        calls = f"{each.calls[0]} · {each.calls[1]}"
+        rows.append(f"| {task} | {_MARKS[each.present]} | {_MARKS[each.tried]} | {calls} |")
     body = f"# Trial of {trial.unit}\n\n{trial.compared.told}\n\n" + "\n".join(rows)
     return f"---\n{head}---\n{body}\n"
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")[:120]

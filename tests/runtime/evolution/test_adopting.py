@@ -18,7 +18,7 @@ from kernel.asking.responder import Ask, Ladder
 from kernel.errors import UsageError
 from runtime.api.fractal import Fractal
 from runtime.api.sample_runs import player
-from runtime.evolution.adoption import Adoption, Purse, SampleTasks, Verdict
+from runtime.evolution.adoption import Adoption, SampleTasks, Verdict
 from runtime.models.scripted import Scripted
 
 SAMPLE = {"task": "when was it?", "files": {"bridge.txt": "1931\n"}, "shows": "1931"}
@@ -62,7 +62,7 @@ def adoption(place: Place, name: str, responder: Scripted | None, usd: float | N
     fractal = Fractal(place.folder, settings=settings, ladder=ladder, on_event=place.events.append)
     shop = fractal.workshop
     proposal = shop.proposals.get(name)
-    tasks = SampleTasks(shop.workspace, fractal.catalogue(), player(fractal), Purse(usd))
+    tasks = SampleTasks(shop.workspace, fractal.catalogue(), player(fractal), usd)
     return Adoption(shop.journal, shop.proposals, proposal, tasks, shop.context, responder is not None)
 
 

@@ -14,7 +14,7 @@ from kernel.asking.responder import Ask, Ladder
 from kernel.errors import UsageError
 from runtime.api.fractal import Fractal
 from runtime.api.sample_runs import player
-from runtime.evolution.adoption import Adoption, ChangeTrials, Purse, SampleTasks
+from runtime.evolution.adoption import Adoption, ChangeTrials, SampleTasks
 from runtime.evolution.trials import Trials
 from runtime.memory.learning.patterns import Pattern
 from runtime.models.scripted import Scripted
@@ -58,7 +58,7 @@ def trying(place: Place, model: Scripted, **more: Any) -> tuple[ChangeTrials, Fr
         del catalogue.tools[name]
     shop = fractal.workshop
     trials = Trials(fractal.workspace.state / "memory" / "trials")
-    tasks = SampleTasks(shop.workspace, catalogue, player(fractal), Purse(None))
+    tasks = SampleTasks(shop.workspace, catalogue, player(fractal), None)
     return ChangeTrials(shop.journal, tasks, trials, **more), fractal
 
 
