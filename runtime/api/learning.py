@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernel.errors import UsageError
 from kernel.events import now
-from kernel.tools.operations import OperationContext, Result
+from kernel.tools.operations import Result
 from runtime.memory.learning.patterns import Pattern, read_practice
 from runtime.memory.learning.report import Best, Report, Side
 from runtime.memory.learning.report import report as reported
@@ -43,7 +43,7 @@ def from_run(fractal: Fractal, run: str) -> list[Pattern]:
 
 
 async def attempts(
-    fractal: Fractal, task: str, count: int, told: Callable[[int, RunResult], None]
+    fractal: Fractal, task: str, count: int, told: Callable[[int, RunResult], None], *, yes: bool = False
 ) -> list[Pattern]:
     """Try a task several times, each time from the same files, and learn from what differs.
 
@@ -56,7 +56,7 @@ async def attempts(
     group = secrets.token_hex(4)
     for number in range(1, count + 1):
         again = fractal.anew(recall=False)
-        result = await again.run(task, group=group)
+        result = await again.run(task, group=group, yes=yes)
         told(number, result)
         if result.waiting not in ("", "nothing"):
             raise UsageError(
@@ -112,9 +112,7 @@ def imported(fractal: Fractal, path: Path) -> tuple[list[Pattern], list[Pattern]
 # ---- the tool --------------------------------------------------------------------------------------------
 
 
-async def act(
-    fractal: Fractal, run_context: RunContext | None, context: OperationContext, args: Mapping[str, Any]
-) -> Result:
+async def act(fractal: Fractal, run_context: RunContext | None, args: Mapping[str, Any]) -> Result:
     """A call of the tool: what was learned, what it brought, or learning from a run that has ended."""
     action = str(args.get("action") or "patterns")
     if action == "report":
@@ -171,9 +169,3 @@ def _side(side: Side) -> str:
         f"{side.success:.0%} of {side.attempts} went well, {side.seconds:.1f} s, {side.tokens:,.0f} tokens, "
         f"{side.calls:.1f} calls each"
     )
-
-
-def library_faults(fractal: Fractal) -> list[str]:
-    """The files of patterns that cannot be used, each with its line and what is wrong."""
-    fractal.memory.library.patterns()
-    return [str(each) for each in fractal.memory.library.faults.values()]

@@ -73,7 +73,7 @@ def _attempts(context: click.Context, words: tuple[str, ...], model: str | None,
         results.append(result)
         tell(f"attempt {number}: run {result.run}: {result.status}")
 
-    found = asyncio.run(attempts(fractal, " ".join(words), parent.params["group"], report_attempt))
+    found = asyncio.run(attempts(fractal, " ".join(words), parent.params["group"], report_attempt, yes=yes))
     good = sum(each.exit == 0 for each in results)
     tell(f"{good} of {len(results)} accepted")
     _taught(found)

@@ -114,6 +114,16 @@ def test_attempts_that_all_fail_teach_nothing_and_leave_nothing(tmp_path: Path) 
         asyncio.run(attempts(fractal, "x", 1, lambda n, r: None))
 
 
+def test_the_steps_of_attempts_can_be_approved_in_advance(tmp_path: Path) -> None:
+    statuses: list[str] = []
+    fractal = group_of(tmp_path, "yy").anew(approve=("write",))
+    asyncio.run(attempts(fractal, TASK, 2, lambda n, result: statuses.append(result.status), yes=True))
+    assert statuses == ["complete", "complete"]
+    fractal = group_of(tmp_path, "yy").anew(approve=("write",))
+    with pytest.raises(UsageError, match="waits for"):
+        asyncio.run(attempts(fractal, TASK, 2, lambda n, result: None))
+
+
 def test_a_run_can_be_learned_from_afterwards(play: Play, tmp_path: Path) -> None:
     work = tmp_path / "work"
     played = stream(play, work, 16, settings={"learn": "off"})
