@@ -17,6 +17,7 @@ from pathlib import Path
 
 from kernel import disk
 from kernel.document.escaping import fingerprint
+from kernel.document.model import Step
 from kernel.errors import OperationFailed
 from kernel.tools.operations import ALIAS
 
@@ -153,6 +154,12 @@ def unit_of(name: str) -> str:
     """What is admitted as a whole: a tool's folder, or a file."""
     parts = name.split("/")
     return "/".join(parts[:2]) if parts[0] == "tools" and len(parts) > 2 else name
+
+
+def written_by(step: Step, unit: str) -> bool:
+    """Whether a step wrote the draft of a unit."""
+    places = (each["path"] for each in step.evidence.get("touched", ()))
+    return unit in step.evidence.get("drafted", ()) or any(f"/drafts/{unit}" in f"/{p}" for p in places)
 
 
 def content(path: Path) -> list[list[str]]:

@@ -5,7 +5,7 @@ This depends on documents, drafts and the journal alone: if a process dies, the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from kernel.errors import ConfigurationError, DocumentError, FractalError
 from kernel.loop.criteria import Finding
 from kernel.store.files import FileStore
 from kernel.tools.tool import Tool
-from runtime.evolution.drafts import Drafts
+from runtime.evolution.drafts import Drafts, written_by
 from runtime.evolution.files import File, files, read, tool_at, with_field
 from runtime.evolution.journal import Journal
 from runtime.evolution.proposals import Proposal, Proposals
@@ -23,17 +23,7 @@ from runtime.evolution.proposals import Proposal, Proposals
 TOOLS = ("tools", "operations", "kernel")
 """New units of these folders become active at once, and new phase files; anything else is proposed."""
 NOTE_CHARS = 160
-
-
-@dataclass(frozen=True)
-class Draft:
-    """A unit that a run has drafted: its files as the system is to have them, and who wrote it where."""
-
-    unit: str
-    files: dict[str, File | None]
-    hash: str
-    step: str  # LOOP:STEP
-    model: str
+Files = Mapping[str, File | None]
 
 
 @dataclass(frozen=True)
@@ -62,40 +52,36 @@ class Registration:
             if passed is False:
                 left.append(f"{unit} is not part of the system: {note}")
                 continue
-            draft = self._draft(unit, documents)
-            if self._done(draft):
+            files, source = self._draft(unit, documents)
+            if self._done(unit, source["draft"]):
                 continue
             if passed and not ask and not self._guarded(unit):
-                self.journal.change("admitted", unit, draft.files, self._author, note, **self._source(draft))
+                self.journal.change("admitted", unit, files, self._author, note, **source)
             else:
-                self._propose(draft, note)
+                self._propose(unit, note, files, source)
         return left
 
     def salvage(self) -> list[Proposal]:
         """Propose everything that the run has drafted, however it ended; nothing is proposed twice."""
         documents = documents_of(FileStore(self.run))
         for unit in self._whole(self.drafts.units()):
-            draft = self._draft(unit, documents)
-            if not self._done(draft):
-                self._propose(draft, "drafted, and not accepted")
+            files, source = self._draft(unit, documents)
+            if not self._done(unit, source["draft"]):
+                self._propose(unit, "drafted, and not accepted", files, source)
         return [each for each in self.proposals.open() if each.run == self.run.name]
 
     @property
     def _author(self) -> str:
         return f"run {self.run.name}"
 
-    def _source(self, draft: Draft) -> dict[str, str]:
-        return {"run": self.run.name, "step": draft.step, "model": draft.model, "draft": draft.hash}
-
-    def _propose(self, draft: Draft, note: str) -> None:
-        unit = draft.unit
+    def _propose(self, unit: str, note: str, files: Files, source: Mapping[str, str]) -> None:
         new = not any((system / unit).exists() for system in self.drafts.systems)
         reason = f"a {'new ' if new else 'change of '}{unit}: {note}"
-        self.proposals.make("change", unit, reason, self._author, files=draft.files, **self._source(draft))
+        self.proposals.make("change", unit, reason, self._author, files=files, **source)
 
-    def _done(self, draft: Draft) -> bool:
+    def _done(self, unit: str, hash: str) -> bool:
         """Whether the draft is already in the journal or proposed."""
-        same = (self.run.name, draft.unit, draft.hash)
+        same = (self.run.name, unit, hash)
         for proposal in self.proposals.all():
             if (proposal.run, proposal.unit, proposal.draft) == same:
                 self.proposals.record(proposal)  # its process may have died before it could
@@ -121,10 +107,13 @@ class Registration:
             if place.exists() and place.with_suffix(".md") not in covering - {place}
         ]
 
-    def _draft(self, unit: str, documents: Sequence[Document]) -> Draft:
-        whole = drafted_files(self.drafts, unit)
-        marks = [[name, file.mark if file else ""] for name, file in sorted(whole.items())]
-        return Draft(unit, whole, fingerprint(marks)[:16], *_origin(documents, unit))
+    def _draft(self, unit: str, documents: Sequence[Document]) -> tuple[Files, dict[str, str]]:
+        """The files of a drafted unit as the system is to have them, and who wrote them where."""
+        files = drafted_files(self.drafts, unit)
+        marks = [[name, file.mark if file else ""] for name, file in sorted(files.items())]
+        step, model = _origin(documents, unit)
+        draft = fingerprint(marks)[:16]
+        return files, {"run": self.run.name, "step": step, "model": model, "draft": draft}
 
 
 def drafted_files(drafts: Drafts, unit: str) -> dict[str, File | None]:
@@ -179,10 +168,7 @@ def _origin(documents: Sequence[Document], unit: str) -> tuple[str, str]:
     origin, last = ("", ""), ""
     for document in documents:
         for step in document.steps.values():
-            places = [str(each["path"]) for each in step.evidence.get("touched", ())]
-            written = any(f"/drafts/{unit}" in f"/{place}" for place in places)
-            written = written or unit in step.evidence.get("drafted", ())
-            if written and document.meta.updated >= last:
+            if written_by(step, unit) and document.meta.updated >= last:
                 last = document.meta.updated
                 origin = (f"{document.meta.id}:{step.n}", _model(document, step.evidence.get("asked")))
     return origin

@@ -21,6 +21,7 @@ from kernel.tools.operations import Drafts, OperationContext, Result
 from kernel.tools.running import Runner, carry_out
 from kernel.tools.state_machine import MachineState, moved, refusal
 from kernel.tools.tool import Tool
+from runtime.evolution.drafts import written_by
 from runtime.evolution.files import one_line
 
 NOTE_CHARS = 400
@@ -35,7 +36,7 @@ async def trials(session: Session) -> list[Trial]:
     session.run.catalogue.refresh()
     found: list[Trial] = []
     for unit in drafts.units():
-        if session.root or _wrote(session, unit):
+        if session.root or any(written_by(step, unit) for step in session.doc.steps.values()):
             kind = unit.partition("/")[0]
             if kind in ("tools", "operations", "kernel"):
                 found.append(await _tool_trial(session, unit))
@@ -44,14 +45,6 @@ async def trials(session: Session) -> list[Trial]:
             else:
                 found.append(Trial(unit, None, "a proposal: it is compared before it is adopted"))
     return found
-
-
-def _wrote(session: Session, unit: str) -> bool:
-    steps = session.doc.steps.values()
-    if any(unit in step.evidence.get("drafted", ()) for step in steps):
-        return True
-    places = [each["path"] for step in steps for each in step.evidence.get("touched", [])]
-    return any(f"/drafts/{unit}" in f"/{place}" for place in places)
 
 
 async def _tool_trial(session: Session, unit: str) -> Trial:
@@ -134,22 +127,15 @@ async def try_sample(
 async def _tried(tool: Tool, context: OperationContext, runners: Mapping[str, Runner]) -> tuple[bool, str]:
     sample = tool.sample
     args = cast(dict[str, Any], sample.get("args") or {})
-    calls = [
-        *cast(list[dict[str, Any]], sample.get("before") or []),
-        args,
-    ]  # of a state machine: its way there
+    before = cast(list[dict[str, Any]], sample.get("before") or [])  # the way there of a state machine
     with _place() as folder:
-        for path, text in cast(dict[str, str], sample.get("files") or {}).items():
-            target = (folder / path).resolve()
-            if folder.resolve() not in target.parents:
-                return False, f"sample: files: {path}: leads outside the sample's folder"
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(str(text), "utf-8")
+        if problem := lay_out(tool, folder):
+            return False, problem
         there = replace(context, folder=folder, protected=(), drafts=None)
         result, now = Result(""), MachineState("")
         if tool.states:
             now = MachineState(tool.states.start)
-        for call in calls:
+        for call in (*before, args):
             if problem := tool.problem(call):
                 return False, f"sample: {problem}"
             action = str(call.get(tool.states.by)) if tool.states else ""
@@ -160,11 +146,26 @@ async def _tried(tool: Tool, context: OperationContext, runners: Mapping[str, Ru
                 return False, f"its sample failed: {_short(result.text)}"
             if tool.states:
                 now = moved(tool.states, now, action, result.keep)
-        leaves = cast(list[str], sample.get("leaves") or [])
-        missing = [path for path in leaves if not (folder / path).is_file()]
-    if missing:
-        return False, f"its sample left no {', '.join(missing)}: {_short(result.text)}"
-    return await shows(tool, result.text)
+        missing = not_left(tool, folder)
+    return (False, f"{missing}: {_short(result.text)}") if missing else await shows(tool, result.text)
+
+
+def lay_out(tool: Tool, folder: Path) -> str:
+    """Write the files of a tool's sample; returns what is wrong with them, or ""."""
+    for name, text in cast(dict[str, object], tool.sample.get("files") or {}).items():
+        target = (folder / name).resolve()
+        if folder.resolve() not in target.parents:
+            return f"sample: files: {name}: leads outside the sample's folder"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(str(text), "utf-8")
+    return ""
+
+
+def not_left(tool: Tool, folder: Path) -> str:
+    """Which files a tool's sample should have left and has not, or ""."""
+    leaves = cast(list[str], tool.sample.get("leaves") or [])
+    missing = [path for path in leaves if not (folder / path).is_file()]
+    return f"its sample left no {', '.join(missing)}" if missing else ""
 
 
 async def shows(tool: Tool, text: str) -> tuple[bool, str]:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from kernel import disk
 from kernel.document.model import child_id
@@ -28,7 +28,7 @@ from kernel.tools.running import Runner
 from kernel.tools.tool import Tool
 from runtime.evolution.files import File, files, read, with_field
 from runtime.evolution.journal import MACHINE, PERSON, Entry, Journal, unit_named
-from runtime.evolution.sample_tests import sample_missing, shows, try_sample
+from runtime.evolution.sample_tests import lay_out, not_left, sample_missing, shows, try_sample
 from runtime.workspace.runs import RunResult
 from runtime.workspace.workspace import Workspace
 
@@ -246,7 +246,7 @@ class SampleWorkspace:
         began = time.monotonic()
         sample = tool.sample
         try:
-            self._lay_out(cast(dict[str, str], sample.get("files") or {}))
+            self._lay_out(tool)
             result = await play(self.folder, str(sample["task"]), tool.name if guided else "", usd)
             passed, note = await self._judged(tool, result)
         except FractalError as error:
@@ -256,7 +256,7 @@ class SampleWorkspace:
         kept = "" if passed else str(self.folder)
         return Tested(tool.name, passed, note, time.monotonic() - began, dict(result.spent), kept)
 
-    def _lay_out(self, given: Mapping[str, str]) -> None:
+    def _lay_out(self, tool: Tool) -> None:
         own, state = self.folder / ".fractal" / "system", self.folder / ".fractal" / "state"
         (state / "system").mkdir(parents=True, mode=0o700)
         source = self._workspace.root / "system"
@@ -269,11 +269,8 @@ class SampleWorkspace:
             shutil.copyfile(records, state / "system" / records.name)
         for name, raw in self._patterns.items():
             _write(state / "memory" / "patterns" / name, File(raw))
-        for name, text in given.items():
-            target = (self.folder / name).resolve()
-            if self.folder.resolve() not in target.parents:
-                raise FractalError(f"sample: files: {name}: leads outside the sample's folder")
-            _write(target, File(str(text).encode()))
+        if problem := lay_out(tool, self.folder):
+            raise FractalError(problem)
 
     async def _judged(self, tool: Tool, result: RunResult) -> tuple[bool, str]:
         asked = parse(result.path.read_bytes(), str(result.path)).note(1, "question")
@@ -282,9 +279,8 @@ class SampleWorkspace:
             return passed, note if passed else f"it asks a person: {result.question}"
         if result.exit is not Exit.ACCEPTED:
             return False, f"its run ended {result.status}: {result.reason or result.question}"
-        leaves = cast(list[str], tool.sample.get("leaves") or [])
-        if missing := [path for path in leaves if not (self.folder / path).is_file()]:
-            return False, f"its sample left no {', '.join(missing)}"
+        if missing := not_left(tool, self.folder):
+            return False, missing
         return await shows(tool, result.output)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kernel.document.model import ENDED
 from kernel.errors import ConfigurationError, RunLocked, UsageError
-from runtime.workspace.workspace import run_lock
+from runtime.workspace.workspace import moment, run_lock
 
 
 def put_away(
@@ -22,18 +22,14 @@ def put_away(
     Each becomes `<run>.tar.gz`; `tar -xzf` in `state/runs/` brings it back. Returns the ids.
     """
     before = datetime.now(UTC) - timedelta(days=keep_days)
-    old = [run for run, status, updated in runs if status in ENDED and _time(updated) < before]
+    old = [
+        run
+        for run, status, updated in runs
+        if status in ENDED and (time := moment(updated)) is not None and time < before
+    ]
     if not dry_run:
         old = [run for run in old if _put_away(state, run)]
     return old
-
-
-def _time(text: str) -> datetime:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return datetime.now(UTC)
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _put_away(state: Path, run: str) -> bool:

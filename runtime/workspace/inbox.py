@@ -26,18 +26,45 @@ class Inbox:
         self.folder = folder
 
     def messages(
-        self, kinds: Sequence[str], warn: Callable[[str], None]
+        self, kinds: Sequence[str], warn: Callable[[str], None] | None = None
     ) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-        """The messages of these kinds, oldest first."""
-        return messages(self.folder, kinds, warn)
+        """The messages of these kinds, oldest first; whoever has acted on one says that it is `taken`.
+
+        A file that is no message is set aside, and `warn` is told; without `warn` it is passed over.
+        """
+        for path in sorted((self.folder / "inbox").glob("*.json")):
+            kind = path.stem.partition("-")[2]
+            if kind in kinds:
+                try:
+                    message: Any = json.loads(disk.read(path, MESSAGE_BYTES).decode("utf-8"))
+                    if not isinstance(message, dict) or message["kind"] != kind:
+                        raise ValueError(f'it is no object with "kind": "{kind}"')
+                except FileNotFoundError:  # another process has taken it
+                    continue
+                except Exception as error:
+                    if warn:
+                        self.set_aside(path, error, warn)
+                else:
+                    yield path, cast(Mapping[str, Any], message)
 
     def set_aside(self, path: Path, error: Exception, warn: Callable[[str], None]) -> None:
         """Give a file that is no message another name, so that it is not read again."""
-        set_aside(path, error, warn)
+        aside = path.with_suffix(".bad")
+        with disk.of_the_state(path):
+            disk.move(path, aside)
+        warn(f"{path}: not a message: {explained(error)}; it is now {aside.name}")
 
     def taken(self, path: Path) -> None:
         """Remove a message that was acted on."""
-        taken(path)
+        with disk.of_the_state(path):
+            path.unlink(missing_ok=True)
+
+
+def messages(
+    folder: Path, kinds: Sequence[str], warn: Callable[[str], None] | None = None
+) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    """The messages of these kinds to the run in a folder."""
+    return Inbox(folder).messages(kinds, warn)
 
 
 def drop(folder: Path, kind: str, **values: Any) -> Path:
@@ -60,43 +87,6 @@ def drop(folder: Path, kind: str, **values: Any) -> Path:
                 swept += 1
                 if swept > 3:
                     raise
-
-
-def messages(
-    folder: Path, kinds: Sequence[str], warn: Callable[[str], None] | None = None
-) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-    """The messages of these kinds, oldest first; whoever has acted on one says that it is `taken`.
-
-    A file that is no message is set aside, and `warn` is told; without `warn` it is passed over.
-    """
-    for path in sorted((folder / "inbox").glob("*.json")):
-        kind = path.stem.partition("-")[2]
-        if kind in kinds:
-            try:
-                message: Any = json.loads(disk.read(path, MESSAGE_BYTES).decode("utf-8"))
-                if not isinstance(message, dict) or message["kind"] != kind:
-                    raise ValueError(f'it is no object with "kind": "{kind}"')
-            except FileNotFoundError:  # another process has taken it
-                continue
-            except Exception as error:
-                if warn:
-                    set_aside(path, error, warn)
-            else:
-                yield path, cast(Mapping[str, Any], message)
-
-
-def set_aside(path: Path, error: Exception, warn: Callable[[str], None]) -> None:
-    """Give a file that is no message another name, so that it is not read again."""
-    aside = path.with_suffix(".bad")
-    with disk.of_the_state(path):
-        disk.move(path, aside)
-    warn(f"{path}: not a message: {explained(error)}; it is now {aside.name}")
-
-
-def taken(path: Path) -> None:
-    """Remove a message that was acted on."""
-    with disk.of_the_state(path):
-        path.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)

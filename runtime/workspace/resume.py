@@ -7,7 +7,6 @@ import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from kernel.events import Event
 from kernel.loop.budget import Bounds
 from kernel.loop.run_context import RunContext, Session
 from runtime.workspace.edits import survey
+from runtime.workspace.workspace import moment
 
 TOLD = 3
 """Broken lines of the log that are told one by one."""
@@ -69,11 +69,9 @@ def begin_session(run_context: RunContext, root: Document) -> None:
         session.save()
 
 
-def _seconds(time: str) -> float:
-    try:
-        return datetime.fromisoformat(time).timestamp()
-    except ValueError:
-        return 0.0
+def _seconds(text: str) -> float:
+    time = moment(text)
+    return time.timestamp() if time else 0.0
 
 
 def raised(root: Document, bounds: Bounds, *, flags: Container[str]) -> Mapping[str, Any]:

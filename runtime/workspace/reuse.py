@@ -18,7 +18,7 @@ from kernel.loop.run_context import RunContext, Session
 from kernel.store.files import FileStore
 from kernel.tools.tool import Catalogue
 from runtime.workspace.edits import find
-from runtime.workspace.workspace import Workspace
+from runtime.workspace.workspace import Workspace, moment
 
 
 def reusable(
@@ -60,15 +60,8 @@ def _holds(run_context: RunContext, root: Document, own: Sequence[Path]) -> bool
     if any(find(Session(run_context, document), redo=True) for document in documents):
         return False
     looked = effects or any(found_by_itself(n.source) for n in root.section(1).notes)
-    began = _moment(root.meta.created)
+    began = moment(root.meta.created)
     return not looked or (began is not None and not changed_since(run_context.folder, began, own))
-
-
-def _moment(text: str) -> datetime | None:
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:  # somebody's hand was at it
-        return None
 
 
 def _effects(documents: Iterable[Document], catalogue: Catalogue) -> set[str]:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
@@ -179,12 +179,20 @@ def _lives(lock: Path) -> bool:
     return True
 
 
+def moment(text: str) -> datetime | None:
+    """A time of a document; None where somebody's hand was at it."""
+    with suppress(ValueError):
+        time = datetime.fromisoformat(text)
+        return time if time.tzinfo else time.replace(tzinfo=UTC)
+    return None
+
+
 def _born(root: str) -> float:
     """When a run began: by the head of its root document, else when that was last written."""
-    with suppress(OSError, ValueError), open(root, "rb", buffering=0) as file:  # noqa: PTH123
-        fields, _, _ = file.read(HEAD).partition(b"\n---")
-        if hit := _CREATED.search(fields):
-            return datetime.fromisoformat(hit[1].decode("ascii")).timestamp()
+    with suppress(OSError), open(root, "rb", buffering=0) as file:  # noqa: PTH123
+        hit = _CREATED.search(file.read(HEAD).partition(b"\n---")[0])
+        if hit and (time := moment(hit[1].decode("ascii", "replace"))):
+            return time.timestamp()
     return os.stat(root).st_mtime  # noqa: PTH116
 
 
