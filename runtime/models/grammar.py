@@ -31,16 +31,6 @@ char ::= [^"\\\x00-\x1f\x7f] | "\\" (["\\/nrt] | "u" code)
 text ::= "\"" char* "\""
 key ::= "\"" char char{0,40} "\""
 """.strip()
-_STRUCTURED = (
-    "properties",
-    "additionalProperties",
-    "items",
-    "prefixItems",
-    "anyOf",
-    "oneOf",
-    "allOf",
-    "$ref",
-)
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ async def supervise(
             lifeline.answer(stack)
         timed_out = await _until_end(process, output, status, timeout, watch)
         code = process.returncode if process.returncode is not None else -signal.SIGKILL
-        stopped = timed_out or output.flood or bool(watch and watch.exceeded)
+        stopped = timed_out or output.flooded.is_set() or bool(watch and watch.exceeded)
         started = status is None or code < 0 or status.get("exit-code") is not None or stopped
         text, cut = output.text()
         if watch and watch.exceeded:
@@ -185,11 +185,6 @@ class _Output:
         self._loop.add_reader(self._reading, self._read)
         stack.callback(self._close)
 
-    @property
-    def flood(self) -> bool:
-        """Whether there was more than anybody could want."""
-        return self.flooded.is_set()
-
     def handed_over(self) -> None:
         """Close our copy of the writing end, so that the last process closes the pipe."""
         os.close(self.writing)
@@ -230,7 +225,7 @@ class _Output:
         tail = (text or self._tail.decode("utf-8", "replace"))[first - self._limit :]
         missing = self._total - len(head.encode()) - len(tail.encode())
         mark = f"[… about {max(missing, 1)} bytes of output cut …]"
-        if self.flood:
+        if self.flooded.is_set():
             mark += f"\n[stopped: more than {FLOOD_BYTES // 1_000_000} MB of output]"
         return f"{head}\n{mark}\n{tail}", True
 

@@ -190,25 +190,7 @@ def _environment(extra: Mapping[str, str] | None, mode: str) -> dict[str, str]:
 @functools.cache
 def _sizes(bwrap: str) -> bool:
     """Whether this bubblewrap can bound a folder in memory; those before 0.7 or with setuid cannot."""
-    trial = [
-        bwrap,
-        "--ro-bind",
-        "/",
-        "/",
-        "--perms",
-        "1777",
-        "--size",
-        "4096",
-        "--tmpfs",
-        "/tmp",
-        "bash",
-        "-c",
-        ":",
-    ]
-    try:
-        return not subprocess.run(trial, capture_output=True, timeout=20, stdin=subprocess.DEVNULL).returncode
-    except (OSError, subprocess.TimeoutExpired):
-        return False
+    return not _trouble(bwrap, "--perms", "1777", "--size", "4096", "--tmpfs", "/tmp", "bash")
 
 
 @functools.cache
@@ -218,17 +200,20 @@ def _refusal(bwrap: str | None, bash: str) -> str | None:
             "bubblewrap is not installed, so commands cannot run in a sandbox; install it "
             f"(`apt-get install bubblewrap`, `dnf install bubblewrap`), {_OFF}"
         )
-    trial = [bwrap, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
-    trial += ["--unshare-all", "--new-session", "--cap-drop", "ALL", bash, "-c", ":"]
+    own = ("--dev", "/dev", "--proc", "/proc", "--unshare-all", "--new-session", "--cap-drop", "ALL")
+    if not (why := _trouble(bwrap, *own, bash)):
+        return None
+    return (
+        f"bubblewrap does not work here ({why}); allow it user namespaces "
+        f"(`sysctl kernel.unprivileged_userns_clone=1`, or its AppArmor profile), {_OFF}"
+    )
+
+
+def _trouble(bwrap: str, *words: str) -> str:
+    """What prevents bubblewrap from running bash, the last word, with these arguments; "" for nothing."""
+    trial = [bwrap, "--ro-bind", "/", "/", *words, "-c", ":"]
     try:
         tried = subprocess.run(trial, capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL)
     except (OSError, subprocess.TimeoutExpired) as error:
-        why = str(error)
-    else:
-        if tried.returncode == 0:
-            return None
-        why = tried.stderr.strip()
-    return (
-        f"bubblewrap does not work here ({why or 'it gave no reason'}); allow it user namespaces "
-        f"(`sysctl kernel.unprivileged_userns_clone=1`, or its AppArmor profile), {_OFF}"
-    )
+        return str(error)
+    return (tried.stderr.strip() or "it gave no reason") if tried.returncode else ""

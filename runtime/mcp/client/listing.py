@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 from kernel.document.redaction import neutralise
@@ -32,14 +31,6 @@ _WORD = re.compile(r"[\w .:/@+-]{1,64}")
 Raw = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Listed:
-    """The tools of one server, and messages about skipped ones."""
-
-    tools: tuple[Tool, ...]
-    troubles: tuple[str, ...] = ()
-
-
 def kept(tools: Sequence[Raw]) -> list[dict[str, Any]]:
     """The parts of a server's answer that are cached on disk."""
     names = ("name", "title", "description", "inputSchema", "annotations")
@@ -52,8 +43,10 @@ def kept(tools: Sequence[Raw]) -> list[dict[str, Any]]:
     return found
 
 
-def tools_of(entry: Entry, listed: Sequence[Raw], taken: Collection[str] = ()) -> Listed:
-    """The tools of a server; a name in `taken` gets a number."""
+def tools_of(
+    entry: Entry, listed: Sequence[Raw], taken: Collection[str] = ()
+) -> tuple[list[Tool], list[str]]:
+    """The tools of a server, and messages about skipped ones; a name in `taken` gets a number."""
     used = set(taken)
     tools: list[Tool] = []
     troubles: list[str] = []
@@ -70,7 +63,7 @@ def tools_of(entry: Entry, listed: Sequence[Raw], taken: Collection[str] = ()) -
             used.add(name)
         except ValueError as error:
             troubles.append(f"MCP server {entry.name}: skipped {remote[:60]}: {error}")
-    return Listed(tuple(tools), tuple(troubles))
+    return tools, troubles
 
 
 def _tool(entry: Entry, name: str, remote: str, raw: Raw) -> Tool:

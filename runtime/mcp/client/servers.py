@@ -155,19 +155,12 @@ class Servers:
         seconds = max(context.timeout - 1.0, context.timeout * 0.8) or None
         before = self._connections.get(entry.name)
         try:
-            return await self._call(entry, remote, args, seconds)
+            return await (await self._connection(entry)).call(remote, args, seconds)
         except Broken:
             if before is None or not tool.repeatable(args):
                 raise
-            return await self._call(
-                entry, remote, args, seconds
-            )  # retry once: the old connection may be stale
-
-    async def _call(
-        self, entry: Entry, remote: str, args: Mapping[str, Any], seconds: float | None
-    ) -> Result:
-        connection = await self._connection(entry)
-        return await connection.call(remote, args, seconds)
+            # retry once: the old connection may be stale
+            return await (await self._connection(entry)).call(remote, args, seconds)
 
     async def __aenter__(self) -> Servers:
         try:
@@ -262,9 +255,9 @@ class Servers:
         for entry in self._configured.entries.values():
             if known := self._known(entry):
                 taken = {*self._taken, *(tool.name for tool in self._tools)}
-                listed = tools_of(entry, known.tools, taken)
-                self._tools += listed.tools
-                left_out += listed.troubles
+                tools, skipped = tools_of(entry, known.tools, taken)
+                self._tools += tools
+                left_out += skipped
         self._left_out = tuple(left_out)
         lists = self._lists()
         self._stats = (stats, lists)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import hmac
 import inspect
 import itertools
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 from mcp.server.mcpserver import Context, MCPServer
@@ -119,15 +120,19 @@ def state_of(standing: Standing) -> State:
     )
 
 
-@contextmanager
-def _plainly() -> Generator[None]:
-    """Turn errors into a `ToolError` with a message and no traceback."""
-    try:
-        yield
-    except FractalError as error:
-        raise ToolError(" ".join([str(error), *getattr(error, "__notes__", ())])) from None
-    except (OSError, ValueError, LookupError, TypeError, RuntimeError) as error:
-        raise ToolError(f"internal error in Fractal: {type(error).__name__}: {error}") from None
+def _plainly(work: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    """The same, with errors as a `ToolError` with a message and no traceback."""
+
+    @functools.wraps(work)
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return await work(*args, **kwargs)
+        except FractalError as error:
+            raise ToolError(" ".join([str(error), *getattr(error, "__notes__", ())])) from None
+        except (OSError, ValueError, LookupError, TypeError, RuntimeError) as error:
+            raise ToolError(f"internal error in Fractal: {type(error).__name__}: {error}") from None
+
+    return call
 
 
 def make(runs: Runs) -> MCPServer:
@@ -139,7 +144,7 @@ def make(runs: Runs) -> MCPServer:
     def tool(annotations: ToolAnnotations) -> Callable[[Any], Any]:
         def add(function: Any) -> Any:
             about = inspect.cleandoc(function.__doc__ or "")
-            return server.tool(description=about, annotations=annotations)(function)
+            return server.tool(description=about, annotations=annotations)(_plainly(function))
 
         return add
 
@@ -170,20 +175,17 @@ def make(runs: Runs) -> MCPServer:
 
         `model` replaces the configured model; `after` is an earlier run that this one follows up.
         """
-        with _plainly():
-            return await settled(await runs.start(task, model=model, after=after), wait, ctx)
+        return await settled(await runs.start(task, model=model, after=after), wait, ctx)
 
     @tool(reads)
     async def status(run: str, ctx: Context, wait: float = 0) -> State:
         """The status of a run, after up to `wait` seconds or as soon as it stops."""
-        with _plainly():
-            return await settled(runs.reading.find(run), wait, ctx)
+        return await settled(runs.reading.find(run), wait, ctx)
 
     @tool(acts)
     async def answer(run: str, text: str, ctx: Context, wait: float = WAIT) -> State:
         """Answer the question of a waiting run; the run continues."""
-        with _plainly():
-            return await settled(await runs.tell(run, "answer", _client(ctx), text=_said(text)), wait, ctx)
+        return await settled(await runs.tell(run, "answer", _client(ctx), text=_said(text)), wait, ctx)
 
     @tool(acts)
     async def approve(run: str, ctx: Context, wait: float = WAIT) -> State:
@@ -191,61 +193,53 @@ def make(runs: Runs) -> MCPServer:
 
         Only a person at a terminal can approve a serious danger (`fractal approve RUN`).
         """
-        with _plainly():
-            return await settled(await runs.tell(run, "approve", _client(ctx)), wait, ctx)
+        return await settled(await runs.tell(run, "approve", _client(ctx)), wait, ctx)
 
     @tool(acts)
     async def reject(run: str, ctx: Context, why: str = "", wait: float = WAIT) -> State:
         """Reject the plan or step. With a reason the run plans again; a plan rejected without one ends it."""
-        with _plainly():
-            return await settled(await runs.tell(run, "reject", _client(ctx), why=why), wait, ctx)
+        return await settled(await runs.tell(run, "reject", _client(ctx), why=why), wait, ctx)
 
     @tool(acts)
     async def cancel(run: str, ctx: Context) -> State:
         """Cancel a run that is running or waiting."""
-        with _plainly():
-            return await settled(await runs.tell(run, "cancel", _client(ctx)), 10, ctx)
+        return await settled(await runs.tell(run, "cancel", _client(ctx)), 10, ctx)
 
     @tool(acts)
     async def resume(run: str, ctx: Context, wait: float = WAIT) -> State:
         """Continue a run that was interrupted, or whose documents a person has edited."""
-        with _plainly():
-            return await settled(await runs.resume(run), wait, ctx)
+        return await settled(await runs.resume(run), wait, ctx)
 
     @tool(reads)
-    def read_document(name: str) -> Page:
+    async def read_document(name: str) -> Page:
         """A document by its id or path; a run's id means its root document."""
-        with _plainly():
-            path = runs.reading.path(name)
-            return Page(id=path.stem, path=str(path), markdown=path.read_text("utf-8", errors="replace"))
+        path = runs.reading.path(name)
+        return Page(id=path.stem, path=str(path), markdown=path.read_text("utf-8", errors="replace"))
 
     @tool(reads)
-    def list_runs(limit: int = 20) -> RunList:
+    async def list_runs(limit: int = 20) -> RunList:
         """The newest runs."""
-        with _plainly():
-            found = runs.reading.runs(runs.reading.workspace.run_ids()[: max(limit, 1)])
-            names = ("run", "status", "task", "created", "updated")
-            return RunList(runs=[Listed(**{name: getattr(each, name) for name in names}) for each in found])
+        found = runs.reading.runs(runs.reading.workspace.run_ids()[: max(limit, 1)])
+        names = ("run", "status", "task", "created", "updated")
+        return RunList(runs=[Listed(**{name: getattr(each, name) for name in names}) for each in found])
 
     @tool(reads)
     async def list_tools(words: str = "") -> ToolList:
         """The tools of the catalogue; with `words`, those whose line contains all of them."""
-        with _plainly():
-            wanted = words.lower().split()
-            found = sorted((await runs.catalogue()).tools.values(), key=lambda tool: (tool.rank, tool.name))
-            fits = [tool for tool in found if all(word in tool.line.lower() for word in wanted)]
-            return ToolList(tools=[_entry(tool) for tool in fits])
+        wanted = words.lower().split()
+        found = sorted((await runs.catalogue()).tools.values(), key=lambda tool: (tool.rank, tool.name))
+        fits = [tool for tool in found if all(word in tool.line.lower() for word in wanted)]
+        return ToolList(tools=[_entry(tool) for tool in fits])
 
     @tool(acts)
     async def call_tool(
         tool: str, ctx: Context, args: dict[str, Any] | None = None, wait: float = WAIT
     ) -> State:
         """Call one tool of the catalogue as a separate run: recorded and guarded."""
-        with _plainly():
-            state = await settled(await runs.call(tool, args or {}), wait, ctx)
-            if state.status in ("failed", "escalated"):
-                raise ToolError(f"{state.reason} (run {state.run})")
-            return state
+        state = await settled(await runs.call(tool, args or {}), wait, ctx)
+        if state.status in ("failed", "escalated"):
+            raise ToolError(f"{state.reason} (run {state.run})")
+        return state
 
     @server.resource("loop://{id}", mime_type="text/markdown", description="A document of a run, by its id.")
     def loop(id: str) -> str:

@@ -69,11 +69,6 @@ class Standing:
     task: str
     doing: str = ""
 
-    @property
-    def running(self) -> bool:
-        """Whether a process works on it."""
-        return self.result.status == "running"
-
 
 class Runs:
     """All runs of one workspace, served by one process. Belongs to one event loop."""

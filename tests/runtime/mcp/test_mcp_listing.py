@@ -21,9 +21,9 @@ def entry(name="it"):
 
 
 def made(raw, server="it", taken=()) -> Tool:
-    listed = tools_of(entry(server), [raw], taken)
-    assert listed.troubles == ()
-    return listed.tools[0]
+    tools, troubles = tools_of(entry(server), [raw], taken)
+    assert troubles == []
+    return tools[0]
 
 
 @pytest.mark.parametrize(
@@ -44,13 +44,13 @@ def test_a_name_is_made_of_server_and_tool(server, tool, name):
 
 def test_long_names_are_cut_and_stay_different():
     pair = [{"name": "x" * 150 + end, "inputSchema": {}} for end in "ab"]
-    names = [tool.name for tool in tools_of(entry(), pair).tools]
+    names = [tool.name for tool in tools_of(entry(), pair)[0]]
     assert len(set(names)) == 2
     assert all(len(name) <= 64 and re.fullmatch(r"[a-z][a-z0-9-]*", name) for name in names)
 
 
 def test_a_name_that_is_taken_gets_a_number():
-    found = tools_of(entry("count"), [{"name": "lines"}, {"name": "LINES"}], {"count-lines"}).tools
+    found = tools_of(entry("count"), [{"name": "lines"}, {"name": "LINES"}], {"count-lines"})[0]
     assert [tool.name for tool in found] == ["count-lines-2", "count-lines-3"]
 
 
