@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kernel.asking.responder import Ladder
 from kernel.document.model import ENDED
 from kernel.errors import Exit, FractalError, UsageError
-from kernel.tools.operations import OperationContext, Result
+from kernel.tools.operations import Result
 from runtime.memory.prompting import Asking
 from runtime.reflexes.dreaming import KIND, Order
 from runtime.workspace.runs import RunResult
@@ -127,9 +127,7 @@ def done(fractal: Fractal, id: str) -> dict[str, Done]:
 # ---- the tool --------------------------------------------------------------------------------------------
 
 
-async def act(
-    fractal: Fractal, run_context: RunContext, context: OperationContext, args: Mapping[str, Any]
-) -> Result:
+async def act(fractal: Fractal, run_context: RunContext, args: Mapping[str, Any]) -> Result:
     """A call of the tool: one stage in a dream's own loop; elsewhere a whole dream, or a rehearsal."""
     if args.get("stage"):
         return await _stage(fractal, run_context, str(args["stage"]), args)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from kernel.document.model import root_id
 from kernel.document.redaction import redact
 from kernel.errors import DocumentError, FractalError, UsageError
-from kernel.tools.operations import OperationContext, Result
+from kernel.tools.operations import Result
 from runtime.api.excerpt import excerpt
 
 if TYPE_CHECKING:
@@ -246,9 +246,7 @@ def wander(fractal: Fractal, about: str, *, steps: int, seed: int) -> list[Step]
 # ---- the tools -------------------------------------------------------------------------------------------
 
 
-async def act_recall(
-    fractal: Fractal, run_context: RunContext | None, ctx: OperationContext, args: Mapping[str, Any]
-) -> Result:
+async def act_recall(fractal: Fractal, run_context: RunContext | None, args: Mapping[str, Any]) -> Result:
     """A call of the tool `recall`."""
     limit, mode = int(args.get("limit") or LIMIT), str(args.get("mode") or "standard")
     query = str(args["query"])
@@ -256,9 +254,7 @@ async def act_recall(
     return Result(told(found, query), evidence={"found": len(found), "ids": [each.id for each in found]})
 
 
-async def act_remember(
-    fractal: Fractal, run_context: RunContext | None, ctx: OperationContext, args: Mapping[str, Any]
-) -> Result:
+async def act_remember(fractal: Fractal, run_context: RunContext | None, args: Mapping[str, Any]) -> Result:
     """A call of the tool `remember`: a person's fact if the person said it in this run, else a note."""
     text = str(args["text"]).strip()
     if not text:
@@ -283,9 +279,7 @@ def _said_by_person(run_context: RunContext, text: str) -> bool:
     return any(plain in " ".join(each.split()).casefold() for each in said)
 
 
-async def act_goal(
-    fractal: Fractal, run_context: RunContext | None, ctx: OperationContext, args: Mapping[str, Any]
-) -> Result:
+async def act_goal(fractal: Fractal, run_context: RunContext | None, args: Mapping[str, Any]) -> Result:
     """A call of the tool `goal`: set one, mark one as reached, or list them."""
     if args.get("reached"):
         goal = await asyncio.to_thread(goal_by, fractal, str(args["reached"]))
@@ -299,9 +293,7 @@ async def act_goal(
     return Result("\n".join(lines) or "there is no goal", evidence={"goals": len(found)})
 
 
-async def act_wander(
-    fractal: Fractal, run_context: RunContext | None, ctx: OperationContext, args: Mapping[str, Any]
-) -> Result:
+async def act_wander(fractal: Fractal, run_context: RunContext | None, args: Mapping[str, Any]) -> Result:
     """A call of the tool `wander`."""
     steps, seed = int(args.get("steps") or 6), int(args.get("seed") or 0)
     way = await asyncio.to_thread(wander, fractal, str(args.get("about") or ""), steps=steps, seed=seed)

@@ -1,7 +1,7 @@
 """What runs `run: "memory: NAME"`: the tools of a workspace's memory, called by a loop of a run.
 
-Each is an async function of the Fractal, the run's world, the call's context and its arguments; its module is
-imported when it is called.
+Each is an async function of the Fractal, the run and the call's arguments; its module is imported when it is
+called.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kernel.loop.run_context import RunContext
     from runtime.api.fractal import Fractal
 
-Act = Callable[["Fractal", "RunContext | None", OperationContext, Mapping[str, Any]], Awaitable[Result]]
+Act = Callable[["Fractal", "RunContext | None", Mapping[str, Any]], Awaitable[Result]]
 ACTS: Mapping[str, str] = {
     "dream": "dreaming:act",
     "goal": "knowledge:act_goal",
@@ -40,6 +40,6 @@ def runner(fractal: Fractal, run_context: RunContext | None) -> Runner:
             raise OperationFailed(f"{tool.path}: run: {tool.run!r}: memory can {', '.join(ACTS)}")
         module, _, function = ACTS[name].partition(":")
         act: Act = getattr(import_module(f"{__package__}.{module}"), function)
-        return await act(fractal, run_context, context, args)
+        return await act(fractal, run_context, args)
 
     return run

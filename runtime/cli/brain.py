@@ -469,7 +469,14 @@ def plot(points: Sequence[Point], room: int = COLUMNS) -> list[str]:
 
 
 def _draw(points: Sequence[Point], path: Path) -> None:
-    picture = figure(8, 4, "--png")
+    """Draw the curve as PNG. Raises `ConfigurationError` without matplotlib, and `StorageError`."""
+    try:
+        made: Any = import_module("matplotlib.figure")
+    except ImportError as error:
+        raise ConfigurationError(
+            "--png needs matplotlib, which is not installed: pip install 'fractal-runtime[plot]'"
+        ) from error
+    picture = made.Figure(figsize=(8, 4), layout="constrained")
     axes = picture.add_subplot()
     numbers = [each.n for each in points]
     axes.plot(numbers, [each.answered for each in points], label="answered without a model")
@@ -477,7 +484,8 @@ def _draw(points: Sequence[Point], path: Path) -> None:
     axes.plot(numbers, right, label="right, of memory's answers")
     axes.set(xlabel="decision", ylabel="share", ylim=(-0.02, 1.02))
     axes.legend(loc="lower right")
-    save(picture, path)
+    with disk.of_the_state(path):
+        picture.savefig(path, format="png")
 
 
 # ---- compare ---------------------------------------------------------------------------------------------
@@ -580,24 +588,6 @@ def _store(path: Path) -> Path:
 def _is_sqlite(path: Path) -> bool:
     with path.open("rb") as file:
         return file.read(15) == b"SQLite format 3"
-
-
-def figure(width: float, height: float, flag: str) -> Any:
-    """An empty figure, in inches. Raises `ConfigurationError` that names the `flag`."""
-    try:
-        made: Any = import_module("matplotlib.figure")
-    except ImportError as error:
-        raise ConfigurationError(
-            f"{flag} needs matplotlib, which is not installed: pip install 'fractal-runtime[plot]'"
-        ) from error
-    return made.Figure(figsize=(width, height), layout="constrained")
-
-
-def save(picture: Any, path: Path) -> None:
-    """Write a figure as PNG. Raises `StorageError`."""
-    canvas: Any = import_module("matplotlib.backends.backend_agg")
-    with disk.of_the_state(path):
-        canvas.FigureCanvasAgg(picture).print_figure(path, format="png")
 
 
 # ---- release ---------------------------------------------------------------------------------------------

@@ -8,11 +8,11 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from runtime.mcp.client.servers import Seen
 
 GOOD, FAIR, BAD = "ok", "missing", "broken"
+Found = tuple[str, str] | tuple[str, str, str]
+"""A state, what was found, and how to fix it."""
 SIGNS = {GOOD: ("✓", "green"), FAIR: ("–", "yellow"), BAD: ("✗", "red")}
 OLDEST = (3, 11)
 PATIENCE = 10.0
@@ -80,81 +82,61 @@ def _fetch(yes: bool) -> None:
 
 
 def _checks() -> Iterator[Check]:
-    yield _python()
+    yield _looked("python", _python, None)
     try:
         fractal = opened()
     except FractalError as error:
         yield Check("settings", BAD, str(error), "fix the setting that is named")
         return
-    trust = _trust(fractal)
+    trust = _looked("trust", _trust, fractal)
     yield trust
-    looks: tuple[Callable[[Fractal], Check], ...] = (
-        _settings,
-        _folder,
-        _sandbox,
-        _reflex,
-        _model,
-        _litellm,
-        _llama,
-        _embedder,
-        _memory,
-        _mcp,
-        _catalogue,
-        _git,
-        _terminal,
-    )
-    for look in looks:
-        if trust.state == GOOD or look not in (_sandbox, _reflex, _model, _embedder):
-            yield look(fractal)
+    for name, look in LOOKS.items():
+        if trust.state == GOOD or name not in UNTRIED:
+            yield _looked(name, look, fractal)
     yield from _servers(fractal)
 
 
-def _python() -> Check:
-    found = f"{sys.version.split()[0]} at {sys.executable}"
-    if sys.version_info < OLDEST:
-        return Check("python", BAD, found, "Python 3.11 or newer is needed")
-    return Check("python", GOOD, found)
-
-
-def _trust(fractal: Fractal) -> Check:
-    """What the folder's own files ask for; what is not allowed is not tried out."""
+def _looked(name: str, look: Callable[[Any], Found], fractal: Fractal | None) -> Check:
+    """One check; an error of ours is what it found."""
     try:
-        items = fractal.untrusted()
+        return Check(name, *look(fractal))
     except FractalError as error:
-        return Check("trust", BAD, str(error))
-    if items:
+        return Check(name, BAD, str(error), FIXES.get(name, ""))
+
+
+def _python(_: object) -> Found:
+    found = f"{sys.version.split()[0]} at {sys.executable}"
+    return (BAD, found, "Python 3.11 or newer is needed") if sys.version_info < OLDEST else (GOOD, found)
+
+
+def _trust(fractal: Fractal) -> Found:
+    """What the folder's own files ask for; what is not allowed is not tried out."""
+    if items := fractal.untrusted():
         names = ", ".join(each.name for each in items[:5]) + (" …" if len(items) > 5 else "")
-        return Check(
-            "trust",
-            BAD,
-            f"the folder asks for permissions that you have not granted: {names}",
-            "fractal trust",
-        )
-    return Check("trust", GOOD, "no pending requests of the folder")
+        return BAD, f"the folder asks for permissions that you have not granted: {names}", "fractal trust"
+    return GOOD, "no pending requests of the folder"
 
 
-def _settings(fractal: Fractal) -> Check:
+def _settings(fractal: Fractal) -> Found:
     given = sorted({where for where in fractal.sources.values() if where != "default"})
-    return Check("settings", GOOD, f"from {', '.join(given)}" if given else "all defaults")
+    return GOOD, f"from {', '.join(given)}" if given else "all defaults"
 
 
-def _folder(fractal: Fractal) -> Check:
+def _folder(fractal: Fractal) -> Found:
     """Write where runs will be written."""
-    root = fractal.workspace.root
-    there = next(
-        place for place in (fractal.workspace.runs, *fractal.workspace.runs.parents) if place.exists()
-    )
+    runs = fractal.workspace.runs
+    there = next(place for place in (runs, *runs.parents) if place.exists())
     try:
         with tempfile.TemporaryFile(dir=there):
             pass
     except OSError as error:
-        return Check("workspace", BAD, f"{there}: {error.strerror}", "choose another folder with -C")
+        return BAD, f"{there}: {error.strerror}", "choose another folder with -C"
     made = "" if fractal.workspace.state.exists() else " (created by the first run)"
     bare = "" if fractal.config.shipped else "; bare: uses only its own system/"
-    return Check("workspace", GOOD, f"{root}{made}{bare}")
+    return GOOD, f"{fractal.workspace.root}{made}{bare}"
 
 
-def _sandbox(fractal: Fractal) -> Check:
+def _sandbox(fractal: Fractal) -> Found:
     """Run a command in the configured sandbox."""
     from runtime.sandbox.sandbox import Sandbox
 
@@ -163,48 +145,37 @@ def _sandbox(fractal: Fractal) -> Check:
         try:
             ran = asyncio.run(sandbox.run("echo works", folder=Path(place), timeout=20))
         except (FractalError, OSError) as error:
-            return Check("sandbox", FAIR, str(error), "without it, only steps without bash and commands work")
+            return FAIR, str(error), "without it, only steps without bash and commands work"
     if ran.exit or ran.output.strip() != "works":
-        return Check("sandbox", FAIR, f"a command ended with {ran.exit}: {ran.output[:200]}")
+        return FAIR, f"a command ended with {ran.exit}: {ran.output[:200]}"
     if ran.mode == "off":
-        return Check(
-            "sandbox", FAIR, "off: commands run without one", "remove `sandbox: off` from the settings"
-        )
-    return Check("sandbox", GOOD, f"{ran.mode}, a command ran in it in {ran.seconds:.2f} s")
+        return FAIR, "off: commands run without one", "remove `sandbox: off` from the settings"
+    return GOOD, f"{ran.mode}, a command ran in it in {ran.seconds:.2f} s"
 
 
-def _reflex(fractal: Fractal) -> Check:
+def _ladder(fractal: Fractal) -> Found:
     """Build the ladder, which imports no model library."""
-    try:
-        names = [rung.name for rung in fractal.ladder]
-    except FractalError as error:
-        return Check("ladder", BAD, str(error))
-    return Check("ladder", GOOD, " → ".join(names))
+    return GOOD, " → ".join(rung.name for rung in fractal.ladder)
 
 
-def _model(fractal: Fractal) -> Check:
+def _model(fractal: Fractal) -> Found:
     from kernel.loop.ask import unpriced
-    from runtime.models.ladder import KEYS, default_model, rungs
+    from runtime.models.ladder import KEYS, rungs
 
-    models = [rung.model for rung in rungs(fractal.config) if rung.model not in ("reflex", "person")]
+    config = fractal.config
+    models = [rung.model for rung in rungs(config) if rung.model not in ("reflex", "person")]
     if not models:
         hint = f"set FRACTAL_MODEL (such as ollama/llama3.2), or a key: {', '.join(list(KEYS)[:3])}, …"
-        return Check("model", FAIR, "none; reflexes answer, then a person", hint)
-    missing: list[str] = []
-    for model in models:
-        provider = model.split("/", 1)[0]
-        keys = [key for key in KEYS if key.partition("_")[0].lower() == provider]
-        missing += [key for key in keys if not os.environ.get(key) and not fractal.config.api_base]
-    where = "" if fractal.config.model or fractal.config.ladder else " (by the key that is set)"
-    if missing:
-        return Check(
-            "model", BAD, f"{', '.join(models)}: no key", f"set {', '.join(missing)} in the environment"
-        )
-    if (usd := fractal.config.usd) is not None and (unknown := _unpriced(fractal)):
-        return Check("model", FAIR, f"{', '.join(models)}: no price is known", unpriced(unknown, usd))
-    chosen = default_model() if where else None
-    key = next((key for key, name in KEYS.items() if name == chosen and os.environ.get(key)), "")
-    return Check("model", GOOD, ", ".join(models) + (f" (because {key} is set)" if key else ""))
+        return FAIR, "none; reflexes answer, then a person", hint
+    named = ", ".join(models)
+    providers = {model.partition("/")[0] for model in models}
+    keys = [key for key in KEYS if key.partition("_")[0].lower() in providers and not os.environ.get(key)]
+    if keys and not config.api_base:
+        return BAD, f"{named}: no key", f"set {', '.join(keys)} in the environment"
+    if config.usd is not None and (unknown := _unpriced(fractal)):
+        return FAIR, f"{named}: no price is known", unpriced(unknown, config.usd)
+    key = next(filter(os.environ.get, KEYS), "") if not (config.model or config.ladder) else ""
+    return GOOD, named + (f" (because {key} is set)" if key else "")
 
 
 def _unpriced(fractal: Fractal) -> str:
@@ -216,70 +187,103 @@ def _unpriced(fractal: Fractal) -> str:
     return next((rung.name for rung in rungs if getattr(rung, "price", "free") is None), "")
 
 
-def _installed(name: str, module: str, extra: str, what: str) -> Check:
-    if find_spec(module) is None:
-        return Check(name, FAIR, f"not installed: {what}", f"pip install 'fractal-runtime[{extra}]'")
-    from importlib.metadata import PackageNotFoundError, version
+def _installed(package: str, module: str, extra: str, what: str) -> Callable[[Fractal], Found]:
+    """A check whether an optional package is installed."""
 
-    try:
-        return Check(name, GOOD, version(name))
-    except PackageNotFoundError:
-        return Check(name, GOOD, "installed")
+    def look(_: Fractal) -> Found:
+        from importlib.metadata import PackageNotFoundError, version
 
+        if find_spec(module) is None:
+            return FAIR, f"not installed: needed for {what}", f"pip install 'fractal-runtime[{extra}]'"
+        try:
+            return GOOD, version(package)
+        except PackageNotFoundError:
+            return GOOD, "installed"
 
-def _litellm(fractal: Fractal) -> Check:
-    return _installed("litellm", "litellm", "llm", "needed for models of providers and servers")
-
-
-def _llama(fractal: Fractal) -> Check:
-    return _installed("llama-cpp-python", "llama_cpp", "local", "needed for llama:PATH.gguf")
+    return look
 
 
-def _embedder(fractal: Fractal) -> Check:
+def _embedder(fractal: Fractal) -> Found:
     """Embed a text with the configured embedder."""
     from runtime.memory.embed import choose
     from runtime.memory.embed.choosing import told
     from runtime.memory.embed.weights import find
 
     config = fractal.config
-    try:
-        chosen, why = told(config.embedder, config.embedder_folder)
-        began = time.perf_counter()
-        embedder = choose(config.embedder, config.embedder_folder)
-        loaded = time.perf_counter() - began
-        embedder.embed(["is this embedder at work"])
-        found = f"{embedder.name} ({why}), {embedder.size} dimensions, loaded in {loaded:.2f} s"
-        here = find(config.embedder_folder)
-    except FractalError as error:
-        return Check("embedder", BAD, str(error), "or use the setting embedder: lexical")
+    chosen, why = told(config.embedder, config.embedder_folder)
+    began = time.perf_counter()
+    embedder = choose(config.embedder, config.embedder_folder)
+    loaded = time.perf_counter() - began
+    embedder.embed(["is this embedder at work"])
+    found = f"{embedder.name} ({why}), {embedder.size} dimensions, loaded in {loaded:.2f} s"
     if chosen != "lexical":
-        return Check("embedder", GOOD, f"{found}; lexical would compare words by letters only")
+        return GOOD, f"{found}; lexical would compare words by letters only"
+    found += "; minilm would also match synonyms"
     if config.embedder == "lexical":
-        return Check("embedder", GOOD, f"{found}; minilm would also match synonyms")
-    get = "pip install 'fractal-runtime[semantic]'" if here else "fractal doctor --fetch"
-    return Check("embedder", FAIR, f"{found}; minilm would also match synonyms", get)
+        return GOOD, found
+    here = find(config.embedder_folder)
+    return FAIR, found, "pip install 'fractal-runtime[semantic]'" if here else "fractal doctor --fetch"
 
 
-def _memory(fractal: Fractal) -> Check:
+def _memory(fractal: Fractal) -> Found:
     """Open the store, if there is one."""
-    from runtime.memory.store import open_shelf
-    from runtime.workspace.workspace import brain_place
+    from runtime.cli.brain import shelf_or_none
 
-    folder = fractal.workspace.state / "memory"
-    where = brain_place(fractal.config.store, folder)
-    if not where.exists():
-        return Check("memory", GOOD, f"{fractal.config.store}, nothing is remembered yet")
-    try:
-        shelf = open_shelf(fractal.config.store, folder)
-        count = sum(shelf.kinds().values())
-        shelf.close()
-    except FractalError as error:
-        return Check("memory", BAD, str(error))
-    return Check("memory", GOOD, f"{where}: {count} records; check them: fractal brain check")
+    with shelf_or_none() as shelf:
+        if shelf is None:
+            return GOOD, f"{fractal.config.store}, nothing is remembered yet"
+        records = sum(shelf.kinds().values())
+        return GOOD, f"{shelf.keeper.place}: {records} records; check them: fractal brain check"
 
 
-def _mcp(fractal: Fractal) -> Check:
-    return _installed("mcp", "mcp", "mcp", "needed for servers in .mcp.json and for fractal mcp")
+def _catalogue(fractal: Fractal) -> Found:
+    from runtime.reflexes.reflex import Reflex
+
+    catalogue = fractal.catalogue()
+    if faults := [*catalogue.faults, *Reflex(catalogue.folders).faults]:
+        skipped = "; ".join(str(fault) for fault in faults[:3])
+        return FAIR, f"skipped: {skipped}", "fix the file; see: fractal tools check"
+    if missing := [name for name in ("read", "write", "bash") if name not in catalogue.tools]:
+        return BAD, f"{', '.join(missing)} missing in {catalogue.folders[-1]}", "install again"
+    return GOOD, f"{len(catalogue.tools)} tools and operations"
+
+
+def _git(fractal: Fractal) -> Found:
+    if shutil.which("git") is None:
+        return FAIR, "not installed: the operation git and `fractal undo` do not work", "install git"
+    folder = fractal.workspace.folder
+    inside = any((place / ".git").exists() for place in (folder, *folder.parents))
+    return GOOD, "installed; the folder is a repository" if inside else "installed"
+
+
+def _terminal(_: Fractal) -> Found:
+    from runtime.cli.progress import on_terminal
+
+    if on_terminal():
+        size = shutil.get_terminal_size()
+        return GOOD, f"{os.environ.get('TERM')}, {size.columns} × {size.lines}: live tree"
+    why = "CI is set" if os.environ.get("CI") else "standard error is not a terminal"
+    return GOOD, f"{why}: progress is printed as plain lines"
+
+
+LOOKS: Mapping[str, Callable[[Fractal], Found]] = {
+    "settings": _settings,
+    "workspace": _folder,
+    "sandbox": _sandbox,
+    "ladder": _ladder,
+    "model": _model,
+    "litellm": _installed("litellm", "litellm", "llm", "models of providers and servers"),
+    "llama-cpp-python": _installed("llama-cpp-python", "llama_cpp", "local", "llama:PATH.gguf"),
+    "embedder": _embedder,
+    "memory": _memory,
+    "mcp": _installed("mcp", "mcp", "mcp", "servers in .mcp.json and for fractal mcp"),
+    "tools": _catalogue,
+    "git": _git,
+    "terminal": _terminal,
+}
+UNTRIED = ("sandbox", "ladder", "model", "embedder")
+"""What is not tried out in a folder that asks for permissions."""
+FIXES = {"embedder": "or use the setting embedder: lexical"}
 
 
 def _servers(fractal: Fractal) -> Iterator[Check]:
@@ -303,37 +307,3 @@ def _servers(fractal: Fractal) -> Iterator[Check]:
             yield Check(f"mcp {each.name}", GOOD, found)
     for text in wrong:
         yield Check("mcp", FAIR, text, "fix the entry that is named")
-
-
-def _catalogue(fractal: Fractal) -> Check:
-    from runtime.reflexes.reflex import Reflex
-
-    catalogue = fractal.catalogue()
-    reflexes = Reflex(catalogue.folders)
-    if faults := [*catalogue.faults, *reflexes.faults]:
-        left_out = "; ".join(str(fault) for fault in faults[:3])
-        return Check("tools", FAIR, f"skipped: {left_out}", "fix the file; see: fractal tools check")
-    hands = [name for name in ("read", "write", "bash") if name not in catalogue.tools]
-    if hands:
-        return Check("tools", BAD, f"{', '.join(hands)} missing in {catalogue.folders[-1]}", "install again")
-    return Check("tools", GOOD, f"{len(catalogue.tools)} tools and operations")
-
-
-def _git(fractal: Fractal) -> Check:
-    if shutil.which("git") is None:
-        lost = "not installed: the operation git and `fractal undo` do not work"
-        return Check("git", FAIR, lost, "install git")
-    inside = any(
-        (place / ".git").exists() for place in (fractal.workspace.folder, *fractal.workspace.folder.parents)
-    )
-    return Check("git", GOOD, "installed; the folder is a repository" if inside else "installed")
-
-
-def _terminal(fractal: Fractal) -> Check:
-    from runtime.cli.progress import on_terminal
-
-    if on_terminal():
-        size = shutil.get_terminal_size()
-        return Check("terminal", GOOD, f"{os.environ.get('TERM')}, {size.columns} × {size.lines}: live tree")
-    why = "CI is set" if os.environ.get("CI") else "standard error is not a terminal"
-    return Check("terminal", GOOD, f"{why}: progress is printed as plain lines")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -238,12 +239,10 @@ class Tree:
             rows = self._loop_rows(root, "", "", shown, height)
             if len(rows) <= height:
                 return rows
-        low, high = 1, height
-        while low < high:  # as many of the open ones in each loop as there is room for
-            busy = (low + high + 1) // 2
-            fits = len(self._loop_rows(root, "", "", 0, busy)) <= height
-            low, high = (busy, high) if fits else (low, busy - 1)
-        rows = self._loop_rows(root, "", "", 0, low)
+        # as many of the open ones in each loop as there is room for
+        sizes = range(1, height + 1)
+        busy = bisect_right(sizes, height, key=lambda busy: len(self._loop_rows(root, "", "", 0, busy)))
+        rows = self._loop_rows(root, "", "", 0, max(busy, 1))
         if len(rows) <= height:
             return rows
         more = Row("", " ", "dim", f"… {len(rows) - height + 1} more lines")

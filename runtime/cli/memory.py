@@ -431,7 +431,7 @@ def _dream_once(order: Order, as_json: bool, quiet: bool) -> int:
     fractal = session.open()
     result = session.drive(dreaming.dream(fractal, order))
     if not as_json:
-        return session.conclude(fractal, result)
+        return session.conclude(result)
     stages = {name: _stage(each) for name, each in dreaming.done(fractal, result.id).items()}
     print_json({"dream": result.run, "status": result.status, "stages": stages})
     return int(result.exit)

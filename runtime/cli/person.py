@@ -32,7 +32,7 @@ def _send(run: str, kind: str, *, resume: bool = False, **values: str) -> int:
     elif resume:
         session = Session(view())
         going = session.open()
-        return session.conclude(going, session.drive(going.resume(name)))
+        return session.conclude(session.drive(going.resume(name)))
     else:
         early = "; it is not waiting for an answer now" if kind == "answer" and waits != "person" else ""
         then = "end it" if kind == "cancel" else "continue"

@@ -125,7 +125,7 @@ def run(
         tell(f"reused the result of run {result.run}: same task, files and instructions")
     if plan_only and result.waiting == "approval" and not as_json:
         put(plan_of(result.path))
-    return session.conclude(fractal, result, output)
+    return session.conclude(result, output)
 
 
 @click.command()
@@ -167,7 +167,7 @@ def resume(
     def go_on(name: str | None) -> int:
         session = Session(view(json=as_json, quiet=quiet), as_json)
         fractal = session.open(**settings)
-        return session.conclude(fractal, session.drive(fractal.resume(name, **options)), output)
+        return session.conclude(session.drive(fractal.resume(name, **options)), output)
 
     return _each(go_on) if everything else go_on(run)
 
@@ -199,7 +199,7 @@ def replay(run: str, model: str | None, as_json: bool, quiet: bool, output: Path
     _refuse_output(output)
     session = Session(view(json=as_json, quiet=quiet), as_json)
     fractal = session.open()
-    return session.conclude(fractal, session.drive(fractal.replay(run, model)), output)
+    return session.conclude(session.drive(fractal.replay(run, model)), output)
 
 
 # ---- input of a run ----

@@ -195,7 +195,7 @@ class Session:
 
     # ---- how it ended ----
 
-    def conclude(self, fractal: Fractal, result: RunResult, output: Path | None = None) -> int:
+    def conclude(self, result: RunResult, output: Path | None = None) -> int:
         """Print the result, or how the run ended and what you can do; returns the exit code."""
         from kernel.document.model import ACCEPTED
 

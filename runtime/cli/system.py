@@ -344,7 +344,7 @@ def _build(session: Session, fractal: Fractal, proposal: Proposal) -> int:
     """Start the run that builds what a proposal asks for; an accepted run closes the proposal."""
     from runtime.api.building import build
 
-    return session.conclude(fractal, session.drive(build(fractal, proposal)))
+    return session.conclude(session.drive(build(fractal, proposal)))
 
 
 @system.command()

@@ -225,6 +225,7 @@ def test_a_model_is_asked_after_a_run_where_the_settings_say_so(play: Play, tmp_
     worker = Worker(seed=2)
     asked: list[Ask] = []
     said = {"name": "Look first", "do": "Use `read` before `edit`.", "avoid": "", "confidence": "high"}
+    last = work
     for number, good in enumerate((True, True, False)):
         name = f"note{number}.md"
         (work / name).write_text("status: draft\n")
@@ -237,24 +238,23 @@ def test_a_model_is_asked_after_a_run_where_the_settings_say_so(play: Play, tmp_
             return said
 
         task = f"in {name}, change the status from draft to final. {EVIL}"
-        played = play(answer, task, settings={**SETTINGS, "learn": "model"})
+        last = play(answer, task, settings={**SETTINGS, "learn": "model"}).folder
     assert len(asked) == 1
     assert "evil" not in asked[0].user and "edit(new, old, path, file 0) failed" in asked[0].user
     found = library_of(work).get("look-first")
     assert found is not None and (found.origin, found.types) == ("model", ("edit",))
-    assert (played.folder / "learning.jsonl").is_file()
+    assert (last / "learning.jsonl").is_file()
 
 
 async def test_the_tool_tells_what_was_learned(streamed: Streamed, tmp_path: Path) -> None:
     from runtime.api.learning import act
 
     fractal = copy(streamed, tmp_path)
-    context: Any = None
-    told = await act(fractal, None, context, {"action": "patterns", "task": "change a word in a.md"})
+    told = await act(fractal, None, {"action": "patterns", "task": "change a word in a.md"})
     assert "(patterns/read-before-edit.md) [edit; high]" in told.text
-    assert "went well" in (await act(fractal, None, context, {"action": "report"})).text
+    assert "went well" in (await act(fractal, None, {"action": "report"})).text
     run = streamed[1][0].result.run
-    assert (await act(fractal, None, context, {"action": "from", "run": run})).text
+    assert (await act(fractal, None, {"action": "from", "run": run})).text
 
 
 def test_a_run_that_is_forgotten_leaves_nothing_to_learn_from(streamed: Streamed, tmp_path: Path) -> None:
