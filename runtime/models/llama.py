@@ -48,7 +48,7 @@ class Llama:
         threads: int | None = None,
         gpu_layers: int = 0,
     ) -> None:
-        """Name a model; it is loaded at the first ask.
+        """Name a model; it is loaded at the first ask, or by `warm`.
 
         context: tokens of prompt and reply together. max_tokens: a limit for replies below the ask's.
         gpu_layers: the number of layers on a GPU; -1 for all.
@@ -65,6 +65,10 @@ class Llama:
         self.context, self.max_tokens = context, max_tokens
         self.temperature, self.top_p = temperature, top_p
         self._hardware = (threads, gpu_layers)
+
+    def warm(self) -> None:
+        """Load the model; call it in a thread while something else is prepared."""
+        self.load()
 
     def offers(self, task: str, document: Document) -> float | None:
         """Accept any attempt."""
