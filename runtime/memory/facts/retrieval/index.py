@@ -6,7 +6,6 @@ renumbered. An index of many records is stored in a file: see `kept`.
 
 from __future__ import annotations
 
-import json
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from runtime.memory.facts.graph import edges_of
 from runtime.memory.facts.records import Edge, Memory, Observation
 from runtime.memory.facts.retrieval import kept
-from runtime.memory.facts.retrieval.kept import Kept
 from runtime.memory.facts.retrieval.language import Language
 from runtime.memory.facts.retrieval.passages import (
     Meaning,
@@ -28,9 +26,10 @@ from runtime.memory.facts.retrieval.passages import (
     opened,
     passage_of,
 )
-from runtime.memory.facts.retrieval.rows import Columns, Entry, Rows, columns_of, entry_of
+from runtime.memory.facts.retrieval.rows import Columns, Entry, Rows, columns_of, digest, entry_of
 from runtime.memory.facts.retrieval.times import Times
 from runtime.memory.store import Shelf
+from runtime.memory.store.record import parsed
 
 if TYPE_CHECKING:
     from runtime.memory.embed import Embedder
@@ -49,9 +48,9 @@ class Index:
     language: Language
     at: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
     meant: dict[int, Meaning] = field(default_factory=dict[int, Meaning])
-    _postings: dict[str, tuple[array[int], array[int]]] = field(default_factory=dict[str, Any])
+    _postings: kept.Postings = field(default_factory=dict[str, Any])
     _lengths: list[int] = field(default_factory=list[int])
-    _kept: Kept | None = None
+    _before: Columns | None = None  # of the rows that were read from the file
     _fresh: int = 0  # taken in since the file was written
     _since: Any = None
     _columns: Columns | None = None
@@ -78,8 +77,8 @@ class Index:
         """Update from what has changed on the shelf."""
         mark = self.shelf.keeper.mark()
         now, changed = self.shelf.news(self._since)
-        if changed is None and not len(self.rows) and self._open() and self._kept is not None:
-            changed = self.shelf.keeper.since(self._kept.mark)
+        if changed is None and not len(self.rows) and (found := self._open()):
+            changed = self.shelf.keeper.since(found.mark)
         if changed is None:
             self._look_at_all()
         else:
@@ -96,9 +95,9 @@ class Index:
             seen: set[str] = set()
             for row in self.shelf.rows(kind, vectors=False):
                 seen.add(row.id)
-                known, mark = self.at.get((kind, row.id)), kept.digest(row.body)
+                known, mark = self.at.get((kind, row.id)), digest(row.body)
                 if known is None or self.rows.marks[known] != mark:
-                    self._take(kind, row.id, _json(row.body), mark)
+                    self._take(kind, row.id, parsed(row.body), mark)
             gone = [id for known, id in self.at if known == kind and id not in seen]
             for id in gone:
                 self._drop(kind, id)
@@ -123,14 +122,9 @@ class Index:
         if entry is None:  # deleted, or broken: the shelf reports that
             self._drop(kind, id)
             return
-        if known is not None and self._kept is not None and known < len(self._kept.keys):
-            if self._kept.signs[known] == kept.sign(entry):
-                self.rows.put(known, entry, mark)
-                self._nodes = None
-                return
-        elif known is not None and (self.rows[known].text, self.rows[known].who) == (entry.text, entry.who):
-            self.rows.put(known, entry, mark)  # its words are the same
-            self._columns = None
+        if known is not None and self.rows.signs[known] == entry.sign:
+            self.rows.put(known, entry, mark)
+            self._nodes = None
             return
         self._drop(kind, id)
         self._add(entry, mark)
@@ -171,20 +165,19 @@ class Index:
     def _file(self) -> Path | None:
         """The file of the index."""
         name = self.embedder.name if self.embedder is not None else "words"
-        return self.shelf.keeper.beside(f"{kept.digest(name, False):x}.recall")
+        return self.shelf.keeper.beside(f"{digest(name, False):x}.recall")
 
-    def _open(self) -> bool:
+    def _open(self) -> kept.Kept | None:
         """Load the file, if there is one."""
         path = self._file
         found = kept.load(path, kept.made_for(self.language, self.embedder)) if path else None
-        if found is None:
-            return False
-        self._kept, self._columns = found, found.columns
-        self.rows.keys, self.rows.marks = list(found.keys), found.marks
-        self.rows.leads = dict(found.leads)
-        for row in found.columns.alive.nonzero()[0].tolist():
-            self.at[found.keys[row]] = row
-        return True
+        if found is not None:
+            self._before = self._columns = found.columns
+            self.rows.keys, self.rows.marks, self.rows.signs = found.keys, found.marks, found.signs
+            self.rows.leads, self._postings = found.leads, found.postings
+            for row in found.columns.alive.nonzero()[0].tolist():
+                self.at[found.keys[row]] = row
+        return found
 
     def _keep(self, mark: object) -> None:
         """Write the file if much is new; not in a transaction, which may be rolled back."""
@@ -192,7 +185,7 @@ class Index:
             return
         if path := self._file:
             head = {"made": kept.made_for(self.language, self.embedder), "mark": mark}
-            kept.save(path, head, self.rows, self.columns, self._postings, self._kept)
+            kept.save(path, head, self.rows, self.columns, self._postings)
         self._fresh = 0
 
     # ---- what it means -----------------------------------------------------------------------------------
@@ -200,15 +193,15 @@ class Index:
     def _mean(self) -> None:
         """Load missing passages, and make those that do not exist."""
         assert self.embedder is not None
-        known = len(self._kept.keys) if self._kept else 0
+        known = self._before.count if self._before else 0
         rows = [row for row in self.at.values() if row >= known and row not in self.meant]
         self._mean_of(rows, first=not self.meant and not known)
 
     def meanings(self, rows: Iterable[int]) -> dict[int, Meaning]:
         """The meanings of these rows, as far as known."""
         wanted = list(rows)
-        if self._kept is not None:
-            known = len(self._kept.keys)
+        if self._before is not None:
+            known = self._before.count
             self._mean_of(
                 [row for row in wanted if row < known and row not in self.meant and self._lives(row)]
             )
@@ -265,8 +258,9 @@ class Index:
     def columns(self) -> Columns:
         """The rows as arrays."""
         if self._columns is None:
-            before = self._kept.columns if self._kept else None
-            self._columns = columns_of(self.rows, self.at, self._lengths, self.meant, self.embedder, before)
+            self._columns = columns_of(
+                self.rows, self.at, self._lengths, self.meant, self.embedder, self._before
+            )
         return self._columns
 
     def _renumber(self) -> None:
@@ -277,7 +271,7 @@ class Index:
         self.rows.need(rows)
         old = [(self.rows[row], self.rows.marks[row], self.meant.get(row)) for row in rows]
         self.rows, self.at, self.meant, self._lengths, self._postings = Rows(self._read), {}, {}, [], {}
-        self._kept, self._fresh = None, len(old)
+        self._before, self._fresh = None, len(old)
         for entry, mark, meant in old:
             row = self._add(entry, mark)
             if meant is not None:
@@ -301,16 +295,4 @@ class Index:
         import numpy as np
 
         rows, counts = self._postings.get(term, (array("i"), array("H")))
-        new = np.frombuffer(rows, np.int32), np.frombuffer(counts, np.uint16)
-        if self._kept is None:
-            return new
-        old = self._kept.of(term)
-        return np.concatenate([old[0], new[0]]), np.concatenate([old[1], new[1]])
-
-
-def _json(body: str) -> dict[str, Any] | None:
-    try:
-        told = json.loads(body)
-    except (ValueError, RecursionError):
-        return None
-    return told if isinstance(told, dict) else None
+        return np.frombuffer(rows, np.int32), np.frombuffer(counts, np.uint16)

@@ -7,67 +7,42 @@ other words or vectors, is ignored.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from runtime.memory.facts.retrieval.rows import REACH, Columns, Entry, Rows
+from runtime.memory.facts.retrieval.rows import REACH, Columns, Rows, digest
 
 if TYPE_CHECKING:
     from runtime.memory.embed import Embedder
     from runtime.memory.facts.retrieval.language import Language
 
-FORMAT = 2
+FORMAT = 3
 LEAST = 5_000
 """Records from which a file is worth it."""
 SHARE = 0.02
 """The share of new records from which the file is rewritten."""
 _COLUMNS = ("alive", "kind", "length", "day", "thread", "who", "first_person", "asks", "told", "spans")
 
-Postings = Mapping[str, tuple["array[int]", "array[int]"]]
+Postings = dict[str, tuple["array[int]", "array[int]"]]
+"""By term: the rows that have it, and how often."""
 
 
 @dataclass(frozen=True, eq=False)
 class Kept:
     """The content of the file; `columns` are those of its rows."""
 
-    keys: list[tuple[str, str]]
     mark: Any  # of the store
+    keys: list[tuple[str, str]]
     marks: array[int]
-    signs: Any
+    signs: array[int]
     leads: dict[int, str]
     columns: Columns
-    terms: Any
-    starts: Any
-    rows: Any
-    counts: Any
-
-    def of(self, term: str) -> tuple[Any, Any]:
-        """The rows that have a term, and how often."""
-        import numpy as np
-
-        number = np.uint64(digest(term, False))
-        at = int(np.searchsorted(self.terms, number))
-        if at == len(self.terms) or self.terms[at] != number:
-            return self.rows[:0], self.counts[:0]
-        part = slice(int(self.starts[at]), int(self.starts[at + 1]))
-        return self.rows[part], self.counts[part]
-
-
-def digest(text: str, signed: bool = True) -> int:
-    """A hash that is the same in every process."""
-    raw = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(raw, "little", signed=signed)
-
-
-def sign(entry: Entry) -> int:
-    """A hash of everything that arrays and words depend on."""
-    told = (entry.text, entry.who, entry.day, entry.thread, entry.order, sorted(entry.names))
-    return digest(repr(told))
+    postings: Postings
 
 
 def made_for(language: Language, embedder: Embedder | None) -> str:
@@ -89,7 +64,7 @@ def load(path: Path, made: str) -> Kept | None:
 def _loaded(path: Path, made: str) -> Kept | None:
     import numpy as np
 
-    from runtime.memory.facts.retrieval.vectors import InFile, Vectors
+    from runtime.memory.facts.retrieval.vectors import Vectors
     from runtime.memory.store import arrays
 
     found = arrays.load(path)
@@ -107,16 +82,15 @@ def _loaded(path: Path, made: str) -> Kept | None:
         named.setdefault(several[name][0], []).append((several[name], row))
     vectors = None
     if size:
-        vectors = Vectors(
-            InFile(path, head["begin"] + head["arrays"]["vectors"][0], count, size),
-            np.zeros((0, size), np.float32),
-        )
+        vectors = Vectors(path, head["begin"] + head["arrays"]["vectors"][0], count, size)
     threads = zip(arrays.as_texts(told["threads"]), told["thread_numbers"].tolist(), strict=True)
+    ends = zip(arrays.as_texts(told["terms"]), pairwise(told["starts"].tolist()), strict=True)
+    rows, counts = told["rows"], told["counts"]
     return Kept(
-        keys=keys,
         mark=head["mark"],
+        keys=keys,
         marks=array("q", told["marks"].tobytes()),
-        signs=told["signs"],
+        signs=array("q", told["signs"].tobytes()),
         leads=dict(zip(told["lead_rows"].tolist(), arrays.as_texts(told["leads"]), strict=True)),
         columns=Columns(
             count=count,
@@ -129,24 +103,19 @@ def _loaded(path: Path, made: str) -> Kept | None:
             named=named,
             vectors=vectors,
         ),
-        terms=told["terms"],
-        starts=told["starts"],
-        rows=told["rows"],
-        counts=told["counts"],
+        postings={
+            term: (array("i", rows[a:b].tobytes()), array("H", counts[a:b].tobytes()))
+            for term, (a, b) in ends
+        },
     )
 
 
-def save(
-    path: Path, head: Mapping[str, Any], rows: Rows, columns: Columns, postings: Postings, kept: Kept | None
-) -> None:
-    """Write the index: `kept`, if any, with the rows behind it."""
+def save(path: Path, head: Mapping[str, Any], rows: Rows, columns: Columns, postings: Postings) -> None:
+    """Write the index."""
     import numpy as np
 
     from runtime.memory.store import arrays
 
-    first = len(kept.keys) if kept else 0
-    new = np.array([sign(rows[row]) for row in range(first, len(rows))], np.int64)
-    signs = np.concatenate([kept.signs, new]) if kept else new
     named = [(" ".join(name), row) for several in columns.named.values() for name, row in several]
     names = {name: number for number, name in enumerate(dict.fromkeys(name for name, _ in named))}
     vectors = columns.vectors
@@ -159,7 +128,7 @@ def save(
     told: dict[str, Any] = {
         "ids": arrays.texts([id for _, id in rows.keys]),
         "marks": np.array(rows.marks, np.int64),
-        "signs": signs,
+        "signs": np.array(rows.signs, np.int64),
         "lead_rows": np.array(list(rows.leads), np.int64),
         "leads": arrays.texts(list(rows.leads.values())),
         "names": arrays.texts(list(names)),
@@ -169,7 +138,10 @@ def save(
         "thread_numbers": np.array(list(columns.threads.values()), np.int64),
         **{name: getattr(columns, name) for name in (*_COLUMNS, "counted")},
         **{f"near {step}": columns.near[step] for step in _steps()},
-        **_merged(postings, kept),
+        "terms": arrays.texts(list(postings)),
+        "starts": np.cumsum([0, *(len(each) for each, _ in postings.values())], dtype=np.int64),
+        "rows": np.concatenate([np.zeros(0, np.int32), *(each for each, _ in postings.values())]),
+        "counts": np.concatenate([np.zeros(0, np.uint16), *(each for _, each in postings.values())]),
     }
     parts = {name: [value] for name, value in told.items()}
     if vectors is not None:
@@ -185,29 +157,5 @@ def _parts(vectors: Any) -> list[Any]:
     from runtime.memory.facts.retrieval.vectors import Vectors
 
     if isinstance(vectors, Vectors):
-        return [vectors.kept.part(0, len(vectors.kept)), vectors.behind]
+        return [vectors.part(0, vectors.count), vectors.behind]
     return [vectors]
-
-
-def _merged(postings: Postings, kept: Kept | None) -> dict[str, Any]:
-    """The postings by the hash of their term."""
-    import numpy as np
-
-    hashes = np.array([digest(term, False) for term in postings], np.uint64)
-    sizes = np.array([len(rows) for rows, _ in postings.values()], np.int64)
-    terms = [np.repeat(hashes, sizes)]
-    rows = [np.frombuffer(each, np.int32) for each, _ in postings.values()]
-    counts = [np.frombuffer(each, np.uint16) for _, each in postings.values()]
-    if kept is not None:
-        terms.insert(0, np.repeat(kept.terms, np.diff(kept.starts)))
-        rows.insert(0, kept.rows)
-        counts.insert(0, kept.counts)
-    every = np.concatenate(terms)
-    order = np.argsort(every, kind="stable")
-    known, starts = np.unique(every[order], return_index=True)
-    return {
-        "terms": known,
-        "starts": np.append(starts, len(every)).astype(np.int64),
-        "rows": np.concatenate([*rows, np.zeros(0, np.int32)])[order],
-        "counts": np.concatenate([*counts, np.zeros(0, np.uint16)])[order],
-    }

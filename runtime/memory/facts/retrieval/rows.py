@@ -6,6 +6,7 @@ import re
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from runtime.memory.facts.records import Observation
@@ -48,9 +49,21 @@ class Entry:
         return cls(kind, id, "", "", 0, "", (0, ""), empty, (), False, False, False, {})
 
     @property
+    def sign(self) -> int:
+        """A hash of everything that arrays and words depend on."""
+        told = (self.text, self.who, self.day, self.thread, self.order, sorted(self.names))
+        return digest(repr(told))
+
+    @property
     def leads(self) -> str:
         """The id of the memory through which an observation is found."""
         return str(self.fields.get("memory") or "") if self.kind == Observation.KIND else ""
+
+
+def digest(text: str, signed: bool = True) -> int:
+    """A hash that is the same in every process."""
+    raw = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(raw, "little", signed=signed)
 
 
 class Rows:
@@ -61,6 +74,7 @@ class Rows:
         self._here: dict[int, Entry] = {}
         self.keys: list[tuple[str, str]] = []  # kind and id
         self.marks = array("q")  # a hash of the body, 0 if unknown
+        self.signs = array("q")  # a hash of what arrays and words depend on
         self.leads: dict[int, str] = {}
 
     def __len__(self) -> int:
@@ -82,6 +96,7 @@ class Rows:
         if row == len(self.keys):
             self.keys.append((entry.kind, entry.id))
             self.marks.append(mark)
+            self.signs.append(entry.sign)
         self._here[row], self.marks[row] = entry, mark
         self.leads.pop(row, None)
         if entry.leads:
@@ -163,8 +178,6 @@ def columns_of(
     """The arrays of these rows; `at` has the living ones, `before` the arrays of the first rows."""
     import numpy as np
 
-    from runtime.memory.facts.retrieval.vectors import Vectors
-
     first, count = before.count if before else 0, len(entries)
     new = [entries[row] for row in range(first, count)]
     living = np.sort(np.fromiter(at.values(), np.int64, len(at)))
@@ -205,7 +218,7 @@ def columns_of(
             if row in meant:
                 vectors[row - first] = meant[row].whole
         if before is not None:
-            vectors = Vectors(before.vectors, vectors)
+            vectors = before.vectors.followed_by(vectors)
     array = np.array(spans, np.int64).reshape(-1, 3)
     return Columns(
         count=count,
