@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from runtime.memory.facts.records import Observation
+from runtime.text.sections import sections
 
 GROUNDED = 0.25
 """The least share of a new wording's keywords that its evidence contains. Source: the reference engine."""
@@ -29,14 +30,7 @@ _DENYING = frozenset(["not", "never", "no", "none", "nobody", "without", "neithe
 @cache
 def fillers(systems: tuple[Path, ...]) -> frozenset[str]:
     """The words that say nothing by themselves, of `memory/talk.md` in these system folders."""
-    found: set[str] = set()
-    for folder in systems:
-        path = folder / "memory" / "talk.md"
-        if path.is_file():
-            body = path.read_text("utf-8").partition("\n## ")[2]
-            lines = [line for line in body.splitlines()[1:] if not line.startswith("#")]
-            found.update(word.lower() for word in " ".join(lines).split())
-    return frozenset(found)
+    return frozenset(word.lower() for _, body in sections(systems, "talk.md") for word in body.split())
 
 
 def _low(word: str) -> str:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from runtime.text.sections import sections
+
 LONGEST_TEXT = 4_000
 """Characters from which a text counts as pasted."""
 LONGEST, SHORTEST = 300, 8
@@ -119,11 +121,8 @@ def _fact(clause: str, rules: Rules) -> str:
 def rules_of(systems: tuple[Path, ...]) -> Rules:
     """The combined rules of these system folders."""
     lists: dict[str, list[str]] = {}
-    for folder in reversed(systems):
-        path = folder / "memory" / "statements.md"
-        if path.is_file():
-            for title, entries in _read(path.read_text("utf-8")):
-                lists.setdefault(title, []).extend(entries)
+    for title, body in sections(systems, "statements.md"):
+        lists.setdefault(title, []).extend(filter(None, map(str.strip, re.split(r"[,\n]", body))))
 
     def words(title: str) -> str:
         return _any(lists.get(title.casefold(), ()))
@@ -152,15 +151,6 @@ def rules_of(systems: tuple[Path, ...]) -> Rules:
         ),
         re.compile(rf"(?i)\b(?:{words('Words that may limit an order to keep a fact')})\b"),
     )
-
-
-def _read(text: str) -> Iterator[tuple[str, list[str]]]:
-    for part in re.split(r"(?m)^## ", text)[1:]:
-        title, _, body = part.partition("\n")
-        yield (
-            title.strip().casefold(),
-            [each for each in (e.strip() for e in re.split(r"[,\n]", body)) if each],
-        )
 
 
 def _any(entries: Iterable[str]) -> str:

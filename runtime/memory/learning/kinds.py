@@ -6,14 +6,14 @@ The types, their words and examples are in `memory/task-types.md` of the system 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runtime.memory.learning.patterns import GENERAL, NAMES
+from runtime.text.sections import sections
 
 if TYPE_CHECKING:
     from runtime.memory.embed import Embedder
@@ -114,16 +114,6 @@ def types_of(systems: tuple[Path, ...]) -> Mapping[str, Type]:
         if NAMES.fullmatch(name):
             _read(found.setdefault(name, Type()), body)
     return found
-
-
-def sections(systems: Sequence[Path], name: str) -> Iterator[tuple[str, str]]:
-    """The sections (heading in lower case, body) of `memory/NAME` in each folder that has it."""
-    for folder in systems:
-        with suppress(OSError, UnicodeDecodeError):
-            text = (folder / "memory" / name).read_text("utf-8")
-            for section in re.split(r"(?m)^## +", text)[1:]:
-                heading, _, body = section.partition("\n")
-                yield heading.strip().lower(), body
 
 
 def _read(type: Type, body: str) -> None:

@@ -16,7 +16,6 @@ from typing import Any
 from kernel import disk
 from kernel.document.escaping import fingerprint
 from kernel.errors import StorageError, UsageError
-from runtime.memory.learning.kinds import sections
 from runtime.memory.learning.patterns import (
     DEFAULT,
     GENERAL,
@@ -28,6 +27,7 @@ from runtime.memory.learning.patterns import (
     read,
     write,
 )
+from runtime.text.sections import sections
 from runtime.workspace.workspace import state_of
 
 # ---- conflicts -----------------------------------------------------------------------------------------

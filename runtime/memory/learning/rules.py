@@ -14,6 +14,7 @@ from pathlib import Path
 
 from kernel.errors import ConfigurationError
 from runtime.memory.learning.trajectories import SUBTASK, Act, Trajectory
+from runtime.text.sections import sections
 
 FEW = (1, 2, 3, 4, 6, 8)
 """Limits that `few` is tried with, in steps."""
@@ -210,7 +211,6 @@ def _on_the_same(kind: str, acts: tuple[Act, ...], tool: str, other: str) -> boo
 # ---- wording -------------------------------------------------------------------------------------------
 
 
-_SECTION = re.compile(r"(?m)^## +(.+)\n((?:(?!^## ).*\n?)*)")
 _LINE = re.compile(r"(?m)^(title|do|avoid): *(.*)$")
 _WORD = re.compile(r"(?m)^- ([a-z-]+): (.+)$")
 _BEGINNING = re.compile(r"^(`?)([a-z])")
@@ -312,13 +312,8 @@ def _begun(text: str) -> str:
 @cache
 def _templates(systems: tuple[Path, ...]) -> Mapping[str, Mapping[str, str]]:
     found: dict[str, Mapping[str, str]] = {}
-    for folder in reversed(systems):
-        try:
-            text = (folder / "memory" / "guidance.md").read_text("utf-8")
-        except (OSError, UnicodeDecodeError):
-            continue
-        words = {hit[1]: hit[2].strip() for hit in _WORD.finditer(text)}
+    for heading, body in sections(systems[::-1], "guidance.md"):
+        found[heading] = {line[1]: line[2].strip() for line in _LINE.finditer(body)}
+        words = {hit[1]: hit[2].strip() for hit in _WORD.finditer(body)}
         found[""] = {**found.get("", {}), **words}
-        for hit in _SECTION.finditer(text):
-            found[hit[1].strip()] = {line[1]: line[2].strip() for line in _LINE.finditer(hit[2])}
     return found

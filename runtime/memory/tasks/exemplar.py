@@ -21,6 +21,7 @@ from kernel.document.references import SHELL, changed, in_shell, references
 from kernel.document.references import renumbered as with_numbers
 from kernel.loop.context import found_by_itself
 from runtime.memory.tasks import Refusal
+from runtime.text.sections import sections
 from runtime.text.tokens import tokens
 
 LONGEST_TASK = 4_000
@@ -68,12 +69,7 @@ def without_filters(value: Any) -> Any:
 @cache
 def reporting(systems: tuple[Path, ...]) -> frozenset[str]:
     """The words of an output that only report, from `memory/reports.md` in these system folders."""
-    found: set[str] = set()
-    for folder in systems:
-        path = folder / "memory" / "reports.md"
-        if path.is_file():
-            found |= _words(path.read_text("utf-8").partition("\n## ")[2])
-    return frozenset(found)
+    return frozenset(word for _, body in sections(systems, "reports.md") for word in _words(body))
 
 
 def exemplar(document: Document, reports: Collection[str] = ()) -> Exemplar | Refusal:

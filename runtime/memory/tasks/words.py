@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from runtime.text.inflection import Phrase, plural, verb_forms
+from runtime.text.sections import sections
 
 _SETS = {
     "never exchanged": "fixed",
@@ -95,11 +96,11 @@ class Words:
             if len(phrase) not in known:
                 self.lengths[phrase[0]] = tuple(sorted((*known, len(phrase))))
 
-    def read(self, text: str) -> None:
-        """Add the words of a file."""
-        for title, lines in _sections(text):
-            for line in lines:
-                self._line(title, line)
+    def read(self, title: str, body: str) -> None:
+        """Add the words of a section; lines that end in a full stop are for people."""
+        for line in filter(None, map(str.strip, body.lower().splitlines())):
+            if not line.endswith(".") or "|" in line:
+                self._line(title, re.sub(r"\s+", " ", line))
 
     def _line(self, title: str, line: str) -> None:
         parts = [part.strip() for part in line.split("|")]
@@ -142,25 +143,12 @@ class Words:
             self.join(tuple(part.split()) for part in parts)
 
 
-def _sections(text: str) -> list[tuple[str, list[str]]]:
-    """Headings with the lines below them; lines that end in a full stop are for people."""
-    found: list[tuple[str, list[str]]] = []
-    for line in text.splitlines():
-        if line.startswith("## "):
-            found.append((line[3:].strip().lower(), []))
-        elif found and line.strip() and (not line.rstrip().endswith(".") or "|" in line):
-            found[-1][1].append(re.sub(r"\s+", " ", line.strip().lower()))
-    return found
-
-
 @cache
 def words_of(systems: tuple[Path, ...]) -> Words:
     """The words of all these system folders."""
     words = Words()
-    for folder in reversed(systems):
-        path = folder / "memory" / "words.md"
-        if path.is_file():
-            words.read(path.read_text("utf-8"))
+    for title, body in sections(systems[::-1], "words.md"):
+        words.read(title, body)
     return words
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
@@ -11,13 +11,22 @@ from typing import Any
 
 from kernel.errors import ConfigurationError
 from runtime.memory.store.words import plain
+from runtime.text.sections import sections
 
 LONGEST = 20_000
 """Characters of a text that are used."""
 MOST_TERMS = 64
 """Different words of a question that are used."""
 _WORD = re.compile(r"[^\W_]+")
-_SECTION = re.compile(r"^## +(.+)$", re.MULTILINE)
+_SETS = {
+    "tell nothing": "dull",
+    "first person": "first_person",
+    "begin a question": "question_words",
+    "come next in a question": "auxiliaries",
+    "tell a time": "time_words",
+    "no names": "nobody",
+}
+"""Sections that are plain lists of words, and the field that holds each."""
 
 
 @dataclass
@@ -84,10 +93,8 @@ def stem(word: str) -> str:
 def language_of(systems: tuple[Path, ...] = ()) -> Language:
     """The lists of these system folders, the first one first; the shipped ones if none is given."""
     language = Language()
-    for folder in reversed(systems or shipped()):
-        path = folder / "memory" / "recall.md"
-        if path.is_file():
-            _read(language, path)
+    for heading, body in sections((systems or shipped())[::-1], "recall.md"):
+        _read(language, heading, body)
     return language
 
 
@@ -97,42 +104,30 @@ def shipped() -> tuple[Path, ...]:
     return tuple(folder for folder in (runtime / "_system", runtime.parent / "system") if folder.is_dir())[:1]
 
 
-def _read(language: Language, path: Path) -> None:
-    _, *parts = _SECTION.split(path.read_text("utf-8"))
-    sections = dict(zip(parts[::2], parts[1::2], strict=True))
-    language.dull |= set(_list(sections, "Tell nothing"))
-    language.asks_time += tuple(" ".join(_list(sections, "Ask for a time")).split(" | "))
-    language.first_person |= set(_list(sections, "First person"))
-    language.question_words |= set(_list(sections, "Begin a question"))
-    language.auxiliaries |= set(_list(sections, "Come next in a question"))
-    language.time_words |= set(_list(sections, "Tell a time"))
-    language.nobody |= set(_list(sections, "No names"))
-    language.days |= _pairs(sections, "Days", path)
-    language.seasons |= _pairs(sections, "Seasons", path)
-    numbers = _list(sections, "Numbers")
-    try:
-        language.numbers |= {
-            word: int(value) for word, value in zip(numbers[::2], numbers[1::2], strict=True)
-        }
-    except ValueError:
-        raise ConfigurationError(f"{path}: ## Numbers: words and numbers must alternate") from None
-
-
-def _list(sections: dict[str, str], name: str) -> list[str]:
-    """The words of a section; paragraphs that end with a full stop are explanations."""
-    blocks = sections.get(name, "").strip().split("\n\n")
-    return [word for block in blocks if not block.rstrip().endswith(".") for word in block.casefold().split()]
-
-
-def _pairs(sections: dict[str, str], name: str, path: Path) -> dict[str, tuple[int, int]]:
-    found: dict[str, tuple[int, int]] = {}
-    for line in sections.get(name, "").splitlines():
-        phrase, sign, told = line.partition("=")
-        if not sign:
-            continue
+def _read(language: Language, heading: str, body: str) -> None:
+    """Add a section; paragraphs that end with a full stop are explanations."""
+    blocks = [block for block in body.strip().split("\n\n") if not block.rstrip().endswith(".")]
+    listed = " ".join(blocks).casefold().split()
+    if heading in _SETS:
+        setattr(language, _SETS[heading], getattr(language, _SETS[heading]) | set(listed))
+    elif heading == "ask for a time":
+        language.asks_time += tuple(" ".join(listed).split(" | "))
+    elif heading in ("days", "seasons"):
+        getattr(language, heading).update(_pairs(body))
+    elif heading == "numbers":
         try:
-            first, last = (int(each) for each in told.split())
+            language.numbers |= {word: int(n) for word, n in zip(listed[::2], listed[1::2], strict=True)}
         except ValueError:
-            raise ConfigurationError(f"{path}: {line}: needs two whole numbers after =") from None
-        found[phrase.strip().casefold()] = (first, last)
-    return found
+            raise ConfigurationError("memory/recall.md: Numbers: words and numbers must alternate") from None
+
+
+def _pairs(body: str) -> Iterator[tuple[str, tuple[int, int]]]:
+    for line in body.splitlines():
+        phrase, sign, told = line.partition("=")
+        if sign:
+            try:
+                first, last = (int(each) for each in told.split())
+            except ValueError:
+                message = f"memory/recall.md: {line}: needs two whole numbers after ="
+                raise ConfigurationError(message) from None
+            yield phrase.strip().casefold(), (first, last)

@@ -336,7 +336,7 @@ def test_no_word_stands_for_its_opposite() -> None:
 
 def test_words_that_lead_to_each_other_have_one_root() -> None:
     made = Words()
-    made.read("## Phrases\n\na b | c\nc | d\ne | f\n")
+    made.read("phrases", "a b | c\nc | d\ne | f\n")
     assert made.root(("a", "b")) == made.root(("c",)) == made.root(("d",)) != made.root(("e",))
     assert made.root(("x",)) == "x"
     made.join([("d",), ("e",)])
