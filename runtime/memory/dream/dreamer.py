@@ -7,13 +7,12 @@ waits for a model. A rehearsal does the same in a transaction that is rolled bac
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -92,7 +91,7 @@ class Dreamer:
         self.stages: Mapping[str, Stage] = {stage.name: stage for stage in stages}
         self.memory = brain.settings.folder
         self.archive = Archive(self.memory, fsync=brain.settings.fsync)
-        self._held: tuple[str, int] | None = None
+        self._held: tuple[str, ExitStack] | None = None
 
     # ---- one dream at a time -----------------------------------------------------------------------------
 
@@ -102,25 +101,21 @@ class Dreamer:
             if self._held[0] != dream:
                 raise UsageError(f"a dream is already running here ({self._held[0]}); one at a time")
             return
-        path = self.memory / LOCK
-        with disk.of_the_state(path):
-            self.memory.mkdir(parents=True, exist_ok=True)
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        lock = ExitStack()
+        handle = lock.enter_context(disk.lock_file(self.memory / LOCK))
+        if not disk.try_lock(handle):
             owner = os.pread(handle, 200, 0).decode("utf-8", "replace").strip() or "unknown"
-            os.close(handle)
-            raise UsageError(f"a dream is already running here ({owner}); one at a time") from None
+            lock.close()
+            raise UsageError(f"a dream is already running here ({owner}); one at a time")
         with suppress(OSError):  # for people; the lock holds without it
             os.ftruncate(handle, 0)
             os.pwrite(handle, f"{dream}, process {os.getpid()}\n".encode(), 0)
-        self._held = (dream, handle)
+        self._held = (dream, lock)
 
     def let_go(self, dream: str = "") -> None:
         """Unlock, if this dream (none named: any) has the lock."""
         if self._held and dream in ("", self._held[0]):
-            os.close(self._held[1])
+            self._held[1].close()
             self._held = None
 
     # ---- doing -------------------------------------------------------------------------------------------

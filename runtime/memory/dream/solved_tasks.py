@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,6 +12,7 @@ from runtime.memory.dream.stage import Dream, Told, short
 from runtime.memory.learning.library import Library
 from runtime.memory.learning.merging import Merging, Promotion
 from runtime.memory.store import Shelf
+from runtime.memory.store.record import parsed
 from runtime.memory.tasks.births import BORN, operation
 from runtime.memory.tasks.decisions import Decision
 from runtime.memory.tasks.exemplar import Exemplar
@@ -223,7 +223,7 @@ def cluster_substrates(dream: Dream) -> Told:
         row.id
         for row in dream.shelf.rows(NeuronTree.KIND)
         if _type_of(row.body) not in known
-        and "exemplar" in (tree := _read(row.body))
+        and "exemplar" in (tree := (parsed(row.body) or {}))
         and _after(tree.get("created"), dream.since)
     ]
     some = waiting[:TYPED] if brain.settings.parts.types else []
@@ -289,7 +289,7 @@ def _trees(dream: Dream, may: re.Pattern[str] | None = None) -> Iterator[tuple[s
     """All readable trees, without their model; `may` selects rows by their JSON."""
     for row in dream.shelf.rows(NeuronTree.KIND):
         if may is None or may.search(row.body):
-            told = _read(row.body)
+            told = parsed(row.body) or {}
             if isinstance(told.get("exemplar"), dict):
                 yield row.id, told
 
@@ -301,13 +301,13 @@ def _picked(shelf: Shelf, ids: Sequence[str]) -> Iterator[NeuronTree]:
 
 def _decisions(shelf: Shelf) -> Iterator[dict[str, Any]]:
     for row in shelf.rows(Decision.KIND):
-        yield {**_read(row.body), "id": row.id}
+        yield {**(parsed(row.body) or {}), "id": row.id}
 
 
 def _type_of(body: str) -> str:
     """A tree's problem type; parsed if a step has an argument of that name."""
     found = _TYPE.findall(body)
-    return found[0] if len(found) == 1 else str(_read(body).get("type") or "")
+    return found[0] if len(found) == 1 else str((parsed(body) or {}).get("type") or "")
 
 
 def _exemplar(tree: Tree) -> Exemplar:
@@ -315,14 +315,6 @@ def _exemplar(tree: Tree) -> Exemplar:
     told = tree["exemplar"]
     steps = tuple(each for each in told.get("steps") or () if isinstance(each, dict) and "tool" in each)
     return Exemplar.model_construct(task=str(told.get("task", "")), steps=steps)
-
-
-def _read(body: str) -> dict[str, Any]:
-    try:
-        told: Any = json.loads(body)
-    except (ValueError, RecursionError):
-        return {}  # a broken row is left alone
-    return told if isinstance(told, dict) else {}
 
 
 def _ledger(tree: Tree) -> Ledger | None:

@@ -31,6 +31,11 @@ class Tokens:
         return zip(self.spans, self.states, strict=True)
 
 
+def readable(text: str) -> str:
+    """Without lone surrogates, which tokenizers refuse; spans stay valid."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
 class Embedder(Protocol):
     """Makes vectors of texts. Vectors of embedders with different names are never compared."""
 

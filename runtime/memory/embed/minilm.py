@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from kernel.errors import ConfigurationError
-from runtime.memory.embed.embedder import Array, Tokens
+from runtime.memory.embed.embedder import Array, Tokens, readable
 from runtime.memory.embed.threads import one_thread
 
 LONGEST = 256
@@ -82,7 +82,7 @@ class MiniLM:
         return np.stack([known[text] for text in texts]) if texts else np.zeros((0, self.size), np.float32)
 
     def _embed(self, texts: Sequence[str]) -> Array:
-        encoded = self._tokenizer.encode_batch([_readable(text) for text in texts], add_special_tokens=False)
+        encoded = self._tokenizer.encode_batch([readable(text) for text in texts], add_special_tokens=False)
         means = np.zeros((len(texts), self.size), np.float32)
         for at, states in self._states([each.ids[: LONGEST - 2] for each in encoded]):
             means[at] = states.mean(axis=1)
@@ -90,7 +90,7 @@ class MiniLM:
 
     def embed_tokens(self, text: str) -> Tokens:
         """Every token, without the special ones; a long text in windows, each with its own context."""
-        encoded = self._tokenizer.encode(_readable(text), add_special_tokens=False)
+        encoded = self._tokenizer.encode(readable(text), add_special_tokens=False)
         width = LONGEST - 2
         windows = [encoded.ids[start : start + width] for start in range(0, len(encoded.ids), width)]
         states = np.zeros((len(encoded.ids), self.size), np.float32)
@@ -197,11 +197,6 @@ def _polynomial(x: Array, factors: tuple[float, ...]) -> Array:
         total *= x
     total += np.float32(factors[-1])
     return total
-
-
-def _readable(text: str) -> str:
-    """Without lone surrogates, which the tokenizer refuses; spans stay valid."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _tensors(path: Path) -> tuple[dict[str, Array], str]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kernel.errors import ConfigurationError
-from runtime.memory.embed.embedder import Array, Tokens
+from runtime.memory.embed.embedder import Array, Tokens, readable
 
 
 class Sentence:
@@ -37,13 +37,13 @@ class Sentence:
         """One row of unit length for each text."""
         if not texts:
             return np.zeros((0, self.size), np.float32)
-        rows = self._model.encode([_readable(each) for each in texts], show_progress_bar=False)
+        rows = self._model.encode([readable(each) for each in texts], show_progress_bar=False)
         rows = np.asarray(rows, np.float32)
         return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
 
     def embed_tokens(self, text: str) -> Tokens:
         """The tokens that the model reads, without special tokens; longer texts are truncated."""
-        text = _readable(text)
+        text = readable(text)
         told = self._model.tokenizer(
             text,
             return_offsets_mapping=True,
@@ -56,7 +56,3 @@ class Sentence:
         real = [at for at, mark in enumerate(told["special_tokens_mask"]) if not mark]
         spans = tuple((int(a), int(b)) for a, b in (told["offset_mapping"][at] for at in real))
         return Tokens(spans, np.asarray(states[real], np.float32))
-
-
-def _readable(text: str) -> str:
-    return text.encode("utf-8", "replace").decode("utf-8")

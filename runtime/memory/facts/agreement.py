@@ -66,7 +66,7 @@ def canonical(text: str) -> str:
 
 def agreement(a: Said, b: Said, language: Language) -> Agreement:
     """Whether two statements are the same, may be one, differ, or contradict each other; symmetric."""
-    one, other = (_terms(each.text, each.who, _Constant(language)) for each in (a, b))
+    one, other = (_terms(each.text, each.who, language) for each in (a, b))
     personal = {"i", "me", "my", "mine", "we", "us", "our"} & one.lows
     if canonical(a.text) == canonical(b.text) and (a.who == b.who or not personal):
         return Agreement("same")
@@ -75,22 +75,9 @@ def agreement(a: Said, b: Said, language: Language) -> Agreement:
     return _Comparison(one, other, language, a.at <= b.at, b.at <= a.at).result()
 
 
-class _Constant:
-    """A language as a cache key that compares by identity."""
-
-    def __init__(self, language: Language) -> None:
-        self.language = language
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Constant) and other.language is self.language
-
-    def __hash__(self) -> int:
-        return id(self.language)
-
-
 @lru_cache(4096)
-def _terms(text: str, who: str, constant: _Constant) -> Terms:
-    return terms_of(text, constant.language, who)
+def _terms(text: str, who: str, language: Language) -> Terms:
+    return terms_of(text, language, who)
 
 
 class _Comparison:

@@ -38,9 +38,9 @@ def _groups() -> Groups:
     return defaultdict(set)
 
 
-@dataclass
+@dataclass(eq=False)
 class Language:
-    """Words by what they do to a statement, in their base form."""
+    """Words by what they do to a statement, in their base form; only the same object is equal."""
 
     silent: Words = field(default_factory=set[str])
     negators: Words = field(default_factory=set[str])

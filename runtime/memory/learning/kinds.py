@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runtime.memory.learning.patterns import GENERAL, NAMES
+from runtime.text.inflection import stem
 from runtime.text.sections import sections
 
 if TYPE_CHECKING:
@@ -74,8 +75,8 @@ class Kinds:
         suffixes = {hit[1] for hit in _PATH.finditer(plain) if hit[1]}
         plain = _PATH.sub(" ", plain)
         found: dict[str, int] = {}
-        words = {_stem(word) for word in _WORD.findall(plain)}
-        leading = {_stem(part[0]) for part in map(_WORD.findall, _PART.split(plain)) if part}
+        words = {stem(word) for word in _WORD.findall(plain)}
+        leading = {stem(part[0]) for part in map(_WORD.findall, _PART.split(plain)) if part}
         for name, type in self.types.items():
             verbs = type.verbs & words
             score = 2 * len(verbs) + len(verbs & leading) + len(type.things & (words | suffixes))
@@ -119,16 +120,5 @@ def types_of(systems: tuple[Path, ...]) -> Mapping[str, Type]:
 def _read(type: Type, body: str) -> None:
     for key, words in (("verbs", type.verbs), ("things", type.things)):
         if listed := re.search(rf"(?m)^{key}:(.*(?:\n[ \t]+.*)*)", body):
-            words.update(_stem(word) for word in listed[1].lower().split())
+            words.update(stem(word) for word in listed[1].lower().split())
     type.examples += [line[2:].strip() for line in body.splitlines() if line.startswith("- ")]
-
-
-def _stem(word: str) -> str:
-    """A word without common endings of verbs and plurals."""
-    for ending in ("ing", "ed", "es", "s"):
-        if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith("ss"):
-            word = word[: -len(ending)]
-            if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "lsz":
-                word = word[:-1]
-            break
-    return word.removesuffix("e") if len(word) > 3 else word

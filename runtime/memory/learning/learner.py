@@ -19,7 +19,7 @@ from runtime.memory.learning.distiller import Distiller, extracted
 from runtime.memory.learning.library import Library
 from runtime.memory.learning.merging import Merging
 from runtime.memory.learning.patterns import DEFAULT, GENERAL, MOST_SOURCES, Pattern, Scope, named
-from runtime.memory.learning.rules import Offered, Rule, Wording, evidence, parsed
+from runtime.memory.learning.rules import Offered, Wording, evidence, parsed
 
 if TYPE_CHECKING:
     from runtime.memory.brain import Brain
@@ -235,13 +235,6 @@ class Learning:
             if rule.names[1] in tools if rule.kind == "folder" else {*rule.tools, *rule.names[1:2]} <= tools:
                 return True
         return False
-
-    def pattern_of(self, rule: Rule, type: str = GENERAL) -> Pattern:
-        """A rule as a pattern by a person, without evidence yet."""
-        said = self.wording.say(rule)
-        return Pattern(
-            named(said.title), said.do, said.avoid, said.title, types=(type,), rule=str(rule), origin="person"
-        )
 
 
 def _outcome(tried: Tried | None) -> Sequence[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -196,19 +196,11 @@ class _Binder:
 
     def step(self, step: Mapping[str, Any]) -> dict[str, Any]:
         self._calculates = step.get("tool") in CALCULATING
-        return {key: value if key in _NEVER else self._bound(value, key) for key, value in step.items()}
+        return _walked(step, lambda number: _plain_number(self._number(number)), self._text)
 
-    def _bound(self, value: Any, key: str = "") -> Any:
-        if isinstance(value, Mapping):
-            return {name: each if name in _NEVER else self._bound(each, name) for name, each in value.items()}
-        if isinstance(value, list | tuple):
-            return [self._bound(each) for each in value]
-        if isinstance(value, bool) or value is None:
-            return value
-        if isinstance(value, int | float):
-            return _plain_number(self._number(str(value)))
+    def _text(self, text: str, key: str) -> str:
         before, self._used = self._used, set[str]()
-        parts = _REFERENCE.split(str(value))
+        parts = _REFERENCE.split(text)
         made = "".join(part if part.startswith("{{") else self._in_text(part) for part in parts)
         for old in self._used if key in COMMANDS else ():
             if not _PLAIN.fullmatch(new := self._texts.get(old, "x")):
@@ -317,28 +309,30 @@ class _Binder:
             raise _Unclear(f"{written(value)} in the steps has no known origin")
 
 
+def _walked(value: Any, number: Callable[[str], Any], text: Callable[[str, str], str], key: str = "") -> Any:
+    """A value with its numbers and texts replaced, in the order in which they are bound."""
+    if isinstance(value, Mapping):
+        return {k: each if k in _NEVER else _walked(each, number, text, k) for k, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_walked(each, number, text) for each in value]
+    if isinstance(value, bool) or value is None:
+        return value
+    return number(str(value)) if isinstance(value, int | float) else text(str(value), key)
+
+
 def _numbers(value: Any) -> tuple[Any, list[str]]:
-    """A value with each number replaced by `#`, and the numbers in the order in which they are bound."""
+    """A value with each number replaced by `#`, and the numbers."""
     found: list[str] = []
 
-    def mark(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {name: each if name in _NEVER else mark(each) for name, each in value.items()}
-        if isinstance(value, list | tuple):
-            return [mark(each) for each in value]
-        if isinstance(value, bool) or value is None:
-            return value
-        if isinstance(value, int | float):
-            found.append(str(value))
-            return "#"
-        parts = _REFERENCE.split(str(value))
-        return "".join(part if part.startswith("{{") else NUMBER.sub(put, part) for part in parts)
-
-    def put(hit: re.Match[str]) -> str:
-        found.append(hit[0])
+    def mark(number: str) -> str:
+        found.append(number)
         return "#"
 
-    return mark(value), found
+    def within(text: str, _: str) -> str:
+        parts = _REFERENCE.split(text)
+        return "".join(p if p.startswith("{{") else NUMBER.sub(lambda hit: mark(hit[0]), p) for p in parts)
+
+    return _walked(value, mark, within), found
 
 
 def written(value: Fraction) -> str:
