@@ -95,13 +95,6 @@ def settled(patterns: Iterable[Pattern], advice: Advice) -> list[Pattern]:
     return kept
 
 
-def conflicts(patterns: Sequence[Pattern], advice: Advice) -> list[tuple[Pattern, Pattern]]:
-    """The pairs that contradict each other, the preferred one first."""
-    ordered = sorted(patterns, key=worth)
-    pairs = ((one, other) for at, one in enumerate(ordered) for other in ordered[at + 1 :])
-    return [(one, other) for one, other in pairs if contradict(one, other, advice)]
-
-
 def worth(pattern: Pattern) -> tuple[float, float, float, str]:
     """A sort key: the more specific first, then the more confident."""
     return (-_SPECIFIC[pattern.scope], -pattern.confidence, -pattern.success_rate, pattern.name)
@@ -177,10 +170,6 @@ class Library:
                 found.append(each)
                 left -= each.tokens
         return found
-
-    def told(self, types: Iterable[str], tokens: int = SHOWN) -> str:
-        """`relevant` as text for a prompt: one line per pattern, with its source."""
-        return "\n".join(each.shown() for each in self.relevant(types, tokens))
 
     def _of(self, folder: Path) -> list[Pattern]:
         found: list[Pattern] = []

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from kernel.document.escaping import INVISIBLE, fingerprint
 from kernel.errors import FractalError
@@ -29,6 +30,7 @@ MOST_SOURCES = 8
 """Sources that a file lists, the newest ones."""
 
 Scope = Literal["all", "space", "agent"]
+Status = Literal["active", "off"]
 Origin = Literal["contrast", "distilled", "model", "imported", "person"]
 _HIDDEN = re.compile(f"[{INVISIBLE}]")
 _END = re.compile(r"(?ms)\A---[ \t]*\n(.*?)^---[ \t]*$\n?")
@@ -59,7 +61,7 @@ class Pattern:
     harmful: int = 0  # the same, rejected
     scope: Scope = "all"
     agent: str = DEFAULT  # the owner in scope agent
-    status: Literal["active", "off"] = "active"
+    status: Status = "active"
     origin: Origin = "contrast"
     rule: str = ""  # as a rule that code can check; see `rules`
     agents: tuple[str, ...] = ()  # agents that it helped
@@ -103,36 +105,23 @@ class Pattern:
         return "high" if self.confidence >= 0.75 else "medium" if self.confidence >= 0.5 else "low"
 
 
-KEYS: Mapping[str, str] = {
-    "types": "task types",
-    "confidence": "confidence",
-    "success_rate": "success rate",
-    "samples": "samples",
-    "tokens": "tokens",
-    "helpful": "helpful",
-    "harmful": "harmful",
-    "scope": "scope",
-    "agent": "agent",
-    "status": "status",
-    "origin": "origin",
-    "rule": "rule",
-    "agents": "helped",
-    "created": "created",
-    "last_used": "last used",
-    "written": "written",
+_ORDER = (
+    "types confidence success_rate samples tokens helpful harmful scope agent status origin rule agents "
+    "created last_used written"
+)
+KEYS = {
+    name: {"types": "task types", "agents": "helped"}.get(name, name.replace("_", " "))
+    for name in _ORDER.split()
 }
 """The keys of the frontmatter, in their order."""
-WORDS = ("title", "guidance", "avoid", "why", "sources")
+_HEADINGS = {"avoid": "Avoid", "why": "Why", "sources": "From"}
+WORDS = ("title", "guidance", *_HEADINGS)
 """The fields in the body."""
 _CHOICES: Mapping[str, Sequence[str]] = {
-    "scope": ("all", "space", "agent"),
-    "status": ("active", "off"),
-    "origin": ("contrast", "distilled", "model", "imported", "person"),
+    "scope": get_args(Scope),
+    "status": get_args(Status),
+    "origin": get_args(Origin),
 }
-_NUMBERS = {"confidence": 1.0, "success_rate": 1.0}
-_COUNTS = ("samples", "helpful", "harmful")
-_LISTS = ("types", "agents")
-_FIELDS = {each.name: each for each in fields(Pattern)}
 
 
 def titled(name: str) -> str:
@@ -157,17 +146,15 @@ def write(pattern: Pattern, up: str = "../../") -> str:
 
 def _body(pattern: Pattern, up: str) -> str:
     parts = [f"# {pattern.title or titled(pattern.name)}", pattern.guidance]
-    if pattern.avoid:
-        parts += ["## Avoid", pattern.avoid]
-    if pattern.why:
-        parts += ["## Why", pattern.why]
-    if pattern.sources:
-        parts += ["## From", "\n".join(_link(each, up) for each in pattern.sources)]
+    parts += [_section(pattern, key, up) for key in _HEADINGS if getattr(pattern, key)]
     return "\n\n".join(parts) + "\n"
 
 
-def _link(source: str, up: str) -> str:
-    return f"- [{Path(source).stem}]({up}{source})"
+def _section(pattern: Pattern, key: str, up: str) -> str:
+    text = getattr(pattern, key)
+    if key == "sources":
+        text = "\n".join(f"- [{Path(each).stem}]({up}{each})" for each in text)
+    return f"## {_HEADINGS[key]}\n\n{text}"
 
 
 def _value(pattern: Pattern, key: str) -> str | None:
@@ -226,11 +213,8 @@ def _with_words(body: str, key: str, pattern: Pattern, up: str) -> str:
             body,
             count=1,
         )
-    heading = {"avoid": "Avoid", "why": "Why", "sources": "From"}[key]
-    text = getattr(pattern, key)
-    if key == "sources":
-        text = "\n".join(_link(each, up) for each in text)
-    new = f"## {heading}\n\n{text}\n\n" if text else ""
+    heading = _HEADINGS[key]
+    new = f"{_section(pattern, key, up)}\n\n" if getattr(pattern, key) else ""
     section = re.compile(rf"(?ms)^## {heading}[ \t]*\n.*?(?=^## |\Z)")
     if section.search(body):
         return section.sub(lambda _: new, body, count=1).rstrip("\n") + "\n"
@@ -328,7 +312,7 @@ def _understood(name: str, key: str, value: Any, path: Path, line: int) -> Any:
     def wrong(wanted: str) -> PatternError:
         return PatternError(f"{key}: {str(value)[:40]!r} is not {wanted}", path, line)
 
-    if name in _LISTS:
+    if name in ("types", "agents"):
         listed = value if isinstance(value, list) else [each.strip() for each in str(value).split(",")]
         listed = [each for each in listed if each]
         if not all(isinstance(each, str) and NAMES.fullmatch(each) for each in listed):
@@ -336,9 +320,12 @@ def _understood(name: str, key: str, value: Any, path: Path, line: int) -> Any:
         return tuple(dict.fromkeys(listed)) or ((GENERAL,) if name == "types" else ())
     if not isinstance(value, str):
         raise wrong("one value")
-    if name in _NUMBERS:
-        return _number(value, wrong("a number from 0 to 1"))
-    if name in _COUNTS:
+    if name in ("confidence", "success_rate"):
+        with suppress(ValueError):
+            if 0 <= (number := float(value)) <= 1:
+                return number
+        raise wrong("a number from 0 to 1")
+    if name in ("samples", "helpful", "harmful"):
         if not re.fullmatch(r"\d{1,9}", value):
             raise wrong("a whole number")
         return int(value)
@@ -346,16 +333,6 @@ def _understood(name: str, key: str, value: Any, path: Path, line: int) -> Any:
         raise wrong(f"one of {', '.join(_CHOICES[name])}")
     if name == "agent" and not NAMES.fullmatch(value):
         raise wrong("a name of a-z, 0-9 and -")
-    return value
-
-
-def _number(text: str, wrong: PatternError) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        raise wrong from None
-    if not 0 <= value <= 1:  # NaN as well
-        raise wrong
     return value
 
 

@@ -229,13 +229,17 @@ def test_what_is_shown_fits_its_tokens_and_is_of_the_task_type(library: Library)
                 confidence=number / 30,
             )
         )
-    told = library.told(["edit"], 200)
+    told = _lines(library.relevant(["edit"], 200))
     assert 100 < estimate_tokens(told) <= 200
     assert told.splitlines()[0] == (
         "- Advice number 29 of some length, for tasks that edit files. (patterns/p-29.md)"
     )
     assert all(int(line.split("number ")[1].split()[0]) % 2 for line in told.splitlines())
-    assert estimate_tokens(library.told(["edit"])) <= 500
+    assert estimate_tokens(_lines(library.relevant(["edit"]))) <= 500
+
+
+def _lines(patterns: list[Pattern]) -> str:
+    return "\n".join(each.shown() for each in patterns)
 
 
 def test_the_more_specific_wins_a_conflict(library: Library) -> None:
