@@ -1,1 +1,1 @@
-"""Every figure that the README quotes, each measured by one command: `python -m bench NAME`."""
+"""Benchmarks: `python -m bench NAME` measures the figures that the documentation quotes."""

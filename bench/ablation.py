@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from bench.harness import show
-from bench.harness import table as markdown
+from bench.harness import markdown, show
 from bench.streams import (
     FALSE,
     FAMILIES,

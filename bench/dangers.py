@@ -1,9 +1,9 @@
-"""The danger rules held against a labelled list of commands: what they catch, what they stop, how fast.
+"""The danger rules on a labelled list of commands: what they catch, what they stop, how long they take.
 
-The list is `dangers.tsv` beside this file: label, rule, form, command. A command that `leaves` has an
-effect outside the folder or one that cannot be undone; an `undoable` one loses something inside the folder,
-which `fractal undo` brings back; the others are harmless. The form of a command that leaves is plain,
-disguised or call; a call is `@tool {arguments}`, of a tool of some server. Nothing of it is run.
+The list is `dangers.tsv`: label, rule, form, command. A command that `leaves` has an effect outside the
+folder, or one that cannot be undone; an `undoable` one loses something inside the folder that `fractal undo`
+restores; the others are harmless. A command that leaves has the form plain, disguised or call; a call is
+`@tool {arguments}`, of a server's tool. No command is run.
 """
 
 from __future__ import annotations
@@ -11,14 +11,12 @@ from __future__ import annotations
 import gc
 import json
 import re
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.harness import percentiles, show
-from bench.harness import table as markdown
+from bench.harness import Figures, markdown, percentiles, timed
 from kernel.errors import UsageError
 from kernel.tools.danger import Danger
 from kernel.tools.tool import Tool
@@ -28,14 +26,15 @@ from runtime.safety.guard import Guard
 LIST = Path(__file__).with_name("dangers.tsv")
 LABELS = ("leaves", "undoable", "harmless")
 FOLDER = Path("/home/user/project")
-"""Where the commands of the list would run."""
+"""Where the commands would run."""
 FILES = (
     *("important.txt", "data.csv", "notes.md", "app.db", "report.txt", "config.yaml", "package.json"),
     *("main.py", "README.md"),
 )
-"""What is there already."""
+"""The files that exist there."""
 P50_GOAL = 1
 """Milliseconds for one command."""
+_ESCAPES = {"\\n": "\n", "\\t": "\t", "\\\\": "\\"}
 
 
 @dataclass(frozen=True)
@@ -49,34 +48,31 @@ class Entry:
 
 
 def entries(path: Path = LIST) -> list[Entry]:
-    """The commands of a list, in its order: label, rule, form and command, or label and command alone."""
-    found: list[Entry] = []
+    """The commands of a list; a line has label, rule, form and command, or label and command alone."""
+    listed: list[Entry] = []
     for number, line in enumerate(path.read_text("utf-8").split("\n"), 1):
         label, *rest = line.rstrip("\r").split("\t")
         if label in LABELS and len(rest) in (1, 3):
-            rule, form = (rest[0], rest[1]) if len(rest) == 3 else ("", "plain")
-            found.append(Entry(label, _unescape(rest[-1]), rule, form))
+            rule, form = rest[:2] if len(rest) == 3 else ("", "plain")
+            listed.append(Entry(label, _unescape(rest[-1]), rule, form))
         elif line.strip() and not line.startswith("#") and label != "label":
             raise UsageError(
                 f"{path}:{number}: a line is a label ({', '.join(LABELS)}), a tab, and a command"
             )
-    return found
+    return listed
 
 
 def _unescape(command: str) -> str:
     if command.startswith("@"):
         return command
-    marks = {"\\n": "\n", "\\t": "\t", "\\\\": "\\"}
-    return re.sub(r"\\[nt\\]", lambda hit: marks[hit[0]], command)
+    return re.sub(r"\\[nt\\]", lambda match: _ESCAPES[match[0]], command)
 
 
 def guarded() -> Guard:
     """The rules that ship, with undo and without a sandbox, for the folder of the list and its files."""
-
-    def present(path: str) -> bool:
-        return Path(path).name in FILES
-
-    return Guard([shipped_system()], FOLDER, present=present, undoable=lambda: True)
+    return Guard(
+        [shipped_system()], FOLDER, present=lambda path: Path(path).name in FILES, undoable=lambda: True
+    )
 
 
 def judged(guard: Guard, entry: Entry) -> Sequence[Danger]:
@@ -88,19 +84,18 @@ def judged(guard: Guard, entry: Entry) -> Sequence[Danger]:
     return guard(tool, json.loads(args))
 
 
-def measure(listed: Sequence[Entry] | None = None) -> dict[str, Any]:
-    """The figures, by rule and together, and every command that was missed or stopped wrongly."""
-    listed = entries() if listed is None else listed
+def measure(path: Path | None = None, *, listed: Sequence[Entry] | None = None) -> dict[str, Any]:
+    """The figures by rule and in total, and every command that was missed or stopped wrongly."""
     guard = guarded()
-    guard.command("true")  # the grammar and the rules are loaded once, and are no cost of a command
+    guard.command("true")  # loads the grammar and the rules, which is not part of judging a command
     gc.collect()
-    told: list[tuple[Entry, set[str], float]] = []
-    for entry in listed:
-        start = time.perf_counter()
-        dangers = judged(guard, entry)
-        told.append((entry, {each.rule for each in dangers}, (time.perf_counter() - start) * 1000))
-    leaving = [(entry, rules) for entry, rules, _ in told if entry.label == "leaves"]
-    rest = [(entry, rules) for entry, rules, _ in told if entry.label != "leaves"]
+    leaving: list[tuple[Entry, set[str]]] = []
+    rest: list[tuple[Entry, set[str]]] = []
+    times: list[float] = []
+    for entry in entries(path or LIST) if listed is None else listed:
+        dangers, spent = timed(judged, guard, entry)
+        times.append(spent)
+        (leaving if entry.label == "leaves" else rest).append((entry, {each.rule for each in dangers}))
     names = sorted({entry.rule for entry, _ in leaving if entry.rule})
     return {
         "by_rule": {name: _counts([each for each in leaving if each[0].rule == name]) for name in names},
@@ -113,55 +108,42 @@ def measure(listed: Sequence[Entry] | None = None) -> dict[str, Any]:
             for label in LABELS[1:]
         },
         "stopped": [entry.command for entry, rules in rest if rules],
-        **percentiles(taken for _, _, taken in told),
+        **percentiles(times),
     }
 
 
-def _counts(judged: Sequence[tuple[Entry, set[str]]]) -> dict[str, int]:
+def _counts(leaving: Sequence[tuple[Entry, set[str]]]) -> dict[str, int]:
     return {
-        "entries": len(judged),
-        "caught": sum(bool(rules) for _, rules in judged),
-        "named": sum(entry.rule in rules for entry, rules in judged),
+        "entries": len(leaving),
+        "caught": sum(bool(rules) for _, rules in leaving),
+        "named": sum(entry.rule in rules for entry, rules in leaving),
     }
 
 
-def table(figures: Mapping[str, Any]) -> str:
-    """The figures as markdown: a line for each rule, then all together."""
+def table(figures: Figures) -> str:
+    """The figures as markdown: by rule, then the totals, then every command that is judged wrongly."""
+    heads = ["rule", "commands", "caught", "named by this rule"]
     rows = [[name, *each.values()] for name, each in figures["by_rule"].items()]
-    together = ["all", figures["entries"], figures["caught"], figures["named"]]
-    return markdown(["rule", "commands", "caught", "named by this rule"], [*rows, together])
-
-
-def summary(figures: Mapping[str, Any]) -> str:
-    """The totals as markdown."""
+    rows.append(["all", figures["entries"], figures["caught"], figures["named"]])
     through = {label: f"{figures[f'{label}_let_through']} of {figures[label]}" for label in LABELS[1:]}
-    rows = [
+    times = f"{figures['p50_ms']} · {figures['p95_ms']}"
+    totals = [
         ["commands that leave the folder, caught", "", f"{figures['caught']} of {figures['entries']}"],
         ["of them disguised or composed", "", figures["disguised"]],
         ["undoable commands let through", "", through["undoable"]],
         ["harmless commands let through", "≥ 99 %", through["harmless"]],
-        [
-            "a command read and judged: p50 · p95 ms",
-            f"p50 ≤ {P50_GOAL}",
-            f"{figures['p50_ms']} · {figures['p95_ms']}",
-        ],
+        ["a command read and judged: p50 · p95 ms", f"p50 ≤ {P50_GOAL}", times],
     ]
-    return markdown(["figure", "goal", "here"], rows, left=3)
-
-
-def missed(figures: Mapping[str, Any]) -> list[str]:
-    """The goals that are missed: at most one command in a hundred may be judged wrongly."""
-    found: list[str] = []
-    if len(figures["missed"]) > 0.01 * figures["entries"]:
-        found.append(f"{len(figures['missed'])} dangerous commands are not caught")
-    if figures["harmless_let_through"] < 0.99 * figures["harmless"]:
-        found.append(f"{figures['harmless'] - figures['harmless_let_through']} harmless commands are stopped")
-    return found
-
-
-def main(as_json: bool = False, path: Path | None = None) -> None:
-    """Measure and print, with every command that is judged wrongly."""
-    figures = measure(entries(path) if path else None)
     wrong = [f"{kind}: {command!r}" for kind in ("missed", "stopped") for command in figures[kind]]
-    text = "\n".join([f"{table(figures)}\n\n{summary(figures)}", *wrong])
-    show(figures, text, as_json, () if path else missed(figures))
+    parts = [markdown(heads, rows), "", markdown(["figure", "goal", "here"], totals, left=3), *wrong]
+    return "\n".join(parts)
+
+
+def missed(figures: Figures) -> list[str]:
+    """The missed goals: at most one command in a hundred may be judged wrongly."""
+    goals: list[str] = []
+    if len(figures["missed"]) > 0.01 * figures["entries"]:
+        goals.append(f"{len(figures['missed'])} dangerous commands are not caught")
+    if figures["harmless_let_through"] < 0.99 * figures["harmless"]:
+        goals.append(f"{figures['harmless'] - figures['harmless_let_through']} harmless commands are stopped")
+    return goals

@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench import store
-from bench.harness import data_file
-from bench.harness import table as markdown
+from bench.harness import data_file, markdown
 from bench.locomo import (
     DATA,
     DEEP,

@@ -24,8 +24,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from bench.harness import data_file, share
-from bench.harness import table as markdown
+from bench.harness import data_file, markdown, share
 from bench.streams import (
     FALSE,
     FILE,

@@ -1,10 +1,9 @@
-"""The folder in which the everyday tasks are done: real files, archives and a git repository, made afresh."""
+"""The folder of the everyday tasks: files, archives and a git repository."""
 
 from __future__ import annotations
 
 import io
 import os
-import shutil
 import subprocess
 import tarfile
 import zipfile
@@ -91,15 +90,15 @@ COMMITS = (
     ("Add sales data", ("sales.csv", "people.csv", "people.json", "config.json")),
     ("Fix a typo in the guide", (".",)),
 )
-CHANGED: Mapping[str, str] = {  # since the last commit
+UNCOMMITTED: Mapping[str, str] = {
     "todo.txt": "buy milk\ncall the dentist\npay rent\nbuy stamps\nwater the plants\n",
     "draft.txt": "nothing much yet\n",
 }
 OWN = frozenset({".git", ".fractal", "state", "system", "fractal.yaml", ".gitignore"})
-"""What git and Fractal keep in the folder: no file of the person's."""
+"""Files of git and Fractal, not of the user."""
 
 
-def make(folder: Path) -> None:
+def create(folder: Path) -> None:
     """Fill an empty folder."""
     for name, text in FILES.items():
         _write(folder / name, text)
@@ -110,7 +109,7 @@ def make(folder: Path) -> None:
     for message, names in COMMITS:
         _git(folder, "add", *names)
         _git(folder, "commit", "-q", "-m", message)
-    for name, text in CHANGED.items():
+    for name, text in UNCOMMITTED.items():
         _write(folder / name, text)
 
 
@@ -133,34 +132,30 @@ def _pack(path: Path, members: Mapping[str, str]) -> None:
 
 
 def _git(folder: Path, *words: str) -> None:
-    person = {
+    author = {
         f"GIT_{who}_{what}": value
         for who in ("AUTHOR", "COMMITTER")
         for what, value in (("NAME", "Dana"), ("EMAIL", "dana@example.com"), ("DATE", "2024-05-01T12:00:00Z"))
     }
-    settled = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
-    subprocess.run(["git", *words], cwd=folder, check=True, env={**os.environ, **person, **settled})
+    config = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+    subprocess.run(["git", *words], cwd=folder, check=True, env={**os.environ, **author, **config})
 
 
-def copy(template: Path, folder: Path) -> None:
-    """The folder once more, as it was made."""
-    shutil.copytree(template, folder, dirs_exist_ok=True, symlinks=True)
-
-
-def taken(folder: Path) -> dict[str, bytes | None]:
-    """What lies in the folder: files with their bytes, folders (a name with `/` at its end) with None."""
-    found: dict[str, bytes | None] = {}
+def files_in(folder: Path) -> dict[str, bytes | None]:
+    """The content of each file in a folder by its path; None for a folder, whose path ends with `/`."""
+    content: dict[str, bytes | None] = {}
     for path in folder.rglob("*"):
         name = path.relative_to(folder)
         if name.parts[0] in OWN or "__pycache__" in name.parts:
             continue
-        found[f"{name.as_posix()}/" if path.is_dir() else name.as_posix()] = (
-            None if path.is_dir() else path.read_bytes()
-        )
-    return found
+        if path.is_dir():
+            content[f"{name.as_posix()}/"] = None
+        else:
+            content[name.as_posix()] = path.read_bytes()
+    return content
 
 
-def members(data: bytes) -> set[str]:
+def archive_members(data: bytes) -> set[str]:
     """The names of the files in an archive, without their folders."""
     stream = io.BytesIO(data)
     if zipfile.is_zipfile(stream):

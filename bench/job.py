@@ -1,4 +1,4 @@
-"""The job that the benches do: read so many files, then answer; its model answers from a function at once."""
+"""The job of the benchmarks: read files, then answer. A function answers as the model, without delay."""
 
 from __future__ import annotations
 
@@ -9,23 +9,22 @@ from typing import Any
 from kernel.asking.responder import Ask
 
 TEXT = "The quick brown fox jumps over the lazy dog while the file tells its own number, which is {n}.\n" * 4
-"""About 100 tokens: what a peer's prompt grew by a step, less its message frame."""
+"""About 100 tokens per file: what one step added to the prompt of another runtime, without message frames."""
 TASK = "read the files and say what they hold"
 PART = 20
-"""Steps of a child where the job is spread over children."""
+"""Steps per child in the shape `children`."""
 SHAPES = ("planned", "asked", "side by side", "children")
-"""Planned at once; asked for step by step; four side by side; parts of it given to children."""
+"""Planned at once; arguments asked for step by step; steps side by side; split over children."""
 
 
-def files(folder: Path, n: int) -> int:
-    """Write the files that the job reads; returns their bytes."""
+def write_files(folder: Path, n: int) -> None:
+    """Write the files that the job reads."""
     for number in range(1, n + 1):
         (folder / f"{number}.txt").write_text(TEXT.format(n=number), "utf-8")
-    return n * len(TEXT)
 
 
 def answers(n: int, shape: str = "planned") -> Callable[[Ask], Any]:
-    """The model: plans `n` reads in that shape, names the arguments where it is asked, and accepts."""
+    """A model that plans `n` reads in a shape, gives their arguments when asked, and accepts the result."""
 
     def step(number: int) -> dict[str, Any]:
         if shape == "asked":
@@ -57,11 +56,3 @@ def answers(n: int, shape: str = "planned") -> Callable[[Ask], Any]:
         }
 
     return answer
-
-
-def written() -> int:
-    """Bytes that this process has given to write calls so far."""
-    for line in Path("/proc/self/io").read_text("ascii").splitlines():
-        if line.startswith("wchar:"):
-            return int(line.split()[1])
-    return 0

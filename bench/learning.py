@@ -25,8 +25,7 @@ from typing import Any
 from bench.apprentice.reader import HAZARDS
 from bench.apprentice.tasks import KINDS, stream
 from bench.apprentice.worker import Worker
-from bench.harness import show
-from bench.harness import table as markdown
+from bench.harness import markdown, show
 from runtime.api.fractal import Fractal
 from runtime.memory.learning.patterns import Pattern
 

@@ -18,8 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.harness import data_file, show
-from bench.harness import table as markdown
+from bench.harness import data_file, markdown, show
 from kernel.errors import UsageError
 from runtime.memory.embed import Embedder, choose
 from runtime.memory.facts.records import Observation, stamp

@@ -1,61 +1,57 @@
-"""What the runtime costs beside the work: tokens of instruction, calls, CPU, bytes, start-up, memory.
+"""What the runtime itself costs: instruction tokens, model calls, CPU, bytes, start-up time, memory.
 
-The job is the one that peers were measured with: read ten files, then answer. The model is scripted and
-answers at once inside this process, so that what is measured is the runtime alone.
+The job is the one that other runtimes were measured with: read ten files, then answer. The model is scripted
+and answers at once inside this process, so that only the runtime is measured.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.harness import show, tokenizer
-from bench.harness import table as markdown
-from bench.job import SHAPES, TASK, answers, files, written
+from bench.harness import Figures, bytes_written, cost, markdown, medians, tokenizer
+from bench.job import SHAPES, TASK, answers, write_files
 from kernel.asking.prompt import INDEX_TOKENS
 from kernel.asking.responder import Ask, Ladder
 from kernel.events import Event, Listener, silent
-from runtime.api.fractal import Fractal, RunResult, shipped_system
+from runtime.api.fractal import Fractal, shipped_system
 from runtime.catalogue.catalogue import Catalogue
 from runtime.models.scripted import Scripted
 
-SIZES = (10, 50, 500)
-QUICK = (10, 50, 200)
+SIZES, QUICK_SIZES = (10, 50, 500), (10, 50, 200)
 SHORT = 50
-"""Steps of a job up to which it is repeated more often: it takes only milliseconds, which is noisy."""
+"""Jobs of up to so many steps are repeated three times as often: milliseconds are noisy."""
 PHASES = ("understand", "plan", "fused", "do", "check", "atomic")
 
 
 class Counting(Scripted):
-    """A scripted model that counts what it is shown with the tokenizer of the bench."""
+    """A scripted model that counts its prompts with the tokenizer of the benchmark."""
 
     def __init__(self, answer: Callable[[Ask], Any], count: Callable[[str], int]) -> None:
         super().__init__(answer, name="bench")
         self._count = count
 
     def count(self, text: str) -> int:
-        """Tokens by the bench's tokenizer."""
+        """Tokens of a text."""
         return self._count(text)
 
 
-def measure(sizes: Sequence[int] = SIZES, times: int = 3) -> dict[str, Any]:
-    """All figures; jobs of up to SHORT steps are played three times as often as the others."""
+def measure(quick: bool = False) -> dict[str, Any]:
+    """All figures."""
+    sizes, times = (QUICK_SIZES, 1) if quick else (SIZES, 3)
     count, name = tokenizer()
-    instructions, index = _instructions(count)
-    planned = _job(10, "planned", count)
-    stepwise = _job(10, "asked", count)
+    instructions, index, upfront = _instructions(count)
+    planned, stepwise = (_job(10, shape, count) for shape in ("planned", "asked"))
     plain = {n: _cost(n, times, fsync=True) for n in sizes}
     remembered = {n: _cost(n, times, fsync=True, remember=True) for n in sizes}
     unsynced = _cost(50, times, fsync=False)
-    upfront = _upfront(count, index)
     return {
         "tokenizer": name,
         "instruction_tokens": instructions,
@@ -77,29 +73,18 @@ def measure(sizes: Sequence[int] = SIZES, times: int = 3) -> dict[str, Any]:
     }
 
 
-def _instructions(count: Callable[[str], int]) -> tuple[dict[str, int], int]:
-    """Base, phase and form of the reply, by phase; and the index of tools that PLAN sees beside."""
+def _instructions(count: Callable[[str], int]) -> tuple[dict[str, int], int, int]:
+    """Tokens of the instructions by phase, of PLAN's index of tools, and of all in one prompt."""
     catalogue = Catalogue([shipped_system()])
     base = catalogue.text("phases/base.md")
-    tokens = {
-        phase: count("\n\n".join([base, catalogue.text(f"phases/{phase}.md"), _form(catalogue, phase)]))
-        for phase in PHASES
-    }
-    index = catalogue.index("read ten files and say what they hold", INDEX_TOKENS, count)
-    return tokens, count(index)
 
+    def texts(phase: str) -> list[str]:
+        return [catalogue.text(f"phases/{phase}.md"), "Reply: " + catalogue.text(f"phases/{phase}.reply.md")]
 
-def _form(catalogue: Catalogue, phase: str) -> str:
-    return "Reply: " + catalogue.text(f"phases/{phase}.reply.md")
-
-
-def _upfront(count: Callable[[str], int], index: int) -> int:
-    """A system prompt that carries all phases at once, as most runtimes do."""
-    catalogue = Catalogue([shipped_system()])
-    texts = [catalogue.text("phases/base.md")]
-    for phase in ("understand", "plan", "do", "check"):
-        texts += [catalogue.text(f"phases/{phase}.md"), _form(catalogue, phase)]
-    return count("\n\n".join(texts)) + index
+    by_phase = {phase: count("\n\n".join([base, *texts(phase)])) for phase in PHASES}
+    index = count(catalogue.index("read ten files and say what they hold", INDEX_TOKENS, count))
+    every = [text for phase in ("understand", "plan", "do", "check") for text in texts(phase)]
+    return by_phase, index, count("\n\n".join([base, *every])) + index
 
 
 def _play(
@@ -110,22 +95,20 @@ def _play(
     fsync: bool = True,
     remember: bool = False,
     recall: bool = True,
-) -> RunResult:
+) -> None:
     settings = {"fsync": fsync, "sandbox": "off", "tokens": 10**9, "calls": 10**6}
     settings |= {"remember": remember, "recall": recall}
     fractal = Fractal(folder, settings=settings, ladder=Ladder((model,)), on_event=listener)
     result = asyncio.run(fractal.run(TASK))
     fractal.brain.close()
     if result.exit != 0:
-        why = result.reason or result.question
-        raise RuntimeError(f"the job of the bench did not end well: {result.status} {why}")
-    return result
+        raise RuntimeError(f"the job failed: {result.status} {result.reason or result.question}")
 
 
 def _job(n: int, shape: str, count: Callable[[str], int]) -> dict[str, int]:
     model = Counting(answers(n, shape), count)
     with tempfile.TemporaryDirectory() as folder:
-        files(Path(folder), n)
+        write_files(Path(folder), n)
         _play(model, Path(folder))
     system = sum(count(ask.system) for ask in model.asks)
     work = sum(count(ask.user) for ask in model.asks)
@@ -133,43 +116,42 @@ def _job(n: int, shape: str, count: Callable[[str], int]) -> dict[str, int]:
 
 
 def _cost(n: int, times: int, *, fsync: bool, remember: bool = False) -> dict[str, float]:
-    """CPU, wall and bytes a step of a job planned at once, the whole run counted, median of some.
+    """CPU, wall time and bytes per step of a job that is planned at once; medians of whole runs.
 
-    What is remembered goes into a store that is there already, as it is from the second run on.
+    With `remember`, the store exists before the measured run, as it does from the second run on.
     """
     runs: list[tuple[float, float, float]] = []
     for _ in range(times if n > SHORT else 3 * times):
         with tempfile.TemporaryDirectory() as folder:
-            files(Path(folder), max(n, 2))
+            write_files(Path(folder), max(n, 2))
             if remember:
                 _play(Scripted(answers(2)), Path(folder), fsync=fsync, remember=True)
-            before, cpu, wall = written(), time.process_time(), time.perf_counter()
-            _play(Scripted(answers(n)), Path(folder), fsync=fsync, remember=remember)
-            runs.append((time.process_time() - cpu, time.perf_counter() - wall, written() - before))
-    cpu, wall, bytes_ = (statistics.median(each) for each in zip(*runs, strict=True))
+            with cost() as spent:
+                _play(Scripted(answers(n)), Path(folder), fsync=fsync, remember=remember)
+            runs.append((spent.cpu, spent.wall, spent.bytes))
+    cpu, wall, written = medians(runs)
     return {
         "cpu_ms": round(cpu * 1000 / n, 2),
         "wall_ms": round(wall * 1000 / n, 2),
-        "bytes": round(bytes_ / n),
+        "bytes": round(written / n),
     }
 
 
 def _remembering() -> dict[str, float]:
-    """What keeping a run's lesson and decision costs once the store is there: CPU and bytes a run, median.
+    """What a run costs in CPU and bytes to remember its lesson and decision in an existing store; medians.
 
-    Nothing is recalled: a task that is known would be answered without the model that plays here.
+    Nothing is recalled: a known task would be answered without the model that plays here.
     """
     costs: dict[bool, list[tuple[float, int]]] = {True: [], False: []}
     with tempfile.TemporaryDirectory() as folder:
-        files(Path(folder), 10)
+        write_files(Path(folder), 10)
         _play(Scripted(answers(10)), Path(folder), remember=True)
         for number in range(10):
-            before, cpu = written(), time.process_time()
-            _play(Scripted(answers(10)), Path(folder), remember=number % 2 == 0, recall=False)
-            costs[number % 2 == 0].append((time.process_time() - cpu, written() - before))
-    with_, without = (
-        [statistics.median(each) for each in zip(*costs[on], strict=True)] for on in (True, False)
-    )
+            remember = number % 2 == 0
+            with cost() as spent:
+                _play(Scripted(answers(10)), Path(folder), remember=remember, recall=False)
+            costs[remember].append((spent.cpu, spent.bytes))
+    with_, without = medians(costs[True]), medians(costs[False])
     return {"cpu_ms": round((with_[0] - without[0]) * 1000, 1), "bytes": round(with_[1] - without[1])}
 
 
@@ -181,15 +163,15 @@ def _halves(shape: str, steps: int, times: int) -> dict[str, list[float]]:
 
         def mark(event: Event, marks: list[tuple[float, int]] = marks) -> None:
             if event.kind == "step_finished" and event.data["tool"] == "read":
-                marks.append((time.process_time(), written()))
+                marks.append((time.process_time(), bytes_written()))
 
         with tempfile.TemporaryDirectory() as folder:
-            files(Path(folder), steps)
+            write_files(Path(folder), steps)
             _play(Scripted(answers(steps, shape)), Path(folder), mark)
         first, middle, last = marks[0], marks[len(marks) // 2], marks[-1]
         halves = (first, middle), (middle, last)
         runs.append([(end[of] - begin[of]) / (steps / 2) for of in (0, 1) for begin, end in halves])
-    cpu_1, cpu_2, bytes_1, bytes_2 = (statistics.median(each) for each in zip(*runs, strict=True))
+    cpu_1, cpu_2, bytes_1, bytes_2 = medians(runs)
     return {
         "cpu_ms_per_step": [round(cpu_1 * 1000, 2), round(cpu_2 * 1000, 2)],
         "bytes_per_step": [round(bytes_1), round(bytes_2)],
@@ -204,16 +186,12 @@ pid = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ, file_actions=quiet)
 _, status, usage = os.wait4(pid, 0)
 print(json.dumps([os.waitstatus_to_exitcode(status), time.perf_counter() - began, usage.ru_maxrss]))
 """
-# Linux counts what a process weighed before it became the program, so a small one starts it
+# Linux counts the memory of the process before exec, too, so a small process starts the measured one.
 
 
 def _hello(times: int) -> dict[str, float]:
-    """A whole process that does one small task with a reflex: wall seconds and peak memory; medians.
-
-    The first process is not counted.
-    """
-    walls: list[float] = []
-    peaks: list[float] = []
+    """Wall time and peak memory of a process that does a small task; medians, the first left out."""
+    runs: list[tuple[float, float]] = []
     with tempfile.TemporaryDirectory() as folder:
         task = ["-C", folder, "run", "--model", "reflex", "what is 2 + 2"]
         command = [sys.executable, "-I", "-S", "-c", _TIMED, sys.executable, "-m", "runtime.cli", *task]
@@ -224,12 +202,9 @@ def _hello(times: int) -> dict[str, float]:
             code, wall, peak = json.loads(ran.stdout)
             if code:
                 raise RuntimeError(f"the hello run ended with exit code {code}")
-            walls.append(wall)
-            peaks.append(peak / 1024)
-    return {
-        "wall_s": round(statistics.median(walls[1:]), 3),
-        "rss_mb": round(statistics.median(peaks[1:]), 1),
-    }
+            runs.append((wall, peak / 1024))
+    wall, peak = medians(runs[1:])
+    return {"wall_s": round(wall, 3), "rss_mb": round(peak, 1)}
 
 
 BY_SIZE = (
@@ -254,33 +229,25 @@ GOALS: Mapping[str, str] = {
 }
 
 
-def table(figures: Mapping[str, Any]) -> str:
+def table(figures: Figures) -> str:
     """The figures beside their goals, as markdown."""
-    most = max(figures["instruction_tokens"].values())
     plan = max(figures["instruction_tokens"][phase] for phase in ("plan", "fused"))
-    job, upfront = figures["job"], figures["job_with_all_instructions_up_front"]
-    flat = {key: " · ".join(f"{each:,}" for each in figures[key].values()) for key in BY_SIZE}
-    found = [
-        str(most),
-        str(plan + figures["tool_index_tokens"]),
-        str(job["planned"]["calls"]),
-        f"{job['planned']['prompt_tokens']:,} "
-        f"(all instructions up front: {upfront['planned']['prompt_tokens']:,})",
-        f"{job['stepwise']['prompt_tokens']:,} in {job['stepwise']['calls']} calls "
+    (planned, stepwise), upfront = figures["job"].values(), figures["job_with_all_instructions_up_front"]
+    by_size = {key: " · ".join(f"{each:,}" for each in figures[key].values()) for key in BY_SIZE}
+    values = [
+        max(figures["instruction_tokens"].values()),
+        plan + figures["tool_index_tokens"],
+        planned["calls"],
+        f"{planned['prompt_tokens']:,} (all instructions up front: {upfront['planned']['prompt_tokens']:,})",
+        f"{stepwise['prompt_tokens']:,} in {stepwise['calls']} calls "
         f"(all instructions up front: {upfront['stepwise']['prompt_tokens']:,})",
-        flat["cpu_ms_per_step"],
-        flat["bytes_per_step"],
+        by_size["cpu_ms_per_step"],
+        by_size["bytes_per_step"],
         ", ".join(" · ".join(map(str, each["cpu_ms_per_step"])) for each in figures["shapes"].values()),
-        f"{flat['cpu_ms_per_step_remembering']}; {flat['bytes_per_step_remembering']}",
+        f"{by_size['cpu_ms_per_step_remembering']}; {by_size['bytes_per_step_remembering']}",
         f"{figures['remembering']['cpu_ms']} · {figures['remembering']['bytes']:,}",
-        str(figures["hello"]["wall_s"]),
-        str(figures["hello"]["rss_mb"]),
+        figures["hello"]["wall_s"],
+        figures["hello"]["rss_mb"],
     ]
-    pairs = zip(GOALS.items(), found, strict=True)
+    pairs = zip(GOALS.items(), values, strict=True)
     return markdown(["figure", "goal", "here"], [[*goal, value] for goal, value in pairs], left=3)
-
-
-def main(as_json: bool = False, quick: bool = False) -> None:
-    """Measure and print."""
-    figures = measure(QUICK, 1) if quick else measure()
-    show(figures, table(figures), as_json)

@@ -13,8 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.harness import show
-from bench.harness import table as markdown
+from bench.harness import markdown, show
 from kernel.errors import UsageError
 
 LABELS = ("duplicate", "contradiction", "related", "unrelated")
@@ -117,12 +116,12 @@ def table(measured: Mapping[str, Any]) -> str:
 def main(
     as_json: bool = False,
     half: str = "all",
-    names: Sequence[str] = (),
+    embedders: Sequence[str] = (),
     path: Path | None = None,
     calibrate: bool = False,
 ) -> None:
     """Measure and print."""
-    chosen = list(names) or available()
+    chosen = list(embedders) or available()
     if calibrate:
         found = {name: calibrated(name) for name in chosen}
         return show(found, table_of(found), as_json)

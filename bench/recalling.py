@@ -7,9 +7,7 @@ its own opens the store, as every run does, and asks for variations of the famil
 
 from __future__ import annotations
 
-import json
 import re
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,8 +16,7 @@ from random import Random
 from typing import Any
 
 from bench import variations
-from bench.harness import disk_mb, in_new_process, milliseconds, p50_p95, peak_mb, percentiles, share
-from bench.harness import table as markdown
+from bench.harness import disk_mb, in_new_process, markdown, p50_p95, peak_mb, percentiles, share, timed
 from runtime.memory.tasks import Refusal
 from runtime.memory.tasks.alignment import Alignment
 from runtime.memory.tasks.binding import bind
@@ -44,7 +41,7 @@ def measure(sizes: Sequence[int], path: Path | None = None) -> dict[str, Any]:
 def _measured(size: int, path: Path | None) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         fill(Path(folder), size, path)
-        return in_new_process("bench.recalling", folder, str(path or ""))
+        return in_new_process(recalling, folder, str(path) if path else None)
 
 
 def fill(folder: Path, size: int, path: Path | None = None) -> None:
@@ -101,7 +98,7 @@ def _other(text: str, free: Sequence[str], random: Random) -> str:
     return _WORD.sub(put, numbered)
 
 
-def recalling(folder: Path, path: Path | None) -> dict[str, Any]:
+def recalling(folder: str, path: str | None) -> dict[str, Any]:
     """What a new process measures, from its first import of the memory on."""
     began = time.perf_counter()
     from runtime.api.fractal import shipped_system
@@ -112,10 +109,10 @@ def recalling(folder: Path, path: Path | None) -> dict[str, Any]:
     from runtime.memory.tasks.words import words_of
 
     embedder, words = choose("lexical"), words_of((shipped_system(),))
-    shelf = open_shelf("sqlite", folder, fsync=False)
+    shelf = open_shelf("sqlite", Path(folder), fsync=False)
     memory = ProceduralMemory(shelf, embedder, words)
     opened = time.perf_counter()
-    questions = list(_questions(path))
+    questions = list(_questions(Path(path) if path else None))
     asked = time.perf_counter()
     memory.recall(questions[0][1])
     first = time.perf_counter()
@@ -128,7 +125,7 @@ def recalling(folder: Path, path: Path | None) -> dict[str, Any]:
             "first_recall": round((first - asked) * 1000, 1),
         },
         "mb": peak_mb(),
-        "disk_mb": disk_mb(folder),
+        "disk_mb": disk_mb(Path(folder)),
         "without_fingerprints": _asked(plain, questions),
     }
 
@@ -137,9 +134,9 @@ def _asked(memory: Any, questions: Sequence[tuple[str, str]]) -> dict[str, Any]:
     times: list[float] = []
     found = answered = 0
     for stored, question in questions:
-        kinds: list[str] = []
-        times.append(milliseconds(lambda: kinds.append(memory.recall(question).kind)))  # noqa: B023
-        answered += kinds != ["novel"]
+        recall, spent = timed(memory.recall, question)
+        times.append(spent)
+        answered += recall.kind != "novel"
         found += stored in memory.candidates(question)
     count = len(questions)
     return {**percentiles(times), "found": share(found, count), "answered": share(answered, count)}
@@ -174,7 +171,3 @@ def table(figures: Mapping[str, Any]) -> str:
 def slow(figures: Mapping[str, Any]) -> list[str]:
     """Where a recall takes longer than its goal."""
     return [size for size, each in figures.items() if each["p50_ms"] > GOALS.get(int(size), float("inf"))]
-
-
-if __name__ == "__main__":
-    print(json.dumps(recalling(Path(sys.argv[1]), Path(sys.argv[2]) if sys.argv[2] else None)))

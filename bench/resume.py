@@ -11,8 +11,7 @@ from typing import Any
 from bench.crash.campaign import KILLS, QUICK_KILLS, QUICK_POINTS, Tally, campaign, summary
 from bench.crash.ground import Ground
 from bench.crash.trial import FAULTS, Outcome
-from bench.harness import show
-from bench.harness import table as markdown
+from bench.harness import markdown, show
 from kernel.errors import ConfigurationError
 from runtime.models.prices import litellm_folder
 from runtime.sandbox.sandbox import Sandbox

@@ -19,8 +19,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from bench.harness import data_file, percentiles, share, show
-from bench.harness import table as markdown
+from bench.harness import data_file, markdown, percentiles, share, show
 from kernel.errors import UsageError
 from runtime.api.fractal import shipped_system
 from runtime.memory.embed import Embedder, choose

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.harness import table
+from bench.harness import markdown as table
 from runtime.cli import brain as plotting
 
 WIDE, HIGH = 64, 12

@@ -1,4 +1,4 @@
-"""`python -m bench dangers` counts what it says."""
+"""`python -m bench dangers` counts the commands that the rules catch and stop."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.dangers import Entry, entries, measure, summary, table
+from bench.dangers import Entry, entries, measure, table
 from kernel.errors import UsageError
 
 
-def test_what_is_missed_and_what_is_stopped_is_told() -> None:
+def test_missed_and_wrongly_stopped_commands_are_listed() -> None:
     listed = [
         Entry("leaves", "git push --force", "force-push"),
         Entry("leaves", "rm -rf ~", "force-push"),
@@ -22,7 +22,7 @@ def test_what_is_missed_and_what_is_stopped_is_told() -> None:
         Entry("harmless", "reboot"),
         Entry("undoable", "sed -i 1d a.txt"),
     ]
-    figures = measure(listed)
+    figures = measure(listed=listed)
     assert figures["by_rule"] == {
         "force-push": {"entries": 2, "caught": 2, "named": 1},
         "power": {"entries": 1, "caught": 0, "named": 0},
@@ -31,10 +31,10 @@ def test_what_is_missed_and_what_is_stopped_is_told() -> None:
     assert (figures["harmless"], figures["harmless_let_through"], figures["stopped"]) == (2, 1, ["reboot"])
     assert (figures["undoable"], figures["undoable_let_through"]) == (1, 1)
     assert "| all | 3 | 2 | 1 |" in table(figures)
-    assert "| 2 of 3 |" in summary(figures)
+    assert "| 2 of 3 |" in table(figures)
 
 
-def test_a_list_of_ones_own_has_labels_and_commands(tmp_path: Path) -> None:
+def test_your_own_list_needs_labels_and_commands(tmp_path: Path) -> None:
     own = tmp_path / "own.tsv"
     own.write_text("# mine\nleaves\tgit push --force\nharmless\techo a\\nb\n")
     assert entries(own) == [Entry("leaves", "git push --force"), Entry("harmless", "echo a\nb")]
@@ -43,7 +43,7 @@ def test_a_list_of_ones_own_has_labels_and_commands(tmp_path: Path) -> None:
         entries(own)
 
 
-def test_the_command_passes_on_the_list_that_ships() -> None:
+def test_the_command_meets_its_goals_on_the_list_that_ships() -> None:
     ran = subprocess.run(
         [sys.executable, "-m", "bench", "dangers", "--json"], capture_output=True, text=True, timeout=100
     )

@@ -1,4 +1,4 @@
-"""`python -m bench everyday` tells right from wrong, and its list holds what it says."""
+"""`python -m bench everyday` judges the outcome of each task, and its list is sound."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from bench.everyday import Task, judged, measure, table, tasks
+from bench.everyday import Task, judge, measure, table, tasks
 from kernel.errors import Exit
 from runtime.api.fractal import shipped_system
 from runtime.reflexes.matching import match
 from runtime.reflexes.procedure import Reflexes
 from runtime.workspace.runs import RunResult
 
-TAKEN = "move a.txt and b.txt to backup"
-"""It is understood, and refused when it is tried: another a.txt is there already."""
+REFUSED = "move a.txt and b.txt to backup"
+"""A reflex matches it and is refused when it runs: the target has another a.txt."""
 DONE = RunResult("r", "system-r", "complete", Exit.ACCEPTED, Path("r.md"), output="There are 12.")
 WAITS = replace(DONE, status="waiting", exit=Exit.WAITING, output="")
 BEFORE = {"a.txt": b"red\n", "docs/": None}
@@ -48,8 +48,8 @@ BEFORE = {"a.txt": b"red\n", "docs/": None}
         ),
     ],
 )
-def test_a_task_is_judged_by_its_answer_and_by_what_changed(task, result, after, kind):
-    assert judged(task, result, BEFORE, after)[0] == kind
+def test_a_task_is_judged_by_its_answer_and_its_changes(task, result, after, kind):
+    assert judge(task, result, BEFORE, after)[0] == kind
 
 
 def test_the_list_has_two_hundred_tasks_in_two_halves():
@@ -59,7 +59,7 @@ def test_the_list_has_two_hundred_tasks_in_two_halves():
     assert sum(task.passes for task in listed) >= 50
 
 
-def test_tasks_are_done_on_real_files_and_counted():
+def test_outcomes_of_tasks_on_real_files_are_counted():
     listed = [
         Task("how many lines has notes.md", r"\b12\b"),
         Task("delete draft.txt", files={"draft.txt": None}),
@@ -73,10 +73,10 @@ def test_tasks_are_done_on_real_files_and_counted():
     assert "| all | 5 | 2 | 1 | 1 | 1 |" in table(figures)
 
 
-def test_what_has_to_be_passed_on_is_covered_by_no_reflex():
+def test_no_reflex_matches_a_task_that_must_be_passed_on():
     shelf = Reflexes([shipped_system()]).shelf
     asked = [task.text for task in tasks() if not task.may_be_done]
-    assert [text for text in asked if match(text, shelf) and text != TAKEN] == []
+    assert [text for text in asked if match(text, shelf) and text != REFUSED] == []
 
 
 def test_a_tenth_of_the_list_is_done_without_a_wrong_action():

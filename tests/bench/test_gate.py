@@ -1,4 +1,4 @@
-"""`python -m bench gate` on a part of CLINC150: its figures stay above a floor, and its JSON has the keys."""
+"""`python -m bench gate` on a part of CLINC150: its figures stay above a minimum."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ def questions() -> dict[str, list[gate.Question]]:
     try:
         data_file(gate.DATA)
     except UsageError as error:
-        pytest.skip(f"the gate is not measured: {error}")
+        pytest.skip(f"{error}")
     return gate.questions("lexical", intents=40, every=2)
 
 
-def test_known_intents_are_told_from_none_and_each_piece_helps() -> None:
+def test_known_intents_are_separated_from_none_and_the_pieces_help() -> None:
     splits = questions()
-    whole = gate.measure(splits, "lexical")
+    whole = gate.measure_splits(splits, "lexical")
     assert whole["right_type"] > 0.9
     assert whole["in_scope"] > 0.88
     assert whole["auroc"] > 0.94
     assert whole["out_of_scope_recall"] > 0.55
-    bare = gate.measure(splits, "lexical", Without(words=True, spread=True, nearest=True))
+    bare = gate.measure_splits(splits, "lexical", Without(words=True, spread=True, nearest=True))
     assert bare["right_type"] < whole["right_type"] and bare["auroc"] < whole["auroc"]
 
 
-def test_the_figures_have_the_keys_that_others_read() -> None:
+def test_the_figures_have_the_documented_keys() -> None:
     questions()
-    figures = gate.figures_of(["lexical"], pieces=True, intents=5, every=4)
+    figures = gate.measure_embedders(["lexical"], pieces=True, intents=5, every=4)
     assert {"in_scope", "out_of_scope_recall", "auroc"} <= figures.keys()
     assert figures["in_scope"] == figures["embedder"]["lexical"]["in_scope"]
     rows = gate.table(figures).splitlines()
@@ -39,7 +39,7 @@ def test_the_figures_have_the_keys_that_others_read() -> None:
     assert len(rows) == 3 + 1 + len(gate.PIECES)
 
 
-def test_without_the_data_it_says_where_it_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_data_are_reported_with_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FRACTAL_DATA", "/nowhere")
     with pytest.raises(UsageError, match="FRACTAL_DATA"):
         data_file(gate.DATA)

@@ -1,4 +1,4 @@
-"""Many runs at once in one process end, each with its own documents."""
+"""Many runs at once in one process all end, each with its own documents."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ def test_many_runs_at_once_end_in_one_process() -> None:
 
 
 @pytest.mark.parametrize("runs", ["", "0", "ten", "10,", "-3"])
-def test_a_wrong_number_of_runs_is_refused(runs: str) -> None:
+def test_an_invalid_number_of_runs_is_refused(runs: str) -> None:
     ran = CliRunner().invoke(bench, ["many", f"--runs={runs}"])
     assert ran.exit_code == 2 and "--runs" in ran.stderr

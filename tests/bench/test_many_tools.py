@@ -1,4 +1,4 @@
-"""Many tools cost a plan what few cost, and the best one is among those that it is shown."""
+"""Many tools cost a plan as much as few, and its index lists the best tool."""
 
 from __future__ import annotations
 
@@ -6,44 +6,45 @@ import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from bench.toolbox import ALL, FRESH, TASKS, toolbox, write_tools
-from bench.tools import main, measure, table
+from bench.__main__ import bench
+from bench.toolbox import ALL, tasks, toolbox, write_tools
+from bench.tools import measure, table
+from runtime.catalogue.catalogue import Catalogue
 
 
-def test_the_tools_are_plausible_and_the_tasks_have_one_each() -> None:
+def test_every_task_has_its_best_tool() -> None:
+    tuned, fresh = tasks().values()
     names = [each.name for each in toolbox()]
     assert len(set(names)) == len(names) == ALL
     assert len({name.split("-")[0] for name in names}) >= 40
-    assert len(TASKS) == len(FRESH) == 60
-    assert not (set(TASKS.values()) | set(FRESH.values())) - set(names)
-    assert not TASKS.keys() & FRESH.keys()
+    assert len(tuned) == len(fresh) == 60
+    assert not {*tuned.values(), *fresh.values()} - set(names)
+    assert not tuned.keys() & fresh.keys()
 
 
-def test_what_is_written_is_well_formed(tmp_path: Path) -> None:
-    from runtime.catalogue.catalogue import Catalogue
-
-    made = write_tools(tmp_path, 30)
+def test_written_tools_are_valid_operations(tmp_path: Path) -> None:
+    written = write_tools(tmp_path, 30)
     catalogue = Catalogue([tmp_path])
     assert not catalogue.faults
-    assert catalogue.tools.keys() == {each.name for each in made}
+    assert catalogue.tools.keys() == {each.name for each in written}
 
 
 @pytest.mark.alone
-def test_five_hundred_tools_cost_a_plan_what_ten_do() -> None:
+def test_five_hundred_tools_cost_a_plan_as_much_as_ten() -> None:
     figures = measure((10, ALL))
     few, many = figures["by_tools"]["10"], figures["by_tools"]["500"]
     assert abs(few["tokens"] - many["tokens"]) <= 0.1 * few["tokens"]
     assert many["plan_ms"] - few["plan_ms"] < 15, "5 on an idle machine"
     assert many["refresh_ms"] < 20, "10 on an idle machine"
     assert many["plan_ms"] < 50 * few["plan_ms"], "fifty times the tools"
-    assert many["refresh_ms"] < many["read_ms"] / 4, "a look is much cheaper than reading them"
+    assert many["refresh_ms"] < many["read_ms"] / 4, "a refresh is much cheaper than reading them"
     assert many["recall"]["tuned"]["found"] >= 54
     assert many["recall"]["fresh"]["found"] >= 44
 
 
-def test_the_figures_are_printed_as_a_table_and_as_an_object(capsys) -> None:  # type: ignore[no-untyped-def]
-    main(as_json=True, sizes=(10,))
-    figures = json.loads(capsys.readouterr().out)
+def test_the_figures_are_printed_as_a_table_and_as_an_object() -> None:
+    figures = json.loads(CliRunner().invoke(bench, ["tools", "--json", "--tools", "10"]).stdout)
     assert figures["by_tools"]["10"]["recall"]["tuned"] == {"found": 10, "of": 10}
     assert table(figures).splitlines()[2].startswith("| 10 | ")

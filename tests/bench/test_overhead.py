@@ -1,4 +1,4 @@
-"""The bench prints what README quotes; figures that do not depend on the machine keep their goals."""
+"""`python -m bench overhead` measures what the README quotes. Machine-independent ones meet their goals."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import pytest
 from bench import overhead
 from bench.job import SHAPES
 
-pytestmark = pytest.mark.alone  # the first of them measures for some seconds
+pytestmark = pytest.mark.alone  # the fixture measures for some seconds
 
 
 @pytest.fixture(scope="module")
 def figures() -> dict[str, Any]:
-    return overhead.measure(overhead.QUICK, times=1)
+    return overhead.measure(quick=True)
 
 
-def test_the_keys_are_those_that_programs_compare_by(figures: dict[str, Any]) -> None:
+def test_the_figures_have_the_documented_keys(figures: dict[str, Any]) -> None:
     assert set(figures["instruction_tokens"]) >= {"understand", "plan", "do", "check"}
     assert set(figures["job"]) == {"planned", "stepwise"}
     for each in overhead.BY_SIZE:
@@ -27,7 +27,7 @@ def test_the_keys_are_those_that_programs_compare_by(figures: dict[str, Any]) ->
     json.dumps(figures)
 
 
-def test_instructions_and_prompts_keep_their_goals(figures: dict[str, Any]) -> None:
+def test_instructions_and_prompts_meet_their_goals(figures: dict[str, Any]) -> None:
     if figures["tokenizer"] != "cl100k_base":
         pytest.skip("litellm's tokenizer files are not installed")
     plan = max(figures["instruction_tokens"][phase] for phase in ("plan", "fused"))
@@ -42,13 +42,13 @@ def test_instructions_and_prompts_keep_their_goals(figures: dict[str, Any]) -> N
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_step_costs_the_same_at_the_end_of_a_long_run(figures: dict[str, Any], shape: str) -> None:
-    """The second half of 200 steps against the first; CPU on a shared machine needs room."""
+    """Compares the halves of 200 steps. CPU time needs a margin on a shared machine."""
     cpu, written = (figures["shapes"][shape][key] for key in ("cpu_ms_per_step", "bytes_per_step"))
     assert written[1] <= 1.2 * written[0]
     assert cpu[1] <= 1.6 * cpu[0]
 
 
-def test_what_a_step_writes_does_not_grow_with_the_run(figures: dict[str, Any]) -> None:
+def test_bytes_per_step_do_not_grow_with_the_run(figures: dict[str, Any]) -> None:
     written = figures["bytes_per_step"]
     assert 0 < written["200"] <= written["10"] <= 6_000
 
@@ -59,7 +59,7 @@ def test_the_table_shows_each_figure_beside_its_goal(figures: dict[str, Any]) ->
     assert all(line.count("|") == 4 for line in lines)
 
 
-def test_what_is_remembered_costs_once_a_run(figures: dict[str, Any]) -> None:
+def test_remembering_costs_once_per_run(figures: dict[str, Any]) -> None:
     plain, more = figures["bytes_per_step"], figures["bytes_per_step_remembering"]
     once = 10 * (more["10"] - plain["10"])
     assert 0 < 200 * (more["200"] - plain["200"]) <= 4 * once

@@ -1,4 +1,4 @@
-"""`python -m bench store` measures every operation at each size; its JSON has the keys that others read."""
+"""`python -m bench store` measures every operation at each size."""
 
 from __future__ import annotations
 
