@@ -114,16 +114,36 @@ def command(name: str, text: str, *options: Any, run: Callable[..., None] | None
     bench.command(name, help=text)(act)
 
 
-def report(name: str, as_json: bool, *, goals: bool = True, **options: Any) -> dict[str, Any]:
+def report(
+    name: str, as_json: bool, *, measured_by: str = "", goals: bool = True, **options: Any
+) -> dict[str, Any]:
     """Measure, print and return the figures of a benchmark.
 
     A benchmark is a module with `measure(**options)`, `table(figures)` and, with goals, `missed(figures)`.
+    Another module may measure the same figures in another way.
     """
     module = import_module(f"bench.{name}")
-    figures = module.measure(**options)
+    figures = import_module(f"bench.{measured_by or name}").measure(**options)
     missed = module.missed(figures) if goals and hasattr(module, "missed") else ()
     show(figures, module.table(figures), as_json, missed)
     return figures
+
+
+def _locomo(as_json: bool, *, turns: list[int], fit: bool, leave_one_out: bool, **options: Any) -> None:
+    path, embedder, stores = (options[name] for name in ("path", "embedder", "stores"))
+    if turns:
+        show(import_module("bench.locomo_speed").measure(path, embedder, turns), "", as_json=True)
+        return
+    if fit:
+        import_module("bench.locomo_fit").write_weights(path, stores=stores)
+    report("locomo", as_json, measured_by="locomo_fit" if leave_one_out else "locomo", **options)
+
+
+def _pairs(as_json: bool, *, calibrate: bool, embedders: list[str], **options: Any) -> None:
+    if calibrate:
+        report("pairs_calibration", as_json, embedders=embedders)
+    else:
+        report("pairs", as_json, embedders=embedders, **options)
 
 
 def _dangers(as_json: bool, path: Path | None) -> None:
@@ -207,6 +227,7 @@ command(
         help="Keep the embedded conversations in this folder.",
     ),
     numbers("--turns", "turns", "", "Measure only the time of a question among so many turns."),
+    run=_locomo,
 )
 command(
     "gate",
@@ -250,6 +271,7 @@ command(
     data("Other pairs than the default ones.", "FILE.jsonl"),
     embedders(),
     flag("--calibrate", "Instead, fit the thresholds of the gate and compare slopes."),
+    run=_pairs,
 )
 command(
     "week",

@@ -1,118 +1,94 @@
-"""What each part of procedural memory brings: the same streams of tasks with all parts, and without each.
+"""What each part of procedural memory contributes: streams of tasks with all parts, and without each.
 
-Texts are embedded once for all streams, and milliseconds are those of the rest of an answer.
+Texts are embedded once for all streams, so the milliseconds are those of the rest of an answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bench.harness import markdown, show
-from bench.streams import (
-    FALSE,
-    FAMILIES,
-    POISONED,
-    SEVERAL,
-    STREAMS,
-    Once,
-    families,
-    items,
-    played,
-)
+from bench.families import Family, sample_families
+from bench.harness import CachedEmbedder, Figures, markdown
+from bench.streams import FALSE, POISONED, SEVERAL, STREAMS, play
+from runtime.memory.embed import choose
 from runtime.memory.tasks import ALL, NAMES, Parts
 
 
 def measure(
-    count: int = FAMILIES,
-    seed: int = 1,
-    embedder: str = "auto",
-    names: Sequence[str] = NAMES,
-    odd: bool | None = None,
+    count: int, seed: int = 1, embedder: str = "auto", names: Sequence[str] = NAMES
 ) -> dict[str, Any]:
     """The figures of each stream with all parts, and without each."""
-    from runtime.memory.embed import choose
+    cached = CachedEmbedder(choose(embedder))
+    families = sorted(sample_families(count, seed), key=lambda family: family.id)
+    cached.warm([family.question for family in families])
+    cached.warm([question.text for family in families for question in family.questions])
 
-    maker = Once(choose(embedder))
-    found = families(count, seed, odd)
-    maker.warm([each["question"] for each in found] + [item.task for item in items(found, seed)])
-    rows: dict[str, dict[str, dict[str, float]]] = {}
-    for name, parts in _rows(names):
-        rows[name] = {
-            stream: played(found[: max(int(len(found) * like.part), 1)], parts, maker, like, seed)
-            for stream, like in STREAMS.items()
+    def streams(parts: Parts) -> dict[str, dict[str, float]]:
+        return {
+            name: play(_first(families, stream.part), parts, cached, stream, seed)
+            for name, stream in STREAMS.items()
         }
+
     return {
-        "embedder": maker.name,
-        "families": len(found),
+        "embedder": cached.name,
+        "families": len(families),
         "seed": seed,
-        "with": rows.pop(""),
-        "without": rows,
+        "with": streams(ALL),
+        "without": {name: streams(ALL.without(name)) for name in names},
     }
 
 
-def _rows(names: Sequence[str]) -> Iterator[tuple[str, Parts]]:
-    yield "", ALL
-    for name in names:
-        yield name, ALL.without(name)
+def _first(families: Sequence[Family], part: float) -> Sequence[Family]:
+    return families[: max(int(len(families) * part), 1)]
 
 
-def brings(whole: Mapping[str, Mapping[str, float]], without: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """In words what a part brings or costs, stream by stream; empty where nothing differs."""
-    said: list[str] = []
-    for stream, mine in whole.items():
-        other = without[stream]
-        told: list[str] = []
-        points = 100 * (mine["answered"] - other["answered"])
-        if abs(points) >= 0.05:
-            told.append(f"{points:+.1f} points answered")
-        wrong = mine["wrong"] - other["wrong"]
-        if wrong:
-            told.append(f"{wrong:+.0f} wrong")
-        typed = 100 * (mine["typed"] - other["typed"])
-        if abs(typed) >= 0.05:
-            told.append(f"{typed:+.1f} points of their family's type")
-        taught = mine["taught"] - other["taught"]
-        if taught:
-            told.append(f"{taught:+.0f} taught")
-        size = mine["bytes"] / other["bytes"] - 1 if other["bytes"] else 0.0
-        if abs(size) >= 0.005:
-            told.append(f"{size:+.0%} bytes")
-        if told:
-            said.append(f"{stream}: {', '.join(told)}")
-    return said
+_CHANGES = {
+    "answered": "points answered",
+    "wrong": "wrong",
+    "typed": "points of their family's type",
+    "taught": "taught",
+}
 
 
-def table(figures: Mapping[str, Any]) -> str:
-    """The figures as markdown, a row a part."""
-    whole = figures["with"]
+def contribution(with_: Mapping[str, Mapping[str, float]], without: Mapping[str, Mapping[str, float]]) -> str:
+    """What a part changes in each stream, in words."""
+    streams: list[str] = []
+    for stream, mine in with_.items():
+        changes: list[str] = []
+        difference = {key: mine[key] - without[stream][key] for key in mine}
+        for key, text in _CHANGES.items():
+            if text.startswith("points") and abs(points := 100 * difference[key]) >= 0.05:
+                changes.append(f"{points:+.1f} {text}")
+            elif not text.startswith("points") and difference[key]:
+                changes.append(f"{difference[key]:+.0f} {text}")
+        other = without[stream]["bytes"]
+        if other and abs(growth := difference["bytes"] / other) >= 0.005:
+            changes.append(f"{growth:+.0%} bytes")
+        if changes:
+            streams.append(f"{stream}: {', '.join(changes)}")
+    return "; ".join(streams) or "nothing on these streams"
+
+
+def table(figures: Figures) -> str:
+    """The figures as markdown, a row for each part."""
     heads = ["without", *(f"{name}: answered · right · wrong · traps" for name in STREAMS)]
-    heads += ["p50 ms", "KB", "what it brings"]
+    heads += ["p50 ms", "KB", "what it contributes"]
     rows: list[list[str]] = []
-    for name, each in [("(all parts)", whole), *figures["without"].items()]:
+    for name, streams in {"(all parts)": figures["with"], **figures["without"]}.items():
         cells = [
-            f"{told['answered']:.1%} · {told['right_of_answered']:.1%} · {told['wrong']:.0f} · "
-            f"{told['false_replay']:.1%}"
-            for told in each.values()
+            f"{each['answered']:.1%} · {each['right_of_answered']:.1%} · {each['wrong']:.0f} · "
+            f"{each['false_replay']:.1%}"
+            for each in streams.values()
         ]
-        last = each["poisoned"]
-        said = (
-            ""
-            if name not in figures["without"]
-            else "; ".join(brings(whole, each)) or "nothing on these streams"
-        )
-        rows.append([name, *cells, f"{each['true']['p50_ms']:.1f}", f"{last['bytes'] / 1024:.0f}", said])
+        size = streams["poisoned"]["bytes"] / 1024
+        change = contribution(figures["with"], streams) if name in figures["without"] else ""
+        rows.append([name, *cells, f"{streams['true']['p50_ms']:.1f}", f"{size:.0f}", change])
     return (
         f"{markdown(heads, rows)}\n\n"
-        f"{figures['families']} families, {figures['embedder']}, seed {figures['seed']}. In the "
-        f"streams false and poisoned {FALSE:.0%} of what is said of an answer is wrong; in poisoned "
-        f"{POISONED:.0%} of the families were taught a wrong program; in several, with a third of the "
-        f"families, {SEVERAL} tasks of each are taught. `wrong` counts wrong answers and replays on traps; "
-        "ms are of the stream true, KB of poisoned."
+        f"{figures['families']} families, {figures['embedder']}, seed {figures['seed']}. In the streams "
+        f"false and poisoned {FALSE:.0%} of the feedback is wrong; in poisoned {POISONED:.0%} of the "
+        f"families are taught a wrong program; in several, with a third of the families, {SEVERAL} tasks of "
+        "each are taught. `wrong` counts wrong answers and replayed traps; ms are those of the stream true, "
+        "KB those of poisoned."
     )
-
-
-def main(as_json: bool = False, count: int = FAMILIES, seed: int = 1, embedder: str = "auto") -> None:
-    """Measure and print."""
-    figures = measure(count, seed, embedder)
-    show(figures, table(figures), as_json)

@@ -1,133 +1,112 @@
-"""A dream over solved tasks: what memory answers before and after it, and what each procedural stage brings.
+"""A dream over solved tasks: what memory answers before and after it, and without each stage.
 
-A store is lived in first: families of tasks are taught, a fifth of them by a wrong program, half of their
-variations and traps are asked, and of every answer some are told to be wrong that were right, and the other
-way round. Then the other half is asked, of the store as it is, and of copies that have dreamt. Nothing is
-learned while it is asked.
-
-`lived` is a store as runs leave it: much of what a dream does was done when each task was learned. `imported`
-is one into which the same was brought from elsewhere: nothing was merged, typed or made a method of.
+First a store is lived in: families of tasks are taught, a fifth of them with a wrong program, half of their
+tasks are asked three times with feedback that is wrong in 15 %, and those without an answer are taught now
+and then. The other half is asked before and after the dream. In the store `lived`, types, merging and methods
+were at work whenever a task was learned. The store `imported` received the same tasks from elsewhere: nothing
+was merged, typed or made a method.
 """
 
 from __future__ import annotations
 
-import json
-import random
 import shutil
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bench.harness import data_file, markdown, share
+from bench import recalling
+from bench.families import Family, is_right, sample_families
+from bench.harness import CachedEmbedder, Figures, cost, markdown
 from bench.streams import (
     FALSE,
-    FILE,
     POISONED,
+    Counts,
     Item,
-    Once,
-    Teacher,
-    method_of,
-    poisoned,
-    same,
-    solved,
-    worked_out,
+    active_methods,
+    answer_by_method,
+    first_lessons,
+    teach,
 )
+from runtime.api.fractal import shipped_system
+from runtime.memory.brain import Brain, Settings
+from runtime.memory.dream.dreamer import Dreamer
+from runtime.memory.dream.stages import ALL
+from runtime.memory.embed import choose
+from runtime.memory.tasks.decisions import Decision, of_recall
+from runtime.memory.tasks.exemplar import Exemplar
+from runtime.memory.tasks.methods import Method
+from runtime.memory.tasks.rewards import settle
+from runtime.memory.tasks.trees import NeuronTree
+from runtime.reflexes.trial import Trial
 
-if TYPE_CHECKING:
-    from runtime.memory.tasks.decisions import Decision
-    from runtime.reflexes.trial import Trial
-
-FAMILIES = 60
 SEED = 1
 LIVED = datetime(2026, 10, 1, tzinfo=UTC)
 DREAMT = LIVED + timedelta(days=45)
-"""Long enough after that what was put in quarantine has rested."""
-SIZES = (1_000, 10_000)
-TIMES = 12.0
-"""Of the seconds at a tenth of the trees, what a dream may take at most. Source: dream.md."""
+"""Late enough for trees in quarantine to be rehabilitated."""
+GROWTH = 12.0
+"""How much longer a dream may take with ten times the trees. Source: dream.md."""
 EAGER = 3
-"""Of so many families one has all of its first half taught, up to so many tasks: of five a method is born."""
+"""One family in so many is taught further tasks; five make a method."""
 TAUGHT = 8
+"""Tasks taught at most in such a family."""
 DAYS = 3
-"""Times that the first half of the tasks is asked, and judged."""
+"""How often the first half of the tasks is asked."""
 TEACHES = 0.3
-"""Share of the tasks without an answer for which a higher rung is asked, and teaches."""
+"""The share of unanswered tasks that a higher rung solves and teaches."""
 
 
 def measure(
-    path: Path | None = None, count: int = FAMILIES, embedder: str = "auto", sizes: Sequence[int] = SIZES
+    path: Path | None, count: int, embedder: str = "auto", sizes: Sequence[int] = ()
 ) -> dict[str, Any]:
-    """The figures of both stores, and seconds by the number of trees."""
-    from runtime.memory.embed import choose
-
-    maker = Once(choose(embedder))
-    found = _families(path, count)
-    maker.warm([text for each in found for text in _texts(each)])
-    stores = {kind: _measured(found, maker, imported=kind == "imported") for kind in ("lived", "imported")}
-    timed = {str(size): _timed(size, path) for size in sizes}
-    return {"embedder": maker.name, "families": len(found), **stores, "seconds": timed}
-
-
-def _families(path: Path | None, count: int) -> list[dict[str, Any]]:
-    lines = (path or data_file(FILE)).read_text("utf-8").splitlines()
-    found: list[dict[str, Any]] = [
-        {**json.loads(line), "id": number} for number, line in enumerate(lines) if line.strip()
-    ]
-    random.Random(SEED).shuffle(found)
-    return found[:count]
+    """The figures of both stores, and CPU seconds by number of trees."""
+    cached = CachedEmbedder(choose(embedder))
+    families = sample_families(count, SEED, path)
+    cached.warm([family.question for family in families])
+    cached.warm([question.text for family in families for question in family.questions])
+    stores = {kind: _measure(families, cached, imported=kind == "imported") for kind in ("lived", "imported")}
+    seconds = {str(size): _seconds(size, path) for size in sizes}
+    return {"embedder": cached.name, "families": len(families), **stores, "seconds": seconds}
 
 
-def _texts(family: Mapping[str, Any]) -> list[str]:
-    return [family["question"], *(each["question"] for each in (*family["variations"], *family["traps"]))]
+def _measure(families: Sequence[Family], embedder: CachedEmbedder, *, imported: bool) -> dict[str, Any]:
+    stages = [stage.name for stage in ALL if stage.group == "p" or stage.name == "decay"]
+    with TemporaryDirectory() as place, Memory(Path(place) / "one", embedder) as memory:
+        asked = memory.live(families, imported=imported)
 
+        def dreamt(name: str, stages: Sequence[str]) -> dict[str, Any]:
+            with memory.copy(Path(place) / name) as copy:
+                with cost() as spent:
+                    did = copy.dream(stages)
+                return {**copy.ask(asked), "cpu_s": round(spent.cpu, 2), "did": did}
 
-def _measured(found: Sequence[Mapping[str, Any]], maker: Once, *, imported: bool) -> dict[str, Any]:
-    from runtime.memory.dream.stages import ALL
-
-    stages = [stage for stage in ALL if stage.group == "p" or stage.name == "decay"]
-    with TemporaryDirectory() as place, Night(Path(place) / "one", maker) as night:
-        asked = night.live(found, imported=imported)
-        before = night.ask(asked)
-        after = _dreamt(night, asked, [stage.name for stage in stages], Path(place) / "all")
-        without = {
-            stage.name: _dreamt(
-                night, asked, [each.name for each in stages if each is not stage], Path(place) / stage.name
-            )
-            for stage in stages
+        return {
+            "questions": len(asked),
+            "before": memory.ask(asked),
+            "after": dreamt("all", stages),
+            "without": {name: dreamt(name, [each for each in stages if each != name]) for name in stages},
         }
-    return {"questions": len(asked), "before": before, "after": after, "without": without}
 
 
-def _dreamt(night: Night, asked: Sequence[Item], names: Sequence[str], place: Path) -> dict[str, Any]:
-    """What a copy answers after it has dreamt of these stages."""
-    with night.copy(place) as copy:
-        began = time.process_time()
-        did = copy.dream(names)
-        spent = time.process_time() - began
-        return {**copy.ask(asked), "cpu_s": round(spent, 2), "did": did}
+class Memory:
+    """A memory that learns, answers and dreams, in a folder of its own."""
 
+    def __init__(self, place: Path, embedder: CachedEmbedder) -> None:
+        self.place, self.embedder = place, embedder
+        self.trial = Trial((shipped_system(),))
+        settings = Settings(
+            place / "memory", (shipped_system(),), lambda: self.trial, "memory", "lexical", fsync=False
+        )
+        self.brain = Brain(settings)
+        self.brain.__dict__["embedder"] = embedder
+        self.asked = 0
 
-class Night:
-    """A memory that is lived in, asked, copied and put to sleep."""
-
-    def __init__(self, place: Path, maker: Once) -> None:
-        from runtime.api.fractal import shipped_system
-        from runtime.memory.brain import Brain, Settings
-
-        self.place, self.maker, self._trial = place, maker, _trial()
-        folder = place / "memory"
-        systems = (shipped_system(),)
-        self.brain = Brain(Settings(folder, systems, lambda: self._trial, "memory", "lexical", fsync=False))
-        self.brain.__dict__["embedder"] = maker
-        self.counted = 0
-
-    def __enter__(self) -> Night:
+    def __enter__(self) -> Memory:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -135,9 +114,9 @@ class Night:
         shutil.rmtree(self.place, ignore_errors=True)
 
     @contextmanager
-    def copy(self, place: Path) -> Iterator[Night]:
-        """The same rows and files in another place."""
-        with Night(place, self.maker) as other:
+    def copy(self, place: Path) -> Iterator[Memory]:
+        """The same records and files in another folder."""
+        with Memory(place, self.embedder) as other:
             shelf = other.brain.shelf
             with shelf.transaction():
                 for kind in self.brain.shelf.kinds():
@@ -147,49 +126,38 @@ class Night:
             yield other
 
     def dream(self, names: Sequence[str]) -> dict[str, dict[str, int | float]]:
-        """Do these stages; what each counted, where it did anything."""
-        from runtime.memory.dream.dreamer import Dreamer
-        from runtime.memory.dream.stages import ALL
-
+        """Run these stages; returns the counts of those that changed something."""
         dreamer = Dreamer(self.brain, clock=lambda: DREAMT)
-        done = dreamer.dream("night", [stage for stage in ALL if stage.name in names])
-        return {name: each.counts for name, each in done.stages.items() if each.changed}
+        dream = dreamer.dream("night", [stage for stage in ALL if stage.name in names])
+        return {name: each.counts for name, each in dream.stages.items() if each.changed}
 
-    # ---- a day -------------------------------------------------------------------------------------------
+    # ---- learning ----------------------------------------------------------------------------------------
 
-    def live(self, found: Sequence[Mapping[str, Any]], *, imported: bool) -> list[Item]:
-        """Be taught, asked and told what came of it; returns what is left to be asked."""
-        rng = random.Random(SEED + 1)
-        teacher = Teacher(found, self.brain.memory.words)
+    def live(self, families: Sequence[Family], *, imported: bool) -> list[Item]:
+        """Learn and answer the first half of the tasks, with feedback; returns the other half."""
+        random = Random(SEED + 1)
         memory = self.brain.memory
         memory.parts = replace(memory.parts, merging=not imported)
-        for each in found:
-            lot = rng.random()
-            if lot < POISONED:
-                self._learn(solved(each["question"], poisoned(each["program"], rng)), imported)
-            if lot >= POISONED / 2:
-                self._learn(solved(each["question"], each["program"]), imported)
+        for _, exemplar in first_lessons(families, POISONED, random):
+            self._learn(exemplar, imported)
         left: list[Item] = []
-        for each in found:
-            items = [
-                Item(each["id"], told["question"], told.get("answer"))
-                for told in (*each["variations"], *each["traps"])
-            ]
-            rng.shuffle(items)
-            day, rest = items[: len(items) // 2], items[len(items) // 2 :]
+        for family in families:
+            items = [(family, question) for question in family.questions]
+            random.shuffle(items)
+            half = len(items) // 2
             taught = 1
-            for item in day:
-                lesson = teacher.solves(item) if taught < TAUGHT and each["id"] % EAGER == 0 else None
+            for item in items[:half]:
+                lesson = teach(*item, memory.words) if taught < TAUGHT and family.id % EAGER == 0 else None
                 if lesson:
                     self._learn(lesson, imported)
                     taught += 1
-            for item in day * DAYS:
-                self._met(item, teacher, rng, imported)
-            left += rest
+            for item in items[:half] * DAYS:
+                self._ask(item, random, imported)
+            left += items[half:]
         memory.parts = replace(memory.parts, merging=True)
         return left
 
-    def _learn(self, exemplar: Any, imported: bool) -> str:
+    def _learn(self, exemplar: Exemplar, imported: bool) -> str:
         tree = self.brain.memory.learn(exemplar, at=LIVED.isoformat())
         if not imported and not tree.type:
             type = self.brain.types.learn(tree.text, at=LIVED.isoformat())
@@ -198,129 +166,91 @@ class Night:
             self.brain.methods.consider(tree, type)
         return tree.id
 
-    def _met(self, item: Item, teacher: Teacher, rng: random.Random, imported: bool) -> None:
-        """One task as a run meets it: recalled or taught, and somebody says what came of it."""
-        from runtime.memory.tasks.decisions import of_recall
-        from runtime.memory.tasks.rewards import settle
-
-        found = self.brain.memory.recall(item.task)
-        self.counted += 1
-        at = (LIVED + timedelta(minutes=self.counted)).isoformat()
-        decision: Decision = of_recall(f"{self.counted:06}", item.task, found).model_copy(
+    def _ask(self, item: Item, random: Random, imported: bool) -> None:
+        """One task as a run meets it: recalled or taught, with feedback."""
+        _, question = item
+        recall = self.brain.memory.recall(question.text)
+        self.asked += 1
+        at = (LIVED + timedelta(minutes=self.asked)).isoformat()
+        decision = of_recall(f"{self.asked:06}", question.text, recall).model_copy(
             update={"ms": {}, "at": at}
         )
-        good = item.answer is not None and same(worked_out(found.steps), item.answer)
-        asks = not decision.replayed and rng.random() < TEACHES
-        if asks and (lesson := teacher.solves(item)):
+        right = is_right(recall.steps, question)
+        asks = not decision.replayed and random.random() < TEACHES
+        if asks and (lesson := teach(*item, self.brain.memory.words)):
             decision = decision.model_copy(update={"tree": self._learn(lesson, imported)})
         self.brain.shelf.put(decision)
-        lie = decision.replayed and rng.random() < FALSE
-        heard = good is not lie if decision.replayed else True
-        settle(self.brain.shelf, decision.id, heard, "check", moved=self.brain.types.moved)
+        wrong_feedback = decision.replayed and random.random() < FALSE
+        accepted = right is not wrong_feedback if decision.replayed else True
+        settle(self.brain.shelf, decision.id, accepted, "check", moved=self.brain.types.moved)
 
-    # ---- asking ------------------------------------------------------------------------------------------
+    # ---- answering ---------------------------------------------------------------------------------------
 
     def ask(self, items: Sequence[Item]) -> dict[str, Any]:
-        """What is answered, right and wrong, with nothing learned; and how much is kept."""
-        from runtime.memory.tasks.decisions import Decision
-        from runtime.memory.tasks.methods import Method
-
-        answered = right = traps = fell = by_method = variations = 0
-        active = (each for each in self.brain.methods.listed() if each.status == "active")
-        files = {each.name: each.file.read_text("utf-8") for each in active}
-        for item in items:
-            method, steps = method_of(self._trial, files, item.task)
-            found = None if method else self.brain.memory.recall(item.task)
-            steps = steps if method else found.steps if found else ()
-            done = bool(method) or bool(found and found.kind != "novel")
-            by_method += bool(method)
-            if item.answer is None:
-                traps, fell = traps + 1, fell + done
-            else:
-                variations, answered = variations + 1, answered + done
-                right += done and same(worked_out(steps), item.answer)
-        trees, neurons, synapses = self._size()
+        """What is answered, with nothing learned from it, and the size of the memory."""
+        counts = Counts()
+        methods = active_methods(self.brain.methods)
+        for _, question in items:
+            method, steps = answer_by_method(self.trial, methods, question.text)
+            answered = bool(method)
+            if not method:
+                recall = self.brain.memory.recall(question.text)
+                answered, steps = recall.kind != "novel", recall.steps
+            counts.add(question, answered, is_right(steps, question), bool(method))
+        trees = list(self.brain.shelf.scan(NeuronTree))
         return {
-            "answered": share(answered, variations),
-            "right_of_answered": share(right, answered),
-            "false_replay": share(fell, traps),
-            "wrong": answered - right + fell,
-            "by_method": by_method,
-            "trees": trees,
-            "neurons": neurons,
-            "synapses": synapses,
+            **counts.figures(),
+            "trees": len(trees),
+            "neurons": sum(len(tree.neurons) for tree in trees),
+            "synapses": sum(len(tree.synapses) for tree in trees),
             "decisions": self.brain.shelf.count(Decision),
             "methods": self.brain.shelf.count(Method),
         }
 
-    def _size(self) -> tuple[int, int, int]:
-        from runtime.memory.tasks.trees import NeuronTree
 
-        trees = list(self.brain.shelf.scan(NeuronTree))
-        return len(trees), sum(len(t.neurons) for t in trees), sum(len(t.synapses) for t in trees)
-
-
-def _trial() -> Trial:
-    from runtime.api.fractal import shipped_system
-    from runtime.reflexes.trial import Trial
-
-    return Trial((shipped_system(),))
-
-
-# ---- how long it takes -----------------------------------------------------------------------------------
-
-
-def _timed(size: int, path: Path | None) -> float:
-    """Seconds of processor that the procedural stages take over so many trees, in SQLite."""
-    from bench import recalling
-    from runtime.api.fractal import shipped_system
-    from runtime.memory.brain import Brain, Settings
-    from runtime.memory.dream.dreamer import Dreamer
-    from runtime.memory.dream.stages import ALL
-
+def _seconds(size: int, path: Path | None) -> float:
+    """CPU seconds of the procedural stages over so many trees, in SQLite."""
+    systems = (shipped_system(),)
     with TemporaryDirectory() as place:
         recalling.fill(Path(place), size, path)
-        settings = Settings(Path(place), (shipped_system(),), _trial, "sqlite", "lexical", fsync=False)
+        settings = Settings(Path(place), systems, lambda: Trial(systems), "sqlite", "lexical", fsync=False)
         brain = Brain(settings)
-        _ = brain.memory  # what is indexed anew for a store of another Fractal is no part of a dream
-        began = time.process_time()
-        Dreamer(brain, clock=lambda: DREAMT).dream("night", [each for each in ALL if each.group == "p"])
-        spent = time.process_time() - began
+        _ = brain.memory  # indexes the trees, which is not part of a dream
+        with cost() as spent:
+            dreamer = Dreamer(brain, clock=lambda: DREAMT)
+            dreamer.dream("night", [stage for stage in ALL if stage.group == "p"])
         brain.close()
-        return round(spent, 2)
+        return round(spent.cpu, 2)
 
 
-# ---- printing --------------------------------------------------------------------------------------------
+# ---- output ----------------------------------------------------------------------------------------------
 
 
 def slow(seconds: Mapping[str, float]) -> list[str]:
-    """Where ten times the trees took more than twelve times the seconds."""
-    found: list[str] = []
-    sizes = sorted(map(int, seconds))
-    for few, many in pairwise(sizes):
-        if seconds[str(many)] > TIMES * many / few / 10 * max(seconds[str(few)], 0.01):
-            found.append(f"{many:,} trees took {seconds[str(many)]:.1f} s, {few:,} {seconds[str(few)]:.1f} s")
-    return found
+    """Where ten times the trees take more than twelve times the seconds."""
+    goals: list[str] = []
+    for few, many in pairwise(sorted(map(int, seconds))):
+        if seconds[str(many)] > GROWTH * many / few / 10 * max(seconds[str(few)], 0.01):
+            goals.append(f"{many:,} trees took {seconds[str(many)]:.1f} s, {few:,} {seconds[str(few)]:.1f} s")
+    return goals
 
 
-def table(figures: Mapping[str, Any]) -> str:
+def table(figures: Figures) -> str:
     """The figures as markdown."""
     heads = ["store", "dream", "answered", "right of answered", "false replays", "wrong", "trees", "neurons"]
     heads += ["methods", "CPU s"]
-    lines: list[list[str]] = []
+    rows: list[list[str]] = []
     for kind in ("lived", "imported"):
-        told = figures[kind]
-        rows = {"none": told["before"], "all stages": told["after"]}
-        rows |= {f"without {name}": each for name, each in told["without"].items()}
-        for name, each in rows.items():
-            shares = (each[key] for key in ("answered", "right_of_answered", "false_replay"))
-            sizes = (each[key] for key in ("wrong", "trees", "neurons", "methods"))
-            spent = f"{each['cpu_s']:.1f}" if "cpu_s" in each else ""
-            lines.append([kind, name, *(f"{part:.1%}" for part in shares), *map(str, sizes), spent])
-    text = markdown(heads, lines, left=2)
-    timed = ", ".join(f"{int(size):,} trees {each:.1f} s" for size, each in figures["seconds"].items())
+        dreams = {"none": figures[kind]["before"], "all stages": figures[kind]["after"]}
+        dreams |= {f"without {name}": each for name, each in figures[kind]["without"].items()}
+        for name, each in dreams.items():
+            shares = (f"{each[key]:.1%}" for key in ("answered", "right_of_answered", "false_replay"))
+            sizes = (str(each[key]) for key in ("wrong", "trees", "neurons", "methods"))
+            rows.append([kind, name, *shares, *sizes, f"{each['cpu_s']:.1f}" if "cpu_s" in each else ""])
+    seconds = ", ".join(f"{int(size):,} trees {each:.1f} s" for size, each in figures["seconds"].items())
     return (
-        f"{text}\n\n{figures['families']} families, {figures['embedder']}; {FALSE:.0%} of what is said of an "
-        f"answer is wrong, {POISONED:.0%} of the families were taught a wrong program. Processor time of the "
-        f"procedural stages: {timed or 'not measured'}."
+        f"{markdown(heads, rows, left=2)}\n\n"
+        f"{figures['families']} families, {figures['embedder']}; {FALSE:.0%} of the feedback is wrong, "
+        f"{POISONED:.0%} of the families are taught a wrong program. CPU time of the procedural stages: "
+        f"{seconds or 'not measured'}."
     )

@@ -1,14 +1,14 @@
-"""How long a question takes among many turns: the given conversations over and over, as other people's."""
+"""How long a question takes among many turns: the LoCoMo conversations repeated, as those of other people."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from bench.harness import percentiles
-from bench.locomo import Conversation
-from runtime.memory.embed import Embedder, Tokens
+from bench.harness import Cost, cost, data_file, percentiles
+from bench.locomo import DATA, Conversation, read_conversations
+from runtime.memory.embed import Embedder, Tokens, choose
 from runtime.memory.facts.records import Observation
 from runtime.memory.facts.retrieval import Retrieval
 from runtime.memory.store import open_shelf
@@ -16,73 +16,58 @@ from runtime.memory.store import open_shelf
 ASKED = 100
 
 
-class Timed:
-    """An embedder that knows how long it took, by the clock and of the processor."""
+class TimedEmbedder:
+    """An embedder that measures its own time."""
 
     def __init__(self, embedder: Embedder) -> None:
-        self.inner, self.name, self.size, self.seconds = embedder, embedder.name, embedder.size, (0.0, 0.0)
+        self.inner, self.name, self.size, self.spent = embedder, embedder.name, embedder.size, Cost()
         self.embed = embedder.embed
 
     def embed_tokens(self, text: str) -> Tokens:
-        """As the embedder itself."""
-        began = _now()
-        try:
-            return self.inner.embed_tokens(text)
-        finally:
-            took = _since(began)
-            self.seconds = (self.seconds[0] + took[0], self.seconds[1] + took[1])
+        """The tokens of a text."""
+        with cost() as spent:
+            tokens = self.inner.embed_tokens(text)
+        self.spent.wall += spent.wall
+        self.spent.cpu += spent.cpu
+        return tokens
 
 
-def speed(
-    found: Sequence[Conversation], embedder: Embedder, sizes: Sequence[int]
-) -> dict[str, dict[str, float]]:
-    """Milliseconds of a question without embedding it, and of the first one after a turn came, by turns."""
-    told: dict[str, dict[str, float]] = {}
+def measure(path: Path | None, embedder: str, sizes: Sequence[int]) -> dict[str, Any]:
+    """By number of turns: milliseconds of a question without embedding it, and after a turn was added."""
+    conversations = read_conversations(path or data_file(DATA))
+    questions = [question.text for each in conversations for question in each.questions]
+    asked = questions[:: max(1, len(questions) // ASKED)]
+    figures: dict[str, dict[str, float]] = {}
     for size in sizes:
         shelf = open_shelf("memory", Path())
-        shelf.put(*_many(found, size))
-        timed = Timed(embedder)
+        shelf.put(*_repeated(conversations, size))
+        timed = TimedEmbedder(choose(embedder))
         retrieval = Retrieval(shelf, timed)
-        questions = [each.text for one in found for each in one.questions]
-        asked = questions[:: max(1, len(questions) // ASKED)]
         retrieval.search(asked[0])
         times = [_milliseconds(retrieval, timed, text) for text in asked]
         shelf.put(Observation(id="one more", text="It came later.", salience=0.5))
-        told[str(size)] = {
-            **percentiles(clock for clock, _ in times),
+        figures[str(size)] = {
+            **percentiles(wall for wall, _ in times),
             "p50_cpu_ms": percentiles(cpu for _, cpu in times)["p50_ms"],
             "after_a_change_cpu_ms": round(_milliseconds(retrieval, timed, asked[0])[1], 2),
         }
-    return told
+    return {"turns": figures}
 
 
-def _milliseconds(retrieval: Retrieval, timed: Timed, text: str) -> tuple[float, float]:
-    """By the clock, and of the processor: they differ where others use it too."""
-    embedding, began = timed.seconds, _now()
-    retrieval.search(text, 10)
-    took = _since(began)
-    clock, cpu = (took[at] - (timed.seconds[at] - embedding[at]) for at in (0, 1))
-    return 1000 * clock, 1000 * cpu
+def _milliseconds(retrieval: Retrieval, timed: TimedEmbedder, text: str) -> tuple[float, float]:
+    """Wall time and CPU time; they differ when the machine is shared."""
+    timed.spent = Cost()
+    with cost() as spent:
+        retrieval.search(text, 10)
+    return 1000 * (spent.wall - timed.spent.wall), 1000 * (spent.cpu - timed.spent.cpu)
 
 
-def _now() -> tuple[float, float]:
-    return time.perf_counter(), time.process_time()
-
-
-def _since(began: tuple[float, float]) -> tuple[float, float]:
-    clock, cpu = _now()
-    return clock - began[0], cpu - began[1]
-
-
-def _many(found: Sequence[Conversation], size: int) -> list[Observation]:
+def _repeated(conversations: Sequence[Conversation], size: int) -> list[Observation]:
     turns: list[Observation] = []
     while len(turns) < size:
         copy = len(turns)
-        for one in found:
-            turns += [
-                each.model_copy(
-                    update={"id": f"{copy}/{each.thread}/{each.id}", "thread": f"{copy}/{each.thread}"}
-                )
-                for each in one.turns
-            ]
+        for conversation in conversations:
+            for turn in conversation.turns:
+                thread = f"{copy}/{turn.thread}"
+                turns.append(turn.model_copy(update={"id": f"{thread}/{turn.id}", "thread": thread}))
     return turns[:size]

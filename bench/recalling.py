@@ -1,75 +1,85 @@
-"""How long a recall takes among many stored trees, and whether the right one is still found.
+"""How long a recall takes among many stored trees, and whether it still finds the right one.
 
-The store is filled with trees made from the families with other numbers, and with other words wherever a word
-may be exchanged: of each family very many have the same shape, which is as hard as it gets. Then a process of
-its own opens the store, as every run does, and asks for variations of the families.
+The store is filled with trees made from the families, with other numbers and other words wherever a word is
+exchangeable. So many trees have the same shape, which is the worst case. A new process then opens the store,
+as every run does, and asks for variations of the families.
 """
 
 from __future__ import annotations
 
 import re
 import tempfile
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from bench import variations
-from bench.harness import disk_mb, in_new_process, markdown, p50_p95, peak_mb, percentiles, share, timed
-from runtime.memory.tasks import Refusal
+from bench.families import exemplar_of, read_families
+from bench.harness import (
+    Figures,
+    disk_mb,
+    in_new_process,
+    markdown,
+    p50_p95,
+    peak_mb,
+    percentiles,
+    share,
+    timed,
+)
+from runtime.api.fractal import shipped_system
+from runtime.memory.embed import choose
+from runtime.memory.store import open_shelf
+from runtime.memory.tasks import ALL, Parts, Refusal
 from runtime.memory.tasks.alignment import Alignment
 from runtime.memory.tasks.binding import bind
 from runtime.memory.tasks.reading import Reading
-from runtime.memory.tasks.trees import NeuronTree
-from runtime.memory.tasks.words import Words
+from runtime.memory.tasks.recall import ProceduralMemory
+from runtime.memory.tasks.trees import NeuronTree, identity
+from runtime.memory.tasks.words import Words, words_of
 
+SEED = 1
 ASKED = 300
-"""Questions that are asked of each store."""
-AT_ONCE = 500
+"""Questions per store."""
+BATCH = 500
 GOALS: Mapping[int, float] = {10_000: 5.0, 100_000: 30.0}
-"""Milliseconds of a recall, median. Source: performance.md."""
+"""Milliseconds of a recall (median) by number of trees. Source: performance.md."""
 _NUMBER = re.compile(r"(?<![\w.,])\d+(?![\w.,])")
 _WORD = re.compile(r"\b[a-z]{3,}\b")
 
 
 def measure(sizes: Sequence[int], path: Path | None = None) -> dict[str, Any]:
-    """The figures by the number of trees."""
-    return {str(size): _measured(size, path) for size in sizes}
+    """The figures by number of trees."""
+    figures: dict[str, Any] = {}
+    for size in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            fill(Path(folder), size, path)
+            figures[str(size)] = in_new_process(measure_store, folder, str(path) if path else None)
+    return figures
 
 
-def _measured(size: int, path: Path | None) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as folder:
-        fill(Path(folder), size, path)
-        return in_new_process(recalling, folder, str(path) if path else None)
+def _open(folder: Path, parts: Parts = ALL) -> ProceduralMemory:
+    shelf = open_shelf("sqlite", folder, fsync=False)
+    return ProceduralMemory(shelf, choose("lexical"), words_of((shipped_system(),)), parts)
 
 
 def fill(folder: Path, size: int, path: Path | None = None) -> None:
-    """A store of so many trees, those of the families among them."""
-    from runtime.api.fractal import shipped_system
-    from runtime.memory.embed import choose
-    from runtime.memory.store import open_shelf
-    from runtime.memory.tasks.recall import ProceduralMemory
-    from runtime.memory.tasks.words import words_of
-
-    words = words_of((shipped_system(),))
-    shelf = open_shelf("sqlite", folder, fsync=False)
-    memory = ProceduralMemory(shelf, choose("lexical"), words)
-    chosen = variations.families(path)
-    taught = [memory.learn(variations.solved(each.question, each.program)) for each in chosen]
-    free = sorted(
-        {word for each in chosen for word in _WORD.findall(each.question) if _exchangeable(word, words)}
-    )
-    random = Random(variations.SEED)
-    for start in range(len(taught), size, AT_ONCE):
-        count = min(AT_ONCE, size - start)
-        pairs = ((random.choice(taught), number) for number in range(start, start + count))
-        trees = [_alike(tree, _other(tree.text, free, random), f"filler-{n}", words) for tree, n in pairs]
-        shelf.put(*trees, *(memory.outline(each) for each in trees))
-    shelf.close()
+    """Write a store of so many trees, those of the families among them."""
+    memory = _open(folder)
+    words, families = memory.words, read_families(path)
+    taught = [memory.learn(exemplar_of(each.question, each.program)) for each in families]
+    known = {word for each in families for word in _WORD.findall(each.question)}
+    free = sorted(word for word in known if word not in words.fixed and (word,) not in words.same)
+    random = Random(SEED)
+    for start in range(len(taught), size, BATCH):
+        trees: list[NeuronTree] = []
+        for number in range(start, min(start + BATCH, size)):
+            tree = random.choice(taught)
+            trees.append(_similar(tree, _reworded(tree.text, free, random), f"filler-{number}", words))
+        memory.shelf.put(*trees, *(memory.outline(each) for each in trees))
+    memory.shelf.close()
 
 
-def _alike(tree: NeuronTree, task: str, id: str, words: Words) -> NeuronTree:
+def _similar(tree: NeuronTree, task: str, id: str, words: Words) -> NeuronTree:
     """A tree of the same size for another task, with its numbers in the steps."""
     leaves = ([t for t in Reading.read(text, words).tokens if t.leaf] for text in (tree.text, task))
     pairs = list(zip(*leaves, strict=False))
@@ -79,83 +89,56 @@ def _alike(tree: NeuronTree, task: str, id: str, words: Words) -> NeuronTree:
     return tree.model_copy(update={"id": id, "text": task, "exemplar": exemplar})
 
 
-def _exchangeable(word: str, words: Words) -> bool:
-    return word not in words.fixed and (word,) not in words.same
+def _reworded(text: str, free: Sequence[str], random: Random) -> str:
+    """The text with other numbers and, for each exchangeable word, another one, also in its plural."""
+    exchangeable = set(free)
+    chosen: dict[str, str] = {}
+
+    def replace(match: re.Match[str]) -> str:
+        if match[0] not in exchangeable:
+            return match[0]
+        singular = match[0].removesuffix("s")
+        other = chosen.setdefault(singular, random.choice(free).removesuffix("s"))
+        return other + match[0][len(singular) :]
+
+    numbered = _NUMBER.sub(lambda _: str(random.randint(2, 99)), text)
+    return _WORD.sub(replace, numbered)
 
 
-def _other(text: str, free: Sequence[str], random: Random) -> str:
-    """The text with other numbers, and another word for each that may be exchanged, in its plural too."""
-    known = set(free)
-    instead: dict[str, str] = {}
-
-    def put(hit: re.Match[str]) -> str:
-        if hit[0] not in known:
-            return hit[0]
-        one = hit[0].removesuffix("s")
-        return instead.setdefault(one, random.choice(free).removesuffix("s")) + hit[0][len(one) :]
-
-    numbered = _NUMBER.sub(lambda hit: str(random.randint(2, 99)), text)
-    return _WORD.sub(put, numbered)
-
-
-def recalling(folder: str, path: str | None) -> dict[str, Any]:
-    """What a new process measures, from its first import of the memory on."""
-    began = time.perf_counter()
-    from runtime.api.fractal import shipped_system
-    from runtime.memory.embed import choose
-    from runtime.memory.store import open_shelf
-    from runtime.memory.tasks import ALL
-    from runtime.memory.tasks.recall import ProceduralMemory
-    from runtime.memory.tasks.words import words_of
-
-    embedder, words = choose("lexical"), words_of((shipped_system(),))
-    shelf = open_shelf("sqlite", Path(folder), fsync=False)
-    memory = ProceduralMemory(shelf, embedder, words)
-    opened = time.perf_counter()
-    questions = list(_questions(Path(path) if path else None))
-    asked = time.perf_counter()
-    memory.recall(questions[0][1])
-    first = time.perf_counter()
-    plain = ProceduralMemory(shelf, embedder, words, ALL.without("fingerprints"))
+def measure_store(folder: str, path: str | None) -> dict[str, Any]:
+    """The figures of a new process that opens a store."""
+    memory, opened = timed(_open, Path(folder))
+    asked = [
+        (identity(exemplar_of(family.question, family.program)), question.text)
+        for family in read_families(Path(path) if path else None)
+        for question in family.variations
+    ]
+    asked = Random(SEED).sample(asked, min(ASKED, len(asked)))
+    _, first = timed(memory.recall, asked[0][1])
+    plain = ProceduralMemory(memory.shelf, memory.embedder, memory.words, ALL.without("fingerprints"))
     return {
-        "trees": shelf.count(NeuronTree),
-        **_asked(memory, questions),
-        "cold_ms": {
-            "open": round((opened - began) * 1000, 1),
-            "first_recall": round((first - asked) * 1000, 1),
-        },
+        "trees": memory.shelf.count(NeuronTree),
+        **_recall_all(memory, asked),
+        "cold_ms": {"open": round(opened, 1), "first_recall": round(first, 1)},
         "mb": peak_mb(),
         "disk_mb": disk_mb(Path(folder)),
-        "without_fingerprints": _asked(plain, questions),
+        "without_fingerprints": _recall_all(plain, asked),
     }
 
 
-def _asked(memory: Any, questions: Sequence[tuple[str, str]]) -> dict[str, Any]:
+def _recall_all(memory: ProceduralMemory, asked: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Recall each question; `found` is the share whose stored tree is among the candidates."""
     times: list[float] = []
     found = answered = 0
-    for stored, question in questions:
+    for stored, question in asked:
         recall, spent = timed(memory.recall, question)
         times.append(spent)
         answered += recall.kind != "novel"
         found += stored in memory.candidates(question)
-    count = len(questions)
-    return {**percentiles(times), "found": share(found, count), "answered": share(answered, count)}
+    return {**percentiles(times), "found": share(found, len(asked)), "answered": share(answered, len(asked))}
 
 
-def _questions(path: Path | None) -> Iterator[tuple[str, str]]:
-    """Ids of stored trees, each with a variation of its task."""
-    from runtime.memory.tasks.trees import identity
-
-    chosen = variations.families(path)
-    asked = [
-        (identity(variations.solved(family.question, family.program)), question.text)
-        for family in chosen
-        for question in family.variations
-    ]
-    yield from Random(variations.SEED).sample(asked, min(ASKED, len(asked)))
-
-
-def table(figures: Mapping[str, Any]) -> str:
+def table(figures: Figures) -> str:
     """The figures as markdown."""
     heads = "trees|recall: ms, p50 · p95|found|answered|cold: open · first recall, ms|MB|without fingerprints"
     rows: list[list[str]] = []
@@ -168,6 +151,6 @@ def table(figures: Mapping[str, Any]) -> str:
     return markdown(heads.split("|"), rows, left=0)
 
 
-def slow(figures: Mapping[str, Any]) -> list[str]:
-    """Where a recall takes longer than its goal."""
+def slow(figures: Figures) -> list[str]:
+    """The numbers of trees at which a recall takes longer than its goal."""
     return [size for size, each in figures.items() if each["p50_ms"] > GOALS.get(int(size), float("inf"))]

@@ -1,54 +1,56 @@
-"""Streams of tasks that memory answers or a teacher solves, with true or false words on what came of each.
+"""Streams of tasks that memory answers or a teacher solves, with right or wrong feedback on each answer.
 
-The tasks are those of the families of variations: some of each family are taught, the rest comes in shuffled
-order, traps among them. Whatever is not answered from memory is solved by a teacher, as the next rung would,
-and learned. The code is that of a run: recall, decisions, `settle`, and methods in files of their own.
+Some tasks of each family are taught; the rest comes in random order, traps among them. What memory does not
+answer, a teacher solves, as the next rung of the ladder would, and memory learns it. All parts are those of
+a run: recall, decisions, `settle`, and methods in files.
 """
 
 from __future__ import annotations
 
-import json
-import random
 import re
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any
 
-from bench.harness import data_file, percentiles, share
-from runtime.memory.tasks import Parts
+from bench.families import Family, Question, exemplar_of, is_right
+from bench.harness import cost, percentiles, share
+from runtime.api.fractal import shipped_system
+from runtime.memory.embed import Embedder
+from runtime.memory.store import Shelf, open_shelf
+from runtime.memory.tasks import Parts, Refusal
+from runtime.memory.tasks.alignment import align
+from runtime.memory.tasks.binding import bind
+from runtime.memory.tasks.decisions import Decision, of_recall
+from runtime.memory.tasks.exemplar import Exemplar
+from runtime.memory.tasks.methods import Methods
+from runtime.memory.tasks.reading import Reading
+from runtime.memory.tasks.recall import ProceduralMemory
+from runtime.memory.tasks.rewards import settle
+from runtime.memory.tasks.types import Types
+from runtime.memory.tasks.words import Words, words_of
+from runtime.reflexes.trial import Trial
 
-if TYPE_CHECKING:
-    from runtime.memory.embed import Array, Embedder
-    from runtime.memory.store import Shelf
-    from runtime.memory.tasks.exemplar import Exemplar
-    from runtime.memory.tasks.words import Words
-    from runtime.reflexes.trial import Trial
-
-FILE = "variations/families.jsonl"
-FAMILIES = 60
-CLOSE = Fraction(1, 100)
 FALSE = 0.15
-"""Share of outcomes that are told the wrong way round, where feedback is wrong."""
+"""The share of wrong feedback, where feedback is wrong."""
 POISONED = 0.2
-"""Share of families whose first program is wrong, where exemplars are poisoned: half beside the right one."""
+"""The share of families with a wrong first program, where exemplars are poisoned."""
 SEVERAL = 5
-"""Tasks of a family that are taught where several are: of so many a method is born."""
-_REFERENCE = re.compile(r"\{\{ steps\[(\d+)\]\.result \}\}")
-_SWAPPED = {"+": "*", "-": "+", "*": "+", "/": "*"}
+"""Tasks taught per family, where several are: enough for a method."""
+_OTHER_OPERATION = {"+": "*", "-": "+", "*": "+", "/": "*"}
+Item = tuple[Family, Question]
 
 
 @dataclass(frozen=True)
 class Stream:
-    """What a stream is like: shares of false outcomes and of poisoned families, and tasks that are taught."""
+    """The shares of wrong feedback and of poisoned families, tasks taught per family, and families used."""
 
     false: float = 0.0
     poison: float = 0.0
     taught: int = 1
-    part: float = 1.0  # of the families, where it would take long
+    part: float = 1.0
 
 
 STREAMS: Mapping[str, Stream] = {
@@ -59,301 +61,211 @@ STREAMS: Mapping[str, Stream] = {
 }
 
 
-@dataclass(frozen=True)
-class Item:
-    """A task of a stream; a trap has no answer that memory could know."""
-
-    family: int
-    task: str
-    answer: str | None
-
-
 @dataclass
 class Counts:
-    """What came of a stream."""
+    """Outcomes of a stream."""
 
     answered: int = 0
     right: int = 0
     variations: int = 0
     replayed_traps: int = 0
     traps: int = 0
-    taught: int = 0
     by_method: int = 0
-    typed: int = 0
 
-    def figures(self, times: Sequence[float], stored: int) -> dict[str, float]:
-        """As they are shown: shares between 0 and 1, milliseconds, bytes."""
+    def add(self, question: Question, answered: bool, right: bool, by_method: bool) -> None:
+        """Count the outcome of one question."""
+        self.by_method += by_method
+        if question.answer is None:
+            self.traps += 1
+            self.replayed_traps += answered
+        else:
+            self.variations += 1
+            self.answered += answered
+            self.right += answered and right
+
+    def figures(self) -> dict[str, float]:
+        """Shares and counts."""
         return {
             "answered": share(self.answered, self.variations),
             "right_of_answered": share(self.right, self.answered),
-            "wrong": self.answered - self.right + self.replayed_traps,
             "false_replay": share(self.replayed_traps, self.traps),
-            "taught": self.taught,
+            "wrong": self.answered - self.right + self.replayed_traps,
             "by_method": self.by_method,
-            "typed": share(self.typed, self.variations),
-            "p50_ms": percentiles(times, 3)["p50_ms"],
-            "bytes": stored,
         }
 
 
-# ---- the data --------------------------------------------------------------------------------------------
+# ---- teaching --------------------------------------------------------------------------------------------
 
 
-def families(count: int, seed: int, odd: bool | None = None) -> list[dict[str, Any]]:
-    """Some families, chosen by chance; `odd` takes those with odd or even numbers only."""
-    found = [json.loads(line) for line in data_file(FILE).read_text("utf-8").splitlines() if line.strip()]
-    found = [each for each in found if odd is None or each["id"] % 2 == odd]
-    random.Random(seed).shuffle(found)
-    return sorted(found[:count], key=lambda each: each["id"])
+def first_lessons(
+    families: Sequence[Family], poison: float, random: Random
+) -> Iterator[tuple[Family, Exemplar]]:
+    """The first lessons of each family: a share is wrong, half of these are followed by the right one."""
+    for family in families:
+        lot = random.random()
+        if lot < poison:
+            yield family, exemplar_of(family.question, poisoned(family.program, random))
+        if lot >= poison / 2:
+            yield family, exemplar_of(family.question, family.program)
 
 
-def items(found: Sequence[Mapping[str, Any]], seed: int) -> list[Item]:
-    """All variations and traps, in an order of chance."""
-    stream = [
-        Item(each["id"], told["question"], told.get("answer"))
-        for each in found
-        for told in [*each["variations"], *each["traps"]]
-    ]
-    random.Random(seed + 1).shuffle(stream)
-    return stream
-
-
-def solved(question: str, program: Sequence[str]) -> Exemplar:
-    """A program of calculator steps as an exemplar."""
-    from runtime.memory.tasks.exemplar import Exemplar
-
-    steps: list[dict[str, Any]] = [
-        {
-            "tool": "calc",
-            "args": {"expression": each},
-            "needs": sorted({int(n) for n in _REFERENCE.findall(each)}),
-        }
-        for each in program
-    ]
-    return Exemplar(
-        task=question,
-        steps=tuple(steps),
-        output=f"{{{{ steps[{len(steps)}].result }}}}",
-        verified=True,
-    )
-
-
-def poisoned(program: Sequence[str], rng: random.Random) -> list[str]:
-    """The same program with one operation that is another."""
+def poisoned(program: Sequence[str], random: Random) -> list[str]:
+    """The program with one other operation."""
     places = [
-        (at, hit.start())
-        for at, each in enumerate(program)
-        for hit in re.finditer(r"(?<=[\d}) ])[-+*/]", each)
+        (number, match.start())
+        for number, expression in enumerate(program)
+        for match in re.finditer(r"(?<=[\d}) ])[-+*/]", expression)
     ]
-    made = list(program)
+    changed = list(program)
     if places:
-        at, place = rng.choice(places)
-        made[at] = made[at][:place] + _SWAPPED[made[at][place]] + made[at][place + 1 :]
-    return made
+        number, at = random.choice(places)
+        expression = changed[number]
+        changed[number] = expression[:at] + _OTHER_OPERATION[expression[at]] + expression[at + 1 :]
+    return changed
 
 
-def worked_out(steps: Sequence[Mapping[str, Any]]) -> Fraction | None:
-    """The last result of calculator steps; None where they cannot be done."""
-    from runtime.memory.tasks.binding import calculated
+def teach(family: Family, question: Question, words: Words) -> Exemplar | None:
+    """What a run of the next rung would teach: the family's program for a variation.
 
-    told = [{"tool": step["tool"], "args": step["args"]} for step in steps]
-    results = calculated(told)
-    return Fraction(results[-1].replace("…", "")) if results else None
-
-
-def same(result: Fraction | None, answer: str) -> bool:
-    """Whether a result is the answer, which is told in two places."""
-    return result is not None and abs(result - Fraction(answer.replace(",", ""))) <= CLOSE
-
-
-class Once:
-    """An embedder that makes the vectors of each text once."""
-
-    def __init__(self, embedder: Embedder) -> None:
-        self.name, self.size = embedder.name, embedder.size
-        self._one = cache(lambda text: embedder.embed([text])[0])
-        self.embed_tokens = cache(embedder.embed_tokens)
-
-    def warm(self, texts: Sequence[str]) -> None:
-        """Make the vectors of all that will be asked for."""
-        self.embed(texts)
-        for text in texts:
-            self.embed_tokens(text)
-
-    def embed(self, texts: Sequence[str]) -> Array:
-        """One row of unit length for each text."""
-        import numpy as np
-
-        return np.stack([self._one(text) for text in texts])
+    None for a trap, or where the program does not give the answer.
+    """
+    if question.answer is None:
+        return None
+    exemplar = exemplar_of(family.question, family.program)
+    old, new = (Reading.read(text, words) for text in (exemplar.task, question.text))
+    aligned = align(old, new, words)
+    steps = aligned if isinstance(aligned, Refusal) else bind(exemplar.steps, aligned)
+    if isinstance(steps, Refusal) or not is_right(steps, question):
+        return None
+    return exemplar.model_copy(update={"task": question.text, "steps": tuple(steps)})
 
 
 # ---- a stream --------------------------------------------------------------------------------------------
 
 
-def played(
-    found: Sequence[Mapping[str, Any]], parts: Parts, embedder: Embedder, stream: Stream, seed: int = 1
+def play(
+    families: Sequence[Family], parts: Parts, embedder: Embedder, stream: Stream, seed: int = 1
 ) -> dict[str, float]:
-    """The figures of one stream, by the same code that a run uses."""
-    from tempfile import TemporaryDirectory
-
+    """The figures of one stream."""
     with TemporaryDirectory() as folder:
-        return _Pupil(found, parts, embedder, Path(folder), stream, seed).figures()
+        return _Play(families, parts, embedder, Path(folder), stream, seed).figures()
 
 
-class _Pupil:
-    """A memory, what it is asked, and what came of it."""
+def items_of(families: Sequence[Family], seed: int) -> list[Item]:
+    """All variations and traps, in random order."""
+    items = [(family, question) for family in families for question in family.questions]
+    Random(seed + 1).shuffle(items)
+    return items
+
+
+class _Play:
+    """A memory that learns and answers one stream."""
 
     def __init__(
         self,
-        found: Sequence[Mapping[str, Any]],
+        families: Sequence[Family],
         parts: Parts,
         embedder: Embedder,
         folder: Path,
         stream: Stream,
         seed: int,
     ) -> None:
-        from runtime.api.fractal import shipped_system
-        from runtime.memory.store import open_shelf
-        from runtime.memory.tasks.methods import Methods
-        from runtime.memory.tasks.recall import ProceduralMemory
-        from runtime.memory.tasks.types import Types
-        from runtime.memory.tasks.words import words_of
-        from runtime.reflexes.trial import Trial
-
         words = words_of((shipped_system(),))
         self.stream, self.parts = stream, parts
         self.shelf = open_shelf("memory", folder)
         self.memory = ProceduralMemory(self.shelf, embedder, words, parts=parts)
         self.trial = Trial((shipped_system(),))
         self.methods = Methods(self.shelf, embedder, words, folder / "methods", self.trial, parts)
-        self.files: dict[str, str] = {}
+        self.active: Mapping[str, str] = {}
         self.types = Types(self.shelf, embedder, parts)
-        self.type_of: dict[int, str] = {}  # by family, as it was taught first
-        self.teacher = Teacher(found, words)
-        self.rng = random.Random(seed + 2)
+        self.type_of: dict[int, str] = {}  # the first type of each family
+        self.random = Random(seed + 2)
         self.counts = Counts()
-        self._teach(found)
-        self.items = self._several(items(found, seed))
+        self.taught = self.typed = 0
+        for family, exemplar in first_lessons(families, stream.poison, self.random):
+            self._learn(exemplar, family)
+        self.items = self._teach_several(items_of(families, seed))
 
-    def _teach(self, found: Sequence[Mapping[str, Any]]) -> None:
-        for each in found:
-            lot = self.rng.random()
-            if lot < self.stream.poison:
-                self._learn(solved(each["question"], poisoned(each["program"], self.rng)), each["id"])
-            if lot >= self.stream.poison / 2:  # half of the poison has the right one beside it
-                self._learn(solved(each["question"], each["program"]), each["id"])
-
-    def _several(self, stream: Sequence[Item]) -> list[Item]:
-        """What is left to ask, after more than one task of each family was taught."""
+    def _teach_several(self, items: Sequence[Item]) -> list[Item]:
+        """Teach further tasks of each family; returns the others."""
         taught: dict[int, int] = {}
         left: list[Item] = []
-        for item in stream:
-            known = taught.get(item.family, 1)
-            told = self.teacher.solves(item) if known < self.stream.taught else None
-            if told:
-                self._learn(told, item.family)
-                taught[item.family] = known + 1
+        for family, question in items:
+            count = taught.get(family.id, 1)
+            lesson = teach(family, question, self.memory.words) if count < self.stream.taught else None
+            if lesson:
+                self._learn(lesson, family)
+                taught[family.id] = count + 1
             else:
-                left.append(item)
+                left.append((family, question))
         return left
 
-    def _learn(self, exemplar: Exemplar, family: int) -> str:
+    def _learn(self, exemplar: Exemplar, family: Family) -> str:
         tree = self.memory.learn(exemplar)
-        self.type_of.setdefault(family, self.types.learn(exemplar.task))
+        self.type_of.setdefault(family.id, self.types.learn(exemplar.task))
         if self.stream.taught > 1 and self.methods.consider(tree):
-            active = (each for each in self.methods.listed() if each.status == "active")
-            self.files = {each.name: each.file.read_text("utf-8") for each in active}
+            self.active = active_methods(self.methods)
         return tree.id
 
     def figures(self) -> dict[str, float]:
-        times = [self._met(item, f"{n:06}") for n, item in enumerate(self.items)]
-        return self.counts.figures(times, stored(self.shelf))
+        """Play the stream."""
+        times = [self._ask(family, question, f"{n:06}") for n, (family, question) in enumerate(self.items)]
+        return {
+            **self.counts.figures(),
+            "taught": self.taught,
+            "typed": share(self.typed, self.counts.variations),
+            "p50_ms": percentiles(times, 3)["p50_ms"],
+            "bytes": _stored_bytes(self.shelf),
+        }
 
-    def _met(self, item: Item, id: str) -> float:
-        from runtime.memory.tasks.decisions import Decision, of_recall
-        from runtime.memory.tasks.rewards import settle
-
-        began = time.perf_counter()
-        known = self.types.recognise(item.task)
-        method, steps = method_of(self.trial, self.files, item.task)
-        found = None if method else self.memory.recall(item.task)
-        spent = (time.perf_counter() - began) * 1000
-        decision = of_recall(id, item.task, found) if found else Decision(id=id, path="method", method=method)
-        told = {
-            "ms": {},
-            "type": known.type,
-            "recognition": known.kind,
-        }  # times would take other bytes each time
-        decision = decision.model_copy(update=told)
-        self.types.used(known, item.task)
+    def _ask(self, family: Family, question: Question, id: str) -> float:
+        """One task as a run meets it, with feedback; returns the milliseconds of the answer."""
+        with cost() as spent:
+            recognition = self.types.recognise(question.text)
+            method, steps = answer_by_method(self.trial, self.active, question.text)
+            recall = None if method else self.memory.recall(question.text)
+        task = question.text
+        decision = of_recall(id, task, recall) if recall else Decision(id=id, path="method", method=method)
+        # measured times would change the number of stored bytes
+        update = {"ms": {}, "type": recognition.type, "recognition": recognition.kind}
+        decision = decision.model_copy(update=update)
+        self.types.used(recognition, task)
         answered = bool(method) or decision.replayed
-        result = worked_out(steps or (found.steps if found else ())) if answered else None
-        good = item.answer is not None and same(result, item.answer)
-        self._count(item, answered, good, bool(method))
-        self.counts.typed += item.answer is not None and bool(known.type == self.type_of[item.family] != "")
-        if not answered and (taught := self.teacher.solves(item)):
-            decision = decision.model_copy(update={"tree": self._learn(taught, item.family)})
-            self.counts.taught += 1
+        right = answered and is_right(steps or (recall.steps if recall else ()), question)
+        self.counts.add(question, answered, right, bool(method))
+        if question.answer is not None:
+            self.typed += recognition.type == self.type_of[family.id] != ""
+        if not answered and (lesson := teach(family, question, self.memory.words)):
+            decision = decision.model_copy(update={"tree": self._learn(lesson, family)})
+            self.taught += 1
         self.shelf.put(decision)
-        lie = answered and self.rng.random() < self.stream.false
+        wrong_feedback = answered and self.random.random() < self.stream.false
         source = "check" if self.stream.false else "criteria"
-        heard = good is not lie if answered else True
-        settle(self.shelf, id, heard, source, parts=self.parts, moved=self.types.moved)
+        accepted = right is not wrong_feedback
+        moved = self.types.moved
+        settle(self.shelf, id, accepted or not answered, source, parts=self.parts, moved=moved)
         if method:
-            self.methods.settle(method, good is not lie, source)
-        return spent
-
-    def _count(self, item: Item, answered: bool, good: bool, method: bool) -> None:
-        counts = self.counts
-        counts.by_method += method
-        if item.answer is None:
-            counts.traps += 1
-            counts.replayed_traps += answered
-        else:
-            counts.variations += 1
-            counts.answered += answered
-            counts.right += good
+            self.methods.settle(method, accepted, source)
+        return spent.wall * 1000
 
 
-@dataclass
-class Teacher:
-    """The next rung: it solves a variation as its family is solved, where that can be told to be right."""
-
-    found: Sequence[Mapping[str, Any]]
-    words: Words
-
-    def __post_init__(self) -> None:
-        self._by_number = {each["id"]: each for each in self.found}
-
-    def solves(self, item: Item) -> Exemplar | None:
-        """What a run of the higher rung would teach; None for a trap, or where its steps cannot be told."""
-        from runtime.memory.tasks import Refusal
-        from runtime.memory.tasks.alignment import align
-        from runtime.memory.tasks.binding import bind
-        from runtime.memory.tasks.reading import Reading
-
-        if item.answer is None:
-            return None
-        family = self._by_number[item.family]
-        told = solved(family["question"], family["program"])
-        old, new = (Reading.read(text, self.words) for text in (told.task, item.task))
-        aligned = align(old, new, self.words)
-        steps = aligned if isinstance(aligned, Refusal) else bind(told.steps, aligned)
-        if isinstance(steps, Refusal) or not same(worked_out(steps), item.answer):
-            return None
-        return told.model_copy(update={"task": item.task, "steps": tuple(steps)})
+def active_methods(methods: Methods) -> dict[str, str]:
+    """The files of the active methods, by name."""
+    return {each.name: each.file.read_text("utf-8") for each in methods.listed() if each.status == "active"}
 
 
-def method_of(trial: Trial, files: Mapping[str, str], task: str) -> tuple[str, Sequence[Mapping[str, Any]]]:
-    """The method that answers a task, and its steps; none where two would do different things."""
-    plans = {name: trial.plan(text, task) for name, text in files.items()}
-    found = {name: steps for name, steps in plans.items() if steps is not None}
-    if len({repr(steps) for steps in found.values()}) != 1:
+def answer_by_method(
+    trial: Trial, methods: Mapping[str, str], task: str
+) -> tuple[str, Sequence[Mapping[str, Any]]]:
+    """The method that answers a task, and its steps; "" if there is none, or if two give different steps."""
+    plans = {name: trial.plan(text, task) for name, text in methods.items()}
+    answers = {name: steps for name, steps in plans.items() if steps is not None}
+    if len({repr(steps) for steps in answers.values()}) != 1:
         return "", ()
-    return next(iter(found.items()))
+    return next(iter(answers.items()))
 
 
-def stored(shelf: Shelf) -> int:
+def _stored_bytes(shelf: Shelf) -> int:
     """Bytes of all records and their vectors."""
     return sum(
         len(row.body.encode()) + sum(map(len, row.vectors.values()))

@@ -101,13 +101,6 @@ def test_the_kernel_imports_nothing_of_the_runtime():
     assert wrong == []
 
 
-# Still to be removed by whoever works on the package; nothing may be added.
-KNOWN_CIRCLES = [
-    {"bench.locomo", "bench.locomo_fit", "bench.locomo_speed"},
-    {"bench.recalling", "bench.variations"},
-]
-
-
 def import_circles() -> list[set[str]]:
     """Groups of modules that import each other, also inside functions; not for types alone."""
     graph = grimp.build_graph(*PACKAGES, exclude_type_checking_imports=True, cache_dir=None)
@@ -126,8 +119,7 @@ def import_circles() -> list[set[str]]:
 
 
 def test_no_modules_import_each_other_in_a_circle():
-    new = [each for each in import_circles() if not any(each <= known for known in KNOWN_CIRCLES)]
-    assert new == []
+    assert import_circles() == []
 
 
 def test_no_operation_imports_a_responder():

@@ -1,4 +1,4 @@
-"""`python -m bench dream`, its half about solved tasks: what it measures, and when a goal is missed."""
+"""`python -m bench dream`, the half about solved tasks: its figures and its goals."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ FAMILIES = Path(__file__).parents[1] / "runtime" / "memory" / "tasks" / "familie
 
 @pytest.fixture(scope="module")
 def figures() -> dict[str, Any]:
-    return dreaming_trees.measure(FAMILIES, 4, "lexical", sizes=())
+    return dreaming_trees.measure(FAMILIES, 4, "lexical")
 
 
-def test_it_tells_what_is_answered_before_and_after_and_without_each_stage(figures: dict[str, Any]) -> None:
+def test_answers_are_measured_before_and_after_the_dream_and_without_each_stage(
+    figures: dict[str, Any],
+) -> None:
     for kind in ("lived", "imported"):
-        told = figures[kind]
-        assert told["questions"] > 0
-        assert {"answered", "right_of_answered", "false_replay", "wrong", "trees"} <= told["before"].keys()
-        assert set(told["without"]) == {
+        store = figures[kind]
+        assert store["questions"] > 0
+        assert {"answered", "right_of_answered", "false_replay", "wrong", "trees"} <= store["before"].keys()
+        assert set(store["without"]) == {
             "merge-neurons",
             "prune-synapses",
             "delete-weak-trees",
@@ -35,23 +37,25 @@ def test_it_tells_what_is_answered_before_and_after_and_without_each_stage(figur
             "birth-methods",
             "decay",
         }
-        assert told["after"]["neurons"] <= told["before"]["neurons"]
-        assert "prune-synapses" not in told["without"]["prune-synapses"]["did"]
+        assert store["after"]["neurons"] <= store["before"]["neurons"]
+        assert "prune-synapses" not in store["without"]["prune-synapses"]["did"]
 
 
-def test_the_same_again_is_the_same(figures: dict[str, Any]) -> None:
-    def plain(told: dict[str, Any]) -> str:
-        rows = [told["lived"]["before"], told["lived"]["after"], *told["lived"]["without"].values()]
+def test_the_figures_are_the_same_each_time(figures: dict[str, Any]) -> None:
+    def without_times(figures: dict[str, Any]) -> str:
+        lived = figures["lived"]
+        rows = [lived["before"], lived["after"], *lived["without"].values()]
         return json.dumps([{key: each[key] for key in each if key != "cpu_s"} for each in rows])
 
-    assert plain(dreaming_trees.measure(FAMILIES, 4, "lexical", sizes=())) == plain(figures)
+    again = dreaming_trees.measure(FAMILIES, 4, "lexical")
+    assert without_times(again) == without_times(figures)
 
 
-def test_it_says_when_a_goal_is_missed(figures: dict[str, Any]) -> None:
+def test_missed_goals_are_reported(figures: dict[str, Any]) -> None:
     assert dream.missed({"trees": figures}) == []
     worse = {**figures["lived"], "after": {**figures["lived"]["after"], "wrong": 99}}
-    told = dream.missed({"trees": {**figures, "lived": worse}})
-    assert told == [f"lived: 99 wrong after the dream, {figures['lived']['before']['wrong']} before"]
+    missed = dream.missed({"trees": {**figures, "lived": worse}})
+    assert missed == [f"lived: 99 wrong after the dream, {figures['lived']['before']['wrong']} before"]
     assert dreaming_trees.slow({"1000": 2.0, "10000": 24.0}) == []
     assert dreaming_trees.slow({"1000": 2.0, "10000": 24.1}) == ["10,000 trees took 24.1 s, 1,000 2.0 s"]
     assert "without mitosis" in dreaming_trees.table({**figures, "seconds": {}})

@@ -1,4 +1,4 @@
-"""The pairs that tell duplicates from contradictions, and what the gate makes of them."""
+"""`python -m bench pairs`: the pairs are sound, duplicates merge and contradictions do not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bench.__main__ import bench
 from kernel.errors import UsageError
 
 
-def test_there_are_enough_pairs_of_each_kind_and_none_twice() -> None:
+def test_there_are_enough_pairs_of_each_kind_and_no_repetition() -> None:
     found = pairs.pairs()
     counts = Counter((each["half"], each["label"]) for each in found)
     assert all(counts[half, label] >= 10 for half in ("build", "unseen") for label in pairs.LABELS)
@@ -33,22 +33,22 @@ def test_duplicates_merge_and_contradictions_never() -> None:
     assert figures["unrelated"]["novel"] == figures["unrelated"]["n"]
 
 
-def test_a_merged_contradiction_is_a_missed_goal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_merged_contradiction_is_a_missed_goal(tmp_path: Path) -> None:
     wrong = {"half": "build", "label": "contradiction", "kind": "x", "a": "it is so", "b": "It is so."}
     path = tmp_path / "pairs.jsonl"
     path.write_text(json.dumps(wrong) + "\n", "utf-8")
     assert pairs.measure("all", ["lexical"], path)["lexical"]["contradiction"]["merge"] == 1
-    pairs.main(True, names=["lexical"], path=path)
-    assert "goal missed: lexical: 1 contradictions merged" in capsys.readouterr().err
+    ran = CliRunner().invoke(bench, ["pairs", "--embedder", "lexical", "--data", str(path)])
+    assert "goal missed: lexical: 1 contradictions merged" in ran.stderr
 
 
 @pytest.mark.parametrize(
     "line", ["not json", "[]", '{"half": "build", "label": "odd", "a": "x", "b": "y"}', "{}"]
 )
-def test_a_line_that_is_no_pair_is_named(tmp_path: Path, line: str) -> None:
+def test_an_invalid_line_is_reported_with_its_number(tmp_path: Path, line: str) -> None:
     path = tmp_path / "pairs.jsonl"
     path.write_text(f"\n{line}\n", "utf-8")
-    with pytest.raises(UsageError, match=r"pairs\.jsonl, line 2"):
+    with pytest.raises(UsageError, match=r"pairs\.jsonl:2: "):
         pairs.pairs("all", path)
 
 

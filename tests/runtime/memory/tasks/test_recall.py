@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from growing import OTHER, STORED, shelf_of, solved, words
 
-from bench.variations import families, play
+from bench.families import read_families
+from bench.variations import play
 from runtime.memory.embed.lexical import Lexical
 from runtime.memory.store import Shelf, open_shelf
 from runtime.memory.tasks import ALL, Parts
@@ -37,11 +38,11 @@ def expressions(found: Recall) -> list[Any]:
 def test_families_are_answered_rightly_and_no_trap_is(two: bool) -> None:
     wrong: list[str] = []
     figures = play(
-        families(FAMILIES),
+        read_families(FAMILIES),
         words(),
         Lexical(),
         two=two,
-        told=lambda _, question, found: (
+        observe=lambda question, found: (
             wrong.append(question.text) if question.answer is None and found.tree else None
         ),
     )
@@ -54,13 +55,13 @@ def test_families_are_answered_rightly_and_no_trap_is(two: bool) -> None:
 
 
 def test_without_fingerprints_the_nearest_by_meaning_are_compared() -> None:
-    one, other = (play(families(FAMILIES), words(), Lexical(), parts=parts) for parts in (ALL, PLAIN))
+    one, other = (play(read_families(FAMILIES), words(), Lexical(), parts=parts) for parts in (ALL, PLAIN))
     assert one["answered"] >= other["answered"] - 0.01
     assert other["false_replay"] == 0
 
 
 def test_a_variation_is_nearest_to_its_own_task_by_shape() -> None:
-    chosen = families(FAMILIES)
+    chosen = read_families(FAMILIES)
 
     def vector(text: str) -> Any:
         return shape(Reading.read(text, words()), words())
