@@ -146,6 +146,13 @@ def _pairs(as_json: bool, *, calibrate: bool, embedders: list[str], **options: A
         report("pairs", as_json, embedders=embedders, **options)
 
 
+def _learning(as_json: bool, *, report_path: Path | None, **options: Any) -> None:
+    if report_path:
+        import_module("bench.learning").write_page(report_path, options["first"], options["rounds"])
+    else:
+        report("learning", as_json, **options)
+
+
 def _dangers(as_json: bool, path: Path | None) -> None:
     report("dangers", as_json, goals=path is None, path=path)
 
@@ -250,10 +257,12 @@ command(
     ),
     click.option(
         "--report",
+        "report_path",
         type=NEW_FILE,
         metavar="FILE.md",
         help="Measure nothing; write a page with ten patterns that the streams teach.",
     ),
+    run=_learning,
 )
 command(
     "dream",

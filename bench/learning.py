@@ -1,9 +1,9 @@
-"""What learning brings: a worker with known mistakes, over a stream of tasks, with memory and without.
+"""What learning contributes: a worker with known mistakes does streams of tasks, with and without memory.
 
-The worker is code in the place of a model: it reads the prompt that it is really sent, and does the usual
-mistake of a task's type unless guidance in that prompt warns of it. Each task is done through the whole
-runtime, on real files, and comes once: what is shown for it was learned from others alone. After each a
-person says whether it was done; in the poisoned arm every fifth word is wrong.
+The worker is code in the place of a model. It reads the prompt that is sent, and makes the usual mistake of a
+task's type unless guidance in the prompt warns of it. Each task runs through the whole runtime, on real
+files, and comes once, so its guidance was learned from other tasks. After each task a person says whether it
+was done; in the arm `poisoned` every fifth statement is wrong.
 """
 
 from __future__ import annotations
@@ -12,11 +12,9 @@ import asyncio
 import shutil
 import sys
 import tempfile
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
-from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
 from random import Random
@@ -25,28 +23,26 @@ from typing import Any
 from bench.apprentice.reader import HAZARDS
 from bench.apprentice.tasks import KINDS, stream
 from bench.apprentice.worker import Worker
-from bench.harness import markdown, show
+from bench.harness import Figures, cost, markdown
+from kernel.asking.responder import Ladder
 from runtime.api.fractal import Fractal
 from runtime.memory.learning.patterns import Pattern
+from runtime.models.scripted import Scripted
 
-SEEDS = 5
-FIRST = 2
-"""The first seed: learning was tuned on the streams before it."""
-ROUNDS = 8
-"""Tasks of each type in a stream."""
 PROCESSES = 2
 END = 0.4
-"""Of a stream, what counts as its end."""
+"""The part of a stream that counts as its end."""
 POISON = 0.2
-"""How often a person's word is wrong in the poisoned arm."""
+"""The share of wrong feedback in the arm `poisoned`."""
 ARMS = ("with", "without", "poisoned")
 PARTS: Mapping[str, Mapping[str, Any]] = {
     "patterns alone": {"shown": ["patterns"]},
     "solved tasks alone": {"shown": ["files", "similar tasks", "others"], "learn": "off"},
 }
-"""Arms that show what a part brings, by their settings."""
+"""Arms with a part of memory, and their settings."""
 SETTINGS: Mapping[str, Any] = {"sandbox": "off", "fsync": False, "embedder": "lexical", "usd": None}
-DRAWS = 2_000
+SAMPLES = 2_000
+"""Of the bootstrap."""
 GOALS = {
     "success": 0.10,
     "steps": 0.15,
@@ -56,13 +52,22 @@ GOALS = {
     "guidance": 500,
     "repeated": 0.05,
 }
-"""Points of success more; less of steps, calls and unused context; types with a pattern; tokens; of mistakes
-that were warned of, those that came again. Source: the seed's §12, and performance.md."""
+"""At least: points of success gained; shares of steps, calls and unused context saved; share of types with a
+pattern. At most: tokens of guidance; share of mistakes repeated after a warning. Source: the seed's §12, and
+performance.md."""
+MEANS = {
+    "success": "done",
+    "steps": "steps",
+    "calls": "calls",
+    "tokens": "tokens",
+    "unused_context": "unused",
+}
+"""Figures that are means of a field of `Row`."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One task in one arm, as it went."""
+    """The outcome of one task in one arm."""
 
     seed: int
     number: int
@@ -80,7 +85,7 @@ class Row:
 
 @dataclass
 class Arm:
-    """One arm of the bench."""
+    """The outcomes of one arm."""
 
     rows: list[Row] = field(default_factory=list[Row])
     coverage: list[float] = field(default_factory=list[float])
@@ -88,301 +93,245 @@ class Arm:
 
 
 def measure(
-    seeds: int = SEEDS,
-    rounds: int = ROUNDS,
+    seeds: int,
+    rounds: int,
     arms: Sequence[str] = ARMS,
+    *,
+    first: int = 2,
+    parts: bool = False,
     processes: int = PROCESSES,
-    first: int = FIRST,
 ) -> dict[str, Any]:
-    """The figures of each arm, over streams from the seed `first` on."""
-    made = {arm: Arm() for arm in arms}
+    """The figures of each arm, and with `parts` of those with a part of memory."""
+    arms = (*arms, *PARTS) if parts else arms
+    results = {arm: Arm() for arm in arms}
     jobs = [(arm, seed, rounds) for seed in range(first, first + seeds) for arm in arms]
     if processes > 1:
         with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-            found = list(pool.map(_played, jobs))
+            played = list(pool.map(_play, jobs))
     else:
-        found = [_played(job) for job in jobs]
-    for (arm, _, _), one in zip(jobs, found, strict=True):
-        made[arm].rows += one.rows
-        made[arm].coverage += one.coverage
-        made[arm].seconds += one.seconds
-    return figures(made, rounds)
+        played = list(map(_play, jobs))
+    for (arm, _, _), one in zip(jobs, played, strict=True):
+        results[arm].rows += one.rows
+        results[arm].coverage += one.coverage
+        results[arm].seconds += one.seconds
+    return figures_of(results, rounds)
 
 
-def _played(job: tuple[str, int, int]) -> Arm:
+def _play(job: tuple[str, int, int]) -> Arm:
     """One stream in one arm."""
-    arm, seed, rounds = job
-    found = Arm()
-    began = time.perf_counter()
-    with tempfile.TemporaryDirectory(prefix="fractal-learning-") as folder:
-        asyncio.run(stream_in(Path(folder), arm, seed, rounds, found))
-    found.seconds = time.perf_counter() - began
-    return found
+    with tempfile.TemporaryDirectory(prefix="fractal-learning-") as folder, cost() as spent:
+        arm = asyncio.run(play(Path(folder), *job))
+    arm.seconds = spent.wall
+    return arm
 
 
-async def stream_in(folder: Path, arm: str, seed: int, rounds: int, into: Arm) -> None:
+async def play(folder: Path, arm: str, seed: int, rounds: int) -> Arm:
     """Play one stream in one arm, in an empty folder."""
-    from kernel.asking.responder import Ladder
-    from runtime.models.scripted import Scripted
-
-    worker, wrong = Worker(seed), Random(f"poison {seed}")
+    result, worker, poison = Arm(), Worker(seed), Random(f"poison {seed}")
     memory = arm != "without"
     settings = {**SETTINGS, "remember": memory, "recall": memory, **PARTS.get(arm, {})}
     fractal = Fractal(folder, settings=settings, ladder=Ladder((Scripted(worker),)))
     for number, task in enumerate(stream(seed, rounds)):
-        _cleared(folder)
+        _clear(folder)
         task.lay_out(folder)
         day = worker.begin(number, task)
-        result = await fractal.run(task.text, yes=True)
-        done = result.exit == 0 and task.right(folder)
-        steps = sum(
-            step.state in ("done", "failed") for step in fractal.root_document(result.run).steps.values()
-        )
-        context, unused = day.context
-        spent = (steps, day.calls, day.prompt_tokens, context, unused, day.guidance)
-        warned = day.heard is not None and day.heard.warned
-        row = Row(seed, number, task.kind, done, day.mistaken, warned, *spent)
-        into.rows.append(row)
+        run = await fractal.run(task.text, yes=True)
+        done = run.exit == 0 and task.is_done(folder)
+        steps = fractal.root_document(run.run).steps.values()
+        taken = sum(step.state in ("done", "failed") for step in steps)
+        spent = (taken, day.calls, day.prompt_tokens, *day.context, day.guidance)
+        warned = day.advice is not None and day.advice.warns
+        result.rows.append(Row(seed, number, task.kind, done, day.mistaken, warned, *spent))
         if memory:
-            said = done if arm != "poisoned" or wrong.random() >= POISON else not done
-            fractal.feedback(result.run, said)  # what a run teaches is learned by itself
+            true = arm != "poisoned" or poison.random() >= POISON
+            fractal.feedback(run.run, done is true)
     if memory:
-        into.coverage.append(covered(fractal))
+        kinds, library = fractal.memory.kinds, fractal.memory.library
+        known = [bool(library.relevant(kinds.of(task.text))) for task in stream(-1, 1)]
+        result.coverage.append(sum(known) / len(known))
+    return result
 
 
-def covered(fractal: Fractal) -> float:
-    """The share of the task types that the library has a pattern for."""
-    memory = fractal.memory
-    found = [bool(memory.library.relevant(memory.kinds.of(task.text))) for task in stream(-1, 1)]
-    return sum(found) / len(found)
-
-
-def _cleared(folder: Path) -> None:
-    for each in folder.iterdir():
-        if each.name != ".fractal":
-            shutil.rmtree(each) if each.is_dir() else each.unlink()
+def _clear(folder: Path) -> None:
+    for path in folder.iterdir():
+        if path.is_dir() and path.name != ".fractal":
+            shutil.rmtree(path)
+        elif path.is_file():
+            path.unlink()
 
 
 # ---- figures -----------------------------------------------------------------------------------------------
 
 
-def figures(made: Mapping[str, Arm], rounds: int) -> dict[str, Any]:
-    """Means at the end of the stream, each arm against the one without memory, task by task."""
+def figures_of(arms: Mapping[str, Arm], rounds: int) -> dict[str, Any]:
+    """Means at the end of the streams, and each arm compared with the one without memory, task by task."""
     size = rounds * len(KINDS)
-    last = {arm: [row for row in found.rows if row.number >= size * (1 - END)] for arm, found in made.items()}
-    told: dict[str, Any] = {"tasks": size, "seeds": len({row.seed for row in next(iter(made.values())).rows})}
-    for arm, found in made.items():
-        whole = _means(last[arm])
-        whole["ci"] = _interval([float(row.done) for row in last[arm]])
-        whole["by_kind"] = {
-            kind: _means([r for r in last[arm] if r.kind == kind])["success"] for kind in KINDS
+    end = {arm: [row for row in each.rows if row.number >= size * (1 - END)] for arm, each in arms.items()}
+    seeds = {row.seed for each in arms.values() for row in each.rows}
+    figures: dict[str, Any] = {"tasks": size, "seeds": len(seeds)}
+    for arm, each in arms.items():
+        rows = end[arm]
+        by_kind = {kind: [row for row in rows if row.kind == kind] for kind in KINDS}
+        quarters = [[row for row in each.rows if row.number * 4 // size == n] for n in range(4)]
+        figures[arm] = {
+            **_means(rows),
+            "ci": _interval([float(row.done) for row in rows], _mean, "interval"),
+            "by_kind": {kind: _means(some)["success"] for kind, some in by_kind.items()},
+            "over_time": [_means(quarter) for quarter in quarters],
+            "coverage": _mean(each.coverage),
+            "repeated": _repeated(each.rows),
+            "warned": _mean([row.warned for row in rows]),
+            "seconds": round(each.seconds, 1),
         }
-        whole["over_time"] = [_means(part) for part in _quarters(found.rows, size)]
-        whole["coverage"] = round(sum(found.coverage) / len(found.coverage), 4) if found.coverage else 0.0
-        whole["repeated"] = _repeated(found.rows)
-        whole["warned"] = round(sum(row.warned for row in last[arm]) / max(len(last[arm]), 1), 4)
-        whole["seconds"] = round(found.seconds, 1)
-        if arm != "without" and "without" in made:
-            whole["against_without"] = _against(last[arm], last["without"])
-        told[arm] = whole
-    told["guidance_tokens_max"] = max(row.guidance for found in made.values() for row in found.rows)
-    told["coverage"] = told.get("with", {}).get("coverage", 0.0)
-    return told
+        if arm != "without" and "without" in arms:
+            figures[arm]["against_without"] = _compared(rows, end["without"])
+    figures["guidance_tokens_max"] = max(row.guidance for each in arms.values() for row in each.rows)
+    figures["coverage"] = figures.get("with", {}).get("coverage", 0.0)
+    return figures
 
 
-_FIGURES = {
-    "success": "done",
-    "steps": "steps",
-    "calls": "calls",
-    "tokens": "tokens",
-    "unused_context": "unused",
-}
+def _mean(values: Sequence[float]) -> float:
+    return round(sum(values) / max(len(values), 1), 4)
 
 
-def _means(rows: Sequence[Row]) -> dict[str, Any]:
-    count = max(len(rows), 1)
-    return {
-        name: round(sum(float(getattr(row, key)) for row in rows) / count, 4)
-        for name, key in _FIGURES.items()
-    }
+def _means(rows: Sequence[Row]) -> dict[str, float]:
+    return {name: _mean([float(getattr(row, key)) for row in rows]) for name, key in MEANS.items()}
 
 
 def _repeated(rows: Sequence[Row]) -> float | None:
-    """How often a mistake is made once guidance has warned of it in that stream, shown again or not."""
-    known: set[tuple[int, str]] = set()
+    """The share of mistakes made after guidance of that stream has warned of them."""
+    warned: set[tuple[int, str]] = set()
     later: list[bool] = []
     for row in sorted(rows, key=lambda row: (row.seed, row.number)):
-        if (row.seed, row.kind) in known:
+        if (row.seed, row.kind) in warned:
             later.append(row.mistaken)
         elif row.warned:
-            known.add((row.seed, row.kind))
-    return round(sum(later) / len(later), 4) if later else None
+            warned.add((row.seed, row.kind))
+    return _mean(later) if later else None
 
 
-def _quarters(rows: Sequence[Row], size: int) -> list[list[Row]]:
-    return [[row for row in rows if row.number * 4 // size == quarter] for quarter in range(4)]
+def _compared(rows: Sequence[Row], base: Sequence[Row]) -> dict[str, Any]:
+    """The differences to the arm without memory: of success in points, of the others relative."""
+    compared: dict[str, Any] = {}
+    for name, key in MEANS.items():
+        pairs = [(float(getattr(a, key)), float(getattr(b, key))) for a, b in zip(rows, base, strict=True)]
+
+        def difference(pairs: Sequence[tuple[float, float]], points: bool = name == "success") -> float:
+            mine, base = (sum(side) for side in zip(*pairs, strict=True))
+            whole = len(pairs) if points else base
+            return round((mine - base) / whole if whole else 0.0, 4)
+
+        compared[name] = {"difference": difference(pairs), "ci": _interval(pairs, difference, "bootstrap")}
+    return compared
 
 
-def _against(rows: Sequence[Row], base: Sequence[Row]) -> dict[str, Any]:
-    """The difference to the arm without memory, task by task: of success in points, else in parts."""
-    pairs = list(zip(rows, base, strict=True))
-    told: dict[str, Any] = {}
-    for name, key in _FIGURES.items():
-        values = [(float(getattr(a, key)), float(getattr(b, key))) for a, b in pairs]
-        told[name] = {"difference": _difference(values, name), "ci": _bootstrap(values, name)}
-    return told
+def _interval(values: Sequence[Any], statistic: Callable[[Sequence[Any]], float], seed: str) -> list[float]:
+    """The 95 % interval of a statistic, by bootstrap."""
+    random = Random(seed)
+    drawn = sorted(statistic(random.choices(values, k=len(values))) for _ in range(SAMPLES))
+    return [drawn[SAMPLES // 40], drawn[-SAMPLES // 40 - 1]]
 
 
-def _difference(values: Sequence[tuple[float, float]], name: str) -> float:
-    mine, base = (sum(side) for side in zip(*values, strict=True))
-    return round(
-        (mine - base) / len(values) if name == "success" else (mine - base) / base if base else 0.0, 4
-    )
-
-
-def _bootstrap(values: Sequence[tuple[float, float]], name: str) -> list[float]:
-    random = Random("bootstrap")
-    found = sorted(_difference(random.choices(values, k=len(values)), name) for _ in range(DRAWS))
-    return [found[DRAWS // 40], found[-DRAWS // 40 - 1]]
-
-
-def _interval(values: Sequence[float]) -> list[float]:
-    random = Random("interval")
-    found = sorted(sum(random.choices(values, k=len(values))) / len(values) for _ in range(DRAWS))
-    return [round(found[DRAWS // 40], 4), round(found[-DRAWS // 40 - 1], 4)]
-
-
-def missed(told: Mapping[str, Any]) -> list[str]:
-    """The goals that were not reached."""
-    with_, poisoned = told["with"], told["poisoned"]
-    gained = {name: each["difference"] for name, each in with_["against_without"].items()}
-    found = [f"success {gained['success']:+.1%}"] if gained["success"] < GOALS["success"] else []
+def missed(figures: Figures) -> list[str]:
+    """The missed goals."""
+    compared = figures["with"]["against_without"]
+    gained = {name: each["difference"] for name, each in compared.items()}
+    repeated, guidance = figures["with"]["repeated"] or 0.0, figures["guidance_tokens_max"]
+    poisoned = figures["poisoned"]["against_without"]["success"]["difference"]
+    goals = {f"success {gained['success']:+.1%}": gained["success"] < GOALS["success"]}
     for name in ("steps", "calls", "unused_context"):
-        found += [f"{name} {gained[name]:+.1%}"] if gained[name] > -GOALS[name] else []
-    found += [f"coverage {told['coverage']:.0%}"] if told["coverage"] < GOALS["coverage"] else []
-    found += (
-        [f"guidance {told['guidance_tokens_max']}"] if told["guidance_tokens_max"] > GOALS["guidance"] else []
-    )
-    again = with_["repeated"] or 0.0
-    found += [f"mistakes that were warned of came again {again:.1%}"] if again > GOALS["repeated"] else []
-    poison = poisoned["against_without"]["success"]["difference"]
-    return found + ([f"poisoned {poison:+.1%}"] if poison < 0 else [])
+        goals[f"{name} {gained[name]:+.1%}"] = gained[name] > -GOALS[name]
+    goals |= {
+        f"coverage {figures['coverage']:.0%}": figures["coverage"] < GOALS["coverage"],
+        f"guidance {guidance}": guidance > GOALS["guidance"],
+        f"mistakes repeated after a warning {repeated:.1%}": repeated > GOALS["repeated"],
+        f"poisoned {poisoned:+.1%}": poisoned < 0,
+    }
+    return [goal for goal, fails in goals.items() if fails]
 
 
-def table(told: Mapping[str, Any]) -> str:
+def table(figures: Figures) -> str:
     """The figures as markdown."""
     heads = ["arm", "success", "steps", "calls", "tokens", "unused context", "warned"]
     rows: list[list[str]] = []
-    for arm in (arm for arm in (*ARMS, *PARTS) if arm in told):
-        each = told[arm]
+    for arm in (arm for arm in (*ARMS, *PARTS) if arm in figures):
+        each = figures[arm]
         low, high = each["ci"]
         success = f"{each['success']:.1%} ({low:.0%}–{high:.0%})"
         counts = [f"{each['steps']:.2f}", f"{each['calls']:.2f}", f"{each['tokens']:.0f}"]
         rows.append([arm, success, *counts, f"{each['unused_context']:.0f}", f"{each['warned']:.0%}"])
-        if against := each.get("against_without"):
-            shown = [
-                f"{against[n]['difference']:+.1%} ({against[n]['ci'][0]:+.0%} … {against[n]['ci'][1]:+.0%})"
-                for n in _FIGURES
+        if "against_without" in each:
+            cells = [
+                f"{one['difference']:+.1%} ({one['ci'][0]:+.0%} … {one['ci'][1]:+.0%})"
+                for one in each["against_without"].values()
             ]
-            rows.append([f"{arm} against without", *shown, ""])
-    return markdown(heads, rows)
-
-
-def main(
-    as_json: bool,
-    seeds: int = SEEDS,
-    rounds: int = ROUNDS,
-    parts: bool = False,
-    first: int = FIRST,
-    report: Path | None = None,
-) -> None:
-    """Measure and print; or write a page of what one stream teaches."""
-    if report is not None:
-        return write(report, first, rounds)
-    told = measure(seeds, rounds, (*ARMS, *PARTS) if parts else ARMS, first=first)
-    size = f"{told['seeds']} streams of {told['tasks']} tasks of {len(KINDS)} types"
-    rates = ", ".join(f"{kind} {each.rate:.0%}" for kind, each in HAZARDS.items())
-    text = (
-        f"{size}; the last {END:.0%} of each:\n\n{table(told)}\n\nrates of the mistakes: {rates}\n"
-        f"types with a pattern: {told['coverage']:.0%}; "
-        f"guidance: at most {told['guidance_tokens_max']} tokens; "
-        f"mistakes that came again after a warning: {told['with']['repeated'] or 0:.1%}"
+            rows.append([f"{arm} against without", *cells, ""])
+    rates = ", ".join(f"{kind} {hazard.rate:.0%}" for kind, hazard in HAZARDS.items())
+    return (
+        f"{figures['seeds']} streams of {figures['tasks']} tasks of {len(KINDS)} types; the last {END:.0%} "
+        f"of each:\n\n{markdown(heads, rows)}\n\nrates of the mistakes: {rates}\n"
+        f"types with a pattern: {figures['coverage']:.0%}; "
+        f"guidance: at most {figures['guidance_tokens_max']} tokens; "
+        f"mistakes repeated after a warning: {figures['with']['repeated'] or 0:.1%}"
     )
-    return show(told, text, as_json, missed(told))
 
+
+# ---- the page of learned patterns ------------------------------------------------------------------------
 
 PATTERNS = 10
 """On the page."""
 STREAMS = 4
-"""That are played at most."""
+"""Played at most."""
 CHARS = 110
 """Of a task."""
-ARM = "patterns alone"
+_PAGE = """# Learned patterns
+
+{count} patterns as they are in `state/memory/patterns/` after {streams} streams of tasks. From each
+stream, patterns found by comparing attempts come before habits, and the pattern with the highest confidence
+of each type of task before the others. Nothing on this page is written by hand:
+
+```text
+python -m bench learning --first-seed {seed} --rounds {rounds} --report docs/learned-patterns.md
+```
+
+The worker is code with known mistakes, so it is known what can be learned. From memory it receives
+patterns alone, no solved tasks: [Learning](learning.md#what-it-contributes). The ids of runs differ each
+time.
+"""
 
 
-def write(path: Path, seed: int, rounds: int) -> None:
+def write_page(path: Path, seed: int, rounds: int) -> None:
     """Play streams and write the page."""
-    parts: dict[str, list[str]] = {}
+    sections: dict[str, str] = {}
     streams = 0
-    while len(parts) < PATTERNS and streams < STREAMS:
+    while len(sections) < PATTERNS and streams < STREAMS:
         with tempfile.TemporaryDirectory(prefix="fractal-learned-") as folder:
-            asyncio.run(stream_in(Path(folder), ARM, seed + streams, rounds, Arm()))
+            asyncio.run(play(Path(folder), "patterns alone", seed + streams, rounds))
             streams += 1
-            for name, lines in taught(Path(folder), streams).items():
-                if len(parts) < PATTERNS:
-                    parts.setdefault(name, lines)
-    head = _head(len(parts), streams, seed, rounds)
-    text = "\n".join(["# Learned patterns", "", *head, *chain.from_iterable(parts.values())])
-    path.write_text(text + "\n", "utf-8")
-    print(f"{path}: {len(parts)} patterns of {streams} streams", file=sys.stderr)
+            fractal = Fractal(Path(folder))
+            for pattern in _chosen(fractal.memory.library.patterns()):
+                if len(sections) < PATTERNS and pattern.name not in sections:
+                    sections[pattern.name] = "\n".join(_section(fractal, pattern, streams))
+    head = _PAGE.format(count=len(sections), streams=streams, seed=seed, rounds=rounds)
+    path.write_text("\n".join([head.rstrip("\n"), *sections.values(), ""]), "utf-8")
+    print(f"{path}: {len(sections)} patterns of {streams} streams", file=sys.stderr)
 
 
-def taught(folder: Path, stream: int) -> dict[str, list[str]]:
-    """What stands in a workspace where a stream was played: a section for each pattern that is in use."""
-    fractal = Fractal(folder)
-    found: dict[str, list[str]] = {}
-    for each in chosen(fractal.memory.library.patterns()):
-        whole = ["", f"## {each.title}", "", "````markdown", _file(fractal, each), "````", ""]
-        found[each.name] = [*whole, f"From stream {stream}:", "", *_runs(fractal, each)]
-    return found
+def _chosen(patterns: Sequence[Pattern]) -> list[Pattern]:
+    """The ten of the page, in order."""
+    ranked = sorted(patterns, key=lambda each: (each.origin == "distilled", -each.confidence, each.name))
+    seen: dict[str, int] = {}
+    rank: dict[str, int] = {}
+    for pattern in ranked:
+        rank[pattern.name] = seen[pattern.types[0]] = seen.get(pattern.types[0], 0) + 1
+    return sorted(ranked, key=lambda each: (each.origin == "distilled", rank[each.name]))[:PATTERNS]
 
 
-def chosen(known: Sequence[Pattern]) -> list[Pattern]:
-    """Ten: the surest of each type of task first, then the next ones; those found by comparing come first."""
-    ranked = sorted(known, key=lambda each: (each.origin == "distilled", -each.confidence, each.name))
-    places: dict[str, int] = {}
-    order: list[tuple[bool, int, int, Pattern]] = []
-    for at, each in enumerate(ranked):
-        turn = places[each.types[0]] = places.get(each.types[0], 0) + 1
-        order.append((each.origin == "distilled", turn, at, each))
-    return [each for _, _, _, each in sorted(order, key=lambda one: one[:3])[:PATTERNS]]
-
-
-def _head(count: int, streams: int, seed: int, rounds: int) -> Iterator[str]:
-    yield f"{count} patterns as their files stood in `state/memory/patterns/` after streams of tasks were"
-    yield f"done: those of the first stream, then what {streams - 1} more taught beside. Of each stream,"
-    yield "those found by comparing attempts come before mere habits, and the surest of each type of task"
-    yield "before the rest. Nothing here is written by hand; this makes the page:"
-    yield ""
-    yield "```text"
-    yield f"python -m bench learning --first-seed {seed} --rounds {rounds} --report docs/learned-patterns.md"
-    yield "```"
-    yield ""
-    yield "The worker is code with known mistakes, so that it is known what there is to learn; of memory it"
-    yield (
-        "is shown patterns alone, no solved tasks: [Learning](learning.md#what-it-contributes). "
-        "Runs are named"
-    )
-    yield "anew each time."
-
-
-def _file(fractal: Fractal, pattern: Pattern) -> str:
-    return (fractal.memory.library.folder / f"{pattern.name}.md").read_text("utf-8").strip()
-
-
-def _runs(fractal: Fractal, pattern: Pattern) -> Iterator[str]:
+def _section(fractal: Fractal, pattern: Pattern, stream: int) -> Iterator[str]:
+    file = fractal.memory.library.folder / f"{pattern.name}.md"
+    yield from ("", f"## {pattern.title}", "", "````markdown", file.read_text("utf-8").strip(), "````", "")
+    yield from (f"From stream {stream}:", "")
     for source in pattern.sources:
         run = Path(source).parent.name
-        root = fractal.root_document(run)
-        task = " ".join(root.task.split())
+        task = " ".join(fractal.root_document(run).task.split())
         yield f"- run {run}: {task if len(task) <= CHARS else task[:CHARS] + '…'}"

@@ -1,1 +1,1 @@
-"""The bench of learning: eight types of tasks on real files, and a worker that makes known mistakes."""
+"""The worker of `bench.learning`, who makes known mistakes, and its eight types of tasks on real files."""

@@ -1,8 +1,7 @@
-"""How the worker of this bench takes guidance: it reads the prompt that it is really sent, as a person might.
+"""How the worker understands guidance: it reads the prompt that is sent, as a person might.
 
-It finds what memory gave in the prompt, takes each line apart into what is advised and what is warned of, and
-looks for the thing that matters to its task in any of several wordings. These rules were written down before
-there was a learner, and know none of its wordings.
+It finds the sections that memory added, splits each line into advice and warnings, and looks for what matters
+to its task in several wordings. These rules are older than the learner, and contain none of its wordings.
 """
 
 from __future__ import annotations
@@ -30,18 +29,18 @@ _GENERAL = frozenset(
     )
 )
 PATTERN, EXAMPLE = 1.0, 0.5
-"""What a line of guidance weighs, and what a solved task does that may be gone by."""
+"""The weight of a line of guidance, and of a similar solved task."""
 
 
 @dataclass(frozen=True)
 class Hazard:
-    """A mistake: how often it is made, and by what a reader sees that guidance is for or against it."""
+    """A mistake: its rate, and the patterns of text for the right way and for the wrong one."""
 
     rate: float
     right: tuple[str, ...]
     wrong: tuple[str, ...] = ()
-    shunned: tuple[str, ...] = ()  # tells the right thing only where it is warned of
-    shown: str = ""  # in the steps of a solved task: the right way
+    shunned: tuple[str, ...] = ()  # for the right way where the text warns of it
+    shown: str = ""  # the right way in the steps of a solved task
 
 
 HAZARDS: Mapping[str, Hazard] = {
@@ -109,76 +108,63 @@ HAZARDS: Mapping[str, Hazard] = {
         shown=r"\(\?i\)",
     ),
 }
-"""By type of task. The rates are known, and never told to the learner."""
-LOOKS_AROUND = 0.6
-"""How often the worker reads about before it begins, where no solved task shows the way."""
-ALIKE = 0.3
-"""Of the words of two tasks, the share in common from which one shows the way for the other."""
+"""By type of task. The learner does not know the rates."""
+EXPLORES = 0.6
+"""How often the worker reads other files first, if no solved task shows the way."""
+SIMILAR = 0.3
+"""The share of common words from which a solved task is similar."""
 
 
 @dataclass(frozen=True)
-class Heard:
-    """What a prompt's guidance says of a task's hazard: above 0 it warns of it, below 0 it leads into it."""
+class Advice:
+    """What the guidance of a prompt says about a mistake: scores above 0 warn of it, below 0 lead to it."""
 
     score: float
     way_shown: bool
-    used: tuple[str, ...] = ()  # the lines that bear on it
+    used: tuple[str, ...] = ()  # the lines about it
 
     @property
-    def warned(self) -> bool:
-        """Whether the right guidance stands there."""
+    def warns(self) -> bool:
+        """Whether the guidance is right."""
         return self.score > 0
 
 
-def hear(prompt: str, kind: str, task: str) -> Heard:
-    """What the prompt's guidance says to somebody with this task."""
+def advice_in(prompt: str, kind: str, task: str) -> Advice:
+    """What the guidance of a prompt says to a worker with this task."""
     hazard = HAZARDS[kind]
-    score, shows, used = 0.0, False, list[str]()
+    score, way_shown, used = 0.0, False, list[str]()
     for part, line in memory_lines(prompt):
-        if part == "similar tasks":
-            here, alike = _example(line, hazard, task)
-            shows = shows or alike
-        else:
-            here, alike = (PATTERN * _said(line, hazard), False) if _bears(line, kind, task) else (0.0, False)
-        score += here
-        if here or alike:
+        similar, weight = False, 0.0
+        if part != "similar tasks":
+            words = _words(line)
+            if words & _words(task) or words & TOOLS[kind]:
+                weight = PATTERN * _sign(line, hazard)
+        elif similar := _common(line, task) >= SIMILAR:
+            weight = EXAMPLE * (1 if re.search(hazard.shown, line, re.I) else -1 if "{" in line else 0)
+        score += weight
+        way_shown |= similar
+        if weight or similar:
             used.append(line)
-    return Heard(score, shows, tuple(used))
+    return Advice(score, way_shown, tuple(used))
 
 
 def memory_lines(prompt: str) -> Iterator[tuple[str, str]]:
-    """What memory gave, line by line, each with its part; a line that goes on is one."""
-    for found in _SECTION.finditer(prompt):
-        for line in re.split(r"\n(?=- )", found["text"]):
-            yield found["part"], line
+    """Each item that memory added, with the name of its section."""
+    for section in _SECTION.finditer(prompt):
+        for line in re.split(r"\n(?=- )", section["text"]):
+            yield section["part"], line
 
 
-def _said(line: str, hazard: Hazard) -> int:
-    """1 where a line is for the right way, -1 where it is for the wrong one."""
+def _sign(line: str, hazard: Hazard) -> int:
+    """1 if a line is for the right way, -1 if it is for the wrong one."""
     total = 0
     for clause in _CLAUSE.split(line):
-        warns = bool(_WARNING.search(clause))
-        for_it = _any(hazard.right, clause)
-        against = _any(hazard.wrong, clause)
-        if warns:
-            total += (against or _any(hazard.shunned, clause)) - (for_it and not against)
+        right, wrong = (_any(patterns, clause) for patterns in (hazard.right, hazard.wrong))
+        if _WARNING.search(clause):
+            total += (wrong or _any(hazard.shunned, clause)) - (right and not wrong)
         else:
-            total += (for_it and not against) - against
+            total += (right and not wrong) - wrong
     return (total > 0) - (total < 0)
-
-
-def _example(line: str, hazard: Hazard, task: str) -> tuple[float, bool]:
-    """What a solved task shows: nothing where it is another kind of task, or where its calls are not told."""
-    if _common(line, task) < ALIKE:
-        return 0.0, False
-    shows = 1 if re.search(hazard.shown, line, re.I) else -1 if "{" in line else 0
-    return EXAMPLE * shows, True
-
-
-def _bears(line: str, kind: str, task: str) -> bool:
-    """Whether a reader takes a line to be about his task: by its words, or the tools that he has in mind."""
-    words = _words(line)
-    return bool(words & _words(task)) or bool(words & TOOLS[kind])
 
 
 TOOLS: Mapping[str, frozenset[str]] = {
@@ -191,13 +177,13 @@ TOOLS: Mapping[str, frozenset[str]] = {
     "setting": frozenset({"settings", "config", "edit"}),
     "errors": frozenset({"count", "counting", "matches"}),
 }
-"""What a worker has in mind at a task of each type."""
+"""Words that make a line relevant to a type of task, whatever the words of the task."""
 
 
 def _common(line: str, task: str) -> float:
-    told = _words(line.split("”")[0])
-    asked = _words(task)
-    return len(told & asked) / max(len(told | asked), 1)
+    """The share of common words of a solved task (before the closing quote) and a task."""
+    solved, asked = _words(line.split("”")[0]), _words(task)
+    return len(solved & asked) / max(len(solved | asked), 1)
 
 
 def _words(text: str) -> set[str]:

@@ -1,14 +1,13 @@
-"""Eight types of tasks on real files, each with the way that is right and the mistake that is usual there.
+"""Eight types of tasks on real files, each with its right steps and its usual mistake.
 
-Whether a task was done is told by its files alone (`right`), never by what anybody says of it. No two tasks
-of a stream are the same.
+Only the files decide whether a task is done (`is_done`). No two tasks of a stream are the same.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,16 +15,7 @@ from typing import Any
 Step = dict[str, Any]
 
 FIRST = (
-    "amber",
-    "birch",
-    "cedar",
-    "delta",
-    "ember",
-    "fjord",
-    "grove",
-    "harbor",
-    "iris",
-    "juniper",
+    *("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "harbor", "iris", "juniper"),
     "kestrel",
 )
 SECOND = ("north", "south", "east", "west", "alpha", "omega", "prime", "lower", "upper", "inner", "outer")
@@ -36,12 +26,12 @@ STANDING: Mapping[str, str] = {
     "docs/history.md": "The workshop began in 1998 with two tables and a shed.\n" * 5,
     "docs/rooms.md": "Room 1 has the press. Room 2 has the lathe. Room 3 is let.\n" * 4,
 }
-"""What lies in the folder whatever the task."""
+"""Files that are there for every task."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """One task: its words, the files that it needs, both ways to do it, and whether it is done."""
+    """One task: its text and files, the right steps and the mistaken ones, and whether it is done."""
 
     kind: str
     text: str
@@ -49,11 +39,11 @@ class Task:
     good: Sequence[Step]
     bad: Sequence[Step]
     success: Sequence[Mapping[str, Any]]
-    right: Callable[[Path], bool]
-    mended: Sequence[Step] = field(default=())  # the second attempt, where it is another one than `good`
+    is_done: Callable[[Path], bool]
+    second: Sequence[Step] = ()  # the second attempt, if it differs from `good`
 
     def lay_out(self, folder: Path) -> None:
-        """Put its files, and those that always lie there, into an empty folder."""
+        """Write its files and the standing ones into an empty folder."""
         for name, text in {**STANDING, **self.files}.items():
             place = folder / name
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -61,18 +51,18 @@ class Task:
 
 
 def call(tool: str, **args: Any) -> Step:
-    """A step with whole arguments."""
+    """A step with all arguments."""
     return {"tool": tool, "args": args}
 
 
-def said(folder: Path, name: str) -> str:
-    """What a file says; "" where there is none."""
+def content(folder: Path, name: str) -> str:
+    """The text of a file; "" if it is missing."""
     place = folder / name
     return place.read_text("utf-8") if place.is_file() else ""
 
 
 def _edit(name: str, random: Random) -> Task:
-    """The old text is guessed instead of read, so that the edit fails."""
+    """Mistake: the old text is guessed instead of read, so the edit fails."""
     day = f"{random.randint(2, 28)} {random.choice(MONTHS)}"
     before = random.choice(
         ("Deadline: open", "deadline = tbd", "Deadline (planned): soon", "- deadline: none")
@@ -87,13 +77,13 @@ def _edit(name: str, random: Random) -> Task:
         [call("read", path=path), edit],
         [call("edit", path=path, old="Deadline: TBD", new=f"Deadline: {day}")],
         [{"file": path, "has": day}],
-        lambda folder: said(folder, path) == text.replace(before, f"Deadline: {day}"),
+        lambda folder: content(folder, path) == text.replace(before, f"Deadline: {day}"),
         [call("read", path=path), edit],
     )
 
 
 def _report(name: str, random: Random) -> Task:
-    """The summary is written into the top folder, and nobody finds it."""
+    """Mistake: the summary is written into the top folder."""
     month = random.choice(MONTHS)
     rows = [(random.choice(("tea", "rice", "salt")), random.randint(1, 90)) for _ in range(9)]
     table = "good,amount\n" + "".join(f"{good},{amount}\n" for good, amount in rows)
@@ -111,14 +101,14 @@ def _report(name: str, random: Random) -> Task:
         to(file),
         [{"step": 2, "has": "wrote"}],
         lambda folder: (
-            f"tea,{sum(a for g, a in rows if g == 'tea')}" in said(folder, f"reports/{file}")
-            or (not any(g == "tea" for g, _ in rows) and bool(said(folder, f"reports/{file}")))
+            f"tea,{sum(a for g, a in rows if g == 'tea')}" in content(folder, f"reports/{file}")
+            or (not any(g == "tea" for g, _ in rows) and bool(content(folder, f"reports/{file}")))
         ),
     )
 
 
 def _label(name: str, random: Random) -> Task:
-    """The number stands on the label without its unit."""
+    """Mistake: the number is on the label without its unit."""
     weight, unit = round(random.uniform(1, 80), 1), random.choice(("kg", "lb"))
     source, label = f"parcels/{name}.json", f"labels/{name}.txt"
     number = call("json", path=source, query="weight")
@@ -130,12 +120,12 @@ def _label(name: str, random: Random) -> Task:
         [number, measure, call("write", path=label, content="{{ steps[1].result }} {{ steps[2].result }}\n")],
         [number, call("write", path=label, content="{{ steps[1].result }}\n")],
         [{"file": label, "has": str(weight)}],
-        lambda folder: said(folder, label).split() == [str(weight), unit],
+        lambda folder: content(folder, label).split() == [str(weight), unit],
     )
 
 
 def _ranking(name: str, random: Random) -> Task:
-    """The list is sorted, but the wrong way round."""
+    """Mistake: the list is sorted in ascending order."""
     points = random.sample(range(1, 400), 7)
     text = "".join(f"{who} {n}\n" for who, n in zip(FIRST, points, strict=False))
     source, target = f"scores/{name}.txt", f"rankings/{name}.txt"
@@ -147,12 +137,12 @@ def _ranking(name: str, random: Random) -> Task:
         [call("sort", path=source, numeric=True, order="descending", to=target)],
         [plain],
         [{"file": target, "has": r"\w+ \d+"}],
-        lambda folder: said(folder, target).split()[1:2] == [str(max(points))],
+        lambda folder: content(folder, target).split()[1:2] == [str(max(points))],
     )
 
 
 def _rows(name: str, random: Random) -> Task:
-    """The rows come out without the table's header."""
+    """Mistake: the rows lack the header of the table."""
     region = random.choice(SECOND[:4])
     lines = [f"{random.choice(SECOND[:4])},{random.randint(1, 99)}" for _ in range(8)] + [f"{region},7"]
     source, target = f"tables/{name}.csv", f"extracts/{name}-{region}.csv"
@@ -164,12 +154,12 @@ def _rows(name: str, random: Random) -> Task:
         [call("csv", path=source, query=f"rows where region = {region}", to=target)],
         [call("bash", command=f"grep '^{region},' {source} > {target}")],
         [{"file": target, "has": region}],
-        lambda folder: said(folder, target).split() == found,
+        lambda folder: content(folder, target).split() == found,
     )
 
 
 def _fix(name: str, random: Random) -> Task:
-    """The first idea is not tried, and it is wrong more often than not."""
+    """Mistake: the first idea is not tested, and it is usually wrong."""
     by = random.randint(2, 9)
     source, test = f"src/{name}.py", f"tests/{name}.expected"
     wrong = random.random() < FIRST_FIX_WRONG
@@ -183,13 +173,13 @@ def _fix(name: str, random: Random) -> Task:
         [call("edit", path=source, old=broken, new=first), run],
         [call("edit", path=source, old=broken, new=first)],
         [{"judge": f"scale multiplies by {by}"}],
-        lambda folder: fixed in said(folder, source),
+        lambda folder: fixed in content(folder, source),
         [call("edit", path=source, old=first, new=fixed), run],
     )
 
 
 def _setting(name: str, random: Random) -> Task:
-    """The file is written anew with one key, and all others are lost."""
+    """Mistake: the file is overwritten with one key, and all others are lost."""
     old, new = random.sample(range(1000, 9999), 2)
     path = f"config/{name}.json"
     text = f'{{\n  "host": "{name}.local",\n  "port": {old},\n  "retries": {random.randint(1, 9)}\n}}\n'
@@ -200,13 +190,13 @@ def _setting(name: str, random: Random) -> Task:
         [call("edit", path=path, old=f'"port": {old}', new=f'"port": {new}')],
         [call("write", path=path, content=f'{{"port": {new}}}\n')],
         [{"file": path, "has": f'"port": {new}'}],
-        lambda folder: said(folder, path) == text.replace(str(old), str(new)),
+        lambda folder: content(folder, path) == text.replace(str(old), str(new)),
         [call("write", path=path, content=text.replace(str(old), str(new)))],
     )
 
 
 def _errors(name: str, random: Random) -> Task:
-    """What is spelled in small letters is not counted."""
+    """Mistake: words in lower case are not counted."""
     words = [random.choice(("ERROR", "error", "Error", "info", "warning")) for _ in range(30)] + ["error"]
     log, target = f"logs/{name}.log", f"answers/{name}.txt"
     count = sum(word.lower() == "error" for word in words)
@@ -222,7 +212,7 @@ def _errors(name: str, random: Random) -> Task:
         by("(?i)error"),
         by("ERROR"),
         [{"file": target, "has": r"\d"}],
-        lambda folder: said(folder, target).strip() == str(count),
+        lambda folder: content(folder, target).strip() == str(count),
     )
 
 
@@ -241,12 +231,12 @@ KINDS: Mapping[str, Callable[[str, Random], Task]] = {
 
 
 def stream(seed: int, rounds: int) -> list[Task]:
-    """So many rounds of one task of each type, in an order that the seed gives."""
+    """So many rounds of one task of each type, in random order."""
     random = Random(f"learning {seed}")
     names = [f"{a}_{b}" for a in FIRST for b in SECOND]
-    found: list[Task] = []
+    tasks: list[Task] = []
     for chosen in zip(*(random.sample(names, rounds) for _ in KINDS), strict=True):
-        made = [KINDS[kind](name, random) for kind, name in zip(KINDS, chosen, strict=True)]
-        random.shuffle(made)
-        found += made
-    return found
+        batch = [KINDS[kind](name, random) for kind, name in zip(KINDS, chosen, strict=True)]
+        random.shuffle(batch)
+        tasks += batch
+    return tasks

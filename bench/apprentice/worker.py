@@ -1,6 +1,6 @@
-"""The worker: a model in code that makes known mistakes unless its prompt warns of them, and what it cost.
+"""The worker: a model in code that makes known mistakes unless its prompt warns of them.
 
-The draws belong to the task, not to the arm: with memory and without, the same worker has the same bad days.
+The random draws belong to the task, not to the arm: the worker has the same luck with memory and without.
 """
 
 from __future__ import annotations
@@ -11,50 +11,54 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from bench.apprentice.reader import HAZARDS, LOOKS_AROUND, Heard, hear, memory_lines
+from bench.apprentice.reader import EXPLORES, HAZARDS, Advice, advice_in, memory_lines
 from bench.apprentice.tasks import Step, Task, call
 from kernel.asking.responder import Ask
 from kernel.document.escaping import to_json
 from kernel.loop.budget import estimate_tokens
 
 ABOUT = ("README.md", "docs/contact.md", "docs/history.md", "docs/rooms.md")
-"""What a worker reads that does not know where to begin."""
+"""What a worker reads who does not know where to begin."""
 NOTICED = 0.4
-"""How often CHECK sees a mistake of which no step failed."""
-_PIECE = re.compile(r"^## (?P<title>.+)$", re.M)
+"""How often CHECK notices a mistake without a failed step."""
+UNDECIDED = "as it is done here"
+"""A step whose arguments are chosen when it is reached."""
+_SECTION = re.compile(r"^## (?P<title>.+)$", re.M)
 _NAME = re.compile(r"[\w.-]*[/.\d_][\w./-]*|\w{5,}")
 _FENCED = re.compile(r"`{3,}\n(.*?)\n`{3,}", re.S)
 
 
 @dataclass
 class Day:
-    """One task as it went."""
+    """The course of one task."""
 
     task: Task
     draw: float  # below the hazard's rate the mistake is made
-    look: float
+    explore: float
     notice: float
-    heard: Heard | None = None
+    advice: Advice | None = None
     mistaken: bool = False
-    looked: bool = False
-    steps: int = 0
     calls: int = 0
     prompt_tokens: int = 0
     guidance: int = 0  # tokens of patterns in the largest prompt
     prompts: list[str] = field(default_factory=list[str])
-    told: list[str] = field(default_factory=list[str])  # replies, as JSON
+    replies: list[str] = field(default_factory=list[str])
 
     @property
     def context(self) -> tuple[int, int]:
-        """Tokens of context in all prompts, and those of them that no step used."""
-        used = _names(" ".join(self.told)) | _names(self.task.text)
-        relied = set(self.heard.used if self.heard else ())
+        """Tokens of context in all prompts, and of those the ones that no step used.
+
+        Advice is used if the worker relied on it; other context if a name in it is in the task or in a reply.
+        """
+        names = _names(" ".join(self.replies)) | _names(self.task.text)
+        relied_on = set(self.advice.used if self.advice else ())
         whole = unused = 0
         for prompt in self.prompts:
-            for advice, line in _context(prompt):
-                weight = estimate_tokens(line)
-                whole += weight
-                unused += 0 if line in relied or (not advice and _names(line) & used) else weight
+            for is_advice, line in _context(prompt):
+                tokens = estimate_tokens(line)
+                used = line in relied_on or (not is_advice and bool(_names(line) & names))
+                whole += tokens
+                unused += 0 if used else tokens
         return whole, unused
 
 
@@ -66,7 +70,7 @@ class Worker:
         self.day: Day | None = None
 
     def begin(self, number: int, task: Task) -> Day:
-        """A new task."""
+        """Begin a task."""
         random = Random(f"worker {self.seed} {number}")
         self.day = Day(task, random.random(), random.random(), random.random())
         return self.day
@@ -78,94 +82,81 @@ class Worker:
         day.calls += 1
         day.prompts.append(ask.user)
         day.prompt_tokens += estimate_tokens(ask.system) + estimate_tokens(ask.user)
-        shown = [line for part, line in memory_lines(ask.user) if part == "patterns"]
-        day.guidance = max(day.guidance, estimate_tokens("\n".join(shown)) if shown else 0)
-        if ask.phase == "do":
-            reply = self._do(day, ask)
-        elif ask.phase == "check":
-            reply = self._check(day, ask)
-        else:
-            reply = self._plan(day, ask)
-        day.told.append(to_json(dict(reply)))
+        patterns = [line for part, line in memory_lines(ask.user) if part == "patterns"]
+        day.guidance = max(day.guidance, estimate_tokens("\n".join(patterns)) if patterns else 0)
+        answer = {"do": _do, "check": _check}.get(ask.phase, _plan)
+        reply = answer(day, ask)
+        day.replies.append(to_json(dict(reply)))
         return reply
 
-    def _plan(self, day: Day, ask: Ask) -> Mapping[str, Any]:
-        task = day.task
-        if ask.attempt > 1:
-            return _planned(task, task.mended or task.good)
-        day.heard = heard = hear(ask.user, task.kind, task.text)
-        rate = 0.0 if heard.warned else 1.0 if heard.score < 0 else HAZARDS[task.kind].rate
-        day.mistaken = day.draw < rate
-        day.looked = not heard.way_shown and day.look < LOOKS_AROUND
-        steps = list(task.bad if day.mistaken else task.good)
-        if not day.looked:
-            return _planned(task, steps)
-        about = [call("read", path=name) for name in ABOUT[: 1 + int(day.look * 5)]]
-        first = {"tool": steps[0]["tool"], "what": "as it is done here"}  # look first, then decide
-        later = [_later(step, len(about)) for step in steps[1:]]
-        return _planned(task, [*about, first, *later], len(about))
 
-    def _do(self, day: Day, ask: Ask) -> Mapping[str, Any]:
-        """The first step, after looking about; or the edit, with the text as it stands in the file."""
-        step = ask.document.planned[ask.step]
-        if step.what == "as it is done here":
-            return (day.task.bad if day.mistaken else day.task.good)[0]
-        path = day.task.success[0]["file"]
-        told = _FENCED.findall(ask.user)
-        line = next((each for text in told for each in text.splitlines() if "eadline" in each), "")
-        value = str(day.task.success[0]["has"])
-        line = re.sub(r"^\s*\d+[\t|: ]\s*", "", line)
-        return call("edit", path=path, old=line, new=f"Deadline: {value}")
-
-    def _check(self, day: Day, ask: Ask) -> Mapping[str, Any]:
-        steps, base = ask.document.steps.values(), ask.document.meta.base
-        failed = [step for step in steps if step.n > base and step.state == "failed"]
-        if failed and ask.attempt == 1:
-            why = {"validation": "fail", "issues": [f"step {failed[0].n} failed"], "decision": "RETRY"}
-            return {
-                **why,
-                "learned": f"step {failed[0].n} failed: {failed[0].result or ''}"[:300],
-                "output": "",
-            }
-        if failed:
-            return {"validation": "fail", "issues": ["it failed again"], "decision": "ESCALATE", "output": ""}
-        if ask.attempt == 1 and day.mistaken and day.task.kind != "fix" and day.notice < NOTICED:
-            why = {"validation": "fail", "issues": ["that is not what was asked"], "decision": "RETRY"}
-            return {**why, "learned": "done another way this time", "output": ""}
-        return {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": "done"}
+def _plan(day: Day, ask: Ask) -> Mapping[str, Any]:
+    task = day.task
+    if ask.attempt > 1:
+        return _plan_of(task, task.second or task.good)
+    day.advice = advice = advice_in(ask.user, task.kind, task.text)
+    rate = 0.0 if advice.warns else 1.0 if advice.score < 0 else HAZARDS[task.kind].rate
+    day.mistaken = day.draw < rate
+    steps = list(task.bad if day.mistaken else task.good)
+    if advice.way_shown or day.explore >= EXPLORES:
+        return _plan_of(task, steps)
+    about = [call("read", path=name) for name in ABOUT[: 1 + int(day.explore * 5)]]
+    first = {"tool": steps[0]["tool"], "what": UNDECIDED}
+    later = [_moved(step, len(about)) for step in steps[1:]]
+    return _plan_of(task, [*about, first, *later], len(about))
 
 
-def _planned(task: Task, steps: Sequence[Step], before: int = 0) -> Mapping[str, Any]:
-    success = [
-        {**each, "step": each["step"] + before} if "step" in each else dict(each) for each in task.success
-    ]
+def _do(day: Day, ask: Ask) -> Mapping[str, Any]:
+    """The undecided step; or the edit of a line as it is in the file that was read."""
+    if ask.document.planned[ask.step].what == UNDECIDED:
+        return (day.task.bad if day.mistaken else day.task.good)[0]
+    lines = (line for text in _FENCED.findall(ask.user) for line in text.splitlines())
+    old = re.sub(r"^\s*\d+[\t|: ]\s*", "", next((line for line in lines if "eadline" in line), ""))
+    success = day.task.success[0]
+    return call("edit", path=success["file"], old=old, new=f"Deadline: {success['has']}")
+
+
+def _check(day: Day, ask: Ask) -> Mapping[str, Any]:
+    steps, base = ask.document.steps.values(), ask.document.meta.base
+    failed = [step for step in steps if step.n > base and step.state == "failed"]
+    if failed and ask.attempt > 1:
+        return {"validation": "fail", "issues": ["it failed again"], "decision": "ESCALATE", "output": ""}
+    if failed:
+        issue = f"step {failed[0].n} failed"
+        return _retry(issue, f"{issue}: {failed[0].result or ''}"[:300])
+    if ask.attempt == 1 and day.mistaken and day.task.kind != "fix" and day.notice < NOTICED:
+        return _retry("that is not what was asked", "done another way this time")
+    return {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": "done"}
+
+
+def _retry(issue: str, learned: str) -> Mapping[str, Any]:
+    reply = {"validation": "fail", "issues": [issue], "decision": "RETRY", "learned": learned}
+    return {**reply, "output": ""}
+
+
+def _plan_of(task: Task, steps: Sequence[Step], before: int = 0) -> Mapping[str, Any]:
+    """The plan with these steps, of which the first `before` are not those of the task."""
+    success = [{**each, "step": each["step"] + before} if "step" in each else each for each in task.success]
     plan = {"task": task.text, "context": [], "approach": "as usual", "confidence": "high"}
     return {**plan, "steps": list(steps), "success": success}
 
 
-def _later(step: Step, by: int) -> Step:
-    """A step whose references are moved behind `by` more steps."""
-    if not by:
-        return step
+def _moved(step: Step, by: int) -> Step:
+    """A step with references to steps that were moved behind `by` others."""
 
     def moved(value: Any) -> Any:
         if isinstance(value, str):
-            return re.sub(r"steps\[(\d+)\]", lambda hit: f"steps[{int(hit[1]) + by}]", value)
+            return re.sub(r"steps\[(\d+)\]", lambda match: f"steps[{int(match[1]) + by}]", value)
         return value
 
-    return (
-        {**step, "args": {key: moved(value) for key, value in step["args"].items()}}
-        if "args" in step
-        else step
-    )
+    if "args" not in step:
+        return step
+    return {**step, "args": {key: moved(value) for key, value in step["args"].items()}}
 
 
 def _context(prompt: str) -> Iterator[tuple[bool, str]]:
-    """What stands in a prompt beside the task and the plan, by its lines, and whether a line is advice.
-
-    Advice is used where it was gone by; anything else where a name in it stands in what was done.
-    """
-    parts = _PIECE.split(prompt)
+    """The lines of a prompt beside the task and the plan, and whether a line is advice."""
+    parts = _SECTION.split(prompt)
     for title, text in zip(parts[1::2], parts[2::2], strict=False):
         if title.startswith("Context from memory"):
             head = f"## {title}{text}"
