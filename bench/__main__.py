@@ -153,6 +153,12 @@ def _learning(as_json: bool, *, report_path: Path | None, **options: Any) -> Non
         report("learning", as_json, **options)
 
 
+def _week(as_json: bool, *, plot: Path | None, embedder: str) -> None:
+    figures = report("week", as_json, embedder=embedder)
+    if plot:
+        import_module("bench.week_shown").draw(figures, plot)
+
+
 def _dangers(as_json: bool, path: Path | None) -> None:
     report("dangers", as_json, goals=path is None, path=path)
 
@@ -292,6 +298,7 @@ command(
         help="Draw the curves into a picture; needs the extra `plot`.",
     ),
     embedder(),
+    run=_week,
 )
 
 

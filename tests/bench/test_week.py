@@ -1,4 +1,4 @@
-"""The simulated week: what is due, what fades, what a goal draws, and what is noticed."""
+"""`python -m bench week`: what is due, what fades, what a goal changes, and what is noticed."""
 
 from __future__ import annotations
 
@@ -6,47 +6,38 @@ from datetime import timedelta
 
 import pytest
 
-from bench.week import (
-    AFTER,
-    DAYS,
-    GOAL,
-    MONDAY,
-    WANTED,
-    Week,
-    _mean,
-    read,
-)
-from bench.week_shown import draw, plot, shown
+from bench.week import AFTER, DAYS, GOAL, MONDAY, WANTED, Week, mean_place, read
+from bench.week_shown import draw, plot, table
 from runtime.api.knowledge import recall
 from runtime.memory.episodes.experience import Experience
 
-SAID = read()
+WEEK = read()
 
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory) -> Week:
     week = Week(tmp_path_factory.mktemp("plain"), embedder="lexical")
-    week.live(SAID)
+    week.live(WEEK)
     return week
 
 
 @pytest.fixture(scope="module")
 def wished(tmp_path_factory) -> Week:
     week = Week(tmp_path_factory.mktemp("wished"), embedder="lexical", goal=GOAL)
-    week.live(SAID)
+    week.live(WEEK)
     return week
 
 
-def test_each_night_reviews_what_is_due_and_nothing_else(plain: Week):
+def test_each_night_reviews_what_is_due(plain: Week):
     assert [day.day for day in plain.days] == list(range(1, DAYS + 1))
     assert sum(day.due for day in plain.days) > 20
     for day in plain.days:
-        assert day.due <= sum(day.grades.values()) <= day.due + 2  # what the dream itself made due
+        assert day.due <= sum(day.grades.values()) <= day.due + 2  # the dream itself makes some due
     memories = [day.memories for day in plain.days]
     assert memories == sorted(memories) and memories[-1] < plain.days[-1].observations / 2
 
 
-def test_what_was_used_stays_longer_than_what_never_was(plain: Week):
+def test_used_memories_stay_longer_than_unused_ones(plain: Week):
     for days in (7, AFTER):
         then = plain.remembered(MONDAY + timedelta(days=DAYS + days))
         assert then["used more often"] > then["never used"] + 0.02
@@ -55,19 +46,19 @@ def test_what_was_used_stays_longer_than_what_never_was(plain: Week):
     assert left[-1]["forgotten"] > left[0]["forgotten"] == 0
 
 
-def test_nothing_that_is_forgotten_in_time_is_lost(plain: Week):
+def test_a_forgotten_memory_is_still_found(plain: Week):
     plain.now = MONDAY + timedelta(days=DAYS + 300)
     found = recall(plain.fractal, "Where does the plumber come in, what did he replace?")
     assert any("replaced the washer" in each.text for each in found)
 
 
-def test_a_goal_draws_consolidation_and_walks(plain: Week, wished: Week):
-    assert _mean(wished.days) < _mean(plain.days) - 0.05
+def test_a_goal_changes_consolidation_and_walks(plain: Week, wished: Week):
+    assert mean_place(wished.days) < mean_place(plain.days) - 0.05
     assert wished.walked(40) > plain.walked(40)
     assert WANTED in set(wished.subjects().values())
 
 
-def test_the_runs_of_the_week_are_experiences_and_answer_from_memory(plain: Week):
+def test_the_runs_of_the_week_become_experiences(plain: Week):
     runs = list(plain.fractal.brain.episodes.all())
     assert len(runs) == plain.runs == 7 and all(
         isinstance(each, Experience) and each.success for each in runs
@@ -76,23 +67,23 @@ def test_the_runs_of_the_week_are_experiences_and_answer_from_memory(plain: Week
     assert asked.tools == ("recall",)
 
 
-def test_saturation_is_noticed_when_only_the_same_is_said_and_not_before(wished: Week):
+def test_saturation_is_noticed_only_when_statements_repeat(wished: Week):
     assert not any(day.saturated for day in wished.days)
-    day = wished.echo(SAID)
+    day = wished.echo(WEEK)
     assert day is not None and DAYS < day <= DAYS + 14
 
 
-def test_a_graph_that_is_torn_is_told_by_its_trend(plain: Week):
+def test_a_cut_graph_has_a_falling_trend(plain: Week):
     torn = plain.tear()
     assert torn["cut"] > 0 and torn["after"]["components"] > torn["before"]["components"]
     assert torn["after"]["largest"] < torn["before"]["largest"] and torn["trend"] == "falling"
 
 
-def test_the_week_is_told_in_words_and_drawn(tmp_path):
+def test_the_week_is_printed_and_drawn(tmp_path):
     curves = {"dog": [(1.0, 1.0), (37.0, 0.75)], "home": [(1.0, 1.0), (37.0, 0.5)]}
     lines = plot(curves)
     assert lines[0].startswith("o dog  * home") and "=" in lines[1] and lines[-1].endswith("day 37")
-    assert plot({}) == ["(nothing is remembered)"]
+    assert plot({}) == ["(no memories)"]
     figures = {
         "days": [
             {"day": 1, "observations": 2, "memories": 1, "due": 1, "grades": {"good": 1}}
@@ -108,8 +99,8 @@ def test_the_week_is_told_in_words_and_drawn(tmp_path):
         "torn": {"cut": 1, "trend": "falling"}
         | {name: {"components": 1, "largest": 2, "fiedler": 0.1} for name in ("before", "after")},
     }
-    told = shown(figures)
-    assert "noticed on day 16" in told and "| 1 | 2 | 1 | 1 | 0 · 0 · 1 · 0 |" in told
+    text = table(figures)
+    assert "noticed on day 16" in text and "| 1 | 2 | 1 | 1 | 0 · 0 · 1 · 0 |" in text
     pytest.importorskip("matplotlib")
     draw(figures, tmp_path / "week.png")
     assert (tmp_path / "week.png").read_bytes().startswith(b"\x89PNG")
