@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 FEW = 2_000
 """Vectors up to which all are compared."""
 PROBED = 12
@@ -20,8 +22,6 @@ class Nearness:
 
     def __init__(self, rows: Sequence[tuple[str, Any]] = (), coming: Sequence[Any] = ()) -> None:
         """Holds `rows`; `coming` are vectors like those that will be added."""
-        import numpy as np
-
         samples = [*(row for _, row in rows), *coming]
         self._centres: Any = None
         if len(samples) > FEW:
@@ -37,8 +37,6 @@ class Nearness:
 
     def add(self, id: str, vector: Any) -> None:
         """Add a vector; ids are not repeated."""
-        import numpy as np
-
         cell = 0 if self._centres is None else int(_products(self._centres, vector).argmax())
         ids, matrix = self._cells.get(cell) or ([], np.zeros((8, len(vector)), np.float32))
         if len(ids) == len(matrix):
@@ -49,8 +47,6 @@ class Nearness:
 
     def find(self, vector: Any, limit: int) -> list[tuple[str, float]]:
         """The nearest and their cosines, the nearest first."""
-        import numpy as np
-
         cells = [0]
         if self._centres is not None:
             products = _products(self._centres, vector)
@@ -65,6 +61,4 @@ class Nearness:
 
 def _products(matrix: Any, vector: Any) -> Any:
     """Without BLAS, whose threads cost more than they save on so little."""
-    import numpy as np
-
     return np.einsum("ij,j->i", matrix, vector)

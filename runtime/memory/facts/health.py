@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+import numpy as np
 
 from runtime.memory.facts.records import Observation, moment
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray[Any, np.dtype[Any]]
 
 DENSE = 600
 """Nodes up to which all eigenvalues are computed at once."""
@@ -83,8 +82,6 @@ def _components(count: int, pairs: Iterable[tuple[int, int]]) -> list[list[int]]
 
 def _second_eigenvalue(count: int, weights: dict[tuple[int, int], float]) -> float:
     """Of the Laplacian of a connected graph."""
-    import numpy as np
-
     x, y = np.array(list(weights), np.int64).T
     w = np.array(list(weights.values()))
     if count > DENSE:
@@ -100,8 +97,6 @@ def by_iteration(count: int, x: Array, y: Array, w: Array) -> float:
     `x` and `y` are the ends of edges, `w` their weights. The constant vector, which belongs to the eigenvalue
     zero, is projected out.
     """
-    import numpy as np
-
     degree = np.bincount(x, w, count) + np.bincount(y, w, count)
 
     def times(vector: Array) -> Array:
@@ -123,8 +118,6 @@ def by_iteration(count: int, x: Array, y: Array, w: Array) -> float:
 
 def _solved(times: Callable[[Array], Array], wanted: Array, degree: Array) -> Array:
     """The vector that the Laplacian maps to `wanted`, by preconditioned conjugate gradients."""
-    import numpy as np
-
     found = np.zeros_like(wanted)
     rest = wanted - wanted.mean()
     step = near = rest / degree

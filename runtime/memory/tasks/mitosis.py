@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from runtime.memory.store import Shelf, pack
 from runtime.memory.tasks.types import Member, ProblemType, Stamp
 
@@ -38,8 +40,6 @@ class Split:
 
 def coherence(rows: Array) -> float:
     """The mean cosine of all pairs of unit rows; 1 for a single row."""
-    import numpy as np
-
     count = len(rows)
     if count < 2:
         return 1.0
@@ -49,8 +49,6 @@ def coherence(rows: Array) -> float:
 
 def halves(rows: Array) -> Any:
     """The cluster, 0 or 1, of each row, by 2-means from two distant rows."""
-    import numpy as np
-
     told = np.asarray(rows, np.float64)
     far = int(np.argmin(told @ told[0]))
     farthest = int(np.argmin(told @ told[far]))
@@ -86,8 +84,6 @@ def split(shelf: Shelf, embedder: str, neurons: Mapping[str, int], at: str) -> l
 def _split(shelf: Shelf, embedder: str, of: ProblemType, members: Sequence[Member], at: str) -> Split | None:
     if len(members) < 2 * SMALLEST:
         return None
-    import numpy as np
-
     rows = np.array([each.vector(embedder) for each in members])
     unit = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
     told = coherence(unit)

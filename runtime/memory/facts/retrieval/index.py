@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from runtime.memory.facts.graph import edges_of
 from runtime.memory.facts.records import Edge, Memory, Observation
 from runtime.memory.facts.retrieval import kept
@@ -280,8 +282,6 @@ class Index:
     @property
     def nodes(self) -> Any:
         """For each row the row of its node: the memory that leads to it, or itself."""
-        import numpy as np
-
         if self._nodes is None or self._nodes[0] is not self.columns:
             found = np.arange(self.columns.count)
             for row, memory in self.rows.leads.items():
@@ -292,7 +292,5 @@ class Index:
 
     def counts(self, term: str) -> tuple[Any, Any]:
         """The rows that have a term, dead ones included, and how often."""
-        import numpy as np
-
         rows, counts = self._postings.get(term, (array("i"), array("H")))
         return np.frombuffer(rows, np.int32), np.frombuffer(counts, np.uint16)

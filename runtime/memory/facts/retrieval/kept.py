@@ -15,7 +15,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from runtime.memory.facts.retrieval.rows import REACH, Columns, Rows, digest
+from runtime.memory.facts.retrieval.vectors import Vectors
+from runtime.memory.store import arrays
 
 if TYPE_CHECKING:
     from runtime.memory.embed import Embedder
@@ -62,11 +66,6 @@ def load(path: Path, made: str) -> Kept | None:
 
 
 def _loaded(path: Path, made: str) -> Kept | None:
-    import numpy as np
-
-    from runtime.memory.facts.retrieval.vectors import Vectors
-    from runtime.memory.store import arrays
-
     found = arrays.load(path)
     if found is None or found[0].get("made") != made:
         return None
@@ -112,10 +111,6 @@ def _loaded(path: Path, made: str) -> Kept | None:
 
 def save(path: Path, head: Mapping[str, Any], rows: Rows, columns: Columns, postings: Postings) -> None:
     """Write the index."""
-    import numpy as np
-
-    from runtime.memory.store import arrays
-
     named = [(" ".join(name), row) for several in columns.named.values() for name, row in several]
     names = {name: number for number, name in enumerate(dict.fromkeys(name for name, _ in named))}
     vectors = columns.vectors
@@ -154,8 +149,6 @@ def _steps() -> list[int]:
 
 
 def _parts(vectors: Any) -> list[Any]:
-    from runtime.memory.facts.retrieval.vectors import Vectors
-
     if isinstance(vectors, Vectors):
         return [vectors.part(0, vectors.count), vectors.behind]
     return [vectors]

@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from runtime.memory.facts.retrieval.language import LONGEST, Language
 from runtime.memory.store import Record, Shelf, pack
 
@@ -46,8 +48,6 @@ class Meaning:
 
 def meaning_of(embedder: Embedder, language: Language, text: str) -> Meaning:
     """The mean of its tokens, and the state of each meaningful word (of any, if none is)."""
-    import numpy as np
-
     told = embedder.embed_tokens(text[:MOST_CHARS])
     whole = told.states.mean(axis=0) if len(told) else np.zeros(embedder.size, np.float32)
     size = np.linalg.norm(whole)
@@ -70,8 +70,6 @@ def meaning_of(embedder: Embedder, language: Language, text: str) -> Meaning:
 
 def small(states: Any) -> Any:
     """Rows as int8, each scaled to the full range: a cosine does not depend on the length."""
-    import numpy as np
-
     most = np.abs(states).max(axis=1, keepdims=True, initial=1e-9)
     return np.round(states / most * 127).astype(np.int8)
 
@@ -106,8 +104,6 @@ def forget(shelf: Shelf, kind: str, ids: Iterable[str]) -> int:
 
 def opened(passage: Passage, embedder: str, size: int) -> Meaning | None:
     """The content of a passage; None if it is damaged."""
-    import numpy as np
-
     whole = passage.vector(embedder)
     if whole is None or len(whole) != size or len(passage.states) % size:
         return None

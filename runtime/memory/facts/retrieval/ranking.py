@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import numpy as np
+
 from runtime.memory.facts.records import Edge, Memory
 from runtime.memory.facts.retrieval.index import KINDS, Index
 from runtime.memory.facts.retrieval.rows import Entry
@@ -25,8 +27,6 @@ class Ranked:
 
     def shares(self) -> Any:
         """Each row's share of all odds."""
-        import numpy as np
-
         odds = np.exp(self.score - self.score.max(initial=-60.0))
         return odds / max(float(odds.sum()), 1e-9)
 
@@ -40,8 +40,6 @@ def open_nodes(index: Index, rows: Any, scores: Any, wide: int) -> Any:
     A node is a memory with the observations that are found through it, or an observation that no memory leads
     to. It is as good as its best row, so a badly worded memory hides none of its evidence.
     """
-    import numpy as np
-
     if len(rows) <= wide:
         return rows
     node = index.nodes[rows]
@@ -79,8 +77,6 @@ def spread(
     index: Index, question: Question, chances: Mapping[int, float], allowed: Any
 ) -> dict[int, tuple[int, float]]:
     """Spreading activation: rows that an edge from a better one lifts, with that row and their new score."""
-    import numpy as np
-
     vectors = index.columns.vectors
     best = dict(chances)
     came: dict[int, tuple[int, float]] = {}
@@ -108,8 +104,6 @@ def aggregated(
     index: Index, question: Question, ranked: Ranked, weights: Mapping[str, float], most: int
 ) -> Ranked:
     """The best rows again, each with its meaning mixed with that of its neighbours."""
-    import numpy as np
-
     vectors = index.columns.vectors
     if vectors is None or question.meant is None or "meaning" not in ranked.by_part:
         return ranked

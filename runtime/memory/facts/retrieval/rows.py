@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from runtime.memory.facts.records import Observation
 from runtime.memory.facts.retrieval.language import words
 from runtime.memory.facts.retrieval.times import Span, Times, day_of
@@ -159,8 +161,6 @@ class Columns:
 
     def bests(self, values: Any, among: Any) -> Any:
         """For each row the best value of its kind among these rows; infinite if that is zero."""
-        import numpy as np
-
         kinds = self.kind[among]
         most = np.zeros(int(self.kind.max(initial=0)) + 1, np.float32)
         np.maximum.at(most, kinds, values[among])
@@ -176,8 +176,6 @@ def columns_of(
     before: Columns | None = None,
 ) -> Columns:
     """The arrays of these rows; `at` has the living ones, `before` the arrays of the first rows."""
-    import numpy as np
-
     first, count = before.count if before else 0, len(entries)
     new = [entries[row] for row in range(first, count)]
     living = np.sort(np.fromiter(at.values(), np.int64, len(at)))
@@ -244,8 +242,6 @@ def columns_of(
 
 def _near(entries: Rows, alive: Any, thread: Any, before: Columns | None) -> dict[int, Any]:
     """The neighbours of each row; of the rows `before`, only changed threads are ordered again."""
-    import numpy as np
-
     count = len(thread)
     near = {step: np.full(count, count, np.int32) for step in range(-REACH, REACH + 1) if step}
     if before is not None:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
+import numpy as np
+
 from runtime.memory.embed.threads import one_thread
 from runtime.memory.facts.retrieval.index import Index
 from runtime.memory.facts.retrieval.language import LONGEST, stem, words
@@ -89,8 +91,6 @@ def features(index: Index, question: Question, parts: Parts, allowed: Any = None
 
     Those of `late` come later.
     """
-    import numpy as np
-
     columns = index.columns
     zero = np.zeros(columns.count, np.float32)
     among = np.flatnonzero(columns.alive if allowed is None else columns.alive & allowed)
@@ -124,8 +124,6 @@ def features(index: Index, question: Question, parts: Parts, allowed: Any = None
 
 def _by_words(index: Index, terms: Sequence[str], parts: Parts, among: Any) -> dict[str, Any]:
     """BM25 of the row, with the one before, with those around; `coverage`: the share of the question."""
-    import numpy as np
-
     columns = index.columns
     count = columns.count
     widths = {name: steps if parts.neighbours else (0,) for name, steps in WIDTHS.items() if parts.words}
@@ -167,16 +165,12 @@ def _by_words(index: Index, terms: Sequence[str], parts: Parts, among: Any) -> d
 
 
 def _idf(counts: Any) -> float:
-    import numpy as np
-
     having = int((counts > 0).sum())
     return float(np.log(1 + (len(counts) - having + 0.5) / (having + 0.5)))
 
 
 def _by_time(columns: Columns, spans: Sequence[Span]) -> dict[str, Any]:
     """Whether a row was said in these days or soon after, and whether it mentions them."""
-    import numpy as np
-
     days, which = np.unique(columns.day, return_inverse=True)
     of_day = [max(likely(span, day) for span in spans) for day in days.tolist()]
     spoken = np.zeros(columns.count, np.float32)
@@ -189,8 +183,6 @@ def _by_time(columns: Columns, spans: Sequence[Span]) -> dict[str, Any]:
 
 def late(index: Index, question: Question, rows: Sequence[int]) -> dict[str, Any]:
     """For each row, how much it has words like those of the question, by the words' states."""
-    import numpy as np
-
     found = {name: np.zeros(len(rows), np.float32) for name in ("late", "late_square", "alike")}
     meant = question.meant
     if meant is None or not len(meant.states):
@@ -222,8 +214,6 @@ def late(index: Index, question: Question, rows: Sequence[int]) -> dict[str, Any
 
 def _weight(index: Index, question: Question, word: str) -> float:
     """How much a word tells: by how few rows have it; the name of who speaks tells half."""
-    import numpy as np
-
     if word in index.language.dull:
         return TELLS_LITTLE
     term = stem(word)

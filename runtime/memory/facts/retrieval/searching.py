@@ -9,6 +9,8 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from kernel.errors import UsageError
 from runtime.memory.facts.records import Edge
 from runtime.memory.facts.retrieval import anchors, ranking
@@ -116,8 +118,6 @@ class Retrieval:
 
     def ranked(self, question: Question, parts: Parts, allowed: Any = None) -> Ranked:
         """The candidates, with the logarithm of their odds."""
-        import numpy as np
-
         columns, weights = self.index.columns, self._weights(parts)
         told = features(self.index, question, parts, allowed)
         total = np.zeros(columns.count, np.float32)
@@ -148,8 +148,6 @@ class Retrieval:
         return Ranked(rows, sum(by_part.values(), np.zeros(len(rows), np.float32)), by_part, likeness)
 
     def _allowed(self, scope: Scope) -> Any:
-        import numpy as np
-
         columns, rows = self.index.columns, self.index.rows
         if unknown := [kind for kind in scope.kinds if kind not in KINDS]:
             raise UsageError(f"kinds: {', '.join(unknown)} cannot be searched; there are {', '.join(KINDS)}")
@@ -235,8 +233,6 @@ class _Asked:
 
 def _related(question: Question, told: Mapping[str, Any], columns: Columns) -> Any:
     """Rows with a word of the question in or around them, near to it, or of its days."""
-    import numpy as np
-
     related = np.zeros(columns.count, bool)
     for name in ("word", "word_before", "word_around", "names"):
         if name in told:
