@@ -13,18 +13,16 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernel import disk
 from kernel.errors import StorageError
+from runtime.memory.brain import Brain
 from runtime.memory.dream.stage import Dreamt
 from runtime.memory.store.record import Row
 from runtime.memory.store.shelf import Keeper
 from runtime.memory.tasks.types import Stamp
 from runtime.workspace.workspace import DEFAULT, space_of, state_of
-
-if TYPE_CHECKING:
-    from runtime.memory.brain import Brain
 
 FOLDER = "archive"
 FILES = ("methods", "patterns")

@@ -17,21 +17,18 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from kernel import disk
 from kernel.errors import UsageError
+from kernel.store.call_log import Totals
+from runtime.memory.brain import Brain
 from runtime.memory.dream.archive import FILES, Archive, Noting, Undone
 from runtime.memory.dream.stage import Done, Dream, Dreamt, Stage, Told
 from runtime.memory.dream.stages import ALL
-from runtime.memory.prompting import Ahead
+from runtime.memory.prompting import Ahead, Asking
 from runtime.memory.store.shelf import Keeper
 from runtime.workspace.workspace import DEFAULT, space_of, state_of
-
-if TYPE_CHECKING:
-    from kernel.store.call_log import Totals
-    from runtime.memory.brain import Brain
-    from runtime.memory.prompting import Asking
 
 LOCK = "dream.lock"
 WORSE = "worse"

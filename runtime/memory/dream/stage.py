@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from runtime.memory.store import Record
-
-if TYPE_CHECKING:
-    from runtime.memory.brain import Brain
-    from runtime.memory.store import Shelf
+from runtime.memory.brain import Brain
+from runtime.memory.store import Record, Shelf
 
 Ask = Callable[[str, Mapping[str, str]], str]
 """Ask a model: a prompt of `system/memory/` and the values of its slots → the reply; "" if there is none."""

@@ -8,13 +8,10 @@ from dataclasses import replace
 from functools import cached_property, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kernel.errors import ConfigurationError
+from runtime.memory.embed.embedder import Array, Embedder, Tokens
 from runtime.memory.embed.weights import find
-
-if TYPE_CHECKING:
-    from runtime.memory.embed.embedder import Array, Embedder, Tokens
 
 
 def choose(setting: str = "auto", folder: str | None = None) -> Embedder:

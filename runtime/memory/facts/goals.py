@@ -6,15 +6,11 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 from runtime.memory.facts.graph import edges_of
 from runtime.memory.facts.records import Goal, Memory, moment
 from runtime.memory.store import Shelf
-
-if TYPE_CHECKING:
-    from runtime.memory.store.record import Vector
-
+from runtime.memory.store.record import Vector
 
 UNDER_EXPLORED, LOW_CONFIDENCE, NEAR_GOAL, STALE, RANDOM = 0.3, 0.2, 0.4, 0.2, 0.3
 """What each reason to visit a memory weighs."""

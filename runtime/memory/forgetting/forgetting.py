@@ -9,16 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from runtime.memory.brain import Brain
 from runtime.memory.facts.records import Memory, Observation
 from runtime.memory.forgetting import documents, removal
 from runtime.memory.forgetting.affected import AffectedRows, Found
 from runtime.memory.forgetting.request import Request
 from runtime.workspace.workspace import brain_place
-
-if TYPE_CHECKING:
-    from runtime.memory.brain import Brain
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernel import disk
 from kernel.errors import StorageError
 from kernel.events import now
+from runtime.memory.brain import Brain
 from runtime.memory.episodes.episodes import Forgotten
 from runtime.memory.facts.records import Memory, Observation
 from runtime.memory.forgetting.affected import Found, without
@@ -22,9 +23,6 @@ from runtime.memory.forgetting.request import Request, fields, strings
 from runtime.memory.store import Record, Shelf, pack
 from runtime.memory.store.record import Row, to_record
 from runtime.memory.tasks.types import erased
-
-if TYPE_CHECKING:
-    from runtime.memory.brain import Brain
 
 ARCHIVE, METHODS, PATTERNS, KNOWN = "archive", "methods", "patterns", ".known"
 LOCKS = (".lock", "dream.lock")

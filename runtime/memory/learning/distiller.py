@@ -10,18 +10,15 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+from runtime.memory.dream.stage import Ask
 from runtime.memory.learning.attempts import Tried
 from runtime.memory.learning.contrast import SUCCESSES, Sample, pairs
 from runtime.memory.learning.patterns import GENERAL, MOST_SOURCES, Pattern, named
 from runtime.memory.learning.rules import Wording
 from runtime.memory.learning.trajectories import Act
 from runtime.memory.store import Record, Shelf
-
-if TYPE_CHECKING:
-    from runtime.memory.dream.stage import Ask
-
 
 PENDING = 10
 """New insights that trigger a consolidation. Source: learning.md."""

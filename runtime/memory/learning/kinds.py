@@ -10,14 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from runtime.memory.embed import Embedder
 from runtime.memory.learning.patterns import GENERAL, NAMES
 from runtime.text.inflection import stem
 from runtime.text.sections import sections
-
-if TYPE_CHECKING:
-    from runtime.memory.embed import Embedder
 
 LIKE = {"lexical": 0.30}
 """The least cosine to an example of a type, by embedder."""

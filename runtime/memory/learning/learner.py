@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernel.document.model import Document
+from runtime.memory.brain import Brain
+from runtime.memory.dream.stage import Ask
 from runtime.memory.episodes.experience import Experience
 from runtime.memory.learning.attempts import Outcome, Tried, tried_of
 from runtime.memory.learning.contrast import SAMPLE, Finding, Sample, contrast, sample, standing
@@ -20,10 +22,6 @@ from runtime.memory.learning.library import Library
 from runtime.memory.learning.merging import Merging
 from runtime.memory.learning.patterns import DEFAULT, GENERAL, MOST_SOURCES, Pattern, Scope, named
 from runtime.memory.learning.rules import Offered, Wording, evidence, parsed
-
-if TYPE_CHECKING:
-    from runtime.memory.brain import Brain
-    from runtime.memory.dream.stage import Ask
 
 _NAMED = re.compile(r"`([^`]+)`")
 NEAREST = 2

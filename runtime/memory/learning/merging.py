@@ -9,18 +9,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from runtime.memory.embed import Embedder
 from runtime.memory.learning.attempts import Tried
 from runtime.memory.learning.library import Library, advice_of, contradict
 from runtime.memory.learning.patterns import GENERAL, MOST_SOURCES, Pattern, named
 from runtime.memory.learning.rules import Rule, Wording, parsed
+from runtime.memory.store import Shelf
 from runtime.workspace.workspace import DEFAULT, space_of
-
-if TYPE_CHECKING:
-    from runtime.memory.embed import Embedder
-    from runtime.memory.store import Shelf
-
 
 STORED = 2_000
 """Tokens of patterns per task type. Source: learning.md, "Budget"."""

@@ -8,14 +8,12 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from kernel.errors import UsageError
+from runtime.memory.embed import Embedder
 from runtime.memory.store.filters import Where, suits
 from runtime.memory.store.record import R, Record, Row, Vector, pack, parsed, to_record, to_row
-
-if TYPE_CHECKING:
-    from runtime.memory.embed import Embedder
 
 EMBEDDED = 64
 """Texts that are embedded together."""

@@ -11,14 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING
 
+from runtime.memory.embed import Array
 from runtime.memory.tasks.reading import Reading
 from runtime.memory.tasks.words import Words
 from runtime.text.inflection import stem
-
-if TYPE_CHECKING:
-    from runtime.memory.embed import Array
 
 ACTIVE = 32
 """Dimensions that a fingerprint keeps. Source: the seed."""

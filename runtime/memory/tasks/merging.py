@@ -8,20 +8,18 @@ steps, and the tasks may differ in values only. The id of the removed tree becom
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from runtime.memory.store import Record, Shelf, pack
 from runtime.memory.tasks import Refusal
 from runtime.memory.tasks.alignment import align
 from runtime.memory.tasks.binding import bind
+from runtime.memory.tasks.exemplar import Exemplar
 from runtime.memory.tasks.fingerprint import Fingerprint
 from runtime.memory.tasks.ledger import Ledger, lower, more
 from runtime.memory.tasks.reading import Reading
 from runtime.memory.tasks.trees import Neuron, NeuronTree
-
-if TYPE_CHECKING:
-    from runtime.memory.tasks.exemplar import Exemplar
-    from runtime.memory.tasks.words import Words
+from runtime.memory.tasks.words import Words
 
 ALIKE = 0.92
 """Neurons with more similar fingerprints merge. Source: the seed."""

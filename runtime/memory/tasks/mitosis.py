@@ -8,15 +8,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from runtime.memory.embed import Array
 from runtime.memory.store import Shelf, pack
 from runtime.memory.tasks.types import Member, ProblemType, Stamp
-
-if TYPE_CHECKING:
-    from runtime.memory.embed import Array
 
 NEURONS = 200
 COHERENCE = 0.4

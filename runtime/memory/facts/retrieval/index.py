@@ -11,10 +11,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from runtime.memory.embed import Embedder
 from runtime.memory.facts.graph import edges_of
 from runtime.memory.facts.records import Edge, Memory, Observation
 from runtime.memory.facts.retrieval import kept
@@ -32,9 +33,6 @@ from runtime.memory.facts.retrieval.rows import Columns, Entry, Rows, columns_of
 from runtime.memory.facts.retrieval.times import Times
 from runtime.memory.store import Shelf
 from runtime.memory.store.record import parsed
-
-if TYPE_CHECKING:
-    from runtime.memory.embed import Embedder
 
 KINDS = {Observation.KIND: Observation, Memory.KIND: Memory}
 AT_ONCE = 64

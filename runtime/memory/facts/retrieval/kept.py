@@ -13,17 +13,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from runtime.memory.embed import Embedder
+from runtime.memory.facts.retrieval.language import Language
 from runtime.memory.facts.retrieval.rows import REACH, Columns, Rows, digest
 from runtime.memory.facts.retrieval.vectors import Vectors
 from runtime.memory.store import arrays
-
-if TYPE_CHECKING:
-    from runtime.memory.embed import Embedder
-    from runtime.memory.facts.retrieval.language import Language
 
 FORMAT = 3
 LEAST = 5_000

@@ -10,15 +10,13 @@ import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
+from runtime.memory.embed import Embedder
 from runtime.memory.facts.retrieval.language import LONGEST, Language
 from runtime.memory.store import Record, Shelf, pack
-
-if TYPE_CHECKING:
-    from runtime.memory.embed import Embedder
 
 MOST_WORDS = 128
 """Words of a text whose states are stored."""

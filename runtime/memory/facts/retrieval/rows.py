@@ -7,17 +7,15 @@ from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from runtime.memory.embed import Embedder
 from runtime.memory.facts.records import Observation
 from runtime.memory.facts.retrieval.language import words
+from runtime.memory.facts.retrieval.passages import Meaning
 from runtime.memory.facts.retrieval.times import Span, Times, day_of
-
-if TYPE_CHECKING:
-    from runtime.memory.embed import Embedder
-    from runtime.memory.facts.retrieval.passages import Meaning
 
 REACH = 2
 """Turns before and after one that count as its neighbours."""

@@ -7,11 +7,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from kernel.errors import UsageError
+from runtime.memory.embed import Embedder
 from runtime.memory.facts.records import Edge
 from runtime.memory.facts.retrieval import anchors, ranking
 from runtime.memory.facts.retrieval.anchors import Ask
@@ -30,10 +31,7 @@ from runtime.memory.facts.retrieval.ranking import Ranked
 from runtime.memory.facts.retrieval.rows import Columns
 from runtime.memory.facts.retrieval.scoring import OWN, RAW, Question, features, late, question_of
 from runtime.memory.facts.retrieval.times import day_of
-
-if TYPE_CHECKING:
-    from runtime.memory.embed import Embedder
-    from runtime.memory.store import Shelf
+from runtime.memory.store import Shelf
 
 CANDIDATES = 200
 """Rows of each kind whose words' states are compared."""
