@@ -180,12 +180,10 @@ class Fractal(Reader):
                 raise UsageError(f"{tool} guides no loop" if known else run_context.catalogue.unknown(tool))
             pieces = [*earlier, *shelved(run_context.store, context)]
             document = first_document(run, task, pieces, self.workspace.folder, self.config.bounds(), tool)
-            document = document.having(extra=self._named(group))
-            if plan_only:
-                document = document.having(extra={**document.meta.extra, "plan_only": True})
+            extra: dict[str, Any] = {**self._named(group), **({"plan_only": True} if plan_only else {})}
             if self.sources["skills"] == "flag":  # so that it is resumed with them
-                named = [str(place) for place in self.skills]
-                document = document.having(extra={**document.meta.extra, "with_skills": named})
+                extra["with_skills"] = [str(place) for place in self.skills]
+            document = document.having(extra=extra)
             run_context.store.commit([Save(document)])
             self._emit_start(document)
             policy = self.config.policy(plan_only=plan_only, yes=yes)
@@ -294,10 +292,8 @@ class Fractal(Reader):
             try:
                 result = await self._driven(run_context, folder, clock)
             except asyncio.CancelledError as error:  # its caller hears of it when all is saved
-                stopped, result = (
-                    error,
-                    self._result(run_context, folder, Outcome("interrupted", Exit.INTERRUPTED)),
-                )
+                stopped = error
+                result = self._result(run_context, folder, Outcome("interrupted", Exit.INTERRUPTED))
         self.workshop.end(run_context, result)
         withdraw(self.workspace.state / "mailbox", run_context.id)
         self.memory.end(folder, run_context.warn)

@@ -293,7 +293,7 @@ def _servers(fractal: Fractal) -> Iterator[Check]:
     async def look() -> tuple[list[Seen], tuple[str, ...]]:
         servers = Servers(fractal.workspace)
         try:
-            return await servers.look(PATIENCE), servers.wrong
+            return await servers.look(PATIENCE), servers.configured.troubles
         finally:
             await servers.close()
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kernel.loop.approval import Decider
     from runtime.api.fractal import Fractal, RunResult
     from runtime.cli.progress import View
+    from runtime.evolution.workshop import Workshop
     from runtime.workspace.inbox import Said
     from runtime.workspace.trust import Item
 
@@ -53,6 +54,13 @@ def opened(**settings: Any) -> Fractal:
 
     _warn_of_variables()
     return Fractal(folder(), settings=settings)
+
+
+def in_workshop(**settings: Any) -> tuple[Fractal, Workshop]:
+    """A Fractal, and what changes its system; the edits of a person are recorded first."""
+    fractal = opened(**settings)
+    fractal.workshop.open()
+    return fractal, fractal.workshop
 
 
 @cache
@@ -222,10 +230,9 @@ class Session:
         run = result.run
         if result.waiting == "person":
             tell(f"waiting for an answer: {result.question}", "magenta")
+            # otherwise the question already says what to type
             if "--assume" not in result.question and command("answer", run) not in result.question:
-                tell(
-                    command("answer", run, "…", "--resume")
-                )  # otherwise the question already says what to type
+                tell(command("answer", run, "…", "--resume"))
         elif result.waiting == "approval":
             tell(f"waiting for approval of {result.question}", "magenta")
             tell(f"{command('approve', run, '--resume')} or {command('reject', run, '--resume')}")

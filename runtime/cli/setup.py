@@ -219,12 +219,12 @@ def trust(names: tuple[str, ...], yes: bool, revoke: bool, as_json: bool) -> int
         folders = [workspace.root, *(path.parent for path in places(workspace.folder, workspace.root))]
         tell(f"withdrew {count(kept.revoke(dict.fromkeys(folders)), 'permission')} of this folder")
         return 0
-    servers = Servers(workspace)
-    waiting = [*fractal.untrusted(), *map(item, servers.untrusted)]
+    servers = Servers(workspace).configured
+    waiting = [*fractal.untrusted(), *map(item, servers.waiting)]
     chosen = [each for each in waiting if each.name in names] if names else waiting
     if unknown := set(names) - {each.name for each in waiting}:
         known = {each.name for each in asks_for(workspace, fractal.config, fractal.sources)} | {
-            f"mcp:{name}" for name in servers.names
+            f"mcp:{name}" for name in servers.entries
         }
         if strange := sorted(unknown - known):
             there = ", ".join(sorted({each.name for each in waiting} | known)) or "nothing"

@@ -24,7 +24,7 @@ from runtime.cli.output import (
     safe,
     tell,
 )
-from runtime.cli.session import Session, command, json_option, opened, view
+from runtime.cli.session import Session, command, in_workshop, json_option, opened, view
 
 if TYPE_CHECKING:
     from runtime.api.fractal import Fractal
@@ -91,20 +91,13 @@ def _file_of_system(fractal: Fractal, name: str) -> Path:
 # ---- log, diff, rollback ---------------------------------------------------------------------------------
 
 
-def _opened() -> Fractal:
-    """A Fractal whose journal has recorded the person's edits."""
-    fractal = opened()
-    fractal.workshop.open()
-    return fractal
-
-
 @system.command()
 @click.argument("unit", required=False)
 @click.option("-n", "limit", type=click.IntRange(1), default=50, show_default=True, help="Entries to list.")
 @json_option("Print a list of objects.")
 def log(unit: str | None, limit: int, as_json: bool) -> None:
     """List changes, newest first: who made them, in which run, and why."""
-    journal = _opened().workshop.journal
+    journal = in_workshop()[1].journal
     chosen = (journal.about(unit) if unit else journal.entries())[::-1][:limit]
     rows = [] if as_json else [_row(journal, entry) for entry in chosen]
     head = ["ENTRY", "WHEN", "WHAT", "UNIT", "BY", "LINES", "WHY"]
@@ -136,9 +129,9 @@ def diff_(what: str | None, as_json: bool) -> None:
 
     Without an argument: what open proposals, and drafts of runs that were not accepted, would change.
     """
-    fractal = _opened()
-    journal = fractal.workshop.journal
-    if what is None or any(each.id == what for each in fractal.workshop.proposals.open()):
+    fractal, workshop = in_workshop()
+    journal = workshop.journal
+    if what is None or any(each.id == what for each in workshop.proposals.open()):
         _open_ones(fractal, as_json, what or "")
         return
     chosen = [journal.entry(int(what))] if what.isdecimal() else journal.about(what)
@@ -186,7 +179,7 @@ def _open_ones(fractal: Fractal, as_json: bool, proposal: str) -> None:
 @json_option("Print the new entry as an object.")
 def rollback(entry: int, force: bool, as_json: bool) -> None:
     """Restore the state before an entry. The rollback is an entry too and can be rolled back."""
-    made = _opened().workshop.journal.rollback(entry, force=force)
+    made = in_workshop()[1].journal.rollback(entry, force=force)
     if as_json:
         print_json(made.as_dict())
     back = command("system", "rollback", str(made.id))
@@ -208,9 +201,7 @@ def propose(paths: tuple[Path, ...], place: str, why: str, as_json: bool) -> Non
       fractal system propose plan.md --why "shorter plans"
       fractal system propose draft.md --as phases/check.md
     """
-    fractal = opened()
-    workshop = fractal.workshop
-    workshop.open()
+    fractal, workshop = in_workshop()
     made = workshop.proposals.hand_in(fractal.systems, paths, place=place, why=why)
     if as_json:
         print_json(made.as_dict())
@@ -352,7 +343,5 @@ def _build(session: Session, fractal: Fractal, proposal: Proposal) -> int:
 @click.option("--why", default="", help="Why it is dropped.")
 def drop(name: str, why: str) -> None:
     """Close a proposal without adopting it."""
-    workshop = opened().workshop
-    workshop.open()
-    workshop.proposals.drop(name, "person", why)
+    in_workshop()[1].proposals.drop(name, "person", why)
     tell(f"{name} is closed")

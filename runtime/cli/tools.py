@@ -25,7 +25,7 @@ from runtime.cli.output import (
     seconds,
     tell,
 )
-from runtime.cli.session import ask_for_trust, command, json_option, opened
+from runtime.cli.session import ask_for_trust, command, in_workshop, json_option, opened
 
 if TYPE_CHECKING:
     from kernel.tools.tool import Tool
@@ -219,9 +219,8 @@ def new(name: str, kind: str) -> None:
     """Create a tool from a template; it is a draft until its sample passes."""
     from runtime.evolution import installing
 
-    fractal = opened()
-    fractal.workshop.open()
-    installing.new(fractal.workshop.journal, fractal.catalogue(), name, kind)
+    fractal, workshop = in_workshop()
+    installing.new(workshop.journal, fractal.catalogue(), name, kind)
     put(str(fractal.workspace.root / "system" / "tools" / name / "pattern.md"))
     tell(f"edit it, then: {command('tools', 'test', name)}")
 
@@ -236,9 +235,7 @@ def add(path: Path, force: bool) -> int:
     """
     from runtime.evolution import installing
 
-    fractal = opened()
-    workshop = fractal.workshop
-    workshop.open()
+    fractal, workshop = in_workshop()
     failed = False
     for package in installing.found(path):
         try:
@@ -280,8 +277,7 @@ def test(names: tuple[str, ...], everything: bool, model: str | None, as_json: b
 
     if bool(names) == everything:
         raise click.UsageError("name the tools to test, or use --all")
-    fractal = opened(model=model)
-    fractal.workshop.open()
+    fractal, _ = in_workshop(model=model)
     catalogue = fractal.catalogue()
     if everything:
         chosen = [*catalogue.tools.values(), *(t for t in catalogue.idle.values() if t.status != "retired")]
@@ -338,9 +334,7 @@ def retire(names: tuple[str, ...]) -> None:
     """Retire tools; `fractal system rollback` restores them."""
     from runtime.evolution import installing
 
-    fractal = opened()
-    workshop = fractal.workshop
-    workshop.open()
+    fractal, workshop = in_workshop()
     for name in names:
         entry = installing.retire(workshop.journal, workshop.records, _named(fractal, name))
         after = f"; to restore: {command('system', 'rollback', str(entry.id))}" if entry else ""

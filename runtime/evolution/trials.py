@@ -178,10 +178,9 @@ class Trials:
 
     def all(self) -> list[Trial]:
         """Every trial, the first one first. Raises `DocumentError` for one that cannot be read."""
-        ids = numbered(self.folder, "t")
-        return [
-            self.get(id) for id in ids if (self.folder / f"{id}.md").stat().st_size
-        ]  # 0: its process died
+        # an empty file was claimed by a process that died
+        ids = (id for id in numbered(self.folder, "t") if (self.folder / f"{id}.md").stat().st_size)
+        return [self.get(id) for id in ids]
 
     def get(self, name: str) -> Trial:
         """One trial. Raises `DocumentError`."""

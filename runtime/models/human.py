@@ -35,36 +35,31 @@ class Human:
 
     async def answer(self, ask: Ask) -> Reply | Waits:
         """Wait with a question; in CHECK and DO the person's answer becomes the reply."""
-        if ask.phase == "check":
-            return self._checked(ask)
-        if ask.phase in ("do", "atomic"):
-            return self._done(ask)
-        return Waits("person", _in_other_words(ask.document))
-
-    def _checked(self, ask: Ask) -> Reply | Waits:
-        question = _is_it_right(ask)
+        if ask.phase not in ("check", "do", "atomic"):
+            return Waits("person", _in_other_words(ask.document))
+        question = _is_it_right(ask) if ask.phase == "check" else _which_call(ask)
         said = _answer_to(ask.document, question)
         if not said:
             return Waits("person", question)
-        if _YES.fullmatch(said):
-            output = _last_result(ask.document)
-            return self._reply({"validation": "pass", "decision": "ACCEPT", "output": output})
-        learned = f"a person said: {said}"
-        return self._reply({"validation": "fail", "issues": [said], "decision": "RETRY", "learned": learned})
+        reply = _verdict(ask.document, said) if ask.phase == "check" else _call(said)
+        return Reply(json.dumps(reply, ensure_ascii=False), self.name)
 
-    def _done(self, ask: Ask) -> Reply | Waits:
-        question = _which_call(ask)
-        said = _answer_to(ask.document, question)
-        if not said:
-            return Waits("person", question)
-        try:
-            call = json.loads(said)
-        except ValueError:
-            call = None
-        return self._reply(call if isinstance(call, dict) else {"blocked": said})
 
-    def _reply(self, values: dict[str, object]) -> Reply:
-        return Reply(json.dumps(values, ensure_ascii=False), self.name)
+def _verdict(document: Document, said: str) -> dict[str, object]:
+    """A person's answer to the question of CHECK as a reply."""
+    if _YES.fullmatch(said):
+        return {"validation": "pass", "decision": "ACCEPT", "output": _last_result(document)}
+    learned = f"a person said: {said}"
+    return {"validation": "fail", "issues": [said], "decision": "RETRY", "learned": learned}
+
+
+def _call(said: str) -> dict[str, object]:
+    """A person's answer to the question of DO as a reply: the call, or why there is none."""
+    try:
+        call = json.loads(said)
+    except ValueError:
+        call = None
+    return call if isinstance(call, dict) else {"blocked": said}
 
 
 def _in_other_words(document: Document) -> str:

@@ -320,14 +320,8 @@ def _together(one: Usage, other: Usage) -> Usage:
 
 
 _CUT_OFF = frozenset(
-    [
-        "ReadError",
-        "ReadTimeout",
-        "RemoteProtocolError",
-        "ServerDisconnectedError",
-        "ClientOSError",
-        "WriteError",
-    ]
+    {"ReadError", "ReadTimeout", "RemoteProtocolError"}
+    | {"ServerDisconnectedError", "ClientOSError", "WriteError"}
 )
 """Errors of HTTP libraries when a connection breaks after the request was sent."""
 

@@ -154,9 +154,8 @@ class Model:
         """Tokens of the prompt in the model's template; text never becomes special tokens."""
         pieces = self._framed(system, user)
         if not any(special in text for text, may in pieces if not may for special in self.specials):
-            pieces = [
-                ("".join(text for text, _ in pieces), True)
-            ]  # at once: some tokenizers add spaces between pieces
+            # at once: some tokenizers add spaces between pieces
+            pieces = [("".join(text for text, _ in pieces), True)]
         tokens: list[int] = []
         for text, may in pieces:
             tokens += self.llama.tokenize(_bytes(text), add_bos=False, special=may)

@@ -68,7 +68,9 @@ class Mailbox:
     async def answer(self, ask: Ask) -> Reply | Waits:
         """Write the ask and wait for its answer; remove the ask if the wait ends without one."""
         request = self.folder / f"{slug(ask.key)}.md"
-        text = self._read_answered(request)
+        # a process may have moved the answer away, and crashed before it was logged
+        moved = _answers(request.parent / "answered" / request.name)
+        text = moved[0].read_text("utf-8", "replace") if moved else None
         if text is None:
             self._write(request, ask)
             try:
@@ -78,12 +80,6 @@ class Mailbox:
                     request.unlink()
         used = Usage(self.count(ask.system) + self.count(ask.user), self.count(text))
         return Reply(text, self.name, used)
-
-    def _read_answered(self, request: Path) -> str | None:
-        """An answer that a process moved before it crashed and did not log."""
-        for path in _answers(request.parent / "answered" / request.name):
-            return path.read_text("utf-8", "replace")
-        return None
 
     def _write(self, request: Path, ask: Ask) -> None:
         try:

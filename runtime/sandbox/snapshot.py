@@ -176,11 +176,8 @@ class Snapshots:
         def there() -> Collection[str]:
             return [path for path, state in self.trees.states(first).items() if not stat.S_ISDIR(state.mode)]
 
-        lines = [f"{each.kind} {shown_name(each.path)}" for each in shown]
-        lines = [
-            line if each.kind == "removed" else f"{line} {each.size} bytes"
-            for line, each in zip(lines, shown, strict=True)
-        ]
+        sizes = ["" if each.kind == "removed" else f" {each.size} bytes" for each in shown]
+        lines = [f"{e.kind} {shown_name(e.path)}{size}" for e, size in zip(shown, sizes, strict=True)]
         diffs = [(shown_name(each.path), each.diff) for each in shown if each.diff]
         return Since(list(moved), there, lines=lines, diffs=diffs)
 

@@ -156,9 +156,8 @@ def survey(run_context: RunContext, loop_id: str, *, redo: bool = False) -> list
                 continue
             with suppress(DocumentError):  # a broken child is its parent's to report
                 if _is_restarted(session) and _restarts(run_context, step):
-                    _reopen(
-                        session, step, status="ready"
-                    )  # first, as the loops below it get parts of its share
+                    # first, as the loops below it get parts of its share
+                    _reopen(session, step, status="ready")
                 found += survey(run_context, _child(step), redo=redo)
                 if _goes_on(run_context, step):
                     back.append(Stale(loop_id, "do", "its loop goes on", step.n))
@@ -196,18 +195,11 @@ def _reopen(session: Session, step: Step, also: Iterable[int] = (), **meta: str)
     """
     evidence = {key: value for key, value in step.evidence.items() if key == "needed"}
     parts = [each for each in session.attempted() if not each.tool or session.run.catalogue.guided(each.tool)]
-    open_ = [
-        each
-        for each in parts
-        if each.n in also or (each.state not in GOOD and (each.share is None or each.over))
-    ]
+    starts = {each.n for each in parts if each.state not in GOOD and (each.share is None or each.over)}
     try:
-        share = share_of(session, step, len({step.n, *(each.n for each in open_)}))
-    except LimitReached:
-        share = {
-            **(step.share or {}),
-            "calls": session.spent_by(_child(step)).calls,
-        }  # it ends at its first call
+        share = share_of(session, step, len({step.n, *starts, *(each.n for each in parts if each.n in also)}))
+    except LimitReached:  # it ends at its first call
+        share = {**(step.share or {}), "calls": session.spent_by(_child(step)).calls}
     session.put(replace(step, state="running", share=share, result=None, origin="kernel", evidence=evidence))
     child = Session(session.run, session.run.store.load(_child(step)))
     child.meta(budget=share, **meta)

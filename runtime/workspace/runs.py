@@ -149,16 +149,8 @@ def result_of(root: Document, path: Path, got: Outcome | Waiting) -> RunResult:
         texts = (output, end.error, end.question)
         return RunResult(meta.run, meta.id, end.status, end.exit, path, *texts, spent=meta.spent)
     waiting = got if isinstance(got, Waiting) else Waiting("children")
-    return RunResult(
-        meta.run,
-        meta.id,
-        "waiting",
-        Exit.WAITING,
-        path,
-        question=waiting.question,
-        waiting=waiting.on,
-        spent=meta.spent,
-    )
+    asks: dict[str, Any] = {"question": waiting.question, "waiting": waiting.on}
+    return RunResult(meta.run, meta.id, "waiting", Exit.WAITING, path, **asks, spent=meta.spent)
 
 
 def told(result: RunResult) -> dict[str, Any]:

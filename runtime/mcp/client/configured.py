@@ -48,6 +48,7 @@ class Configured:
 
     entries: Mapping[str, Entry]
     troubles: tuple[str, ...] = ()
+    waiting: tuple[Entry, ...] = ()  # for the user's permission
 
 
 def places(folder: Path, root: Path) -> tuple[Path, ...]:
@@ -212,13 +213,13 @@ def item(entry: Entry) -> trust.Item:
     return trust.Item(str(entry.source.parent), f"mcp:{entry.name}", entry.digest, entry.shown)
 
 
-def divided(found: Configured) -> tuple[Configured, tuple[Entry, ...]]:
-    """The servers that the user allows, and those that wait for permission."""
+def divided(found: Configured) -> Configured:
+    """The same, with the servers that the user does not allow yet among those that wait."""
     foreign = [entry for entry in found.entries.values() if entry.source.name != "mcp.json"]  # not the user's
     names = {each.name for each in trust.waiting(map(item, foreign))}
     waiting = tuple(entry for entry in foreign if f"mcp:{entry.name}" in names)
     entries = {name: entry for name, entry in found.entries.items() if f"mcp:{name}" not in names}
-    return Configured(entries, (*found.troubles, *map(_ask, waiting))), waiting
+    return Configured(entries, (*found.troubles, *map(_ask, waiting)), waiting)
 
 
 def _ask(entry: Entry) -> str:

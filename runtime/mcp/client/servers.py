@@ -76,7 +76,6 @@ class Servers:
         self._warned: set[str] = set()
         self._stats: object = None
         self._configured = Configured({})
-        self._untrusted: tuple[Entry, ...] = ()
         self._tools: list[Tool] = []
         self._left_out: tuple[str, ...] = ()
         self._connections: dict[str, Connection] = {}
@@ -98,22 +97,10 @@ class Servers:
         return (*self._configured.troubles, *failed, *self._left_out)
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the usable servers."""
+    def configured(self) -> Configured:
+        """The servers in the files that name them."""
         self._reload()
-        return tuple(self._configured.entries)
-
-    @property
-    def untrusted(self) -> tuple[Entry, ...]:
-        """The servers that wait for the user's permission."""
-        self._reload()
-        return self._untrusted
-
-    @property
-    def wrong(self) -> tuple[str, ...]:
-        """Messages about the files that name servers."""
-        self._reload()
-        return self._configured.troubles
+        return self._configured
 
     async def discover(self) -> None:
         """Fetch the tools of servers without a valid cached list, in parallel; warn about errors."""
@@ -249,7 +236,7 @@ class Servers:
         lists = self._lists()
         if (stats, lists) == self._stats:
             return
-        self._configured, self._untrusted = divided(read(paths, self._workspace.folder))
+        self._configured = divided(read(paths, self._workspace.folder))
         self._tools = []
         left_out: list[str] = []
         for entry in self._configured.entries.values():
