@@ -49,11 +49,11 @@ def settings() -> str:
 
 def trust() -> str:
     """The settings that need trust where a folder's own file makes them, and when."""
-    from runtime.workspace.trust import NEEDS_TRUST, WHEN
+    from runtime.workspace.trust import NEEDS_TRUST
 
     return table(
         ("setting", "needs trust when the folder's file gives"),
-        ((f"`{name}`", WHEN[lowers]) for name, lowers in NEEDS_TRUST.items()),
+        ((f"`{name}`", lowers.words) for name, lowers in NEEDS_TRUST.items()),
     )
 
 

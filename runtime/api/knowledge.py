@@ -79,6 +79,14 @@ def mind_of(fractal: Fractal) -> Mind:
     return Mind.of(fractal.brain, clock=lambda: clock().isoformat(timespec="milliseconds"))
 
 
+def _caught_up(fractal: Fractal) -> Mind | None:
+    """The mind, with the latest runs; None where nothing is remembered."""
+    if not fractal.memory.there and not waiting(fractal):
+        return None
+    fractal.brain.episodes.catch_up()
+    return mind_of(fractal)
+
+
 # ---- recall ----------------------------------------------------------------------------------------------
 
 
@@ -93,10 +101,8 @@ def recall(fractal: Fractal, query: str, *, limit: int = LIMIT, mode: str = "sta
         raise UsageError(f"mode: {mode!r} is not {', '.join(MODES)}")
     if not 1 <= limit <= MOST:
         raise UsageError(f"limit: {limit} is not between 1 and {MOST}")
-    if not fractal.memory.there and not waiting(fractal):
+    if (mind := _caught_up(fractal)) is None:
         return []
-    fractal.brain.episodes.catch_up()
-    mind = mind_of(fractal)
     mind.take_in()
     found = _found(mind, query, limit, mode)
     with suppress(FractalError):  # counting uses must not fail a question
@@ -139,14 +145,15 @@ def _found(mind: Mind, query: str, limit: int, mode: str) -> list[Recalled]:
 def _recalled(each: Memory | Observation, hit: Found) -> Recalled:
     from runtime.memory.facts.records import Memory
 
-    whose = {
+    told: dict[str, Any] = {
+        "id": each.id,
+        "kind": each.KIND,
+        "text": each.text,
         "who": each.who,
         "source": each.source,
-        "score": round(hit.likeness, 4),
-        "rank": round(hit.score, 6),
     }
-    parts = {name: round(value, 4) for name, value in hit.parts.items() if value}
-    told = {"id": each.id, "kind": each.KIND, "text": each.text, "parts": parts, "why": hit.why, **whose}
+    told |= {"score": round(hit.likeness, 4), "rank": round(hit.score, 6), "why": hit.why}
+    told["parts"] = {name: round(value, 4) for name, value in hit.parts.items() if value}
     if isinstance(each, Memory):
         past = each.until[:10] or ("later" if each.superseded else "")
         return Recalled(**told, at=each.since, said=each.held, until=past, memory=each.id)
@@ -237,10 +244,8 @@ def wander(fractal: Fractal, about: str, *, steps: int, seed: int) -> list[Step]
     """A walk through memory."""
     if not 1 <= steps <= MOST:
         raise UsageError(f"steps: {steps} is not between 1 and {MOST}")
-    if not fractal.memory.there and not waiting(fractal):
-        return []
-    fractal.brain.episodes.catch_up()
-    return mind_of(fractal).wander(seed=seed, about=about, steps=steps)
+    mind = _caught_up(fractal)
+    return mind.wander(seed=seed, about=about, steps=steps) if mind else []
 
 
 # ---- the tools -------------------------------------------------------------------------------------------

@@ -205,15 +205,10 @@ def _rungs(document: Document) -> Iterator[Reason]:
         gave = [entry for _, entries in parts for entry in entries]
         lines = [*passed, *([f"{who} answered{_price(gave)}"] if who else [])]
         if not passed:
-            own = (
-                "no cheaper responder took this attempt"
-                if attempt == 1
-                else f"attempt {attempt} began with it"
-            )
-            lines.append(own)
-        name = ", ".join(
-            "its one operation" if phase == "atomic" else phase_name(phase) for phase, _ in parts
-        )
+            cheapest = "no cheaper responder took this attempt"
+            lines.append(cheapest if attempt == 1 else f"attempt {attempt} began with it")
+        names = ("its one operation" if phase == "atomic" else phase_name(phase) for phase, _ in parts)
+        name = ", ".join(names)
         again = f" in attempt {attempt}" if attempt > 1 else ""
         asked = f"Why {who} for {name}{again}?" if who else f"Why did nobody answer {name}{again}?"
         yield _reason(document, asked, "; ".join(lines), "§0 rungs")

@@ -60,12 +60,10 @@ class LoopRow:
     attempt: int = 1
     status: str = "running"
     asking: str = ""  # the rung that is being asked now
-    rung: str = ""  # the one that answered last
     own: dict[str, float] = field(default_factory=dict)
     whole: dict[str, float] | None = None  # what it spent with its children, once it has ended
     began: float = 0.0
     finished: float | None = None
-    note: str = ""
     waits_for: str = ""
     steps: dict[int, StepRow] = field(default_factory=dict)
 
@@ -125,11 +123,10 @@ class Board:
 
     # ---- one method an event ----
 
-    def _run_started(self, loop: LoopRow, data: Any) -> None:
-        loop.task = str(data.get("task", ""))
-
     def _loop_started(self, loop: LoopRow, data: Any) -> None:
         loop.task = str(data.get("task") or loop.task)
+
+    _run_started = _loop_started
 
     def _phase_started(self, loop: LoopRow, data: Any) -> None:
         loop.phase, loop.attempt, loop.status = data["phase"], data.get("attempt", 1), "running"
@@ -137,21 +134,19 @@ class Board:
 
     def _phase_finished(self, loop: LoopRow, data: Any) -> None:
         loop.phase, loop.asking = data["phase"], ""
-        if data.get("gate") in ("RETRY", "ESCALATE"):
-            loop.note = str(data["gate"])
 
     def _ask_started(self, loop: LoopRow, data: Any) -> None:
         loop.asking = str(data.get("rung", ""))
         loop.phase = _ASKED.get(data["phase"], str(data["phase"]))
 
     def _ask_finished(self, loop: LoopRow, data: Any) -> None:
-        loop.asking, loop.rung = "", str(data.get("model") or data.get("rung", ""))
+        loop.asking = ""
         if not data.get("reused"):
             for name in ("prompt_tokens", "completion_tokens", "instruction_tokens", "usd"):
                 loop.own[name] = loop.own.get(name, 0) + (data.get(name) or 0)
 
     def _ask_refused(self, loop: LoopRow, data: Any) -> None:
-        loop.asking, loop.note = "", f"refused: {data.get('why', '')}"
+        loop.asking = ""
 
     def _step_started(self, loop: LoopRow, data: Any) -> None:
         n = int(data["step"])
@@ -166,7 +161,7 @@ class Board:
         step.state = str(data.get("state", "done"))
 
     def _loop_waiting(self, loop: LoopRow, data: Any) -> None:
-        loop.status, loop.note = "waiting", str(data.get("question", ""))
+        loop.status = "waiting"
         loop.waits_for = "an answer" if data.get("for") == "person" else "an approval"
 
     def _loop_finished(self, loop: LoopRow, data: Any) -> None:

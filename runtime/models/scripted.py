@@ -20,7 +20,7 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -183,8 +183,7 @@ def _entries(script: Sequence[Any] | Mapping[Any, Any]) -> list[When]:
         for reply in value if isinstance(value, list) else [value]:
             made = _entry(reply, len(entries) + 1)
             times = made.times if made.times is not None else (1 if isinstance(value, list) else None)
-            given = {each.name: getattr(made, each.name) for each in fields(When)}
-            entries.append(When(**given | {"phase": phase, "level": level or None, "times": times}))
+            entries.append(replace(made, phase=phase, level=level or None, times=times))
     return entries
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from kernel import disk
 from kernel.errors import ConfigurationError
@@ -205,41 +205,24 @@ def _files(folder: Path) -> Iterator[Path]:
         yield from (Path(where, name) for name in sorted(names))
 
 
-Lowers = Callable[[Any, Any], bool]
-"""Whether a value that a folder's file gives lowers security, beside the value that would hold without it."""
+class Lowers(NamedTuple):
+    """When a value that a folder's file gives lowers security."""
 
-
-def _always(value: Any, without: Any) -> bool:
-    return True
-
-
-def _more(value: Any, without: Any) -> bool:
-    return without is not None and (value is None or value > without)
-
-
-def _fewer(value: Any, without: Any) -> bool:
-    return bool(set(without) - set(value))
-
-
-def _foreign(value: Any, without: Any) -> bool:
-    return value not in ("auto", "lexical", "minilm")
+    words: str  # for docs/configuration.md
+    holds: Callable[[Any, Any], bool]  # of the value, and of that which would be in effect without the file
 
 
 def _is(word: str) -> Lowers:
-    def lowers(value: Any, without: Any) -> bool:
-        return str(value).lower() == word
-
-    WHEN[lowers] = f"`{word}`"
-    return lowers
+    return Lowers(f"`{word}`", lambda value, without: str(value).lower() == word)
 
 
-WHEN: dict[Lowers, str] = {
-    _always: "any value",
-    _more: "a higher limit, or none",
-    _fewer: "fewer effects than your own file",
-    _foreign: "`sentence:MODEL`",
-}
-"""The same in words, for docs/configuration.md."""
+_always = Lowers("any value", lambda value, without: True)
+_more = Lowers(
+    "a higher limit, or none",
+    lambda value, without: without is not None and (value is None or value > without),
+)
+_fewer = Lowers("fewer effects than your own file", lambda value, without: bool(set(without) - set(value)))
+_foreign = Lowers("`sentence:MODEL`", lambda value, without: value not in ("auto", "lexical", "minilm"))
 NEEDS_TRUST: Mapping[str, Lowers] = {
     **dict.fromkeys(("model", "api_base", "price", "ladder"), _always),  # who reads the task, at what price
     **dict.fromkeys(("calls", "tokens", "usd"), _more),
@@ -280,7 +263,7 @@ def lowering(root: Path, config: Config, sources: Mapping[str, str]) -> dict[str
     for name, lowers in NEEDS_TRUST.items():
         value, without = getattr(config, name), getattr(mine, name)
         ours = any(sources[name] == file or sources[name].startswith(f"{file}:") for file in files)
-        if ours and value != without and lowers(value, without):
+        if ours and value != without and lowers.holds(value, without):
             found[name] = values[name]
     if sources["skills"] == "flag":  # these stand beside those that the files name
         found |= {"skills": named} if (named := _skills_of(root, config.agent)) else {}

@@ -73,19 +73,15 @@ class Standing:
 class Runs:
     """All runs of one workspace, served by one process. Belongs to one event loop."""
 
-    def __init__(
-        self, folder: str | Path, *, settings: Mapping[str, Any] | None = None, ladder: Ladder | None = None
-    ) -> None:
+    def __init__(self, folder: str | Path, *, settings: Mapping[str, Any] | None = None) -> None:
         self.folder = folder
         self._given = dict(settings or {})
-        self._ladder = ladder
         self._live: dict[str, Live] = {}
         self.reading = self.fractal()
 
     def fractal(self, settings: Mapping[str, Any] | None = None, **more: Any) -> Fractal:
         """A Fractal with the settings of this server and the given ones."""
-        ladder = more.pop("ladder", None) or self._ladder
-        return Fractal(self.folder, settings={**self._given, **(settings or {})}, ladder=ladder, **more)
+        return Fractal(self.folder, settings={**self._given, **(settings or {})}, **more)
 
     async def catalogue(self) -> Catalogue:
         """The current tools, with those of MCP servers."""
