@@ -97,8 +97,6 @@ def recall(fractal: Fractal, query: str, *, limit: int = LIMIT, mode: str = "sta
         raise UsageError("say what to recall, such as: my sister's birthday")
     if len(query) > QUERY_CHARS:
         raise UsageError(f"a question of {len(query)} characters is too long (at most {QUERY_CHARS})")
-    if mode not in MODES:
-        raise UsageError(f"mode: {mode!r} is not {', '.join(MODES)}")
     if not 1 <= limit <= MOST:
         raise UsageError(f"limit: {limit} is not between 1 and {MOST}")
     if (mind := _caught_up(fractal)) is None:

@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 
+from runtime import __version__
+
 COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Work": {
         "run": ("run", "Start a run: a task in words, from a file, or from standard input."),
@@ -127,35 +129,18 @@ def _help_alone() -> None:
         click.echo(context.get_help())
 
 
-def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if wanted:
-        from runtime import __version__
-
-        click.echo(f"fractal {__version__}")
-        context.exit()
-
-
-cli = Lazy(
+cli: click.Group = Lazy(
     "fractal",
     help="A file-based agent runtime. One loop (Understand, Plan, Do, Check) works on markdown documents "
     'that you can read, edit and resume.\n\nStart with: fractal run "count the words in notes.txt"',
-    params=[
-        _folder_option(hidden=False),
-        click.Option(
-            ["--version"],
-            is_flag=True,
-            is_eager=True,
-            expose_value=False,
-            callback=_version,
-            help="Print the version.",
-        ),
-    ],
+    params=[_folder_option(hidden=False)],
     invoke_without_command=True,
     callback=_help_alone,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 accepted, 1 failed, 2 usage, 3 configuration, 4 provider, 5 limit, "
     "6 waiting for a person, 130 interrupted.",
 )
+cli = click.version_option(__version__, message="fractal %(version)s", help="Print the version.")(cli)
 
 
 def main(args: Sequence[str] | None = None, command: click.Command = cli, name: str = "fractal") -> None:

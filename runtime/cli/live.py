@@ -11,7 +11,6 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Self
 
 from rich.console import Console, ConsoleOptions, Group, RenderResult
@@ -430,9 +429,7 @@ class LiveTree(View):
         self._start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop(keep=True)
         if self._last:
             self._console.print(Text(self._last, "dim"))
