@@ -174,7 +174,7 @@ class Fractal(Reader):
         ladder = self._ladder_of(tool)  # a wrong setting is told before anything is written
         run = self.workspace.new_run()
         with self.workspace.claimed(run) as folder, run_lock(folder):
-            run_context, clock, servers = self._world(run, ladder)
+            run_context, clock, servers = run_context_of(self, run, ladder)
             if tool and tool != DREAM and not run_context.catalogue.guided(tool):
                 known = tool in run_context.catalogue.tools
                 raise UsageError(f"{tool} guides no loop" if known else run_context.catalogue.unknown(tool))
@@ -215,7 +215,7 @@ class Fractal(Reader):
             limits = raised(root, self.config.bounds(), flags=self._flags())
             earlier, seconds = active_before(folder, root), float(limits["seconds"])
             ladder = self._ladder_of(root.meta.type)
-            run_context, clock, servers = self._world(run, ladder, earlier, seconds)
+            run_context, clock, servers = run_context_of(self, run, ladder, earlier=earlier, seconds=seconds)
             move_to(self, run_context, self._folder_of(root))
             run_context.store.sweep()
             policy = self.config.policy(assume=assumed(root_id(run), assume), yes=yes)
@@ -244,7 +244,7 @@ class Fractal(Reader):
     def _reused(self, task: str, context: Sequence[tuple[str, str]]) -> RunResult | None:
         """The result of an earlier run that this one would only repeat; it has cost nothing now."""
         given = [(source, text) for source, text in context]
-        root = reusable(self.workspace, task, given, lambda run: self._world(run, self.ladder)[0])
+        root = reusable(self.workspace, task, given, lambda run: run_context_of(self, run, self.ladder)[0])
         if root is None:
             return None
         result = replace(result_of(root, self.path(root.meta.run), Waiting("nothing")), spent={}, reused=True)
@@ -319,12 +319,6 @@ class Fractal(Reader):
         root = run_context.store.load(root_id(run_context.id))
         return result_of(root, folder / f"{root.meta.id}.md", got)
 
-    def _world(
-        self, run: str, ladder: Ladder, earlier: float = 0.0, seconds: float | None = None
-    ) -> tuple[RunContext, Clock, Servers]:
-        self.refuse_untrusted()
-        return run_context_of(self, run, ladder, earlier=earlier, seconds=seconds)
-
     def warn(self, run: str, message: str) -> None:
         """Tell whoever watches what goes wrong beside a run."""
         self.listener(Event("warning", run, root_id(run), data={"message": message}))
@@ -396,7 +390,7 @@ class Fractal(Reader):
     def prompt(self, name: str, step: int = 0) -> tuple[str, Prompt]:
         """The phase and exactly the prompt that the next call for this document would send."""
         document = self.document(name)
-        run_context = self._world(document.meta.run, self.ladder)[0]
+        run_context = run_context_of(self, document.meta.run, self.ladder)[0]
         run_context.folder = self._folder_of(document)
         return next_prompt(Session(run_context, document), step)
 

@@ -37,7 +37,9 @@ def run_context_of(
     """The world of a run, its clock, and the MCP servers of its tools.
 
     `earlier`: seconds of activity before this session. `seconds`: the limit, else that of the settings.
+    Raises `Untrusted`.
     """
+    fractal.refuse_untrusted()
     config, workspace = fractal.config, fractal.workspace
     folder = workspace.runs / run
     clock = Clock(earlier)

@@ -86,7 +86,7 @@ class SampleTasks:
         """Do a task once."""
         if self.usd == 0:
             return Tested(task.tool.name, None, "not done: the money for comparing was used up")
-        place = SampleWorkspace(self.workspace, task.tool.name, side.system, side.patterns)
+        place = SampleWorkspace(self.workspace, side.system, side.patterns)
         tested = await place.play(self.play, task.tool, guided=task.guided, usd=self.usd)
         if self.usd is not None:
             self.usd = max(self.usd - float(tested.spent.get("usd") or 0.0), 0.0)

@@ -164,7 +164,7 @@ class ToolRecords:
             if tool.status != "active":  # the trial needs it in use
                 name = tool.path.resolve().relative_to((workspace.root / "system").resolve()).as_posix()
                 changed[name] = File(with_field(tool.path.read_text("utf-8"), "status", "active").encode())
-            tested = await SampleWorkspace(workspace, tool.name, changed).play(play, tool, guided=True)
+            tested = await SampleWorkspace(workspace, changed).play(play, tool, guided=True)
         else:
             passed, note = await self.test_code(tool, context, runners)
             tested = Tested(tool.name, passed, note, time.monotonic() - began)
@@ -218,70 +218,68 @@ class ToolRecords:
         return entry
 
 
+@dataclass(frozen=True)
 class SampleWorkspace:
     """A workspace in `state/system/trials/` with a copy of the system and a sample's files.
 
     It is removed when the sample passes and kept for a look when it fails.
     """
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        name: str,
-        changed: Mapping[str, File | None] | None = None,
-        patterns: Mapping[str, bytes] | None = None,
-    ) -> None:
-        """`changed`: files of the system to change in the copy; `patterns`: learned patterns to put there."""
-        trials = workspace.state / "system" / "trials"
-        old = sorted(trials.iterdir(), key=lambda each: each.stat().st_mtime) if trials.is_dir() else []
-        for each in old[:-KEPT_TRIALS]:
-            shutil.rmtree(each, ignore_errors=True)
-        self.folder = trials / f"{name}-{secrets.token_hex(3)}"
-        self._workspace = workspace
-        self._changed = changed or {}
-        self._patterns = patterns or {}
+    workspace: Workspace
+    changed: Mapping[str, File | None]  # files of the system to change in the copy
+    patterns: Mapping[str, bytes] = field(default_factory=dict[str, bytes])  # learned patterns to put there
 
     async def play(self, play: Play, tool: Tool, *, guided: bool = False, usd: float | None = None) -> Tested:
         """Do the sample: `guided` by the tool itself, else as any task."""
         began = time.monotonic()
-        sample = tool.sample
+        folder = self._new_folder(tool.name)
         try:
-            self._lay_out(tool)
-            result = await play(self.folder, str(sample["task"]), tool.name if guided else "", usd)
-            passed, note = await self._judged(tool, result)
+            self._lay_out(tool, folder)
+            result = await play(folder, str(tool.sample["task"]), tool.name if guided else "", usd)
+            passed, note = await _judged(tool, result, folder)
         except FractalError as error:
-            return Tested(tool.name, False, str(error), time.monotonic() - began, folder=str(self.folder))
+            return Tested(tool.name, False, str(error), time.monotonic() - began, folder=str(folder))
         if passed:
-            shutil.rmtree(self.folder, ignore_errors=True)
-        kept = "" if passed else str(self.folder)
+            shutil.rmtree(folder, ignore_errors=True)
+        kept = "" if passed else str(folder)
         return Tested(tool.name, passed, note, time.monotonic() - began, dict(result.spent), kept)
 
-    def _lay_out(self, tool: Tool) -> None:
-        own, state = self.folder / ".fractal" / "system", self.folder / ".fractal" / "state"
+    def _new_folder(self, name: str) -> Path:
+        """The folder of a new one; of older ones only some are kept."""
+        trials = self.workspace.state / "system" / "trials"
+        old = sorted(trials.iterdir(), key=lambda each: each.stat().st_mtime) if trials.is_dir() else []
+        for each in old[:-KEPT_TRIALS]:
+            shutil.rmtree(each, ignore_errors=True)
+        return trials / f"{name}-{secrets.token_hex(3)}"
+
+    def _lay_out(self, tool: Tool, folder: Path) -> None:
+        own, state = folder / ".fractal" / "system", folder / ".fractal" / "state"
         (state / "system").mkdir(parents=True, mode=0o700)
-        source = self._workspace.root / "system"
+        source = self.workspace.root / "system"
         for path in files(source) if source.is_dir() else ():
             _write(own / path.relative_to(source), read(path))
-        for name, file in self._changed.items():
+        for name, file in self.changed.items():
             _write(own / name, file)
-        records = self._workspace.state / "system" / "standing.json"
+        records = self.workspace.state / "system" / "standing.json"
         if records.is_file():  # what passed its test here need not be tested there
             shutil.copyfile(records, state / "system" / records.name)
-        for name, raw in self._patterns.items():
+        for name, raw in self.patterns.items():
             _write(state / "memory" / "patterns" / name, File(raw))
-        if problem := lay_out(tool, self.folder):
+        if problem := lay_out(tool, folder):
             raise FractalError(problem)
 
-    async def _judged(self, tool: Tool, result: RunResult) -> tuple[bool, str]:
-        asked = parse(result.path.read_bytes(), str(result.path)).note(1, "question")
-        if result.waiting == "person" and asked and asked.origin != "kernel":  # a tool that asks
-            passed, note = await shows(tool, result.question)
-            return passed, note if passed else f"it asks a person: {result.question}"
-        if result.exit is not Exit.ACCEPTED:
-            return False, f"its run ended {result.status}: {result.reason or result.question}"
-        if missing := not_left(tool, self.folder):
-            return False, missing
-        return await shows(tool, result.output)
+
+async def _judged(tool: Tool, result: RunResult, folder: Path) -> tuple[bool, str]:
+    """Whether a run did what the tool's sample says, and a note."""
+    asked = parse(result.path.read_bytes(), str(result.path)).note(1, "question")
+    if result.waiting == "person" and asked and asked.origin != "kernel":  # a tool that asks
+        passed, note = await shows(tool, result.question)
+        return passed, note if passed else f"it asks a person: {result.question}"
+    if result.exit is not Exit.ACCEPTED:
+        return False, f"its run ended {result.status}: {result.reason or result.question}"
+    if missing := not_left(tool, folder):
+        return False, missing
+    return await shows(tool, result.output)
 
 
 def _untestable(tool: Tool, context: OperationContext, play: Play | None) -> str:
