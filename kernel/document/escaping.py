@@ -38,7 +38,10 @@ QUOTE_LIMIT = 4_000
 
 def block(text: str, *, fenced: bool = False, pad: str = "") -> list[str]:
     """The lines that embed `text`; with `fenced` always as a fence, which marks data."""
-    escaped = _needs_escape(text)
+    # three searches are three times faster than one combined
+    escaped = bool(
+        _HIDDEN.search(text) or _TRAILING.search(text) or (COMMIT in text and _OUR_COMMIT.search(text))
+    )
     body = _escape(text) if escaped else text
     tame = not escaped and len(text) <= QUOTE_LIMIT and text.strip() and not _NOT_TAME.search(text)
     if tame and not fenced:
@@ -59,7 +62,7 @@ def read_block(lines: Sequence[str], start: int, where: str, pad: str = "") -> t
         return _read_quote(lines, start, pad + ">")
     if fence := _FENCE.fullmatch(first):
         text, after = _read_fence(lines, start, where, pad, fence[1])
-        return (_unescape(text) if fence[2] else text), after
+        return (_ESCAPE.sub(_unescaped, text) if fence[2] else text), after
     return None, start
 
 
@@ -88,18 +91,8 @@ def _read_fence(lines: Sequence[str], start: int, where: str, pad: str, fence: s
     return "\n".join([line[len(pad) :] for line in inside]), end + 1
 
 
-def _needs_escape(text: str) -> bool:  # three searches are three times faster than one combined
-    return bool(
-        _HIDDEN.search(text) or _TRAILING.search(text) or (COMMIT in text and _OUR_COMMIT.search(text))
-    )
-
-
 def _escape(text: str) -> str:
     return _TO_ESCAPE.sub(lambda hit: f"\\u{{{ord(hit[0]):x}}}", text.replace("\\", "\\\\"))
-
-
-def _unescape(text: str) -> str:
-    return _ESCAPE.sub(_unescaped, text)
 
 
 def _unescaped(hit: re.Match[str]) -> str:

@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import MISSING, fields
 from pathlib import Path
 from types import UnionType
 from typing import Any, NoReturn, cast
@@ -111,10 +110,11 @@ def _misfit_within(value: Any, shape: dict[Any, Shape], name: str) -> str:
 
 
 def _misfit_is(value: Any, name: str, right: str) -> str:
-    return f"{name} cannot be {to_json(value)[:40]}; {right} is needed"
+    return f"{name} cannot be {_short(value)}; {right} is needed"
 
 
-_FIELDS = {each.name: each for each in fields(Meta) if each.name != "extra"}
+_FIELDS = {name: default for name, default in vars(Meta("", "")).items() if name != "extra"}
+"""The keys of META and their default values."""
 _ALWAYS_SHOWN = frozenset({"format", "level", "status", "phase", "attempt", "rev"})
 _NEEDED = ("format", "id", "run")
 _CHOICES: Mapping[str, frozenset[Any]] = {
@@ -160,9 +160,9 @@ def frontmatter_lines(meta: Meta) -> Iterator[str]:
     for name, allowed in _CHOICES.items():
         if getattr(meta, name) not in allowed:
             raise ValueError(f"no such {name}: {getattr(meta, name)!r}")
-    for name in _FIELDS:
+    for name, default in _FIELDS.items():
         value = getattr(meta, name)
-        if name in _ALWAYS_SHOWN or value != _default(name):
+        if name in _ALWAYS_SHOWN or value != default:
             yield f"{name}: {to_json(value)}"
     for name, value in meta.extra.items():
         if name in _FIELDS or not _KEY.fullmatch(name):
@@ -230,17 +230,9 @@ def _wrong(name: str, value: Any) -> str:
 
 
 def _is_kind(name: str, value: Any) -> bool:
-    default = _default(name)
-    if type(default) is int:
+    if type(_FIELDS[name]) is int:
         return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST
-    return isinstance(value, type(default))
-
-
-def _default(name: str) -> Any:
-    each = _FIELDS[name]
-    if each.default_factory is not MISSING:
-        return each.default_factory()
-    return "" if each.default is MISSING else each.default
+    return isinstance(value, type(_FIELDS[name]))
 
 
 def _short(value: Any) -> str:

@@ -6,7 +6,6 @@ the document or become active in a viewer. The grammar is described in docs/docu
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -69,12 +68,6 @@ KEPT_PART = re.compile(r"  - (?:(what)|args ([\w, ]+)) as before", re.ASCII)
 def word(text: str, plain: re.Pattern[str]) -> str:
     """A name as written in the document: plain, or as JSON in a code span."""
     return text if plain.fullmatch(text) else code_span(text)
-
-
-def unword(shown: str) -> str:
-    """The name that `word` or `source_span` wrote; raises `ValueError` for invalid JSON."""
-    inner = shown.strip("`")
-    return json.loads(inner) if inner.startswith('"') else inner
 
 
 def source_span(source: str) -> str:

@@ -151,10 +151,9 @@ class _Reader:
             self._fail(f"not JSON: {text[:60]!r} ({error})")
 
     def _name(self, shown: str) -> str:
-        try:
-            return markdown.unword(shown)
-        except ValueError as error:
-            self._fail(f"not JSON: {shown[:60]!r} ({error})")
+        """The name that `word` or `source_span` wrote."""
+        inner = shown.strip("`")
+        return self._json(inner) if inner.startswith('"') else inner
 
     # ---- sections, notes, folds -------------------------------------------------------------------------
 

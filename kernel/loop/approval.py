@@ -146,7 +146,11 @@ def _serious(dangers: Iterable[Danger]) -> list[Danger]:
 def _wanting(run_context: RunContext, tool: Tool, args: Mapping[str, Any]) -> tuple[list[str], list[Danger]]:
     """The effects and dangers of a call that require approval."""
     guarded = [effect for effect in run_context.policy.approve if effect in effects_of(tool)]
-    return guarded, [*run_context.guard(tool, args), *_not_kept(run_context, tool, args)]
+    dangers = [*run_context.guard(tool, args)]
+    if named := [run_context.shown(path) for path in large_named(run_context, tool, args)]:
+        why = f"{', '.join(named[:3])}: too large to be kept, so `fractal undo` cannot bring it back"
+        dangers.append(Danger("not kept", "danger", why))
+    return guarded, dangers
 
 
 def large_named(run_context: RunContext, tool: Tool, args: Mapping[str, Any]) -> list[Path]:
@@ -159,13 +163,6 @@ def large_named(run_context: RunContext, tool: Tool, args: Mapping[str, Any]) ->
         return []
     said = to_json(dict(args))
     return [path for path in large if path.name in said]
-
-
-def _not_kept(run_context: RunContext, tool: Tool, args: Mapping[str, Any]) -> list[Danger]:
-    """A danger if the call names files that are too large for a snapshot."""
-    named = [run_context.shown(path) for path in large_named(run_context, tool, args)]
-    why = f"{', '.join(named[:3])}: too large to be kept, so `fractal undo` cannot bring it back"
-    return [Danger("not kept", "danger", why)] if named else []
 
 
 def shown(tool: Tool, args: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from kernel.asking.prompt import FOLDER, MEMORY, OFFERED
 from kernel.disk import SKIPPED
 from kernel.document.redaction import shown_name
+from kernel.errors import OperationFailed
 from kernel.loop.run_context import Session
 
 LISTED = 60
@@ -31,18 +32,23 @@ def offer_context(session: Session) -> None:
     if FOLDER not in offered:
         session.note(1, "context", listing(session.run.folder, session.run.protected), "kernel", FOLDER)
     if session.root and "AGENTS.md" not in offered:
-        try:
-            text = _agents(session.run.folder.resolve(), session.run.private)
-        except OSError as error:
-            session.emit(
-                "warning", message=f"{session.run.folder / 'AGENTS.md'}: cannot be read: {error.strerror}"
-            )
-        else:
-            if text is not None:
-                session.note(1, "context", text, "tool:AGENTS.md", "AGENTS.md")
+        with suppress(OperationFailed):  # private, or a link to outside the folder
+            _offer_agents(session, session.run.context(None).readable("AGENTS.md"))
     if FOLDER not in offered and not any(map(of_memory, offered)):
         for part, known in session.run.known(session.doc):
             session.note(1, "context", session.run.redact(known), "tool:memory", f"{MEMORY}: {part}")
+
+
+def _offer_agents(session: Session, path: Path) -> None:
+    try:
+        if path.is_file():
+            with path.open("rb") as file:
+                text = file.read(4 * AGENTS_CHARS).decode("utf-8", "replace")[:AGENTS_CHARS]
+            session.note(1, "context", text, "tool:AGENTS.md", "AGENTS.md")
+    except OSError as error:
+        session.emit(
+            "warning", message=f"{session.run.folder / 'AGENTS.md'}: cannot be read: {error.strerror}"
+        )
 
 
 def found_by_itself(source: str) -> bool:
@@ -53,22 +59,6 @@ def found_by_itself(source: str) -> bool:
 def of_memory(source: str) -> bool:
     """Whether this source is memory."""
     return source == MEMORY or source.startswith(f"{MEMORY}: ")
-
-
-def _agents(folder: Path, private: Sequence[Path]) -> str | None:
-    """The text of AGENTS.md; None if it is missing, private, or a link to outside the folder."""
-    try:
-        target = (folder / "AGENTS.md").resolve()
-    except RuntimeError:  # links in a circle
-        return None
-    if (
-        folder not in target.parents
-        or not target.is_file()
-        or any(each in target.parents for each in private)
-    ):
-        return None
-    with target.open("rb") as file:
-        return file.read(4 * AGENTS_CHARS).decode("utf-8", "replace")[:AGENTS_CHARS]
 
 
 def listing(folder: Path, protected: Sequence[Path] = ()) -> str:

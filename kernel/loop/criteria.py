@@ -83,7 +83,7 @@ async def check_criterion(
         return Verdict(False, explained(error))
     if "judge" in criterion:
         return Verdict(None, "yours to judge")
-    return Verdict(False, f"none of run, file, step, same, judge: {describe(criterion)}")
+    return Verdict(False, f"none of run, file, step, same, judge: {to_json(dict(criterion))[:200]}")
 
 
 def reason(result: str) -> str:
@@ -94,18 +94,6 @@ def reason(result: str) -> str:
     if not words:
         return " ".join(lines)
     return " ".join([words[-1], *marks]) if marks else words[0]
-
-
-def describe(criterion: Mapping[str, Any]) -> str:
-    """A criterion in one readable line."""
-    has = f" has /{criterion['has']}/" if criterion.get("has") else ""
-    for kind in ("run", "file", "step", "same", "judge"):
-        if kind in criterion:
-            words = f"{kind} {criterion[kind]}{has if kind in ('file', 'step') else ''}"
-            break
-    else:
-        words = json.dumps(dict(criterion), ensure_ascii=False, default=str)
-    return cut(neutralise(" ".join(words.split())), 200, "")
 
 
 async def _run(command: str, context: OperationContext) -> Verdict:

@@ -30,20 +30,19 @@ def climb(
 
 def finish(session: Session, status: str, *, origin: str = "kernel", **texts: str) -> None:
     """Write §5 with notes of this `origin` and the final status, then wake the parent."""
-    accepted = status in ACCEPTED
-    partial = Note("partial result", texts.get("partial", ""), origin)
-    if not partial.text and not accepted:
-        partial = _last_result(session)
     named = {
         "result": "result",
         "error": "error" if status != "escalated" else "escalation",
         "question": "question",
     }
     notes = [Note(named[key], text, origin) for key, text in texts.items() if key in named and text]
-    if accepted and not texts.get("result"):
-        notes.append(Note("result", "", origin))
-    if partial.text and not accepted:
-        notes.append(partial)
+    done = [step for step in session.doc.steps.values() if step.state == "done" and step.result]
+    if status in ACCEPTED:
+        notes += [] if texts.get("result") else [Note("result", "", origin)]
+    elif partial := texts.get("partial"):
+        notes.append(Note("partial result", partial, origin))
+    elif done:
+        notes.append(Note("partial result", done[-1].result or "", done[-1].origin))
     session.doc = session.doc.with_section(5, Section(notes=tuple(notes)))
     session.meta(status=status, phase="output", waiting=None)
     parent = session.doc.meta.parent
@@ -51,13 +50,6 @@ def finish(session: Session, status: str, *, origin: str = "kernel", **texts: st
     meta = session.doc.meta
     output = (texts.get("result") or "")[:200]
     session.emit("loop_finished", status=meta.word, exit=int(meta.exit), output=output, spent=meta.spent)
-
-
-def _last_result(session: Session) -> Note:
-    done = [step for step in session.doc.steps.values() if step.state == "done" and step.result]
-    return (
-        Note("partial result", done[-1].result or "", done[-1].origin) if done else Note("partial result", "")
-    )
 
 
 def clarify(session: Session, question: str, origin: str) -> Waiting | None:

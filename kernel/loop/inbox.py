@@ -87,42 +87,33 @@ def _apply(session: Session, message: Mapping[str, Any]) -> None:
     approved = message["kind"] == "approve"
     why, by = str(message.get("why", "")), Decider.read(message)
     if message["kind"] == "answer":
-        _answer(session, str(message.get("text", "")), by)
+        session.note(1, "answer", str(message.get("text", "")), by.origin, str(by))
+        heed_answer(session)
+        took_note(session)
     elif (session.doc.meta.waiting or {}).get("question") == PLAN_WAITS:
         _decide_plan(session, approved, why, by)
     else:
         _decide_steps(session, approved, why, by)
-
-
-def _answer(session: Session, text: str, by: Decider) -> None:
-    session.note(1, "answer", text, by.origin, str(by))
-    heed_answer(session)
-    took_note(session)
-    session.meta(waiting=None, status="running")
-    session.save()
+    if not session.doc.ended:
+        session.meta(waiting=None, status="running")
+        session.save()
 
 
 def _decide_plan(session: Session, approved: bool, why: str, by: Decider) -> None:
     if approved:
         session.note(2, "approved", f"by {by}", by.origin)
-    elif why:
-        session.note(1, "guidance", why, by.origin, str(by))
+        return
+    session.note(1, "guidance", why or "rejected", by.origin, str(by))
+    if why:
         session.fold("rejected", Note("learned", f"this plan was rejected by {by}: {why}", by.origin))
     else:
-        session.note(1, "guidance", "rejected", by.origin, str(by))
         finish(session, "cancelled", error=f"the plan was rejected by {by}")
-        return
-    session.meta(waiting=None, status="running")
-    session.save()
 
 
 def _decide_steps(session: Session, approved: bool, why: str, by: Decider) -> None:
     for step in session.doc.steps.values():
-        if step.state == "waiting":
-            if approved:
-                session.put(replace(step, state="planned", evidence={**step.evidence, "approved": str(by)}))
-            else:
-                reason = f"rejected by {by}{': ' if why else ''}{why}"
-                session.end(replace(step, state="failed", result=reason, origin=by.origin))
-    session.meta(waiting=None, status="running")
-    session.save()
+        if step.state == "waiting" and approved:
+            session.put(replace(step, state="planned", evidence={**step.evidence, "approved": str(by)}))
+        elif step.state == "waiting":
+            reason = f"rejected by {by}{': ' if why else ''}{why}"
+            session.end(replace(step, state="failed", result=reason, origin=by.origin))

@@ -64,14 +64,15 @@ def context_of(session: Session, tool: Tool, step: Step) -> OperationContext:
 
 
 def with_state(session: Session, step: Step, kept: Mapping[str, Any] | None = None) -> Step:
-    """A step that is done without a call in this session, with its tool's state machine advanced."""
+    """A step that is done, with its tool's state machine advanced. Without `kept`, its data is unchanged."""
     tool = session.run.catalogue.tools.get(step.tool)
     if tool is None or tool.states is None:
         return step
     others = [each for each in session.doc.steps.values() if each.n != step.n]
     now_ = machine_state(tool.states, tool.name, others)
     then = moved(tool.states, now_, str((step.args or {}).get(tool.states.by)), kept)
-    return replace(step, evidence={**step.evidence, "state": then.evidence})
+    state = {"state": redacted(then.evidence, session.run.redact), "now": description(tool.states, then)}
+    return replace(step, evidence={**step.evidence, **state})
 
 
 async def operate(
@@ -163,24 +164,14 @@ def _ended(session: Session, step: Step, tool: Tool, result: Result) -> Step:
         evidence["touched"] = [
             {**each, "after": file_hash(session.run.folder / each["path"])} for each in files
         ]
-    if tool.states and result.ok:
-        now_ = machine_state(tool.states, tool.name, session.doc.steps.values())
-        then = moved(tool.states, now_, str((step.args or {}).get(tool.states.by)), result.keep)
-        evidence["state"] = redacted(then.evidence, session.run.redact)
-        evidence["now"] = description(tool.states, then)
     limit = session.run.bounds.result_chars
     if len(text) > limit:
         whole = session.run.store.shelve(f"{loop_id}.txt", text)
         evidence |= {"whole": whole, "characters": len(text), "sha": fingerprint(text)[:8]}
         text = cut(text, limit, whole)
-    return replace(
-        step,
-        state="done" if result.ok else "failed",
-        result=text,
-        origin=f"tool:{tool.name}",
-        link=f"{loop_id}.md",
-        evidence=evidence,
-    )
+    state, origin = "done" if result.ok else "failed", f"tool:{tool.name}"
+    ended = replace(step, state=state, result=text, origin=origin, link=f"{loop_id}.md", evidence=evidence)
+    return with_state(session, ended, result.keep) if result.ok else ended
 
 
 def _document(session: Session, step: Step, tool: Tool, began: str) -> Document:
@@ -221,14 +212,10 @@ def adopted(session: Session, step: Step) -> Step | None:
     if document is None:
         return None
     good = document.meta.status == "complete"
-    return replace(
-        step,
-        state="done" if good else "failed",
-        result=document.text(5, "result" if good else "error"),
-        origin=f"tool:{step.tool}",
-        link=f"{loop_id}.md",
-        evidence=json.loads(document.text(3, "evidence", "{}")),
-    )
+    state, result = ("done", "result") if good else ("failed", "error")
+    evidence = json.loads(document.text(3, "evidence", "{}"))
+    step = replace(step, state=state, result=document.text(5, result), evidence=evidence)
+    return replace(step, origin=f"tool:{step.tool}", link=f"{loop_id}.md")
 
 
 def sweep_after(session: Session, step: Step) -> None:
@@ -253,8 +240,8 @@ def recovered(session: Session, step: Step) -> Step | str:
     if tool.scheme == "python" and (settle := getattr(tool.function, "settle", None)):
         settle(context_of(session, tool, step), **(step.args or {}))
     seen = looked_at(session, step)
-    if seen == "half" and _put_back(session, step):
-        seen = "not done"
+    if seen == "half":
+        seen = "not done" if _put_back(session, step) else ""
     assume = session.run.policy.assumed(session.id, step.n)
     if tool.repeatable(step.args or {}) or seen == "not done" or (not seen and assume == "rerun"):
         return step
@@ -277,7 +264,7 @@ def how_to_say(session: Session, step: Step) -> str:
 def looked_at(session: Session, step: Step) -> str:
     """Whether an interrupted call happened, by its files' hashes: `done`, `not done`, "" (unknown).
 
-    `half`: some files have changed and the others have not, and the changed ones can be restored.
+    `half`: some files have changed and the others have not.
     """
     files = step.evidence.get("touched", [])
     if not files:
@@ -289,7 +276,7 @@ def looked_at(session: Session, step: Step) -> str:
     if present == after:
         return "done"
     halves = all(now_ in (each["before"], each["after"]) for now_, each in zip(present, files, strict=True))
-    return "half" if halves and _can_put_back(session, step) else ""
+    return "half" if halves else ""
 
 
 def taken_back(session: Session, step: Step) -> bool:
@@ -300,23 +287,11 @@ def taken_back(session: Session, step: Step) -> bool:
 
 def _put_back(session: Session, step: Step) -> bool:
     """Restore the files that a call changed; whether all could be restored."""
-    snapshots = session.run.snapshots
-    if snapshots is None or not _can_put_back(session, step):
-        return False
-    gone, there = _differing(session, step)
-    snapshots.restore(step.evidence.get("tree_before", ""), there, gone)
-    return True
-
-
-def _can_put_back(session: Session, step: Step) -> bool:
-    snapshots, there = session.run.snapshots, _differing(session, step)[1]
-    if snapshots is None:
-        return False
-    return not there or snapshots.has(step.evidence.get("tree_before", ""), there)
-
-
-def _differing(session: Session, step: Step) -> tuple[set[str], set[str]]:
-    """The files that differ from before a call: those that did not exist then, and those that did."""
+    snapshots, tree = session.run.snapshots, step.evidence.get("tree_before", "")
     was = {each["path"]: each["before"] for each in step.evidence.get("touched", [])}
-    now_ = {path for path, before in was.items() if file_hash(session.run.folder / path) != before}
-    return {path for path in now_ if not was[path]}, {path for path in now_ if was[path]}
+    differing = {path for path, before in was.items() if file_hash(session.run.folder / path) != before}
+    there = {path for path in differing if was[path]}
+    if snapshots is None or (there and not snapshots.has(tree, there)):
+        return False
+    snapshots.restore(tree, there, differing - there)
+    return True

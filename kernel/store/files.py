@@ -6,7 +6,7 @@ import gzip
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,52 +27,14 @@ PLACE = "args"
 """The folder of whole arguments in `artifacts/`."""
 
 
-def excerpted(steps: Mapping[int, Step], shelve: Callable[[str, str], str]) -> dict[int, Step]:
-    """The steps with long or secret arguments cut; `shelve` stores a text under a name, returns its path."""
-    return {n: _excerpt(step, shelve) for n, step in steps.items()}
-
-
-def _excerpt(step: Step, shelve: Callable[[str, str], str]) -> Step:
-    args, whole = dict(step.args or {}), dict(step.whole)
-    for name, value in args.items():
-        if name in whole or not isinstance(value, str | dict | list) or not PART_NAME.fullmatch(name):
-            continue
-        text = value if isinstance(value, str) else to_json(value)
-        shown = cut(redact_forms(text), SHOWN, "")
-        if shown != text:
-            ending = "txt" if isinstance(value, str) else "json"
-            whole[name] = shelve(f"{PLACE}/{_hash(text)}-{_hash(shown)}.{ending}", text)
-            args[name] = shown
-    return replace(step, args=args, whole=whole) if whole else step
-
-
-def completed(document: Document, unshelve: Callable[[str], str], where: str) -> Document:
-    """The document with whole arguments. If a file is missing, the excerpt and its link stay."""
+def _with_steps(document: Document, change: Callable[[Step], Step]) -> Document:
+    """The document with each step of §2 and §3 changed."""
     for number in (2, 3):
         section = document.section(number)
-        steps = {n: _complete(step, unshelve, where) for n, step in section.steps.items()}
+        steps = {n: change(step) for n, step in section.steps.items()}
         if steps != section.steps:
             document = document.with_section(number, replace(section, steps=steps))
     return document
-
-
-def _complete(step: Step, unshelve: Callable[[str], str], where: str) -> Step:
-    args, gone = dict(step.args or {}), dict[str, str]()
-    for name, path in step.whole.items():
-        if not path.removesuffix(".json").removesuffix(".txt").endswith(f"-{_hash(args[name])}"):
-            raise DocumentError(
-                f"step {step.n}: the excerpt of its argument {name} was changed; change {path} instead, or "
-                f"write the whole text in its place and take `→ {path}` away",
-                where,
-            )
-        try:
-            text = unshelve(path)
-            args[name] = json.loads(text) if path.endswith(".json") else text
-        except DocumentError:
-            gone[name] = path
-        except ValueError as error:
-            raise DocumentError(f"step {step.n}: its argument {name} is no JSON: {error}", path) from None
-    return replace(step, args=args, whole=gone) if step.whole else step
 
 
 def _hash(text: str) -> str:
@@ -264,21 +226,42 @@ class FileStore:
         return document
 
     def _whole(self, raw: bytes, path: Path) -> Document:
-        return completed(parse(raw, str(path)), self.unshelve, str(path))
+        """The document with whole arguments. If a file is missing, the excerpt and its link stay."""
+        return _with_steps(parse(raw, str(path)), lambda step: self._complete(step, str(path)))
 
-    def _excerpted(self, document: Document) -> Document:
-        """The document as written to disk. Whole arguments are stored before it."""
-        for number in (2, 3):
-            section = document.section(number)
-            document = document.with_section(
-                number, replace(section, steps=excerpted(section.steps, self._keep_once))
-            )
-        return document
+    def _complete(self, step: Step, where: str) -> Step:
+        args, gone = dict(step.args or {}), dict[str, str]()
+        for name, path in step.whole.items():
+            if not path.removesuffix(".json").removesuffix(".txt").endswith(f"-{_hash(args[name])}"):
+                raise DocumentError(
+                    f"step {step.n}: the excerpt of its argument {name} was changed; change {path} instead, "
+                    f"or write the whole text in its place and take `→ {path}` away",
+                    where,
+                )
+            try:
+                text = self.unshelve(path)
+                args[name] = json.loads(text) if path.endswith(".json") else text
+            except DocumentError:
+                gone[name] = path
+            except ValueError as error:
+                raise DocumentError(f"step {step.n}: its argument {name} is no JSON: {error}", path) from None
+        return replace(step, args=args, whole=gone) if step.whole else step
 
-    def _keep_once(self, name: str, text: str) -> str:
-        """Store a text under a name that contains its hash, if it is not stored yet."""
-        there = (self.folder / "artifacts" / name).is_file()
-        return f"artifacts/{name}" if there else self.shelve(name, text)
+    def _excerpt(self, step: Step) -> Step:
+        """The step with long or secret arguments cut. Whole ones are stored, once, under their hash."""
+        args, whole = dict(step.args or {}), dict(step.whole)
+        for name, value in args.items():
+            if name in whole or not isinstance(value, str | dict | list) or not PART_NAME.fullmatch(name):
+                continue
+            text = value if isinstance(value, str) else to_json(value)
+            shown = cut(redact_forms(text), SHOWN, "")
+            if shown != text:
+                ending = "txt" if isinstance(value, str) else "json"
+                file = f"{PLACE}/{_hash(text)}-{_hash(shown)}.{ending}"
+                there = (self.folder / "artifacts" / file).is_file()
+                whole[name] = f"artifacts/{file}" if there else self.shelve(file, text)
+                args[name] = shown
+        return replace(step, args=args, whole=whole) if whole else step
 
     def commit(self, changes: Sequence[Change], wake: Sequence[str] = ()) -> None:
         """Make the changes durable in this order, then wake these loops (only a hint)."""
@@ -311,7 +294,7 @@ class FileStore:
         loop_id = document.meta.id
         known = self._known.get(loop_id)
         rev = (known.rev if known else document.meta.rev) + 1
-        raw = render(self._excerpted(document), rev)
+        raw = render(_with_steps(document, self._excerpt), rev)
         ended = document if document.ended else None
         for_people = document.meta.status in LEFT or document.meta.phase == "do"
         if for_people and (rev > 1 or not ended):  # not for an operation, which is written once
@@ -327,11 +310,11 @@ class FileStore:
         known = self._known.get(loop_id)
         if known is None:
             raise ForeignEdit(f"{self.path(loop_id)}: appended to before it was loaded")
-        steps = excerpted({step.n: step for step in change.steps}, self._keep_once)
-        before = {n: each for n, each in change.document.steps.items() if n in steps}
-        third = replace(change.document.section(3), steps=excerpted(before, self._keep_once))
-        document = change.document.with_section(3, third)
-        raw = render_steps(document, tuple(steps.values()), known.rev + 1)
+        steps = [self._excerpt(step) for step in change.steps]
+        numbers = {step.n for step in steps}
+        before = {n: self._excerpt(each) for n, each in change.document.steps.items() if n in numbers}
+        document = change.document.with_section(3, replace(change.document.section(3), steps=before))
+        raw = render_steps(document, steps, known.rev + 1)
         self._refuse_foreign(loop_id, raw)
         path = self.path(loop_id)
         try:

@@ -11,6 +11,7 @@ import json
 import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Any, cast
 
 from kernel import disk
@@ -103,7 +104,7 @@ async def _command(context: OperationContext, tool: Tool, args: Mapping[str, Any
         read_only="write" not in tool.effects,
         network="network" in tool.effects and context.network,
     )
-    text, error, keep = _told(ran.output)
+    text, error, keep = _read(ran.output)
     if keep is not None and (why := _too_much(keep)):
         return Result(f"{text}\n[{why}]", False, ran.evidence)
     good = not (ran.exit or ran.timed_out or error)
@@ -120,9 +121,21 @@ def command_of(tool: Tool) -> list[str]:
     return [str(program)]
 
 
-def _told(printed: str) -> tuple[str, bool, Mapping[str, Any] | None]:
+def _read(printed: str) -> tuple[str, bool, Mapping[str, Any] | None]:
     """A program's output: its text, whether it is an error, and the data to keep."""
-    text, error, keep = _read(printed)
+    text, error, keep = printed, False, None
+    with suppress(ValueError, RecursionError):
+        value = json.loads(printed)
+        if isinstance(value, dict):
+            reply = cast(dict[str, Any], value)
+            error = bool(reply.get("error"))
+            value = str(reply["error"]) if error else reply.get("result")
+            if value is not None:
+                text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            if not error and isinstance(reply.get("keep"), dict):
+                keep = cast(dict[str, Any], reply["keep"])
+        elif isinstance(value, str):
+            text = value
     return neutralise(text).removesuffix("\n"), error, keep  # also controls that JSON had escaped
 
 
@@ -141,20 +154,3 @@ def _inside(value: Any) -> list[Any]:
     if isinstance(value, dict):
         return list(cast(dict[str, Any], value).values())
     return cast(list[Any], value) if isinstance(value, list) else []
-
-
-def _read(output: str) -> tuple[str, bool, Mapping[str, Any] | None]:
-    try:
-        value = json.loads(output)
-    except (ValueError, RecursionError):
-        return output, False, None
-    if not isinstance(value, dict):
-        return (value if isinstance(value, str) else output), False, None
-    reply = cast(dict[str, Any], value)
-    kept = cast(Mapping[str, Any], reply["keep"]) if isinstance(reply.get("keep"), dict) else None
-    if reply.get("error"):
-        return str(reply["error"]), True, None
-    result = reply.get("result")
-    if result is None:
-        return output, False, kept
-    return (result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)), False, kept

@@ -15,7 +15,7 @@ import pytest
 from playing import put
 
 from kernel.errors import OperationFailed
-from kernel.loop.criteria import Verdict, check_criterion, describe, reason, search
+from kernel.loop.criteria import Verdict, check_criterion, reason, search
 from kernel.loop.run_context import Since
 from kernel.tools.operations import OperationContext
 from runtime.sandbox.sandbox import Sandbox
@@ -181,28 +181,6 @@ def test_what_is_not_known_is_not_decided(check: Check) -> None:
 
 def test_where_no_step_could_change_anything_all_is_the_same(check: Check) -> None:
     assert check({"same": "tests"}).passed is True
-
-
-@pytest.mark.parametrize(
-    ("criterion", "line"),
-    [
-        ({"run": "pytest -q\n  tests"}, "run pytest -q tests"),
-        ({"file": "a.txt"}, "file a.txt"),
-        ({"file": "a.txt", "has": "x+"}, "file a.txt has /x+/"),
-        ({"step": 2, "has": "ok"}, "step 2 has /ok/"),
-        ({"same": "tests/"}, "same tests/"),
-        ({"judge": "is it\x1b[2J clear?"}, "judge is it␛[2J clear?"),
-        ({"wish": "luck"}, '{"wish": "luck"}'),
-    ],
-)
-def test_a_criterion_is_described_in_one_line(criterion: dict[str, Any], line: str) -> None:
-    assert describe(criterion) == line
-
-
-def test_a_long_criterion_is_described_within_two_hundred_characters() -> None:
-    line = describe({"run": "x" * 5_000})
-    assert len(line) <= 200
-    assert line.startswith("run xxx")
 
 
 @pytest.mark.parametrize(
