@@ -126,10 +126,13 @@ def waiting(fractal: Fractal) -> bool:
 def _found(mind: Mind, query: str, limit: int, mode: str) -> list[Recalled]:
     """What answers a question, without repetition; what no longer holds comes last."""
     from runtime.memory.facts.records import Memory, Observation, moment, normal
-    from runtime.memory.facts.retrieval import once, search
+    from runtime.memory.facts.retrieval import once, retrieval_of
 
-    told = {"systems": mind.settings.systems, "who": PERSON, "now": moment(normal(mind.clock()))}
-    hits = search(mind.shelf, mind.embedder, query, 3 * limit, mode=MODES[mode], **told)
+    retrieval, now = (
+        retrieval_of(mind.shelf, mind.embedder, mind.settings.systems),
+        moment(normal(mind.clock())),
+    )
+    hits = retrieval.search(query, 3 * limit, mode=MODES[mode], who=PERSON, now=now)
     memories = {each.id: each for each in mind.shelf.pick(Memory, [hit.id for hit in hits])}
     said = {each.id: each for each in mind.shelf.pick(Observation, [hit.id for hit in hits])}
     records = {**said, **memories}

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernel.document.redaction import redactor, shown_name
-from kernel.errors import FractalError
 from kernel.loop.budget import estimate_tokens
 from runtime.memory.brain import EXAMPLES, LIKE, example
 from runtime.memory.context import awareness
@@ -220,26 +219,13 @@ def facts(brain: Brain, task: str) -> list[Line]:
 
 
 def _hits(brain: Brain, task: str) -> Iterator[tuple[str, str, float, str]]:
-    """Kind, id, likeness and reason, by retrieval; by nearness alone if it has no weights."""
-    from runtime.memory.facts.retrieval.searching import Scope, search
+    """Kind, id, likeness and reason."""
+    from runtime.memory.facts.retrieval.searching import Scope, retrieval_of
 
-    systems, scope = brain.settings.systems, Scope(keep=_holds)
-    try:
-        found = search(brain.shelf, brain.embedder, task, 2 * MOST_FACTS, systems=systems, scope=scope)
-    except FractalError:
-        yield from _nearest(brain, task)
-        return
-    for hit in (each for each in found if each.score >= SHARE):
-        yield hit.kind, hit.id, hit.likeness, hit.why or "like the task"
-
-
-def _nearest(brain: Brain, task: str) -> Iterator[tuple[str, str, float, str]]:
-    from runtime.memory.facts.records import Memory, Observation
-
-    (vector,) = brain.embedder.embed([task])
-    for kind in (Memory, Observation):
-        for hit in brain.shelf.nearest(kind, brain.embedder.name, vector, 2 * MOST_FACTS):
-            yield kind.KIND, hit.id, hit.score, "like the task"
+    retrieval = retrieval_of(brain.shelf, brain.embedder, brain.settings.systems)
+    for hit in retrieval.search(task, 2 * MOST_FACTS, scope=Scope(keep=_holds)):
+        if hit.score >= SHARE:
+            yield hit.kind, hit.id, hit.likeness, hit.why or "like the task"
 
 
 def _holds(fields: Mapping[str, Any]) -> bool:

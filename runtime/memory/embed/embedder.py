@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -26,9 +26,6 @@ class Tokens:
 
     def __len__(self) -> int:
         return len(self.spans)
-
-    def __iter__(self) -> Iterator[tuple[tuple[int, int], Array]]:
-        return zip(self.spans, self.states, strict=True)
 
 
 def readable(text: str) -> str:

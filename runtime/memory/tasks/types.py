@@ -69,11 +69,6 @@ class ProblemType(Record):
         return self.text
 
     @property
-    def last(self) -> str:
-        """When it was last used or taught."""
-        return max(self.used, self.updated, self.created)
-
-    @property
     def sigma(self) -> float:
         """Its spread; larger for a warm type."""
         return self.scope * (1 + WARMTH * self.temperature)
@@ -246,13 +241,6 @@ class Types:
         with self._changing():
             if (place := self._places.get(type)) is not None:
                 self._move(place, np.frombuffer(raw, "<f4"), min(SURPRISED_STEP * surprise, 1.0))
-
-    def archive(self, before: str) -> list[str]:
-        """Archive the types that were last used or taught before this time (ISO 8601); returns their ids."""
-        with self._changing():
-            old = [each for each in self._types if each.last < before]
-            self._archive(old)
-        return [each.id for each in old]
 
     # ---- inside ------------------------------------------------------------------------------------------
 

@@ -18,7 +18,9 @@ def test_types_are_listed_the_most_used_first_and_archived_ones_when_asked(fract
     types.learn_all([Lesson("convert 3 km to miles", type="miles")], "2025-03-01")
     id = types.learn("who wrote \x1b[31mthese letters", at="2025-03-01")
     types.used(Recognition("recognized", id, 0.9, 0.1), "", at="2025-03-02")
-    types.archive("2025-02-01")
+    old = types.get("old")
+    assert old
+    shelf.put(old.model_copy(update={"origin": "archived"}))
     shelf.close()
     ran = fractal("brain", "substrates", "--json")
     told = json.loads(ran.out)

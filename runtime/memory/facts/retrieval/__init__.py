@@ -1,9 +1,9 @@
-"""Retrieval of observations and memories: `search`, with the reasons for each score."""
+"""Retrieval of observations and memories: `Retrieval`, with the reasons for each score."""
 
 from runtime.memory.facts.retrieval.once import observed, once
 from runtime.memory.facts.retrieval.parts import ALL, MODES, Found, Mode, Parts
 from runtime.memory.facts.retrieval.passages import Passage, forget
-from runtime.memory.facts.retrieval.searching import Retrieval, Scope, retrieval_of, search
+from runtime.memory.facts.retrieval.searching import Retrieval, Scope, retrieval_of
 
 __all__ = [
     "ALL",
@@ -18,5 +18,4 @@ __all__ = [
     "observed",
     "once",
     "retrieval_of",
-    "search",
 ]

@@ -271,16 +271,3 @@ def retrieval_of(shelf: Shelf, embedder: Embedder | None, systems: Sequence[Path
     if key not in shelf.beside:
         shelf.beside.setdefault(key, Retrieval(shelf, embedder, tuple(systems)))
     return shelf.beside[key]
-
-
-def search(
-    shelf: Shelf,
-    embedder: Embedder | None,
-    query: str,
-    limit: int = 10,
-    *,
-    systems: Sequence[Path] = (),
-    **more: Any,
-) -> list[Found]:
-    """What answers a question; see `Retrieval.search`."""
-    return retrieval_of(shelf, embedder, systems).search(query, limit, **more)

@@ -24,7 +24,6 @@ from runtime.memory.facts.retrieval import (
     Scope,
     forget,
     retrieval_of,
-    search,
 )
 from runtime.memory.store import open_shelf
 
@@ -289,8 +288,8 @@ def test_a_broken_record_is_left_out() -> None:
 def test_a_shelf_has_one_retrieval() -> None:
     shelf = shelf_of(*NOISE)
     assert retrieval_of(shelf, EMBEDDER) is retrieval_of(shelf, EMBEDDER)
-    assert search(shelf, EMBEDDER, "kettle", 1)[0].id == "n0"
-    assert search(shelf, None, "kettle", 1)[0].id == "n0"
+    assert retrieval_of(shelf, EMBEDDER).search("kettle", 1)[0].id == "n0"
+    assert retrieval_of(shelf, None).search("kettle", 1)[0].id == "n0"
 
 
 def test_a_shelf_that_is_let_go_takes_its_index_along() -> None:
