@@ -102,11 +102,7 @@ def command(name: str, text: str, *options: Any, run: Callable[..., None] | None
     """Add a command. Without `run`, it measures the benchmark of that name."""
 
     def measure(as_json: bool, **chosen: Any) -> None:
-        module = import_module(f"bench.{name}")
-        if hasattr(module, "main"):
-            module.main(as_json=as_json, **chosen)
-        else:
-            report(name, as_json, **chosen)
+        report(name, as_json, **chosen)
 
     act = run or measure
     for each in reversed((json_option("Print the figures as an object."), *options)):
@@ -159,6 +155,10 @@ def _week(as_json: bool, *, plot: Path | None, embedder: str) -> None:
         import_module("bench.week_shown").draw(figures, plot)
 
 
+def _resume(as_json: bool, **options: Any) -> None:
+    import_module("bench.resume").main(as_json, **options)
+
+
 def _dangers(as_json: bool, path: Path | None) -> None:
     report("dangers", as_json, goals=path is None, path=path)
 
@@ -176,6 +176,7 @@ command(
     click.option("--points", type=Points(), metavar="all|N", help="The number of calls to crash at."),
     seed(),
     click.option("--report", type=NEW_FILE, metavar="FILE.md", help="Write a page about it."),
+    run=_resume,
 )
 command(
     "many",

@@ -68,14 +68,14 @@ def _unescape(command: str) -> str:
     return re.sub(r"\\[nt\\]", lambda match: _ESCAPES[match[0]], command)
 
 
-def guarded() -> Guard:
+def make_guard() -> Guard:
     """The rules that ship, with undo and without a sandbox, for the folder of the list and its files."""
     return Guard(
         [shipped_system()], FOLDER, present=lambda path: Path(path).name in FILES, undoable=lambda: True
     )
 
 
-def judged(guard: Guard, entry: Entry) -> Sequence[Danger]:
+def judge(guard: Guard, entry: Entry) -> Sequence[Danger]:
     """The dangers of one line of the list."""
     if not re.match(r"@[\w-]+ \{", entry.command):
         return guard.command(entry.command)
@@ -86,14 +86,14 @@ def judged(guard: Guard, entry: Entry) -> Sequence[Danger]:
 
 def measure(path: Path | None = None, *, listed: Sequence[Entry] | None = None) -> dict[str, Any]:
     """The figures by rule and in total, and every command that was missed or stopped wrongly."""
-    guard = guarded()
+    guard = make_guard()
     guard.command("true")  # loads the grammar and the rules, which is not part of judging a command
     gc.collect()
     leaving: list[tuple[Entry, set[str]]] = []
     rest: list[tuple[Entry, set[str]]] = []
     times: list[float] = []
     for entry in entries(path or LIST) if listed is None else listed:
-        dangers, spent = timed(judged, guard, entry)
+        dangers, spent = timed(judge, guard, entry)
         times.append(spent)
         (leaving if entry.label == "leaves" else rest).append((entry, {each.rule for each in dangers}))
     names = sorted({entry.rule for entry, _ in leaving if entry.rule})

@@ -1,4 +1,4 @@
-"""The folder of the everyday tasks: files, archives and a git repository."""
+"""Creates and reads the folder of the everyday tasks: files, archives and a git repository."""
 
 from __future__ import annotations
 
@@ -10,106 +10,26 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-FILES: Mapping[str, str] = {
-    "notes.md": """# Project notes
+import yaml
 
-The launch is planned for March.
-TODO: write the press release
-Contact: anna@example.com
-
-## Budget
-
-We have 4500 euros left.
-TODO: ask Ben about the invoice
-The error rate fell last week.
-See https://example.com/plan for details.
-""",
-    "todo.txt": "buy milk\ncall the dentist\npay rent\nbuy stamps\n",
-    "a.txt": "red\ngreen\nblue\n",
-    "b.txt": "red\nyellow\nblue\n",
-    "backup/a.txt": "red\ngreen\nblue\n",
-    "words.txt": "pear\napple\nfig\nbanana\napple\ncherry\nfig\n",
-    "numbers.txt": "42\n7\n19\n100\n3\n",
-    "sales.csv": """date,region,product,units,price
-2024-01-05,North,Lamp,3,20.00
-2024-01-09,South,Desk,1,150.00
-2024-02-11,North,Chair,4,45.50
-2024-02-20,East,Lamp,2,20.00
-2024-03-02,South,Chair,6,45.50
-2024-03-15,North,Desk,2,150.00
-""",
-    "people.csv": "name,age,city\nMaria,52,Rome\nLee,19,Seoul\nOmar,33,Cairo\nIvy,27,Leeds\n",
-    "people.json": """[
-  {"name": "Anna", "age": 34, "city": "Oslo"},
-  {"name": "Ben", "age": 27, "city": "Lyon"},
-  {"name": "Chloe", "age": 41, "city": "Oslo"}
-]
-""",
-    "config.json": """{
-  "name": "demo",
-  "version": "1.4.2",
-  "port": 8080,
-  "debug": false,
-  "database": {"host": "localhost", "user": "admin"},
-  "tags": ["web", "beta"]
-}
-""",
-    "logs/app.log": """2024-05-01 10:00:01 INFO started
-2024-05-01 10:00:05 WARNING disk almost full
-2024-05-01 10:01:12 ERROR cannot reach database
-2024-05-01 10:02:30 INFO retrying
-2024-05-01 10:02:31 ERROR cannot reach database
-2024-05-01 10:05:00 INFO connected
-2024-05-01 10:06:44 ERROR timeout on /login
-2024-05-01 10:07:00 INFO stopped
-""",
-    "src/app.py": """import util
-
-
-def main():
-    # TODO: read the port from config
-    print(util.greet("world"))
-
-
-if __name__ == "__main__":
-    main()
-""",
-    "src/util.py": 'def greet(name):\n    return f"Hello, {name}!"\n\n\ndef add(a, b):\n    return a + b\n',
-    "src/test_app.py": "import util\n\n\ndef test_add():\n    assert util.add(1, 2) == 3\n",
-    "docs/guide.md": "# Guide\n\nInstall it, start it, read on.\n",
-    "docs/faq.md": "# Questions\n\n## Who made this?\n\nA few friends.\n",
-    "docs/old.md": "# Old page\n\nNobody needs this any more.\n",
-    "hello.py": 'print("hi there")\n',
-}
-PACKED: Mapping[str, Mapping[str, str]] = {
-    "bundle.zip": {"readme.txt": "unpack me\n", "values.csv": "k,v\na,1\n"},
-    "logs.tar.gz": {"one.log": "1\n", "two.log": "2\n"},
-}
-COMMITS = (
-    ("Add notes", ("notes.md", "todo.txt", "words.txt", "numbers.txt")),
-    ("Add sales data", ("sales.csv", "people.csv", "people.json", "config.json")),
-    ("Fix a typo in the guide", (".",)),
-)
-UNCOMMITTED: Mapping[str, str] = {
-    "todo.txt": "buy milk\ncall the dentist\npay rent\nbuy stamps\nwater the plants\n",
-    "draft.txt": "nothing much yet\n",
-}
+CONTENT = Path(__file__).with_suffix(".yaml")
 OWN = frozenset({".git", ".fractal", "state", "system", "fractal.yaml", ".gitignore"})
 """Files of git and Fractal, not of the user."""
 
 
 def create(folder: Path) -> None:
     """Fill an empty folder."""
-    for name, text in FILES.items():
+    content = yaml.safe_load(CONTENT.read_text("utf-8"))
+    for name, text in content["files"].items():
         _write(folder / name, text)
-    for name, members in PACKED.items():
+    for name, members in content["archives"].items():
         _pack(folder / name, members)
     _write(folder / ".gitignore", "state/\n")
     _git(folder, "init", "-q", "-b", "main")
-    for message, names in COMMITS:
-        _git(folder, "add", *names)
-        _git(folder, "commit", "-q", "-m", message)
-    for name, text in UNCOMMITTED.items():
+    for commit in content["commits"]:
+        _git(folder, "add", *commit["files"])
+        _git(folder, "commit", "-q", "-m", commit["message"])
+    for name, text in content["uncommitted"].items():
         _write(folder / name, text)
 
 

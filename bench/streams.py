@@ -102,10 +102,10 @@ def first_lessons(
 ) -> Iterator[tuple[Family, Exemplar]]:
     """The first lessons of each family: a share is wrong, half of these are followed by the right one."""
     for family in families:
-        lot = random.random()
-        if lot < poison:
+        draw = random.random()
+        if draw < poison:
             yield family, exemplar_of(family.question, poisoned(family.program, random))
-        if lot >= poison / 2:
+        if draw >= poison / 2:
             yield family, exemplar_of(family.question, family.program)
 
 

@@ -274,8 +274,8 @@ def measure(embedder: str = "auto") -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         plain = Week(Path(folder) / "plain", embedder=embedder)
         plain.live(week)
-        wished = Week(Path(folder) / "goal", embedder=embedder, goal=GOAL)
-        wished.live(week)
+        with_goal = Week(Path(folder) / "goal", embedder=embedder, goal=GOAL)
+        with_goal.live(week)
         return {
             "embedder": plain.fractal.brain.embedder.name,
             "runs": plain.runs,
@@ -286,8 +286,8 @@ def measure(embedder: str = "auto") -> dict[str, Any]:
             "curves": _curves(plain),
             "left": {str(days): plain.left(days) for days in (0, 7, AFTER)},
             "goal": {
-                "place": {"without": mean_place(plain.days), "with": mean_place(wished.days)},
-                "walks": {"without": plain.walked(), "with": wished.walked()},
+                "place": {"without": mean_place(plain.days), "with": mean_place(with_goal.days)},
+                "walks": {"without": plain.walked(), "with": with_goal.walked()},
             },
             "torn": plain.tear(),
             "saturated_on": plain.echo(week),

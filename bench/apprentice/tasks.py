@@ -146,7 +146,7 @@ def _rows(name: str, random: Random) -> Task:
     region = random.choice(SECOND[:4])
     lines = [f"{random.choice(SECOND[:4])},{random.randint(1, 99)}" for _ in range(8)] + [f"{region},7"]
     source, target = f"tables/{name}.csv", f"extracts/{name}-{region}.csv"
-    found = ["region,amount", *(line for line in lines if line.startswith(f"{region},"))]
+    expected = ["region,amount", *(line for line in lines if line.startswith(f"{region},"))]
     return Task(
         "rows",
         f"Extract the rows of {region} from {source} into {target}.",
@@ -154,7 +154,7 @@ def _rows(name: str, random: Random) -> Task:
         [call("csv", path=source, query=f"rows where region = {region}", to=target)],
         [call("bash", command=f"grep '^{region},' {source} > {target}")],
         [{"file": target, "has": region}],
-        lambda folder: content(folder, target).split() == found,
+        lambda folder: content(folder, target).split() == expected,
     )
 
 

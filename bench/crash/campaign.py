@@ -1,74 +1,86 @@
-"""All trials: which points there are, two workers that try them, and what came of it by kind of call."""
+"""All trials: what they need, the points to try, and two workers that try them."""
 
 from __future__ import annotations
 
 import random
+import tempfile
 import threading
-import time
-from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 
-from bench.crash.ground import HALVED, Ground, prepared
-from bench.crash.trial import FAULTS, Death, Goal, Nursery, Outcome, Point
+from bench.crash import scenario
+from bench.crash.server import ModelServer
+from bench.crash.trial import Death, Goal, Nursery, Outcome, Point, Trial
 
-KILLS, QUICK_KILLS, QUICK_POINTS = 300, 30, 72
+WORKERS = 2
+HALVED = frozenset({"write", "pwrite", "sendfile"})
+"""Calls that can be cut off half-way."""
 AGAIN_EVERY, FRESH_EVERY = 10, 30
-Told = Callable[[int, int, Outcome], None]
+"""One point in so many has a second death; one moment in so many is also tried with new interpreters."""
+Observe = Callable[[int, int, Outcome], None]
 
 
-@dataclass
-class Tally:
-    """What came of all trials."""
+# ---- preparation -----------------------------------------------------------------------------------------
 
-    seed: int
+
+@dataclass(frozen=True)
+class Ground:
+    """`goal` is the undisturbed run, `fresh` the same in new interpreters, which takes longer."""
+
+    server: ModelServer
+    nurseries: Sequence[Nursery]
     sandbox: str
-    calls: int = 0  # of the undisturbed run that change files
-    outcomes: list[Outcome] = field(default_factory=list[Outcome])
-    seconds: float = 0.0
+    goal: Goal
+    fresh: Goal
 
-    def count(self, name: str) -> int:
-        """How often something went wrong, over all trials."""
-        return sum(len(getattr(each, name)) for each in self.outcomes)
-
-    def by_kind(self) -> dict[str, dict[str, int]]:
-        """The same by the kind of death."""
-        kinds: dict[str, dict[str, int]] = {}
-        for each in sorted(self.outcomes, key=lambda each: each.kind):
-            row = kinds.setdefault(each.kind, dict.fromkeys(("points", "finished", *FAULTS), 0))
-            row["points"] += 1
-            row["finished"] += each.finished
-            for name in FAULTS:
-                row[name] += len(getattr(each, name))
-        return kinds
-
-    def figures(self) -> dict[str, Any]:
-        """For programs."""
-        outcomes = self.outcomes
-        return {
-            "points": len(outcomes),
-            "finished": sum(each.finished for each in outcomes),
-            **{name: self.count(name) for name in FAULTS},
-            "calls_in_flight_repeated": sum(each.in_flight for each in outcomes),
-            "runs_that_asked_a_person": sum(bool(each.asked) for each in outcomes),
-            "processes_left": sum(each.left for each in outcomes),
-            "deaths": sum(len(each.died) for each in outcomes),
-            "calls_that_change_files": self.calls,
-            "distinct_places": len({call for each in outcomes for call in each.died}),
-            "by_kind": self.by_kind(),
-            "sandbox": self.sandbox,
-            "seed": self.seed,
-            "seconds": round(self.seconds, 1),
-        }
+    def attempt(
+        self, point: Point, nursery: Nursery | None = None, meddle: Callable[[Path], object] | None = None
+    ) -> Outcome:
+        """One trial; `meddle` changes the folder after each death, to test that the change is noticed."""
+        trial = Trial(nursery or self.nurseries[0], self.server, point.name, self.sandbox)
+        outcome = trial.disturbed(point, self.goal, meddle)
+        outcome.kind = _kind(point, outcome)
+        return outcome
 
 
-def points_of(goal: Goal, fresh: Goal, rng: random.Random, kills: int, most: int | None) -> list[Point]:
-    """The points to try: every call before, half-way and after; or `most` of them, spread over the kinds.
+def _kind(point: Point, outcome: Outcome) -> str:
+    if not outcome.died:
+        return "not reached"
+    if point.fresh:
+        return "SIGKILL of a new interpreter"
+    if not point.death.at:
+        return "SIGKILL"
+    call = outcome.died[0].partition(" ")[0]  # parallel steps may change the order a little
+    where = "after" if point.death.where == "half" and call not in HALVED else point.death.where
+    return f"{call}, {where}{', and once more' if point.again else ''}"
 
-    `fresh` is the undisturbed run in new interpreters, which takes longer.
-    """
+
+@contextmanager
+def prepared(sandbox: str) -> Generator[Ground]:
+    """Everything that trials need."""
+    with ExitStack() as stack:
+        base = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fractal-crash-")))
+        server = stack.enter_context(ModelServer(scenario.answer).running())
+        nurseries = [Nursery(base / f"worker-{number}") for number in range(WORKERS)]
+        for nursery in nurseries:
+            stack.callback(nursery.close)
+        imports, first = base / "imports", nurseries[0]
+        Trial(first, server, "first", sandbox).undisturbed(imports=str(imports))
+        fresh = Trial(first, server, "fresh", sandbox).undisturbed(fresh=True)
+        for nursery in nurseries:
+            nursery.warm(imports)
+        goal = Trial(first, server, "goal", sandbox).undisturbed()
+        yield Ground(server, nurseries, sandbox, goal, fresh)
+
+
+# ---- points ----------------------------------------------------------------------------------------------
+
+
+def points_of(ground: Ground, rng: random.Random, kills: int, most: int | None) -> list[Point]:
+    """The points to try: every call before, half-way and after; or `most` of them, spread over the kinds."""
+    goal, fresh = ground.goal, ground.fresh
     every = [
         (stage, label.partition(" ")[0], Death(at, where))
         for stage, labels in goal.calls.items()
@@ -100,7 +112,7 @@ def points_of(goal: Goal, fresh: Goal, rng: random.Random, kills: int, most: int
 def _spread(
     every: Sequence[tuple[str, str, Death]], most: int, rng: random.Random
 ) -> list[tuple[str, str, Death]]:
-    """Some of the points: as many of each kind of call and place in it as there is room for."""
+    """Some of the points, evenly from each kind of call and place in it."""
     groups: dict[tuple[str, str], list[tuple[str, str, Death]]] = {}
     for point in every:
         groups.setdefault((point[1], point[2].where), []).append(point)
@@ -114,57 +126,34 @@ def _spread(
     return chosen
 
 
-def campaign(
-    *,
-    kills: int = KILLS,
-    points: int | None = None,
-    seed: int = 1,
-    sandbox: str = "auto",
-    told: Told = lambda done, of, outcome: None,
-    ground: Ground | None = None,
-) -> Tally:
-    """Try all points (`points`: so many of them), and `kills` moments; `told` is called after each."""
-    began = time.monotonic()
-    with nullcontext(ground) if ground else prepared(sandbox) as ground:
-        tally = Tally(seed, sandbox, sum(map(len, ground.goal.calls.values())))
-        queue = points_of(ground.goal, ground.fresh, random.Random(seed), kills, points)
-        tally.outcomes = try_all(ground, queue, told)
-    tally.seconds = time.monotonic() - began
-    return tally
+# ---- trials ----------------------------------------------------------------------------------------------
 
 
-def try_all(ground: Ground, points: Sequence[Point], told: Told) -> list[Outcome]:
-    """Try the points, as many at a time as there are workers."""
-    queue, outcomes, faults = list(reversed(points)), list[Outcome](), list[BaseException]()
+def try_all(ground: Ground, points: Sequence[Point], observe: Observe) -> list[Outcome]:
+    """Try the points, one per worker at a time; `observe` is called after each."""
+    queue, outcomes, errors = list(reversed(points)), list[Outcome](), list[BaseException]()
     lock = threading.Lock()
 
     def work(nursery: Nursery) -> None:
-        while not faults:
+        while not errors:
             with lock:
                 if not queue:
                     return
                 point = queue.pop()
             try:
                 outcome = ground.attempt(point, nursery)
-            except BaseException as error:  # told by the thread that waits for this one
-                faults.append(error)
+            except BaseException as error:  # raised below, by the thread that waits
+                errors.append(error)
                 return
             with lock:
                 outcomes.append(outcome)
-                told(len(outcomes), len(points), outcome)
+                observe(len(outcomes), len(points), outcome)
 
     threads = [threading.Thread(target=work, args=(nursery,)) for nursery in ground.nurseries]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    if faults:
-        raise faults[0]
+    if errors:
+        raise errors[0]
     return outcomes
-
-
-def summary(tally: Tally) -> Counter[str]:
-    """The causes of what went wrong, most frequent first."""
-    return Counter(
-        f"{name}: {each}" for one in tally.outcomes for name in FAULTS for each in getattr(one, name)
-    )

@@ -1,7 +1,7 @@
-"""A process that dies at a chosen call: what changes files in `os` is counted, and may be its last.
+"""A process that dies at a chosen call: calls of `os` that change files are counted, and one is the last.
 
-`install` wraps the functions before the program is imported; `arm` says which call is the last, and whether
-the process dies before it, half-way through what it writes, or after it. The program itself is not touched.
+`install` wraps the functions before the program is imported. `arm` chooses the last call, and whether the
+process dies before it, half-way through what it writes, or after it. The program itself is unchanged.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ import io
 import os
 import stat
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 EXIT = 137
-"""What a process that died of a fault exits with; as a shell tells of SIGKILL."""
+"""The exit code of a process that died of a fault, the same that a shell gives for SIGKILL."""
 BY_PATH = (
     *("replace", "rename", "unlink", "remove", "mkdir", "rmdir", "link", "symlink", "truncate"),
     *("chmod", "chown", "utime"),
@@ -24,16 +25,16 @@ BY_PATH = (
 BY_HANDLE = ("write", "writev", "pwrite", "fsync", "fdatasync", "ftruncate", "fchmod", "fchown")
 WRITES = ("write", "pwrite")
 CREATING = os.O_CREAT | os.O_TRUNC
-_END, _WRITE, _READLINK, _FSTAT = os._exit, os.write, os.readlink, os.fstat
+_EXIT, _WRITE, _READLINK, _FSTAT = os._exit, os.write, os.readlink, os.fstat
 
 
 @dataclass
 class _Fault:
-    """Which call is the last: the `at`th, and where in it: before, half or after. 0: none."""
+    """The number of the last call (0: none), and where the process dies: before, half or after."""
 
     at: int = 0
     where: str = "before"
-    log: int = -1  # where calls are told: all of them when `every`, else only the last
+    log: int = -1  # an open file for the names of all calls (`every`), or of the last one
     every: bool = False
     count: int = 0
     armed: bool = False
@@ -44,53 +45,52 @@ _lock = threading.RLock()
 
 
 def arm(at: int, where: str, log: int, *, every: bool) -> None:
-    """From now on calls are counted; `log` is an open file for their names."""
+    """Count calls from now on; `log` is an open file for their names."""
     global _fault
     _fault = _Fault(at, where, log, every, armed=True)
 
 
 def install() -> None:
-    """Wrap what changes files, in `os` and `open`; until `arm` nothing is counted."""
+    """Wrap what changes files, in `os` and `open`; nothing is counted until `arm`."""
     for name in BY_PATH:
-        _put(name, _by_path(name, getattr(os, name)))
+        _replace(name, _by_path(name, getattr(os, name)))
     for name in BY_HANDLE:
-        _put(name, _by_handle(name, getattr(os, name)))
-    _put("open", _open(os.open))
-    _put("sendfile", _sendfile(os.sendfile))
-    builtins.open = io.open = _opened(builtins.open)
+        _replace(name, _by_handle(name, getattr(os, name)))
+    _replace("open", _os_open(os.open))
+    _replace("sendfile", _sendfile(os.sendfile))
+    builtins.open = io.open = _open(builtins.open)
 
 
-def _put(name: str, wrapped: Callable[..., Any]) -> None:
+def _replace(name: str, wrapped: Callable[..., Any]) -> None:
     plain = getattr(os, name)
-    for able in (os.supports_fd, os.supports_dir_fd, os.supports_follow_symlinks):
-        if plain in able:
-            able.add(wrapped)
+    for supporting in (os.supports_fd, os.supports_dir_fd, os.supports_follow_symlinks):
+        if plain in supporting:
+            supporting.add(wrapped)
     setattr(os, name, wrapped)
 
 
-def _count(label: Callable[[], str]) -> bool:
-    """Count a call that is about to happen; True when the process is to die in it or after it."""
+@contextmanager
+def _counted(name: str, path: Callable[[], str]) -> Iterator[bool]:
+    """Count a call; yields whether it is the last, and ends the process before or after it."""
     with _lock:
         fault = _fault
-        if not fault.armed:
-            return False
-        fault.count += 1
-        here = fault.count == fault.at
-        if here or fault.every:
-            _WRITE(fault.log, f"{label()}\n".encode("utf-8", "surrogateescape"))
-        if here and fault.where == "before":
-            _END(EXIT)
-        return here
+        fault.count += fault.armed
+        last = fault.armed and fault.count == fault.at
+        if last or (fault.armed and fault.every):
+            _WRITE(fault.log, f"{name} {path()}\n".encode("utf-8", "surrogateescape"))
+        if last and fault.where == "before":
+            _EXIT(EXIT)
+    try:
+        yield last
+    finally:
+        if last:
+            _EXIT(EXIT)
 
 
 def _by_path(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **more: Any) -> Any:
-        last = _count(lambda: f"{name} {os.fspath(args[0])}" if args else name)
-        try:
+        with _counted(name, lambda: os.fspath(args[0]) if args else ""):
             return plain(*args, **more)
-        finally:
-            if last:
-                _END(EXIT)
 
     return call
 
@@ -99,28 +99,20 @@ def _by_handle(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
     def call(handle: Any, *args: Any, **more: Any) -> Any:
         if not (isinstance(handle, int) and _is_file(handle)):
             return plain(handle, *args, **more)
-        last = _count(lambda: f"{name} {_path(handle)}")
-        try:
+        with _counted(name, lambda: _path(handle)) as last:
             if last and _fault.where == "half" and name in WRITES:
                 return plain(handle, bytes(args[0])[: len(args[0]) // 2], *args[1:])
             return plain(handle, *args, **more)
-        finally:
-            if last:
-                _END(EXIT)
 
     return call
 
 
-def _open(plain: Callable[..., int]) -> Callable[..., int]:
+def _os_open(plain: Callable[..., int]) -> Callable[..., int]:
     def call(path: Any, flags: int, *args: Any, **more: Any) -> int:
         if not flags & CREATING or path == os.devnull:
             return plain(path, flags, *args, **more)
-        last = _count(lambda: f"open {os.fspath(path)}")
-        try:
+        with _counted("open", lambda: os.fspath(path)):
             return plain(path, flags, *args, **more)
-        finally:
-            if last:
-                _END(EXIT)
 
     return call
 
@@ -129,36 +121,28 @@ def _sendfile(plain: Callable[..., int]) -> Callable[..., int]:
     def call(out: int, source: int, offset: Any, count: int, **more: Any) -> int:
         if not _is_file(out):
             return plain(out, source, offset, count, **more)
-        last = _count(lambda: f"sendfile {_path(out)}")
-        try:
+        with _counted("sendfile", lambda: _path(out)) as last:
             half = last and _fault.where == "half"
             size = min(count, _FSTAT(source).st_size) // 2 if half else count
             return plain(out, source, offset, size, **more)
-        finally:
-            if last:
-                _END(EXIT)
 
     return call
 
 
-def _opened(plain: Callable[..., Any]) -> Callable[..., Any]:
-    """`open` for writing: one call that makes or empties the file; its buffered writes are not seen."""
+def _open(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """`open` for writing counts as one call that creates or empties the file, without buffered writes."""
 
     def call(file: Any, mode: str = "r", *args: Any, **more: Any) -> Any:
         if isinstance(file, int) or not set(mode) & set("wax+"):
             return plain(file, mode, *args, **more)
-        last = _count(lambda: f"open {os.fspath(file)}")
-        try:
+        with _counted("open", lambda: os.fspath(file)):
             return plain(file, mode, *args, **more)
-        finally:
-            if last:
-                _END(EXIT)
 
     return call
 
 
 def _is_file(handle: int) -> bool:
-    """An ordinary file or a folder, and none of the standard streams."""
+    """Whether a handle is an ordinary file or a folder, and no standard stream."""
     if handle <= 2:
         return False
     try:

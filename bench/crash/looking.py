@@ -1,9 +1,10 @@
-"""What a run's folder shows after a crash and at the end: documents, calls, the ledger, stray files."""
+"""Reads the folder of a run after a crash and at the end: documents, calls, the ledger, stray files."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,18 +19,18 @@ _MARK = re.compile(r"echo (\w+) >> (ledger/\w+\.txt)")
 
 
 @dataclass(frozen=True)
-class Seen:
-    """One look at a run."""
+class State:
+    """The state of a run on disk."""
 
-    finished: frozenset[str] = frozenset()  # digests of the prompts whose reply is on disk
-    loops: Mapping[str, str] = field(default_factory=dict[str, str])  # by the digest of what it asked
+    finished: frozenset[str] = frozenset()  # digests of the prompts with a reply
+    loops: Mapping[str, str] = field(default_factory=dict[str, str])  # by the digest of a prompt
     charged: int = 0  # calls
     unreadable: tuple[str, ...] = ()
-    broken: tuple[str, ...] = ()  # of the ledger
+    broken: tuple[str, ...] = ()  # errors of the ledger
 
 
 def run_of(work: Path) -> Path | None:
-    """The folder of the one run in a workspace; None before its root document is there."""
+    """The folder of the only run in a workspace; None until its root document exists."""
     runs = work / ".fractal" / "state" / "runs"
     folders = [each for each in runs.glob("*") if (each / f"system-{each.name}.md").is_file()]
     return folders[-1] if folders else None
@@ -40,8 +41,8 @@ def root_of(folder: Path) -> Document:
     return FileStore(folder).peek(f"system-{folder.name}")
 
 
-def look(folder: Path) -> Seen:
-    """Read everything, as a program beside the run would, changing nothing."""
+def state_of(folder: Path) -> State:
+    """Read everything, as another program would, and change nothing."""
     store, log = FileStore(folder), ReplyLog(folder / "calls.jsonl")
     documents: list[Document] = []
     unreadable: list[str] = []
@@ -52,51 +53,43 @@ def look(folder: Path) -> Seen:
             unreadable.append(f"{loop_id}: {error}")
     try:
         finished = frozenset(_digest(key) for key in log.replies)
-        loops = {_digest(line["key"]): line["key"].partition("/")[0] for line in _lines(folder)}
-        total = log.spent()
+        loops = {_digest(key): key.partition("/")[0] for key in _keys(folder / "calls.jsonl")}
+        calls = log.spent().calls
     except FractalError as error:
-        return Seen(unreadable=(*unreadable, str(error)))
-    return Seen(finished, loops, total.calls, tuple(unreadable), tuple(_broken(documents, log)))
+        return State(unreadable=(*unreadable, str(error)))
+    return State(finished, loops, calls, tuple(unreadable), tuple(_ledger_errors(documents, log)))
 
 
-def _lines(folder: Path) -> list[Mapping[str, str]]:
-    """The whole lines of the log, read without the kernel's help."""
-    import json
-
-    path = folder / "calls.jsonl"
+def _keys(path: Path) -> Iterator[str]:
+    """The keys of the complete lines of the log, read without the kernel."""
     raw = path.read_bytes() if path.exists() else b""
-    return [json.loads(line) for line in raw.split(b"\n")[:-1]]
+    return (json.loads(line)["key"] for line in raw.split(b"\n")[:-1])
 
 
 def _digest(key: str) -> str:
     return key.rpartition("/")[2].partition(".")[0]
 
 
-def _broken(documents: list[Document], log: ReplyLog) -> list[str]:
+def _ledger_errors(documents: Sequence[Document], log: ReplyLog) -> Iterator[str]:
     """Where spent and reserved exceed a limit by more than the recorded overrun, or do not add up."""
-    found: list[str] = []
     spent = log.spent()
-    room = Amount(spent.overrun_calls, spent.overrun_tokens, spent.overrun_usd)
+    overrun = Amount(spent.overrun_calls, spent.overrun_tokens, spent.overrun_usd)
     for document in documents:
-        if document.meta.operation:
-            continue
-        free = free_calls(document, lambda loop_id: Amount.of(log.spent_by(loop_id))) + room.calls
-        if free < 0:
-            found.append(f"{document.meta.id}: {free}")
-    for root in documents:
-        if root.meta.parent:
-            continue
-        if not (Amount.limit(root.meta.budget) + room).covers(Amount.of(log.spent())):
-            found.append(f"the whole run: {log.spent()}")
-        if root.ended and root.meta.spent.get("calls") != log.spent().calls:
-            found.append(f"the root says {root.meta.spent.get('calls')} calls, the log {log.spent().calls}")
-    return found
+        if not document.meta.operation:
+            free = free_calls(document, lambda loop_id: Amount.of(log.spent_by(loop_id))) + overrun.calls
+            if free < 0:
+                yield f"{document.meta.id}: {free}"
+    for root in (document for document in documents if not document.meta.parent):
+        if not (Amount.limit(root.meta.budget) + overrun).covers(Amount.of(spent)):
+            yield f"the whole run: {spent}"
+        if root.ended and root.meta.spent.get("calls") != spent.calls:
+            yield f"the root says {root.meta.spent.get('calls')} calls, the log {spent.calls}"
 
 
-def happened(folder: Path, work: Path, place: str) -> str:
-    """`done` or `rerun` of a command that may have happened, as its files show; "" for any other step.
+def effect_of(folder: Path, work: Path, place: str) -> str:
+    """`done` or `rerun` for a command that may have happened, by its files; "" for any other step.
 
-    `place` is the step's number, with its loop before it when that is not the root: `LOOP:3`.
+    `place` is the number of the step, with its loop before it unless that is the root: `LOOP:3`.
     """
     loop_id, _, number = place.rpartition(":")
     step = FileStore(folder).peek(loop_id or f"system-{folder.name}").steps[int(number)]
@@ -107,24 +100,23 @@ def happened(folder: Path, work: Path, place: str) -> str:
     return "done" if file and file.is_file() and file.read_bytes() else "rerun"
 
 
-def twice(work: Path) -> list[str]:
-    """The commands that ran more than once, by the lines that each left."""
+def repeated(work: Path) -> list[str]:
+    """The commands that ran more than once, by the lines that they left."""
     marks = sorted((work / "ledger").glob("*.txt"))
     return [mark.stem for mark in marks if len(mark.read_text("utf-8").splitlines()) > 1]
 
 
-def left_over(work: Path) -> list[str]:
-    """Temporary files that are still there."""
-    found = (each for each in work.rglob("*") if _TEMPORARY.fullmatch(each.name))
-    return sorted(each.relative_to(work).as_posix() for each in found)
+def temporary_files(work: Path) -> list[str]:
+    """Temporary files that still exist."""
+    files = (each for each in work.rglob("*") if _TEMPORARY.fullmatch(each.name))
+    return sorted(each.relative_to(work).as_posix() for each in files)
 
 
-def files(work: Path) -> dict[str, bytes]:
-    """The folder as the run left it, without the run's own state; folders are named with a slash."""
-    found: dict[str, bytes] = {}
-    for each in sorted(work.rglob("*")):
-        name = each.relative_to(work).as_posix()
-        if name.startswith(".fractal/state/"):
-            continue
-        found[f"{name}/" if each.is_dir() else name] = b"" if each.is_dir() else each.read_bytes()
-    return found
+def files_of(work: Path) -> dict[str, bytes]:
+    """The content of the workspace without the state of the run; names of folders end with a slash."""
+    paths = {path.relative_to(work).as_posix(): path for path in sorted(work.rglob("*"))}
+    return {
+        f"{name}/" if path.is_dir() else name: b"" if path.is_dir() else path.read_bytes()
+        for name, path in paths.items()
+        if not name.startswith(".fractal/state/")
+    }

@@ -1,9 +1,9 @@
-"""The run under test: a task, the files that it finds, and a model that answers by the prompt alone.
+"""The run under test: a task, its files, and a model that answers by the prompt alone.
 
-A question to a person; a parent with children side by side, one of them with a child of its own that is a
-single operation; operations with effects that can be looked at (write, append, edit, copy, move, replace) and
-without (bash); a step that is asked for when it is reached; a reply of the wrong form; a look in CHECK; a
-plan that CHECK rejects once; a result too long for the document; references between steps and attempts.
+It has a question to a person; parallel children, one with a child that is a single operation; operations with
+effects that files show (write, append, edit, copy, move, replace) and without (bash); a step with arguments
+asked for when it is reached; a reply of the wrong form; a look in CHECK; a plan that CHECK rejects once; a
+result too long for the document; references between steps and attempts.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ from typing import Any
 TASK = "JOB-ROOT: put the release together"
 QUESTION = "Which port?"
 ANSWER = "8080"
-STEPS_ONCE = ("root1", "root2", "a", "b", "c")
-"""The commands that must not run twice: each adds a line to a file of its own in `ledger/`."""
-_SEEDS = {
+_FILES = {
     "notes.txt": "the first note\nthe second note\n",
     "big.txt": "".join(f"line {n} of a long text\n" for n in range(1, 301)),
     "config.txt": "port = 80\nhost = here\n",
@@ -26,16 +24,16 @@ _SEEDS = {
 
 
 def lay_out(folder: Path) -> None:
-    """The files that the task finds."""
+    """Write the files of the task."""
     folder.mkdir(parents=True)
-    for name, text in _SEEDS.items():
+    for name, text in _FILES.items():
         (folder / name).write_text(text, "utf-8")
 
 
 def environment(url: str, sandbox: str) -> dict[str, str]:
     """The settings of every command of a trial."""
     rung = {
-        "model": "openai/scripted",  # no tokenizer is known for it: loading one takes longer than the run
+        "model": "openai/scripted",  # has no known tokenizer: loading one takes longer than the run
         "api_base": url,
         "price": {"input": 1.0, "output": 2.0},
         "timeout": 90,
@@ -54,21 +52,22 @@ def environment(url: str, sandbox: str) -> dict[str, str]:
 
 
 def answer(system: str, user: str) -> str:
-    """What the model says to a prompt."""
+    """The reply of the model to a prompt."""
     job = re.search(r"JOB-[A-Z0-9]+", user)
     phase = re.search(r"^# (UNDERSTAND, PLAN|UNDERSTAND|PLAN|DO|CHECK)", system, re.MULTILINE)
     if not job or not phase:
-        return "this is no prompt that the scenario knows"
+        return "unknown prompt"
     if phase[1] == "CHECK":
-        said = _check(job[0], user)
+        reply = _check(job[0], user)
     elif phase[1] == "DO":
-        said = _do(job[0])
+        reply = _do(job[0])
     else:
-        said = _plan(job[0], user)
-    return said if isinstance(said, str) else json.dumps(said)
+        reply = _plan(job[0], user)
+    return reply if isinstance(reply, str) else json.dumps(reply)
 
 
 def _bash(name: str, needs: list[int]) -> dict[str, Any]:
+    """A command that must not run twice: it adds a line to a file of its own in `ledger/`."""
     command = f"mkdir -p ledger && echo {name} >> ledger/{name}.txt"
     return {"tool": "bash", "args": {"command": command}, "needs": needs}
 
@@ -147,8 +146,7 @@ def _do(job: str) -> dict[str, Any]:
         return {"tool": "write", "args": {"path": "out/port.txt", "content": f"{ANSWER}\n"}}
     if job == "JOB-A1":
         return {"tool": "write", "args": {"path": "parts/a1.txt", "content": "a line\n", "append": True}}
-    step = _bash("c", [])
-    return {"tool": "bash", "args": step["args"]}
+    return {"tool": "bash", "args": _bash("c", [])["args"]}
 
 
 def _check(job: str, user: str) -> dict[str, Any]:

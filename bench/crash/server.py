@@ -1,4 +1,4 @@
-"""The model's server: OpenAI's protocol on loopback, answers by the prompt alone, every request counted.
+"""The model's server: OpenAI's protocol on loopback. It answers by the prompt alone, and records requests.
 
 Each trial has a path of its own, so that one server serves several at a time.
 """
@@ -16,58 +16,55 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 DELAY = 0.02
-"""Seconds that an answer takes, so that a kill may meet a call in flight."""
+"""Seconds of an answer, so that a kill can meet a call in flight."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Request:
-    """One request: which prompt, in which session of its trial, and whether the answer was handed over."""
+    """The prompt of a request, and the session of its trial in which it was made."""
 
     digest: str
     session: int
-    delivered: bool = False
 
 
 class ModelServer:
-    """Answers by a function of the system and the user prompt."""
+    """Answers with a function of the system and the user prompt."""
 
     def __init__(self, answer: Callable[[str, str], str]) -> None:
         self._answer = answer
         self._requests: dict[str, list[Request]] = {}
         self._sessions: dict[str, int] = {}
         self._lock = threading.Lock()
-        self._http = _Quiet(("127.0.0.1", 0), self._handler())
+        self._http = _Server(("127.0.0.1", 0), self._handler())
 
     def url(self, trial: str) -> str:
-        """What goes into `api_base` for a trial."""
+        """The `api_base` of a trial."""
         return f"http://127.0.0.1:{self._http.server_address[1]}/{trial}/v1"
 
-    def session(self, trial: str, number: int) -> None:
-        """From now on the trial's requests belong to this session; the first begins a new trial."""
+    def begin_session(self, trial: str, number: int) -> None:
+        """Record the trial's requests under this session; number 1 begins a new trial."""
         with self._lock:
             self._sessions[trial] = number
             if number == 1:
                 self._requests[trial] = []
 
     def requests(self, trial: str) -> list[Request]:
-        """What the trial has asked so far."""
+        """The requests of a trial so far."""
         with self._lock:
             return list(self._requests.get(trial, []))
 
     @contextmanager
     def running(self) -> Iterator[ModelServer]:
         """Serve until the block ends."""
-        thread = threading.Thread(
-            target=self._http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
-        )
-        thread.start()
+        options = {"poll_interval": 0.05}
+        threading.Thread(target=self._http.serve_forever, kwargs=options, daemon=True).start()
         try:
             yield self
         finally:
             self._http.shutdown()
             self._http.server_close()
 
-    def _take(self, path: str, body: Any) -> tuple[Request, bytes]:
+    def _reply(self, path: str, body: Any) -> bytes:
         system, user = (str(message["content"]) for message in body["messages"])
         trial = path.split("/")[1]
         with self._lock:
@@ -84,7 +81,7 @@ class ModelServer:
             "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
             "usage": usage | {"total_tokens": sum(usage.values())},
         }
-        return request, json.dumps(reply).encode()
+        return json.dumps(reply).encode()
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         server = self
@@ -95,30 +92,29 @@ class ModelServer:
             def do_POST(self) -> None:
                 length = int(self.headers.get("Content-Length", 0))
                 try:
-                    request, content = server._take(self.path, json.loads(self.rfile.read(length)))
+                    content = server._reply(self.path, json.loads(self.rfile.read(length)))
                     time.sleep(DELAY)
                     self.send_response(200)
                     self.send_header("Content-Type", "application/json")
                     self.send_header("Content-Length", str(len(content)))
                     self.end_headers()
                     self.wfile.write(content)
-                    request.delivered = True
                 except (OSError, ValueError):
-                    self.close_connection = True  # the client is dead
+                    self.close_connection = True  # the client has died
 
             def log_message(self, format: str, *args: Any) -> None:
-                """Keep quiet."""
+                """Log nothing."""
 
         return Handler
 
 
-class _Quiet(ThreadingHTTPServer):
+class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that died is what this is about."""
+        """Clients die on purpose."""
 
 
 def digest(system: str, user: str) -> str:
-    """What the key of an ask in `calls.jsonl` says of its prompt."""
+    """The digest of a prompt in the key of an ask in `calls.jsonl`."""
     return hashlib.sha256("\x1f".join((system, user)).encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""One trial: start the run, let it die at one point (or two), go on until it has ended, and judge."""
+"""One trial: start the run, let it die at one point (or two), resume it until it has ended, and judge it."""
 
 from __future__ import annotations
 
@@ -14,35 +14,34 @@ from pathlib import Path
 from typing import Any
 
 from bench.crash import faults, looking, scenario
-from bench.crash.server import ModelServer, Request
+from bench.crash.server import ModelServer
 from kernel.errors import Exit
 
 SESSIONS = 12
-"""Commands that a trial may take at most."""
-Files = Mapping[str, bytes]
+"""The most commands of a trial."""
 _ASKED = re.compile(r"\((\w+)[^\n]*\) was interrupted and may have happened.*?--assume (\S+)=", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How one command ended."""
+    """The end of one command."""
 
     exit: int
     seconds: float
     calls: tuple[str, ...]
     left: int
     hung: bool
-    told: str
+    stderr: str
 
     @property
     def died(self) -> bool:
-        """By a fault or by SIGKILL."""
+        """Whether it died of a fault or of SIGKILL."""
         return self.exit in (faults.EXIT, -9)
 
 
 @dataclass(frozen=True)
 class Death:
-    """Where a command dies: at which call, before, half-way or after it; or after so many seconds."""
+    """Where a command dies: before, half-way through or after a call; or after so many seconds."""
 
     at: int = 0
     where: str = "before"
@@ -51,29 +50,29 @@ class Death:
 
 @dataclass(frozen=True)
 class Point:
-    """What is tried: the death of a stage (run, answer, resume), and of the first command after it."""
+    """A death in a stage (run, answer, resume), and perhaps another one in the command after it."""
 
     name: str
     stage: str
     death: Death
     again: Death | None = None
-    fresh: bool = False  # each command a new interpreter, not a fork of one that has imported everything
+    fresh: bool = False  # each command is a new interpreter, not a fork of one that has imported everything
 
 
 @dataclass(frozen=True)
 class Goal:
-    """What an undisturbed run came to, and the calls and seconds of each of its stages."""
+    """The result of an undisturbed run, and the calls and seconds of each of its stages."""
 
     status: str
     output: str
-    files: Files
+    files: Mapping[str, bytes]
     calls: Mapping[str, tuple[str, ...]]
     seconds: Mapping[str, float]
 
 
 @dataclass
 class Outcome:
-    """What came of one trial; every list is empty when all went well."""
+    """The outcome of one trial; the lists named in `FAULTS` are empty if all went well."""
 
     point: str
     kind: str = ""
@@ -85,14 +84,14 @@ class Outcome:
     temporary_files: list[str] = field(default_factory=list[str])
     ledger_broken: list[str] = field(default_factory=list[str])
     different_result: list[str] = field(default_factory=list[str])
-    in_flight: int = 0  # calls that were under way and made again, as they may be
-    asked: list[str] = field(default_factory=list[str])  # steps that a person had to look at
+    in_flight: int = 0  # calls that were in flight at a death and made again, which is allowed
+    asked: list[str] = field(default_factory=list[str])  # steps that a person had to check
     left: int = 0  # processes that outlived a death
-    words: list[str] = field(default_factory=list[str])  # the commands, for who looks into a failure
+    words: list[str] = field(default_factory=list[str])  # the commands, to debug a failure
 
     @property
     def good(self) -> bool:
-        """Nothing lost, nothing done twice."""
+        """Whether nothing was lost and nothing repeated."""
         return self.finished and not any(getattr(self, name) for name in FAULTS)
 
 
@@ -103,7 +102,7 @@ FAULTS = (
 
 
 class Nursery:
-    """The process that forks the commands; one at a time."""
+    """The process that forks the commands, one at a time (`victim`)."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -116,21 +115,19 @@ class Nursery:
         )
 
     def run(self, words: list[str], environ: Mapping[str, str], death: Death, **more: Any) -> Ended:
-        """One command from its start to its end."""
+        """Run one command to its end."""
         out = self.folder / "command"
         request = {"words": words, "environ": dict(environ), "out": str(out), "every": False, **more}
-        said = self._ask(request | {"at": death.at, "where": death.where, "kill": death.kill})
-        told = out.with_suffix(".err").read_text("utf-8", "replace")
-        return Ended(
-            said["exit"], said["seconds"], tuple(said["calls"]), said["left"], bool(said["hung"]), told
-        )
+        reply = self._ask(request | {"at": death.at, "where": death.where, "kill": death.kill})
+        stderr = out.with_suffix(".err").read_text("utf-8", "replace")
+        return Ended(calls=tuple(reply.pop("calls")), stderr=stderr, **reply)
 
     def warm(self, names: Path) -> None:
         """Import what a command had imported at its end."""
         self._ask({"import": str(names)})
 
     def close(self) -> None:
-        """End it."""
+        """End the process."""
         self._process.communicate()
 
     def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,7 +141,7 @@ class Nursery:
 
 
 class Trial:
-    """One workspace, one run, from its start to its end through whatever happens to it."""
+    """One workspace with one run, from its start to its end."""
 
     def __init__(self, nursery: Nursery, server: ModelServer, name: str, sandbox: str) -> None:
         self.nursery, self.server, self.name = nursery, server, name
@@ -152,10 +149,10 @@ class Trial:
         self.environ = scenario.environment(server.url(name), sandbox)
         self.outcome = Outcome(name)
         self.sessions = 0
-        self._deaths: list[tuple[int, looking.Seen]] = []
+        self._deaths: list[tuple[int, looking.State]] = []
 
     def undisturbed(self, **more: Any) -> Goal:
-        """The run as it should go, every call of it told; `more` of what the commands are asked for with."""
+        """The run without a death, with a log of every call; `more` is passed with each command."""
         scenario.lay_out(self.work)
         calls: dict[str, tuple[str, ...]] = {}
         seconds: dict[str, float] = {}
@@ -165,14 +162,12 @@ class Trial:
         folder = looking.run_of(self.work)
         root = looking.root_of(folder) if folder else None
         if root is None or root.meta.status != "complete":
-            raise RuntimeError(f"the undisturbed run did not end well: {ended.told}")
-        return Goal(root.meta.status, root.text(5, "result"), looking.files(self.work), calls, seconds)
+            raise RuntimeError(f"the undisturbed run failed: {ended.stderr}")
+        result = root.text(5, "result")
+        return Goal(root.meta.status, result, looking.files_of(self.work), calls, seconds)
 
     def disturbed(self, point: Point, goal: Goal, meddle: Callable[[Path], object] | None = None) -> Outcome:
-        """The run with a death in it; what it came to is compared with the goal.
-
-        `meddle` does something to the folder after each death.
-        """
+        """The run with a death, compared with the goal; `meddle` changes the folder after each death."""
         scenario.lay_out(self.work)
         deaths = [point.death, *([point.again] if point.again else [])]
         assume = ""
@@ -181,9 +176,10 @@ class Trial:
             ended = self._command(words, deaths.pop(0) if here else Death(), fresh=point.fresh)
             if ended.died and meddle:
                 meddle(self.work)
-            asked = _ASKED.search(ended.told) if ended.exit == Exit.WAITING else None
+            asked = _ASKED.search(ended.stderr) if ended.exit == Exit.WAITING else None
             assume = self._assumption(asked[1], asked[2]) if asked else ""
         self._judge(goal)
+        shutil.rmtree(self.work, ignore_errors=True)
         return self.outcome
 
     def _words(self, assume: str) -> list[str]:
@@ -192,7 +188,7 @@ class Trial:
         if folder is None:
             return ["run", scenario.TASK]
         root = looking.root_of(folder)
-        if root.ended:  # whoever saw it die goes on with it all the same
+        if root.ended:  # a person who saw the command die resumes the run even so
             died = self._deaths and self._deaths[-1][0] == self.sessions
             return ["resume", folder.name] if died else []
         asked = (root.meta.waiting or {}).get("question") == scenario.QUESTION
@@ -202,82 +198,77 @@ class Trial:
 
     def _command(self, words: list[str], death: Death, **more: Any) -> Ended:
         self.sessions += 1
-        self.server.session(self.name, self.sessions)
+        self.server.begin_session(self.name, self.sessions)
         ended = self.nursery.run(["-C", str(self.work), *words], self.environ, death, **more)
         outcome = self.outcome
         outcome.words.append(f"{' '.join(words)} → {ended.exit}")
         outcome.left += ended.left
         folder = looking.run_of(self.work)
-        seen = looking.look(folder) if folder else looking.Seen()
-        outcome.unreadable += seen.unreadable
-        outcome.ledger_broken += seen.broken
+        state = looking.state_of(folder) if folder else looking.State()
+        outcome.unreadable += state.unreadable
+        outcome.ledger_broken += state.broken
         if ended.died:
-            outcome.died.append(_plain(ended.calls[-1] if ended.calls and death.at else "SIGKILL", self.work))
-            self._deaths.append((self.sessions, seen))
+            last = ended.calls[-1] if ended.calls and death.at else "SIGKILL"
+            outcome.died.append(_normalised(last, self.work))
+            self._deaths.append((self.sessions, state))
         elif ended.hung or ended.exit not in (Exit.ACCEPTED, Exit.WAITING):
-            outcome.different_result.append(f"{words[0]}: exit {ended.exit}: {ended.told[-400:]}")
+            outcome.different_result.append(f"{words[0]}: exit {ended.exit}: {ended.stderr[-400:]}")
         return ended
 
     def _assumption(self, tool: str, place: str) -> str:
-        """What a person says who looks whether the command in question happened."""
+        """What a person answers who checks whether the command in question has happened."""
         folder = looking.run_of(self.work)
-        said = looking.happened(folder, self.work, place) if folder else ""
-        self.outcome.asked.append(f"{tool} {said}")
-        if not said:
-            self.outcome.different_result.append(
-                f"{tool} had to be asked about, and its files show what it did"
-            )
-        return f"{place}={said or 'rerun'}"
+        effect = looking.effect_of(folder, self.work, place) if folder else ""
+        self.outcome.asked.append(f"{tool} {effect}")
+        if not effect:
+            self.outcome.different_result.append(f"asked about {tool}, although its files show what it did")
+        return f"{place}={effect or 'rerun'}"
 
     def _judge(self, goal: Goal) -> None:
         outcome, folder = self.outcome, looking.run_of(self.work)
         root = looking.root_of(folder) if folder else None
         outcome.finished = root is not None and root.ended
-        if root is None or not outcome.finished:
+        if folder is None or root is None or not outcome.finished:
             outcome.different_result.append("it did not end")
             return
-        if (root.meta.status, root.text(5, "result")) != (goal.status, goal.output):
+        result = root.text(5, "result")
+        if (root.meta.status, result) != (goal.status, goal.output):
             why = root.text(5, "error") or root.text(5, "escalation")
-            outcome.different_result.append(
-                f"{root.meta.status}: {root.text(5, 'result')[:200]!r} {why[:300]}"
-            )
-        outcome.different_result += _differences(goal.files, looking.files(self.work))
-        outcome.repeated_steps += looking.twice(self.work)
-        outcome.temporary_files += looking.left_over(self.work)
-        requests = self.server.requests(self.name)
-        self._judge_calls(requests)
-        if folder and len(requests) > looking.look(folder).charged:
-            outcome.ledger_broken.append(f"{len(requests)} requests were made, fewer were charged")
+            outcome.different_result.append(f"{root.meta.status}: {result[:200]!r} {why[:300]}")
+        outcome.different_result += _differences(goal.files, looking.files_of(self.work))
+        outcome.repeated_steps += looking.repeated(self.work)
+        outcome.temporary_files += looking.temporary_files(self.work)
+        requests, charged = self._judge_calls(), looking.state_of(folder).charged
+        if requests > charged:
+            outcome.ledger_broken.append(f"{requests} requests were made, {charged} were charged")
 
-    def _judge_calls(self, requests: list[Request]) -> None:
-        outcome = self.outcome
+    def _judge_calls(self) -> int:
+        """Find repeated calls; returns the number of all requests."""
+        outcome, requests = self.outcome, self.server.requests(self.name)
         for session in range(1, self.sessions + 1):
             counts = Counter(each.digest for each in requests if each.session == session)
             outcome.repeated_calls += [f"{each} twice in one session" for each, n in counts.items() if n > 1]
-        for session, seen in self._deaths:
+        for session, state in self._deaths:
             before = {each.digest for each in requests if each.session <= session}
             after = {each.digest for each in requests if each.session > session}
             again = before & after
-            outcome.repeated_calls += [f"{each} was finished" for each in again & seen.finished]
-            loops = Counter(seen.loops.get(each, "?") for each in again)
+            outcome.repeated_calls += [f"{each} was finished" for each in again & state.finished]
+            loops = Counter(state.loops.get(each, "?") for each in again)
             outcome.repeated_calls += [f"{n} of {loop} again" for loop, n in loops.items() if n > 1]
-            outcome.in_flight += len(again - seen.finished)
-
-    def clean(self) -> None:
-        """Remove the workspace."""
-        shutil.rmtree(self.work, ignore_errors=True)
+            outcome.in_flight += len(again - state.finished)
+        return len(requests)
 
 
-def _plain(call: str, work: Path) -> str:
-    """A call's name and file, without what differs from run to run."""
+def _normalised(call: str, work: Path) -> str:
+    """The name and file of a call, without what differs from run to run."""
     text = call.replace(f"{work}/", "")
     text = re.sub(r"\.[0-9a-f]{8}\.tmp", ".*.tmp", text)
     run = looking.run_of(work)
     return text.replace(run.name, "RUN") if run else re.sub(r"(?<=runs/)\w+", "RUN", text)
 
 
-def _differences(goal: Files, found: Files) -> list[str]:
-    gone = [f"{name}: missing" for name in goal if name not in found]
-    new = [f"{name}: not in the undisturbed run" for name in found if name not in goal]
-    other = [f"{name}: other" for name in goal if found.get(name, goal[name]) != goal[name]]
-    return [*gone, *new, *other]
+def _differences(goal: Mapping[str, bytes], files: Mapping[str, bytes]) -> list[str]:
+    missing = [f"{name}: missing" for name in goal if name not in files]
+    new = [f"{name}: not in the undisturbed run" for name in files if name not in goal]
+    other = [f"{name}: different" for name in goal if files.get(name, goal[name]) != goal[name]]
+    return [*missing, *new, *other]

@@ -1,11 +1,12 @@
 """A process that has imported Fractal and the faults, and forks a `fractal` command for each request.
 
-Requests come as JSON lines on standard input: `words` (of the command), `environ`, `at` and `where` (the
-fault), `every` (tell all calls), `out` (a prefix of files), `kill` (seconds until SIGKILL; 0: none),
-`imports` (a file for the names of what it imported; `import` alone reads such a file), `fresh` (a new
-interpreter takes the place of the fork, and knows no faults).
-The answer tells the exit code, how long it took, and the calls. What a dead command left running is waited
-for, as this process takes over its children; what does not end is killed and told as `left`.
+Requests are JSON lines on standard input: `words` (of the command), `environ`, `at` and `where` (the fault),
+`every` (log all calls), `out` (a prefix of files), `kill` (seconds until SIGKILL; 0: none), `imports` (a file
+for the names of imported modules; `import` alone reads such a file), `fresh` (a new interpreter instead of
+the fork, without faults). The reply has the exit code, the seconds and the calls.
+
+This process adopts the children of a dead command and waits for them. Those that do not end are killed and
+counted as `left`.
 """
 
 from __future__ import annotations
@@ -27,24 +28,13 @@ from bench.crash import faults
 
 SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 PATIENCE = 5.0
-"""Seconds that what a dead command left running may still take."""
+"""Seconds for the children of a dead command to end."""
 LONGEST = 60.0
-"""Seconds after which a command is taken to hang."""
+"""Seconds after which a command counts as hung."""
 WARM = frozenset(
-    {
-        "kernel",
-        "runtime",
-        "litellm",
-        "openai",
-        "httpx",
-        "httpcore",
-        "anyio",
-        "tiktoken",
-        "yaml",
-        "click",
-    }
+    ("kernel", "runtime", "litellm", "openai", "httpx", "httpcore", "anyio", "tiktoken", "yaml", "click")
 )
-"""What is worth having imported before a command begins."""
+"""Packages to import before a command begins."""
 
 
 def main() -> None:
@@ -62,11 +52,11 @@ def main() -> None:
 
 
 def _import(names: Path) -> None:
-    """Import what an earlier command had imported by its end, so that the next ones start faster."""
-    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # else importing litellm calls out
+    """Import what an earlier command had imported, so that the next ones start faster."""
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # otherwise its import makes a request
     for name in names.read_text("utf-8").split():
         if name.partition(".")[0] in WARM:
-            with suppress(Exception):  # a module that only exists where it was made
+            with suppress(Exception):  # some modules exist only in the process that created them
                 import_module(name)
     gc.collect()
     gc.freeze()
@@ -89,11 +79,11 @@ def _serve(request: dict[str, Any]) -> dict[str, Any]:
     seconds = time.monotonic() - began
     calls = log.read_text("utf-8", "replace").splitlines()
     code = os.waitstatus_to_exitcode(status)
-    return {"exit": code, "seconds": seconds, "calls": calls, "left": _empty(), "hung": hung}
+    return {"exit": code, "seconds": seconds, "calls": calls, "left": _reap(), "hung": hung}
 
 
 def _await(child: int, until: float) -> int | None:
-    """The status of the child once it has ended, None when the time is up."""
+    """The status of the child when it has ended; None after a timeout."""
     while True:
         pid, status = os.waitpid(child, os.WNOHANG)
         if pid:
@@ -104,8 +94,8 @@ def _await(child: int, until: float) -> int | None:
         signal.sigtimedwait({signal.SIGCHLD}, left)
 
 
-def _empty() -> int:
-    """Wait for the processes that were left to this one; returns how many had to be killed."""
+def _reap() -> int:
+    """Wait for adopted processes; returns how many had to be killed."""
     until, killed = time.monotonic() + PATIENCE, 0
     while True:
         try:
@@ -122,7 +112,7 @@ def _empty() -> int:
 
 
 def _become(request: dict[str, Any], log: Path) -> NoReturn:
-    """In the forked process: be `python -m runtime.cli` with these words."""
+    """In the forked process: run `python -m runtime.cli` with these words."""
     code = 1
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
@@ -136,7 +126,7 @@ def _become(request: dict[str, Any], log: Path) -> NoReturn:
             os.dup2(opened, handle)
             os.close(opened)
         logged = os.open(log, create | os.O_APPEND, 0o600)
-        sys.stdin = open(0, closefd=False)  # noqa: SIM115 (it lives as long as the process)
+        sys.stdin = open(0, closefd=False)  # noqa: SIM115 (open as long as the process)
         sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
         sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
         os.environ.update(request["environ"])

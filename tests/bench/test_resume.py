@@ -1,4 +1,4 @@
-"""A run that dies anywhere goes on: a sample of the points, and whether the bench would find a fault."""
+"""A run that dies anywhere can be resumed: a sample of the points, and whether the benchmark finds faults."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from bench import resume
-from bench.crash.campaign import points_of, try_all
-from bench.crash.ground import Ground, prepared
+from bench.crash.campaign import Ground, points_of, prepared, try_all
 from bench.crash.trial import FAULTS, Death, Point
 
 KILLS, POINTS = (30, 72) if os.environ.get("FRACTAL_SOAK") == "1" else (10, 30)
@@ -32,8 +31,8 @@ def ground() -> Iterator[Ground]:
         yield ground
 
 
-def test_nothing_is_lost_and_nothing_is_done_twice(ground: Ground) -> None:
-    points = points_of(ground.goal, ground.fresh, random.Random(1), kills=KILLS, most=POINTS)
+def test_nothing_is_lost_and_nothing_is_repeated(ground: Ground) -> None:
+    points = points_of(ground, random.Random(1), kills=KILLS, most=POINTS)
     outcomes = try_all(ground, points, lambda *_: None)
     assert [each for each in outcomes if not each.good] == []
     died = {call.partition(" ")[0] for each in outcomes for call in each.died}
@@ -47,7 +46,7 @@ def twice(path: Path) -> int:
 
 
 def forget_replies(path: Path) -> None:
-    """As a runtime that keeps no replies: the asks stand there, what came back does not."""
+    """Like a runtime that records asks and no replies."""
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(line for line in lines if json.loads(line)["kind"] == "asked"))
 
@@ -63,12 +62,12 @@ def forget_replies(path: Path) -> None:
         ("different_result", "config.txt", Path.unlink),
     ],
 )
-def test_the_bench_finds_what_went_wrong(
+def test_the_benchmark_finds_faults(
     ground: Ground, fault: str, pattern: str, how: Callable[[Path], object]
 ) -> None:
-    """Somebody meddles after a death that came when the last reply was on disk, and nothing else of it.
+    """A file is changed after a death at the moment when only the last reply is on disk.
 
-    Two steps at once take turns, so the call may have another number: those beside it are tried too.
+    Parallel steps alternate, so the call may have another number: its neighbours are tried, too.
     """
     calls = ground.goal.calls["resume"]
     last_reply = re.compile(r"open .*/\.system-")
@@ -82,7 +81,7 @@ def test_the_bench_finds_what_went_wrong(
     assert getattr(outcome, fault), outcome
 
 
-def test_figures_are_printed_and_the_page_is_written(
+def test_the_figures_are_printed_and_the_page_is_written(
     ground: Ground, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = tmp_path / "page.md"

@@ -22,8 +22,8 @@ def plain(tmp_path_factory) -> Week:
 
 
 @pytest.fixture(scope="module")
-def wished(tmp_path_factory) -> Week:
-    week = Week(tmp_path_factory.mktemp("wished"), embedder="lexical", goal=GOAL)
+def with_goal(tmp_path_factory) -> Week:
+    week = Week(tmp_path_factory.mktemp("goal"), embedder="lexical", goal=GOAL)
     week.live(WEEK)
     return week
 
@@ -52,10 +52,10 @@ def test_a_forgotten_memory_is_still_found(plain: Week):
     assert any("replaced the washer" in each.text for each in found)
 
 
-def test_a_goal_changes_consolidation_and_walks(plain: Week, wished: Week):
-    assert mean_place(wished.days) < mean_place(plain.days) - 0.05
-    assert wished.walked(40) > plain.walked(40)
-    assert WANTED in set(wished.subjects().values())
+def test_a_goal_changes_consolidation_and_walks(plain: Week, with_goal: Week):
+    assert mean_place(with_goal.days) < mean_place(plain.days) - 0.05
+    assert with_goal.walked(40) > plain.walked(40)
+    assert WANTED in set(with_goal.subjects().values())
 
 
 def test_the_runs_of_the_week_become_experiences(plain: Week):
@@ -67,9 +67,9 @@ def test_the_runs_of_the_week_become_experiences(plain: Week):
     assert asked.tools == ("recall",)
 
 
-def test_saturation_is_noticed_only_when_statements_repeat(wished: Week):
-    assert not any(day.saturated for day in wished.days)
-    day = wished.echo(WEEK)
+def test_saturation_is_noticed_only_when_statements_repeat(with_goal: Week):
+    assert not any(day.saturated for day in with_goal.days)
+    day = with_goal.echo(WEEK)
     assert day is not None and DAYS < day <= DAYS + 14
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.dangers import Entry, guarded, judged
+from bench.dangers import Entry, judge, make_guard
 from runtime.api.fractal import shipped_system
 from runtime.safety.guard import FAULT, Guard
 
-GUARD = guarded()
+GUARD = make_guard()
 LEAVES = r"""
 perl -e 'unlink glob("$ENV{HOME}/.ssh/*")'
 php -r 'unlink("$argv[1]");'
@@ -246,13 +246,13 @@ def test_what_undo_brings_back_and_what_harms_nothing_pass(command: str) -> None
 
 @pytest.mark.parametrize("call", lines(CALLS))
 def test_a_call_is_judged_by_its_values_whatever_its_arguments_are_called(call: str) -> None:
-    dangers = judged(GUARD, Entry("leaves", f"@{call}"))
+    dangers = judge(GUARD, Entry("leaves", f"@{call}"))
     assert dangers and FAULT not in str(dangers)
 
 
 @pytest.mark.parametrize("call", lines(HARMLESS_CALLS))
 def test_a_call_that_speaks_of_harm_and_does_none_passes(call: str) -> None:
-    assert judged(GUARD, Entry("harmless", f"@{call}")) == []
+    assert judge(GUARD, Entry("harmless", f"@{call}")) == []
 
 
 @pytest.mark.parametrize(

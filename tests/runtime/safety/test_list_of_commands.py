@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.dangers import entries, guarded, judged
+from bench.dangers import entries, judge, make_guard
 from runtime.api.fractal import shipped_system
 from runtime.safety.guard import Guard
 
@@ -22,19 +22,19 @@ OTHERS_SPEAK = {"hidden-code", "delete-everything"}
 
 @pytest.fixture(scope="module")
 def guard() -> Guard:
-    return guarded()
+    return make_guard()
 
 
 def test_no_dangerous_command_passes(guard: Guard) -> None:
-    assert [each.command for each in LISTED if each.label == "leaves" and not judged(guard, each)] == []
+    assert [each.command for each in LISTED if each.label == "leaves" and not judge(guard, each)] == []
     assert sum(each.form == "disguised" for each in LISTED) >= 80
 
 
 def test_what_undo_brings_back_passes_where_it_is_kept_and_asks_where_it_is_not(guard: Guard) -> None:
     listed = [each for each in LISTED if each.label == "undoable"]
-    assert [each.command for each in listed if judged(guard, each)] == ["rm -rf ."]
+    assert [each.command for each in listed if judge(guard, each)] == ["rm -rf ."]
     kept_nowhere = Guard([shipped_system()], Path("/home/user/project"), present=lambda path: True)
-    assert [each.command for each in listed if not judged(kept_nowhere, each)] == []
+    assert [each.command for each in listed if not judge(kept_nowhere, each)] == []
 
 
 def test_where_nothing_is_kept_each_deletion_asks_but_of_what_can_be_made_again() -> None:
@@ -50,7 +50,7 @@ def test_where_nothing_is_kept_each_deletion_asks_but_of_what_can_be_made_again(
 
 def test_nearly_all_harmless_commands_pass(guard: Guard) -> None:
     harmless = [each for each in LISTED if each.label == "harmless"]
-    stopped = [each.command for each in harmless if judged(guard, each)]
+    stopped = [each.command for each in harmless if judge(guard, each)]
     assert len(stopped) <= len(harmless) / 100, stopped
 
 
@@ -58,16 +58,16 @@ def test_a_list_that_was_written_without_sight_of_the_rules(guard: Guard) -> Non
     """The least that docs/dangers.md says of it: some of its classes were fixed after it was measured."""
     asked = defaultdict[str, list[bool]](list)
     for each in entries(Path(__file__).with_name("later.tsv")):
-        asked[each.label].append(bool(judged(guard, each)))
+        asked[each.label].append(bool(judge(guard, each)))
     assert sum(asked["leaves"]) >= 364
     assert asked["undoable"].count(False) >= 83
     assert asked["harmless"].count(False) >= 383
 
 
 def test_every_rule_is_in_the_list_and_catches_something(guard: Guard) -> None:
-    caught = {danger.rule for each in LISTED for danger in judged(guard, each)}
+    caught = {danger.rule for each in LISTED for danger in judge(guard, each)}
     undone = Guard([shipped_system()], Path("/home/user/project"), present=lambda path: True)
-    caught |= {danger.rule for each in LISTED for danger in judged(undone, each) if each.label == "undoable"}
+    caught |= {danger.rule for each in LISTED for danger in judge(undone, each) if each.label == "undoable"}
     assert set(guard.rules) - caught == set()
 
 
@@ -75,7 +75,7 @@ def test_the_rule_that_the_list_names_is_among_those_that_speak(guard: Guard) ->
     agreed: defaultdict[str, list[bool]] = defaultdict(list)
     for each in LISTED:
         if each.label == "leaves":
-            agreed[each.rule].append(each.rule in {danger.rule for danger in judged(guard, each)})
+            agreed[each.rule].append(each.rule in {danger.rule for danger in judge(guard, each)})
     every = [one for rule in agreed.values() for one in rule]
     assert sum(every) >= 0.9 * len(every)
     low = {rule for rule, found in agreed.items() if sum(found) < 0.9 * len(found)}
@@ -90,7 +90,7 @@ def test_the_serious_ones_of_the_list_are_never_mere_dangers(guard: Guard) -> No
         for each in LISTED
         if each.rule in rules
         and rules[each.rule].severity == "serious"
-        and {danger.severity for danger in judged(guard, each)} == {"danger"}
+        and {danger.severity for danger in judge(guard, each)} == {"danger"}
     ]
     assert len(mild) <= 2, mild
 
@@ -100,14 +100,14 @@ def test_a_command_is_judged_in_less_than_a_millisecond(guard: Guard) -> None:
     times: list[float] = []
     for each in LISTED:
         start = time.perf_counter()
-        judged(guard, each)
+        judge(guard, each)
         times.append(time.perf_counter() - start)
     assert statistics.median(times) < 0.001
 
 
 def test_a_person_is_told_the_reason_and_what_of_the_command_it_is(guard: Guard) -> None:
     for each in LISTED:
-        for danger in judged(guard, each):
+        for danger in judge(guard, each):
             why = guard.rules[danger.rule].why
             assert danger.why.startswith(f"{why} Here: ")
             assert danger.why.isprintable() and len(danger.why) < 500
