@@ -36,7 +36,7 @@ from kernel.loop.child import (
 )
 from kernel.loop.operation import may_change, operate, recovered, seen_after, tell_of_wait
 from kernel.loop.run_context import Session, results_of, unready
-from kernel.store.files import Save, missing
+from kernel.store.files import missing
 from kernel.tools.tool import Tool
 
 
@@ -297,9 +297,9 @@ class Doing:
         self.children.add(step.n)
         child = child.having(budget=dict(step.share or {})) if child else child_document(session, step)
         if again:  # an entry without a document would mean a lost child
-            session.run.store.commit([Save(child)])
+            session.run.store.save(child)
         # first the parent's entry, then the child, then the wake
-        session.flush(*([] if again else [Save(child)]), wake=(child_id,))
+        session.flush(*([] if again else [child]), wake=(child_id,))
         session.emit("step_started", step=step.n, tool=step.tool or "subtask", args={"task": step.what})
         return None
 
@@ -377,7 +377,7 @@ class Doing:
                 "warning", message=f"{step.link} was missing and is made again from step {step.n}"
             )
         # usually the process died between the parent's entry and the child's document
-        self.session.flush(Save(child_document(self.session, step)), wake=(child_id,))
+        self.session.flush(child_document(self.session, step), wake=(child_id,))
 
     async def _recover_operation(self, step: Step) -> Waiting | None:
         if (snapshots := self.session.run.snapshots) and "tree_after" not in step.evidence:

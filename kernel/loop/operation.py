@@ -22,7 +22,6 @@ from kernel.document.redaction import cut, redact_forms, redacted
 from kernel.errors import DocumentError, FractalError, OperationFailed, raised_as
 from kernel.loop.approval import effects_of, large_named, shown
 from kernel.loop.run_context import Session, skills_of
-from kernel.store.files import Save
 from kernel.tools.operations import OperationContext, Result, Touch, file_hash
 from kernel.tools.running import carry_out
 from kernel.tools.state_machine import description, machine_state, moved
@@ -110,7 +109,7 @@ async def operate(
                 session.flush()
             raise
         ended = _ended(session, await seen_after(session, step), tool, result)
-    session.run.store.commit([Save(_document(session, ended, tool, began))])
+    session.run.store.save(_document(session, ended, tool, began))
     return ended
 
 

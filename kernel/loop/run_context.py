@@ -20,7 +20,7 @@ from kernel.errors import OperationFailed
 from kernel.events import Event, Kind, Listener, silent
 from kernel.loop.budget import UNLIMITED, Amount, Bounds, free_calls, open_shares
 from kernel.store.call_log import ReplyLog
-from kernel.store.files import Append, Change, Save, Store
+from kernel.store.files import Store
 from kernel.tools.danger import Guard, unguarded
 from kernel.tools.operations import Drafts, OperationContext, Sandbox
 from kernel.tools.running import Runner
@@ -242,12 +242,11 @@ class Session:
         """Change META. The next save writes it."""
         self.doc = self.doc.having(**changes)
 
-    def save(self, *after: Change, wake: tuple[str, ...] = ()) -> None:
-        """Write the whole document, then the other changes, then wake."""
+    def save(self, *, wake: Sequence[str] = ()) -> None:
+        """Write the whole document, then wake these loops."""
         self.meta(updated=now(), spent=self.spent(), deadline=self.run.deadline)
-        self.run.store.commit([Save(self.doc), *after], wake)
-        self._entries.clear()
-        self._written = self.doc
+        self.run.store.save(self.doc)
+        self._is_written(wake)
 
     def put(self, step: Step) -> None:
         """Change a step of §3. The next flush writes it."""
@@ -266,15 +265,19 @@ class Session:
             deleted=step.evidence.get("deleted", ""),
         )
 
-    def flush(self, *after: Change, wake: tuple[str, ...] = ()) -> None:
-        """Append the changed steps, then make the other changes, then wake."""
-        changes: list[Change] = (
-            [Append(self._written, tuple(self._entries.values()))] if self._entries else []
-        )
-        if changes or after or wake:
-            self.run.store.commit([*changes, *after], wake)
+    def flush(self, *after: Document, wake: Sequence[str] = ()) -> None:
+        """Append the changed steps, then write the other documents, then wake these loops."""
+        if self._entries:
+            self.run.store.append(self._written, tuple(self._entries.values()))
+        for document in after:
+            self.run.store.save(document)
+        self._is_written(wake)
+
+    def _is_written(self, wake: Sequence[str]) -> None:
         self._entries.clear()
         self._written = self.doc
+        for loop_id in wake:
+            self.run.store.wake(loop_id)
 
     def spent_by(self, loop_id: str) -> Amount:
         """The spending of a loop and its descendants."""

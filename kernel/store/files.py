@@ -52,24 +52,6 @@ LEFT = ENDED | {"waiting", "interrupted"}
 CHANGED = "modified or removed externally; kept the external version"
 
 
-@dataclass(frozen=True)
-class Save:
-    """Write the whole document, atomically."""
-
-    document: Document
-
-
-@dataclass(frozen=True)
-class Append:
-    """Append entries to §3; `document` is the state before."""
-
-    document: Document
-    steps: tuple[Step, ...]
-
-
-Change = Save | Append
-
-
 class Store(Protocol):
     """What the loop needs from a store of documents."""
 
@@ -81,8 +63,16 @@ class Store(Protocol):
         """The document as committed; raises `DocumentError`."""
         ...
 
-    def commit(self, changes: Sequence[Change], wake: Sequence[str] = ()) -> None:
-        """Make the changes durable in this order, then wake these loops."""
+    def save(self, document: Document) -> None:
+        """Write the whole document, atomically; it is durable afterwards."""
+        ...
+
+    def append(self, document: Document, steps: Sequence[Step]) -> None:
+        """Append entries to §3, which are durable afterwards; `document` is the state before."""
+        ...
+
+    def wake(self, loop_id: str) -> None:
+        """Hint that this loop may be able to continue."""
         ...
 
     def exists(self, loop_id: str) -> bool:
@@ -263,16 +253,9 @@ class FileStore:
                 args[name] = shown
         return replace(step, args=args, whole=whole) if whole else step
 
-    def commit(self, changes: Sequence[Change], wake: Sequence[str] = ()) -> None:
-        """Make the changes durable in this order, then wake these loops (only a hint)."""
-        for change in changes:
-            with disk.of_the_state(self.path(change.document.meta.id)):
-                if isinstance(change, Save):
-                    self._save(change.document)
-                else:
-                    self._append(change)
-        for loop_id in wake:
-            self._wake(loop_id)
+    def wake(self, loop_id: str) -> None:
+        """Hint that this loop may be able to continue."""
+        self._wake(loop_id)
 
     def shelve(self, name: str, text: str) -> str:
         """Store a large text in `artifacts/` under this name; returns its relative path."""
@@ -290,7 +273,8 @@ class FileStore:
         """The text that `shelve` stored; raises `DocumentError` if it is missing."""
         return _read(self.folder / path).decode("utf-8", "surrogatepass")
 
-    def _save(self, document: Document) -> None:
+    def save(self, document: Document) -> None:
+        """Write the whole document, atomically; it is durable afterwards."""
         loop_id = document.meta.id
         known = self._known.get(loop_id)
         rev = (known.rev if known else document.meta.rev) + 1
@@ -298,30 +282,33 @@ class FileStore:
         ended = document if document.ended else None
         for_people = document.meta.status in LEFT or document.meta.phase == "do"
         if for_people and (rev > 1 or not ended):  # not for an operation, which is written once
-            self._refuse_foreign(loop_id, raw)
             left = self._left(loop_id)
+            with disk.of_the_state(self.path(loop_id)):
+                self._refuse_foreign(loop_id, raw)
             with disk.of_the_state(left):  # before the document, which a crash here leaves unchanged
                 disk.put(left, gzip.compress(raw, 1, mtime=0), mode=0o600, fsync=False)
         stat = self._write(self.path(loop_id), raw, lambda: self._refuse_foreign(loop_id, raw))
         self._known[loop_id] = _Known(stat, hashlib.sha256(raw), rev, ended)
 
-    def _append(self, change: Append) -> None:
-        loop_id = change.document.meta.id
+    def append(self, document: Document, steps: Sequence[Step]) -> None:
+        """Append entries to §3, which are durable afterwards; `document` is the state before."""
+        loop_id = document.meta.id
         known = self._known.get(loop_id)
         if known is None:
             raise ForeignEdit(f"{self.path(loop_id)}: appended to before it was loaded")
-        steps = [self._excerpt(step) for step in change.steps]
+        steps = [self._excerpt(step) for step in steps]
         numbers = {step.n for step in steps}
-        before = {n: self._excerpt(each) for n, each in change.document.steps.items() if n in numbers}
-        document = change.document.with_section(3, replace(change.document.section(3), steps=before))
+        before = {n: self._excerpt(each) for n, each in document.steps.items() if n in numbers}
+        document = document.with_section(3, replace(document.section(3), steps=before))
         raw = render_steps(document, steps, known.rev + 1)
-        self._refuse_foreign(loop_id, raw)
         path = self.path(loop_id)
-        try:
-            known.stat = disk.append(path, raw, fsync=self._fsync, expected=known.stat)
-        except disk.Changed:
+        with disk.of_the_state(path):
             self._refuse_foreign(loop_id, raw)
-            raise
+            try:
+                known.stat = disk.append(path, raw, fsync=self._fsync, expected=known.stat)
+            except disk.Changed:
+                self._refuse_foreign(loop_id, raw)
+                raise
         known.digest.update(raw)
         known.rev += 1
         known.read = None

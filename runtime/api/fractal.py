@@ -20,7 +20,7 @@ from kernel.loop.approval import PROGRAM, Decider
 from kernel.loop.do import Waiting
 from kernel.loop.engine import Clock, Engine
 from kernel.loop.run_context import Policy, RunContext, Session
-from kernel.store.files import FileStore, Save
+from kernel.store.files import FileStore
 from runtime.api import dreaming
 from runtime.api.building import builds_what_it_lacked
 from runtime.api.run_context import move_to, run_context_of
@@ -184,7 +184,7 @@ class Fractal(Reader):
             if self.sources["skills"] == "flag":  # so that it is resumed with them
                 extra["with_skills"] = [str(place) for place in self.skills]
             document = document.having(extra=extra)
-            run_context.store.commit([Save(document)])
+            run_context.store.save(document)
             self._emit_start(document)
             policy = self.config.policy(plan_only=plan_only, yes=yes)
             return await self._drive(run_context, folder, clock, servers, policy)

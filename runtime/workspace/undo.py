@@ -11,7 +11,7 @@ from typing import Any
 from kernel.document.model import Document, Step
 from kernel.errors import UsageError
 from kernel.events import now
-from kernel.store.files import Save, Store
+from kernel.store.files import Store
 from runtime.sandbox.changes import Change, changes
 from runtime.sandbox.restoring import Pair, bring_back, pairs_of, together
 from runtime.sandbox.snapshot import Snapshots
@@ -126,7 +126,7 @@ def undone_steps(root: Document) -> set[int]:
 def _note(store: Store, loop_id: str, entries: list[dict[str, Any]]) -> None:
     root = store.load(loop_id)
     extra = {key: value for key, value in root.meta.extra.items() if key != "undone"}
-    store.commit([Save(root.having(extra=extra | ({"undone": entries} if entries else {})))])
+    store.save(root.having(extra=extra | ({"undone": entries} if entries else {})))
 
 
 def diffs(snapshots: Snapshots, documents: Sequence[Document], step: int | None) -> list[Change]:

@@ -19,7 +19,7 @@ from kernel.loop.advance import Outcome
 from kernel.loop.engine import Clock, Engine
 from kernel.loop.run_context import RunContext
 from kernel.store.call_log import ReplyLog
-from kernel.store.files import FileStore, Save
+from kernel.store.files import FileStore
 from runtime.api.fractal import Fractal, shipped_system
 from runtime.catalogue.catalogue import Catalogue
 from runtime.models.scripted import Scripted
@@ -66,7 +66,7 @@ def _drive(folder: Path, ways: Sequence[int], seed: int) -> tuple[Any, FileStore
     )
     budget = {"calls": 10_000, "tokens": 10**9, "context": 9000, "max_depth": 4}
     meta = Meta(f"system-{RUN}", RUN, folder=".", budget=budget)
-    store.commit([Save(Document(meta, {1: Section(notes=(Note("task", "unfold", "person"),))}))])
+    store.save(Document(meta, {1: Section(notes=(Note("task", "unfold", "person"),))}))
     engine = Engine(run_context, Inbox(run), Clock())
 
     def wake(loop_id: str) -> None:

@@ -19,7 +19,7 @@ from bench.crash import faults
 from kernel.asking.responder import Ask
 from kernel.document.model import Document
 from kernel.errors import Exit
-from kernel.store.files import FileStore, Save
+from kernel.store.files import FileStore
 from kernel.tools.operations import OperationContext
 from runtime.api.fractal import shipped_system
 from runtime.operations.placing import copy
@@ -167,7 +167,7 @@ def _rewind(played: Played, n: int) -> None:
         replace(old, state="running", result=None, link=""),
     ):
         back = back.with_step(step)
-    store.commit([Save(back)])
+    store.save(back)
     (played.folder / old.link).unlink()
 
 
@@ -212,7 +212,7 @@ def test_what_an_operation_records_is_not_taken_for_what_its_step_needed(play: P
     store = FileStore(played.folder)
     document = store.load(played.result.id)
     done = {number: section for number, section in document.sections.items() if number < 4}
-    store.commit([Save(Document(document.meta, done).having(phase="check", status="running"))])
+    store.save(Document(document.meta, done).having(phase="check", status="running"))
     again = play(lambda ask: ACCEPT, resume=played.result.run)
     assert again.result.exit == Exit.ACCEPTED
     assert (tmp_path / "work" / "c.txt").read_text() == "text"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from playing import ACCEPT, Played, plan, player
 
 from kernel.asking.responder import Ask, Ladder, Usage
-from kernel.document.model import Document, Meta, Note, Section
+from kernel.document.model import Document, Meta, Note, Section, Step
 from kernel.errors import Exit, ForeignEdit, ProviderError, RunLocked, UsageError
 from kernel.loop.advance import Outcome
 from kernel.loop.engine import Clock, Engine
 from kernel.loop.run_context import RunContext
 from kernel.store.call_log import ReplyLog
-from kernel.store.files import Change, FileStore, Save
+from kernel.store.files import FileStore
 from runtime.api.fractal import Fractal, shipped_system
 from runtime.catalogue.catalogue import Catalogue
 from runtime.models.scripted import Scripted
@@ -83,7 +83,7 @@ def drive(
     folder: Path, shape: Any, *, side_by_side: bool, calls: int, wakes: random.Random | None = None
 ) -> Any:
     here = run_context(folder, shape, side_by_side, calls)
-    here.store.commit([Save(root(shape, calls))])
+    here.store.save(root(shape, calls))
     run = folder / "state" / "runs" / "test22"
     engine = Engine(here, Inbox(run), Clock())
 
@@ -133,15 +133,23 @@ def test_parents_line_then_child_then_wake(tmp_path: Path) -> None:
     order: list[str] = []
 
     class Watched(FileStore):
-        def commit(self, changes: Any, wake: Any = ()) -> None:
-            order.extend(_told(change) for change in changes)
-            super().commit(changes, wake)
-            order.extend(f"wake {loop_id}" for loop_id in wake)
+        def save(self, document: Document) -> None:
+            order.append(f"save {document.meta.id}")
+            super().save(document)
+
+        def append(self, document: Document, steps: Sequence[Step]) -> None:
+            order.append(f"append {document.meta.id}: " + ", ".join(f"{s.n} {s.state}" for s in steps))
+            super().append(document, steps)
 
     engine = Engine(here, Inbox(run), Clock())
-    Watched(run).commit([Save(root([["op"]], 100))])
+
+    def wake(loop_id: str) -> None:
+        order.append(f"wake {loop_id}")
+        engine.wake(loop_id)
+
+    Watched(run).save(root([["op"]], 100))
     order.clear()
-    here.store = Watched(run, engine.wake)
+    here.store = Watched(run, wake)
     asyncio.run(engine.drive())
     child = order.index("save tool-task-test22-1")
     assert order[child - 1] == "append system-test22: 1 running"
@@ -150,12 +158,6 @@ def test_parents_line_then_child_then_wake(tmp_path: Path) -> None:
     assert order[operation - 1] == "append tool-task-test22-1: 1 running"
     last = max(at for at, each in enumerate(order) if each == "save tool-task-test22-1")
     assert order[last + 1] == "wake system-test22"
-
-
-def _told(change: Change) -> str:
-    if isinstance(change, Save):
-        return f"save {change.document.meta.id}"
-    return f"append {change.document.meta.id}: " + ", ".join(f"{s.n} {s.state}" for s in change.steps)
 
 
 def test_a_listed_child_that_was_never_written_is_made_again(play: Play) -> None:
@@ -370,7 +372,7 @@ def test_what_is_not_idempotent_and_cannot_be_looked_at_is_asked_about(play: Pla
 
     step = replace(document.planned[1], state="running")
     begun = document.having(waiting=None, status="running").with_step(step)
-    store.commit([Save(begun.with_notes(2, Note("approved", "by a person", "person")))])
+    store.save(begun.with_notes(2, Note("approved", "by a person", "person")))
     again = play(answers, resume=played.result.run)
     assert again.result.exit == Exit.WAITING
     assert "may have happened" in again.result.question
@@ -414,7 +416,7 @@ def _rewind(played: Played, n: int) -> None:
     back = Document(document.meta, sections).having(phase="do", status="running")
     for step in (*(document.steps[k] for k in range(1, n)), running):
         back = back.with_step(step)
-    store.commit([Save(back)])
+    store.save(back)
     (played.folder / old.link).unlink()
 
 

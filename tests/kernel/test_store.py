@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kernel.document.model import Document, Meta, Note, Section, Step, child_id
 from kernel.errors import DocumentError, ForeignEdit, RunLocked, UsageError
-from kernel.store.files import Append, FileStore, Save
+from kernel.store.files import FileStore
 from runtime.workspace.inbox import drop, messages
 from runtime.workspace.workspace import Workspace, is_locked, run_lock
 
@@ -26,13 +26,13 @@ def document() -> Document:
 def grown(store: FileStore, steps: int) -> list[Document]:
     """A document saved and appended to, with each state that it was in."""
     now = document()
-    store.commit([Save(now)])
+    store.save(now)
     states = [now]
     for n in range(1, steps + 1):
         step = Step(
             n, "done", "read", {"path": "a"}, result=f"text {n}\n<!-- rev 99 -->\n", origin="tool:read"
         )
-        store.commit([Append(now, (step,))])
+        store.append(now, (step,))
         now = now.with_step(step)
         states.append(now)
     return states
@@ -54,7 +54,7 @@ def test_a_file_cut_anywhere_reads_as_an_earlier_state(
     assert read.having(rev=0) in states
     # what was torn is put aside, and the run goes on appending
     step = Step(9, "done", "read", {"path": "b"}, result="more", origin="tool:read")
-    store.commit([Append(read, (step,))])
+    store.append(read, (step,))
     assert FileStore(folder).load(ID).steps[9].result == "more"
 
 
@@ -73,9 +73,10 @@ def test_a_foreign_change_is_never_overwritten(tmp_path: Path) -> None:
     path = tmp_path / f"{ID}.md"
     theirs = path.read_text() + "mine\n"
     path.write_text(theirs)
-    for change in (Save(now), Append(now, (Step(2, "done", "read", {}, result="x"),))):
-        with pytest.raises(ForeignEdit, match="kept the external version"):
-            store.commit([change])
+    with pytest.raises(ForeignEdit, match="kept the external version"):
+        store.save(now)
+    with pytest.raises(ForeignEdit, match="kept the external version"):
+        store.append(now, [Step(2, "done", "read", {}, result="x")])
     assert path.read_text() == theirs
     assert len(list((tmp_path / "artifacts").glob("*ours*"))) == 2
 
@@ -84,14 +85,14 @@ def test_a_file_that_was_only_touched_is_no_foreign_change(tmp_path: Path) -> No
     store = FileStore(tmp_path)
     now = grown(store, 1)[-1]
     os.utime(tmp_path / f"{ID}.md", (1, 1))
-    store.commit([Save(now.having(status="complete"))])
+    store.save(now.having(status="complete"))
     assert FileStore(tmp_path).load(ID).meta.status == "complete"
 
 
 def test_a_document_that_stands_there_unread_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / f"{ID}.md").write_text("someone's notes")
     with pytest.raises(ForeignEdit):
-        FileStore(tmp_path).commit([Save(document())])
+        FileStore(tmp_path).save(document())
     assert (tmp_path / f"{ID}.md").read_text() == "someone's notes"
 
 
@@ -104,7 +105,7 @@ def test_a_document_that_does_not_parse_names_its_place(tmp_path: Path) -> None:
 def test_revisions_count_on_and_no_temporary_file_stays(tmp_path: Path) -> None:
     store = FileStore(tmp_path)
     now = grown(store, 3)[-1]
-    store.commit([Save(now)])
+    store.save(now)
     assert FileStore(tmp_path).load(ID).meta.rev == 5
     assert sorted(each.name for each in tmp_path.glob("*")) == ["artifacts", f"{ID}.md"]
     assert not list(tmp_path.rglob("*.tmp"))

@@ -16,7 +16,7 @@ from kernel.document.markdown import render
 from kernel.document.model import Document, Meta, Note, Section, Step
 from kernel.document.parser import parse
 from kernel.errors import DocumentError
-from kernel.store.files import Append, FileStore, Save
+from kernel.store.files import FileStore
 from runtime.workspace.inbox import drop
 
 Play = Callable[..., Played]
@@ -123,8 +123,8 @@ def test_a_store_gives_back_every_argument(tmp_path_factory: pytest.TempPathFact
     folder = tmp_path_factory.mktemp("run")
     document = documents(value)
     store = FileStore(folder, fsync=False)
-    store.commit([Save(document)])
-    store.commit([Append(document, (document.steps[1], Step(2, "running", "write", {"content": value})))])
+    store.save(document)
+    store.append(document, (document.steps[1], Step(2, "running", "write", {"content": value})))
     loaded = FileStore(folder).load("system-abcdef")
     assert loaded.planned == document.planned
     assert loaded.steps[1] == document.steps[1]
@@ -137,7 +137,7 @@ def test_a_store_gives_back_every_argument(tmp_path_factory: pytest.TempPathFact
 
 def test_a_persons_change_of_the_whole_is_taken_and_one_of_the_excerpt_is_refused(tmp_path: Path) -> None:
     store = FileStore(tmp_path)
-    store.commit([Save(documents(LONG))])
+    store.save(documents(LONG))
     path = tmp_path / "system-abcdef.md"
     whole = next((tmp_path / "artifacts" / "args").iterdir())
     whole.write_text("short", "utf-8")
@@ -150,7 +150,7 @@ def test_a_persons_change_of_the_whole_is_taken_and_one_of_the_excerpt_is_refuse
 
 
 def test_a_whole_that_is_gone_stops_no_reading(tmp_path: Path) -> None:
-    FileStore(tmp_path).commit([Save(documents(LONG))])
+    FileStore(tmp_path).save(documents(LONG))
     next((tmp_path / "artifacts" / "args").iterdir()).unlink()
     loaded = FileStore(tmp_path).load("system-abcdef")
     assert loaded.planned[1].whole and "characters cut" in loaded.planned[1].args["content"]  # type: ignore[index]

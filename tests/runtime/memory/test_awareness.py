@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kernel.document.model import Document, Meta, Note, Section, root_id
-from kernel.store.files import FileStore, Save
+from kernel.store.files import FileStore
 from runtime.memory.context.awareness import active, best, profiles
 from runtime.memory.episodes.experience import Experience
 from runtime.workspace.workspace import run_lock
@@ -20,7 +20,7 @@ def begun(runs: Path, run: str, task: str, **meta: str) -> Path:
     folder.mkdir(parents=True)
     given = {"status": "running", "phase": "do", "extra": {"agent": "ada"}, **meta}
     document = Document(Meta(root_id(run), run, **given), {1: Section(notes=(Note("task", task, "person"),))})  # type: ignore[arg-type]
-    FileStore(folder).commit([Save(document)])
+    FileStore(folder).save(document)
     return folder
 
 

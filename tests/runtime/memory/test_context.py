@@ -14,7 +14,7 @@ from playing import ACCEPT, Played, plan
 from kernel.asking.responder import Ask
 from kernel.document.model import Document, Meta, Note, Section, root_id
 from kernel.loop.budget import estimate_tokens
-from kernel.store.files import FileStore, Save
+from kernel.store.files import FileStore
 from runtime.api.fractal import Fractal
 from runtime.memory.context.context import (
     EXAMPLES,
@@ -286,7 +286,7 @@ def test_what_another_run_does_now_and_who_is_best_is_shown(tmp_path: Path) -> N
     folder.mkdir(parents=True)
     note = Note("task", "sweep\nthe yard", "person")
     meta = Meta(root_id("zzzzzz"), "zzzzzz", status="running", phase="do")
-    FileStore(folder).commit([Save(Document(meta, {1: Section(notes=(note,))}))])
+    FileStore(folder).save(Document(meta, {1: Section(notes=(note,))}))
     with run_lock(folder):
         *_, others = fractal.memory.context("count the lines of 9.txt", 1500, work).parts
     assert [text for _, text in others.shown] == [

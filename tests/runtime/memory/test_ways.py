@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kernel.document.model import Document, Meta, Note, Section, Step, root_id
-from kernel.store.files import FileStore, Save
+from kernel.store.files import FileStore
 from runtime.memory.context.ways import EXAMPLE_CHARS, shaped, ways
 from runtime.memory.episodes.experience import Experience, experiences_of
 
@@ -34,7 +34,7 @@ def happened(tmp_path: Path) -> Happened:
         document = Document(meta, sections)
         folder = tmp_path / "runs" / run
         folder.mkdir(parents=True)
-        FileStore(folder).commit([Save(document)])
+        FileStore(folder).save(document)
         (experience,) = experiences_of([document])
         return experience, score
 
