@@ -3,14 +3,57 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from kernel.asking.responder import FREE, Ask, Tier, Usage
 from kernel.document.model import Document
+from kernel.errors import Declined
+from kernel.loop.budget import estimate_tokens
 from runtime.reflexes.planning import FINISHED
 
+Filled = dict[str, Any]
+"""A phase filled in."""
 LEARNED = 1_000
 """Characters of the note on a failed attempt."""
+
+
+class Coded:
+    """What the responders without a model have in common."""
+
+    tier: Tier = "reflex"
+    reads_prompt = False
+
+    def estimate(self, ask: Ask) -> Usage:
+        """Nothing: no model is called."""
+        return FREE
+
+    def count(self, text: str) -> int:
+        """Tokens by the conservative estimate."""
+        return estimate_tokens(text)
+
+
+def reply_to(
+    ask: Ask,
+    who: str,
+    task: str,
+    plan: Callable[[], Filled],
+    check: Callable[[], Filled],
+    context: Sequence[Mapping[str, Any]] = (),
+) -> Filled:
+    """The reply of a phase; the task is understood as it stands. Raises `Declined` for other phases."""
+    understood = {"task": task, "context": [*context], "open": []}
+    match ask.phase:
+        case "understand":
+            return understood
+        case "plan":
+            return plan()
+        case "fused":
+            return {**understood, **plan()}
+        case "check":
+            return check()
+        case _:
+            raise Declined(f"{who} has nothing to say in {ask.phase.upper()}")
 
 
 def proven(evidence: Mapping[str, Any]) -> bool:

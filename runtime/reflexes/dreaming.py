@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from kernel.asking.responder import Ask
 from kernel.document.model import Document, Step
-from kernel.errors import Declined
 from runtime.memory import DREAM as KIND
 
 REPORT = "report"
@@ -48,17 +48,14 @@ def order_of(task: str) -> Order:
 
 def reply(ask: Ask) -> dict[str, Any]:
     """The reply of a phase; raises `Declined` for a phase that a dream does not have."""
-    if ask.phase == "understand":
-        return {"task": ask.document.text(1, "task"), "context": [], "open": []}
-    if ask.phase == "plan":
-        return _plan(ask.document)
-    if ask.phase == "check":
-        return _verdict(ask.document)
-    raise Declined(f"a dream has nothing to say in {ask.phase.upper()}")
+    from runtime.reflexes.coded import reply_to  # only a dream needs it
+
+    plan, check = partial(_plan, ask.document), partial(_verdict, ask.document)
+    return reply_to(ask, "a dream", ask.document.text(1, "task"), plan, check)
 
 
 def _plan(document: Document) -> dict[str, Any]:
-    from runtime.memory.dream.stages import chosen  # only a dream needs them
+    from runtime.memory.dream.stages import chosen
     from runtime.reflexes.planning import FINISHED
 
     order = order_of(document.text(1, "task"))
@@ -85,13 +82,8 @@ def _verdict(document: Document) -> dict[str, Any]:
     told = [f"{_stage(each.args)}: {_told(each)}" for each in steps if each.state == "done"]
     output = "\n".join(told) or "nothing was done"
     if issues:
-        return {
-            "validation": "fail",
-            "issues": issues,
-            "decision": "ESCALATE",
-            "learned": "; ".join(issues)[:1000],
-            "output": output,
-        }
+        failed = {"validation": "fail", "issues": issues, "decision": "ESCALATE"}
+        return {**failed, "learned": "; ".join(issues)[:1000], "output": output}
     return {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": output}
 
 

@@ -11,27 +11,17 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from runtime.reflexes.slots import Read, Reader, Scan
 
 if TYPE_CHECKING:
+    from runtime.reflexes.phrasing import Bound
     from runtime.text.tokens import Token
 
 _PIECES = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 _NOT_NOUNS = ("ed", "ly", "est")
 """Endings of words that are rarely nouns, as in alignment."""
-
-
-class Bound(Protocol):
-    """A slot that was read: its name, its value, and its first token."""
-
-    @property
-    def slot(self) -> str: ...  # noqa: D102
-    @property
-    def value(self) -> object: ...  # noqa: D102
-    @property
-    def start(self) -> int: ...  # noqa: D102
 
 
 class Label(str):

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runtime.reflexes.names import read_named, read_symbol
-from runtime.reflexes.phrasing import Bound, Phrasing, PhrasingError, Reading
+from runtime.reflexes.phrasing import Bound, Phrasing, PhrasingError, Reading, bound_as
 from runtime.reflexes.slots import Language, Scan, Words
 
 if TYPE_CHECKING:
@@ -163,13 +163,13 @@ class Walk:
             if place.leaf == LANDING or bare:
                 for stop, value, vague in reader(self.whole, leaf):
                     if stop == leaf + 1:
-                        bound = _bound(name, value, leaf, stop)
+                        bound = bound_as(name, value, leaf, stop)
                         yield _Place(node, place.at, LANDED), _binding(so_far, bound, vague)
         if place.at < len(self.scan.tokens) and place.leaf != LANDING:
             for stop, value, vague in reader(self.scan, place.at):
                 if vague > self._vagueness(place) and not self._plain(place.at):
                     continue
-                bound = _bound(name, value, self._index(place.at), self._index(stop - 1) + 1)
+                bound = bound_as(name, value, self._index(place.at), self._index(stop - 1) + 1)
                 read = _binding(so_far, bound, vague, stop - place.at if listed else 0)
                 yield _Place(node, stop, place.leaf), read
 
@@ -249,10 +249,6 @@ class Walk:
         if not said:  # `notes.md: how many lines`
             return self.floating.fronted and "place" in places.get(what, ())
         return said == what or self._same_place(what, said)
-
-
-def _bound(name: str, value: Any, start: int, end: int) -> Bound:
-    return Bound(name, tuple(value) if isinstance(value, list) else value, start, end)
 
 
 def _binding(so_far: Reading, bound: Bound, vague: int, words: int = 0) -> Reading:

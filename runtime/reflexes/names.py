@@ -48,9 +48,8 @@ def read_path(scan: Scan, at: int) -> Iterator[Read]:
     """A path that is named, or meant by `it`."""
     yield from read_named(scan, at)
     if scan.it and scan.it.file:
-        for words in scan.language.file_pronouns:
-            if scan.follows(at, words):
-                yield at + len(words), Meant(scan.it.file), 2
+        file = Meant(scan.it.file)
+        yield from ((end, file, 2) for end in scan.after(at, scan.language.file_pronouns))
 
 
 def read_file(scan: Scan, at: int) -> Iterator[Read]:
@@ -146,9 +145,7 @@ def read_text(scan: Scan, at: int) -> Iterator[Read]:
     """Text in quotes, or `it` when there is a result before."""
     yield from read_quoted(scan, at)
     if scan.it and "text" in scan.it.shapes:
-        for words in scan.language.text_pronouns:
-            if scan.follows(at, words):
-                yield at + len(words), It("{{ it }}"), 1
+        yield from ((end, It("{{ it }}"), 1) for end in scan.after(at, scan.language.text_pronouns))
 
 
 def read_phrase(scan: Scan, at: int) -> Iterator[Read]:
@@ -173,17 +170,18 @@ def read_line(scan: Scan, at: int) -> Iterator[Read]:
 
 def read_column(scan: Scan, at: int) -> Iterator[Read]:
     """The name of a column or key: quoted, or one plain word."""
-    yield from read_quoted(scan, at)
-    word = scan.word(at)
-    if _COLUMN.fullmatch(word) and word not in scan.language.refused:
-        yield at + 1, scan.tokens[at].text, 2
+    return _of_form(_COLUMN, scan, at)
 
 
 def read_json_path(scan: Scan, at: int) -> Iterator[Read]:
     """Where a value stands in JSON: `users[0].name`, quoted or not."""
+    return _of_form(_JSON_PATH, scan, at)
+
+
+def _of_form(form: re.Pattern[str], scan: Scan, at: int) -> Iterator[Read]:
     yield from read_quoted(scan, at)
     word = scan.word(at)
-    if _JSON_PATH.fullmatch(word) and word not in scan.language.refused:
+    if form.fullmatch(word) and word not in scan.language.refused:
         yield at + 1, scan.tokens[at].text, 2
 
 

@@ -11,10 +11,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from runtime.reflexes.exact import consistent
-from runtime.reflexes.slots import Language, Meant, Reader, Scan, Words
+from runtime.reflexes.slots import Language, Meant, Scan
+
+if TYPE_CHECKING:
+    from runtime.reflexes.procedure import Kinds
 
 VISITS = 20_000
 """Steps of the search for readings by one phrasing; a task that needs more is too vague."""
@@ -63,22 +66,6 @@ class Reading:
         return tuple(
             each for each in self.bound if any(isinstance(value, Meant) for value in as_list(each.value))
         )
-
-
-class Kinds(Protocol):
-    """The kinds of slots that a reflex has."""
-
-    def __call__(self, name: str) -> tuple[Reader, bool]:
-        """The reader of a slot, and whether it is a list of words."""
-        ...
-
-    def kind(self, name: str) -> Any:
-        """The kind of a slot: its name, or a list of words."""
-        ...
-
-    def words(self, name: str) -> tuple[Words, ...] | None:
-        """The words of a slot that is a list of words, else None."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -238,9 +225,9 @@ def _walk(graph: Graph, scan: Scan, start: int) -> set[Reading]:
             elif at < end:
                 name, reader, listed = what
                 for stop, value, more in reader(scan, at):
-                    told = Bound(name, _frozen(value), at, stop)
+                    read = bound_as(name, value, at, stop)
                     words = stop - at if listed else 0
-                    alive |= visit(after, stop, exact + words, vague + more, (*bound, told))
+                    alive |= visit(after, stop, exact + words, vague + more, (*bound, read))
         if not alive:
             dead.add((node, at))
         return alive
@@ -254,8 +241,9 @@ def as_list(value: Any) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
-def _frozen(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+def bound_as(name: str, value: Any, start: int, end: int) -> Bound:
+    """A slot with the value that its reader gave."""
+    return Bound(name, tuple(value) if isinstance(value, list) else value, start, end)
 
 
 def phrase_words(text: str) -> list[tuple[str, ...]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -23,47 +23,29 @@ from runtime.reflexes.slots import Language, Reader, Words, choice_of, list_of, 
 if TYPE_CHECKING:
     from runtime.reflexes.meaning import Meanings
 
+_PLAIN: tuple[Reader, ...] = (
+    *(values.read_number, values.read_integer, values.read_percent, values.read_quantity),
+    *(values.read_duration, values.read_date, values.read_range, values.read_expression),
+    *(names.read_path, names.read_file, names.read_folder, names.read_place, names.read_name),
+    *(names.read_archive, names.read_json_path, names.read_glob, names.read_kind, names.read_url),
+    *(names.read_quoted, names.read_word, names.read_symbol, names.read_text, names.read_phrase),
+    *(names.read_line, names.read_column, names.read_value, names.read_statement, names.read_topic),
+)
 READERS: Mapping[str, Reader] = {
-    "number": values.read_number,
+    **{each.__name__.removeprefix("read_").replace("_", " "): each for each in _PLAIN},
     "numbers": list_of(values.read_number),
     "several numbers": list_of(values.read_number, 2),
-    "integer": values.read_integer,
-    "percent": values.read_percent,
-    "quantity": values.read_quantity,
-    "duration": values.read_duration,
-    "date": values.read_date,
-    "range": values.read_range,
-    "path": names.read_path,
     "paths": list_of(names.read_path),
     "several paths": list_of(names.read_path, 2),
     "named paths": list_of(names.read_named),
-    "file": names.read_file,
     "files": list_of(names.read_file),
-    "folder": names.read_folder,
     "folders": list_of(names.read_folder),
     "bare folders": list_of(names.read_bare_folder),
-    "place": names.read_place,
     "places": list_of(names.read_place),
-    "name": names.read_name,
-    "archive": names.read_archive,
-    "json path": names.read_json_path,
-    "glob": names.read_glob,
-    "kind": names.read_kind,
-    "url": names.read_url,
-    "quoted": names.read_quoted,
-    "word": names.read_word,
-    "symbol": names.read_symbol,
-    "text": names.read_text,
-    "phrase": names.read_phrase,
-    "line": names.read_line,
-    "column": names.read_column,
     "columns": list_of(names.read_column),
-    "value": names.read_value,
-    "expression": values.read_expression,
-    "statement": names.read_statement,
-    "topic": names.read_topic,
     **exact.KINDS,
 }
+"""The kinds of slots that code reads."""
 
 
 LANGUAGE = "language.md"
@@ -236,10 +218,11 @@ class Reflexes:
         for path, meta in metas:
             if path.name == LANGUAGE:
                 continue
-            try:
-                procedures.append(_procedure(path, meta, shelf.language))
-            except ValueError as error:
-                self._faults.append(Fault(path, 1, str(error)))
+            made = _made(path, meta, shelf.language)
+            if isinstance(made, Fault):
+                self._faults.append(made)
+            else:
+                procedures.append(made)
         active = tuple(each for each in procedures if each.status == "active")
         self.shelf = replace(shelf, procedures=active)
 
@@ -247,8 +230,10 @@ class Reflexes:
 def read(path: Path, text: str, language: Language) -> Procedure | Fault:
     """A reflex from the text of its file."""
     meta = _meta(path, text)
-    if isinstance(meta, Fault):
-        return meta
+    return meta if isinstance(meta, Fault) else _made(path, meta, language)
+
+
+def _made(path: Path, meta: Mapping[str, Any], language: Language) -> Procedure | Fault:
     try:
         return _procedure(path, meta, language)
     except ValueError as error:
@@ -283,6 +268,8 @@ def _shelf(words: Mapping[str, Any], systems: tuple[Path, ...] = ()) -> Shelf:
     """The shared words. Every list is text with `|` between its entries, or a mapping of such lists."""
     lists: Mapping[str, Any] = words.get("lists") or {}
     pronouns: Mapping[str, str] = words.get("pronouns") or {}
+    sets = ("refused", "aside", "articles", "markers", "announcing")
+    prepositions: Mapping[str, str] = words.get("prepositions") or {}
     language = Language(
         numbers={word: str(value) for (word,), value in choices(words.get("numbers") or {}).items()},
         months={word: int(value) for (word,), value in choices(words.get("months") or {}).items()},
@@ -291,16 +278,12 @@ def _shelf(words: Mapping[str, Any], systems: tuple[Path, ...] = ()) -> Shelf:
         classes=dict(words.get("words") or {}),
         text_pronouns=frozenset(phrase_words(pronouns.get("result", ""))),
         file_pronouns=frozenset(phrase_words(pronouns.get("file", ""))),
-        refused=frozenset(str(words.get("refused") or "").lower().split()),
+        **{name: frozenset(str(words.get(name) or "").lower().split()) for name in sets},
         names=frozenset(str(words.get("files") or "").lower().split()),
         systems=systems,
         courtesies=tuple(phrase_words(str(words.get("after") or ""))),
-        same=_groups(str(words.get("same") or "").splitlines()),
-        aside=frozenset(str(words.get("aside") or "").lower().split()),
-        articles=frozenset(str(words.get("articles") or "").lower().split()),
-        markers=frozenset(str(words.get("markers") or "").lower().split()),
-        announcing=frozenset(str(words.get("announcing") or "").lower().split()),
-        prepositions=_prepositions(words.get("prepositions") or {}),
+        same=_groups(enumerate(str(words.get("same") or "").splitlines())),
+        prepositions={word: names for (word,), names in _groups(prepositions.items()).items()},
     )
     return Shelf(
         language=language,
@@ -316,20 +299,12 @@ def _shelf(words: Mapping[str, Any], systems: tuple[Path, ...] = ()) -> Shelf:
     )
 
 
-def _groups(lines: Sequence[str]) -> dict[Words, frozenset[int]]:
-    """For each phrase the numbers of its lines; phrases on one line are synonyms."""
-    found: dict[Words, frozenset[int]] = {}
-    for number, line in enumerate(lines):
-        for phrase in phrase_words(line):
-            found[phrase] = found.get(phrase, frozenset()) | {number}
-    return found
-
-
-def _prepositions(groups: Mapping[str, str]) -> dict[str, frozenset[str]]:
-    found: dict[str, frozenset[str]] = {}
-    for name, text in groups.items():
-        for (word,) in phrase_words(text):
-            found[word] = found.get(word, frozenset()) | {name}
+def _groups(lists: Iterable[tuple[Any, str]]) -> dict[Words, frozenset[Any]]:
+    """For each phrase the names of its lists; phrases in one list are synonyms."""
+    found: dict[Words, frozenset[Any]] = {}
+    for name, text in lists:
+        for phrase in phrase_words(text):
+            found[phrase] = found.get(phrase, frozenset()) | {name}
     return found
 
 
@@ -358,7 +333,7 @@ def _procedure(path: Path, meta: Mapping[str, Any], language: Language) -> Proce
     success = meta.get("success") or []
     if not isinstance(success, list) or not success:
         raise ValueError("success is missing: a list of criteria")
-    known = _Kinds(meta.get("slots") or {}, language)
+    known = Kinds(meta.get("slots") or {}, language)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     texts = {key: str(meta[key]) for key in ("needs", "about", "column") if meta.get(key)}
     texts["status"] = _status(meta.get("status"))
@@ -389,7 +364,7 @@ def _status(value: Any) -> str:
     return str(value or "active")
 
 
-class _Kinds:
+class Kinds:
     """Finds the reader of a slot: a list of words of the reflex or of all, or a kind that code reads."""
 
     def __init__(self, slots: Mapping[str, Any], language: Language) -> None:
@@ -400,6 +375,7 @@ class _Kinds:
         self.made: dict[str, tuple[Reader, bool]] = {}
 
     def __call__(self, name: str) -> tuple[Reader, bool]:
+        """The reader of a slot, and whether it is a list of words."""
         if name not in self.made:
             self.made[name] = self._find(self.slots.get(name, name))
         return self.made[name]

@@ -9,47 +9,31 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from kernel.asking.responder import FREE, Ask, Reply, Tier, Usage
+from kernel.asking.responder import Ask, Reply
 from kernel.document.model import Document
 from kernel.document.references import renumbered
 from kernel.errors import Declined, FractalError
-from kernel.loop.budget import estimate_tokens
 from kernel.loop.context import found_by_itself
 from runtime.memory import RUNG
 from runtime.reflexes import dreaming
-from runtime.reflexes.coded import failed_before, proven, verdict
+from runtime.reflexes.coded import Coded, failed_before, proven, reply_to, verdict
 from runtime.reflexes.planning import FINISHED
 
 if TYPE_CHECKING:
-    from runtime.memory.brain import Brain
+    from runtime.memory.run_memory import Remembering
     from runtime.memory.tasks.recall import Recall
 
 
-class Memory(Protocol):
-    """A memory that is loaded on demand."""
-
-    @property
-    def there(self) -> bool:
-        """Whether anything was learned."""
-        ...
-
-    @property
-    def brain(self) -> Brain:
-        """The memory itself."""
-        ...
-
-
-class Recalled:
+class Recalled(Coded):
     """The responder over a workspace's memory; `checked` says whether a model stands above it."""
 
     name = RUNG
-    tier: Tier = "reflex"
-    reads_prompt = False
     undoes = True
 
-    def __init__(self, memory: Memory, *, checked: bool) -> None:
+    def __init__(self, memory: Remembering, *, checked: bool) -> None:
         self.memory = memory
         self.checked = checked
 
@@ -62,14 +46,6 @@ class Recalled:
             return None
         return found.confidence
 
-    def estimate(self, ask: Ask) -> Usage:
-        """Nothing: no model is called."""
-        return FREE
-
-    def count(self, text: str) -> int:
-        """Tokens by the conservative estimate."""
-        return estimate_tokens(text)
-
     async def answer(self, ask: Ask) -> Reply:
         """The reply of this phase; raises `Declined` where memory has nothing to say."""
         if ask.document.meta.type == dreaming.KIND:
@@ -77,7 +53,8 @@ class Recalled:
         found = self._found(ask.document)
         if found is None or found.kind == "novel" or found.tree is None:
             raise Declined("nothing is remembered for this task")
-        reply = self._reply(ask, found)
+        plan, check = partial(self._plan, ask, found), partial(self._verdict, ask, found)
+        reply = reply_to(ask, "memory", ask.document.text(1, "task"), plan, check)
         return Reply(json.dumps(reply, ensure_ascii=False), f"{RUNG}:{found.tree.id[:8]}")
 
     def _found(self, document: Document) -> Recall | None:
@@ -88,17 +65,6 @@ class Recalled:
             return self.memory.brain.recall(document.text(1, "task"))
         except FractalError:
             return None  # the end of the run says what is wrong with the store
-
-    def _reply(self, ask: Ask, found: Recall) -> dict[str, Any]:
-        if ask.phase == "understand":
-            return _understanding(ask.document)
-        if ask.phase == "plan":
-            return self._plan(ask, found)
-        if ask.phase == "fused":
-            return {**_understanding(ask.document), **self._plan(ask, found)}
-        if ask.phase == "check":
-            return self._verdict(ask, found)
-        raise Declined(f"memory has nothing to say in {ask.phase.upper()}")
 
     def _plan(self, ask: Ask, found: Recall) -> dict[str, Any]:
         meta = ask.document.meta
@@ -142,10 +108,6 @@ def _given(document: Document) -> bool:
         n.key in ("answer", "guidance") or (n.key == "context" and not found_by_itself(n.source))
         for n in notes
     )
-
-
-def _understanding(document: Document) -> dict[str, Any]:
-    return {"task": document.text(1, "task"), "context": [], "open": []}
 
 
 def _approach(found: Recall) -> str:

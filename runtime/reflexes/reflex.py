@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kernel.asking.responder import FREE, Ask, Reply, Tier, Usage
+from kernel.asking.responder import Ask, Reply
 from kernel.document.model import Document, Note
 from kernel.errors import Declined
-from kernel.loop.budget import estimate_tokens
-from runtime.reflexes.coded import failed_before, proven, verdict
+from runtime.reflexes.coded import Coded, failed_before, proven, reply_to, verdict
 from runtime.reflexes.matching import Match, earlier, match
 from runtime.reflexes.planning import Draft, Unbound, draft
 from runtime.reflexes.procedure import METHODS, Fault, Reflexes
@@ -41,12 +41,10 @@ def trust_all(name: str, task: str, steps: Sequence[Mapping[str, Any]]) -> str:
     return ""
 
 
-class Reflex:
+class Reflex(Coded):
     """The responder over the reflexes of a list of system folders; the first folder that has a file wins."""
 
     name = "reflex"
-    tier: Tier = "reflex"
-    reads_prompt = False
 
     def __init__(self, folders: Sequence[Path], doubt: Doubt = trust_all) -> None:
         self.reflexes = Reflexes(folders)
@@ -68,14 +66,6 @@ class Reflex:
         except Unbound:
             return None
         return SURE
-
-    def estimate(self, ask: Ask) -> Usage:
-        """Nothing: no model is called."""
-        return FREE
-
-    def count(self, text: str) -> int:
-        """Tokens by the conservative estimate."""
-        return estimate_tokens(text)
 
     async def answer(self, ask: Ask) -> Reply:
         """The reply of this phase; raises `Declined` for what no reflex covers."""
@@ -125,27 +115,14 @@ def _result_in(note: Note) -> str:
 
 
 def _reply(ask: Ask, found: Match, made: Draft) -> dict[str, Any]:
-    if ask.phase == "understand":
-        return _understanding(ask.document, found)
-    if ask.phase == "plan":
-        return _plan(found, made)
-    if ask.phase == "fused":
-        return {**_understanding(ask.document, found), **_plan(found, made)}
-    if ask.phase == "check":
-        told = f"as {_names(found)} read it: {_approach(found)}"
-        return verdict(ask.document, ask.evidence, made.output, told)
     if ask.phase == "atomic" and len(made.steps) == 1 and "tool" in made.steps[0]:
         return dict(made.steps[0])
-    raise Declined(f"a reflex has nothing to say in {ask.phase.upper()}")
-
-
-def _understanding(document: Document, found: Match) -> dict[str, Any]:
-    """The task is taken as it stands; what `it` means is said."""
-    used = [each for each in found.prior[-1:] if _uses(found)]
-    facts = [
-        {"fact": f"what the task calls “it” is the result of {e.source}", "from": e.source} for e in used
-    ]
-    return {"task": document.task, "context": facts, "open": []}
+    before = [each.source for each in found.prior[-1:] if _uses(found)]
+    facts = [{"fact": f"what the task calls “it” is the result of {each}", "from": each} for each in before]
+    told = f"as {_names(found)} read it: {_approach(found)}"
+    plan = partial(_plan, found, made)
+    check = partial(verdict, ask.document, ask.evidence, made.output, told)
+    return reply_to(ask, "a reflex", ask.document.task, plan, check, facts)
 
 
 def _uses(found: Match) -> bool:

@@ -7,7 +7,7 @@ The readers stand in `values` (numbers, dates, arithmetic) and `names` (paths, t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
@@ -87,6 +87,10 @@ class Scan:
     def follows(self, at: int, words: Words) -> bool:
         """Whether these words are at a position."""
         return all(self.word(at + offset) == word for offset, word in enumerate(words))
+
+    def after(self, at: int, phrases: Iterable[Words]) -> Iterator[int]:
+        """The ends of those of these phrases that are at a position."""
+        return (at + len(words) for words in phrases if self.follows(at, words))
 
     @property
     def it(self) -> Earlier | None:

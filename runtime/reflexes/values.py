@@ -31,9 +31,7 @@ def read_number(scan: Scan, at: int) -> Iterator[Read]:
     if value := number_at(scan, at):
         yield at + 1, value, 0
     if scan.it and "number" in scan.it.shapes:
-        for words in scan.language.text_pronouns:
-            if scan.follows(at, words):
-                yield at + len(words), It("{{ it }}"), 0
+        yield from ((end, It("{{ it }}"), 0) for end in scan.after(at, scan.language.text_pronouns))
 
 
 def read_integer(scan: Scan, at: int) -> Iterator[Read]:
@@ -49,9 +47,7 @@ def read_percent(scan: Scan, at: int) -> Iterator[Read]:
     if word.endswith("%") and NUMBER.fullmatch(word[:-1]):
         yield at + 1, word[:-1].replace(",", ""), 0
     elif value := number_at(scan, at):
-        for words in (("%",), ("percent",), ("per", "cent")):
-            if scan.follows(at + 1, words):
-                yield at + 1 + len(words), value, 0
+        yield from ((end, value, 0) for end in scan.after(at + 1, (("%",), ("percent",), ("per", "cent"))))
 
 
 def read_quantity(scan: Scan, at: int) -> Iterator[Read]:
