@@ -9,7 +9,7 @@ import csv
 import io
 import re
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
@@ -101,19 +101,16 @@ class Table:
 
     def ask(self, places: Iterable[int], sql: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """The rows of a SELECT on the table `cells`: column 3 is `t3` as text and `n3` as a number."""
-        names, values = ["row INTEGER PRIMARY KEY"], [range(len(self.rows)), *list[Iterable[Any]]()]
+        columns: dict[str, Iterable[Any]] = {"row INTEGER PRIMARY KEY": range(len(self.rows))}
         for at in sorted(set(places)):
-            names += [f"t{at} TEXT", f"n{at}"]
-            values += [[row[at] for row in self.rows], self.column(at).numbers]
+            columns[f"t{at} TEXT"] = [row[at] for row in self.rows]
+            columns[f"n{at}"] = self.column(at).numbers
         with closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
             for name, act in FUNCTIONS.items():
                 database.create_function(name, 1 if name in ("plain", "fold") else 2, act, deterministic=True)
             for name, act in AGGREGATES.items():
                 database.create_aggregate(name, 1, _aggregate(act))
-            database.execute(f"CREATE TABLE cells ({', '.join(names)})")
-            database.executemany(
-                f"INSERT INTO cells VALUES ({', '.join('?' * len(values))})", zip(*values, strict=True)
-            )
+            _create(database, "cells", columns)
             return database.execute(sql, params).fetchall()
 
     def refuse_unordered(self, at: int, *more: str) -> None:
@@ -135,6 +132,13 @@ class Table:
                 f"{self.header[at]}: {odd[:60]!r} is not a number like the others, so there is no order; "
                 f'leave it out first: rows where {self.header[at]} != "{odd[:60]}" | …'
             )
+
+
+def _create(database: sqlite3.Connection, name: str, columns: Mapping[str, Iterable[Any]]) -> None:
+    """Create a table of these columns, with the cells of each."""
+    database.execute(f"CREATE TABLE {name} ({', '.join(columns)})")
+    holes = ", ".join("?" * len(columns))
+    database.executemany(f"INSERT INTO {name} VALUES ({holes})", zip(*columns.values(), strict=True))
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -250,8 +254,7 @@ def selected(table: Table, query: str, name: str, deadline: Deadline) -> Table:
 def _load(database: sqlite3.Connection, table: Table, name: str) -> None:
     """All columns under their names, numbers as numbers and empty cells as NULL."""
     lows = [each.lower() for each in table.header]
-    typed: list[str] = []
-    values: list[Sequence[Any]] = []
+    columns: dict[str, Iterable[Any]] = {}
     for at, each in enumerate(table.header):
         column = table.column(at)
         own = each if each and lows.count(lows[at]) == 1 else f"{each} ({at + 1})".strip()
@@ -259,11 +262,9 @@ def _load(database: sqlite3.Connection, table: Table, name: str) -> None:
             table.refuse_unordered(at)
         except OperationFailed:
             own += " (text)"  # its order and sum are not those of numbers
-        typed.append(f"{_quoted(own)} {'NUMERIC' if column.numeric else 'TEXT'}")
-        values.append(column.numbers if column.numeric else [row[at] or None for row in table.rows])
-    database.execute(f"CREATE TABLE data ({', '.join(typed)})")
-    holes = ", ".join("?" * len(values))
-    database.executemany(f"INSERT INTO data VALUES ({holes})", zip(*values, strict=True))
+        typed = f"{_quoted(own)} {'NUMERIC' if column.numeric else 'TEXT'}"
+        columns[typed] = column.numbers if column.numeric else [row[at] or None for row in table.rows]
+    _create(database, "data", columns)
     if name and name.lower() != "data":
         database.execute(f"CREATE VIEW {_quoted(name)} AS SELECT * FROM data")
 

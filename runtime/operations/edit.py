@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kernel.errors import OperationFailed
 from kernel.tools.operations import OperationContext, Result, Touch, bytes_hash, operation
-from runtime.operations.texts import counted, encoded, read_utf8, regular, relative, save
+from runtime.operations.texts import counted, encoded, read_text, read_utf8, regular, relative, save
 from runtime.operations.walking import Deadline, files_below
 
 _SHOWN_PLACES = 5
@@ -43,19 +43,28 @@ def edit(ctx: OperationContext, path: str, old: str, new: str, all: bool = False
 def _edited(ctx: OperationContext, path: str, old: str, new: str, all_of_them: bool) -> _Change:
     if old == new:
         raise OperationFailed("old and new are the same; there is nothing to replace")
-    target = ctx.writable(path)
-    data = read_utf8(ctx, path)
-    was, becomes = _with_line_ends_of(data, encoded(old, "old"), encoded(new, "new"))
-    places = _places(data, was, old)
-    name = relative(ctx, target)
-    if not places:
-        raise OperationFailed(f"{name}: {_why_absent(data, old)}")
-    if len(places) > 1 and not all_of_them:
+    if not old:
+        raise OperationFailed("old is empty; give the text to replace, or use write")
+    name = relative(ctx, ctx.writable(path))
+    change = _changed(ctx, path, old, new)
+    if change is None:
+        raise OperationFailed(f"{name}: {_why_absent(read_text(ctx, path), old)}")
+    if len(change.places) > 1 and not all_of_them:
         raise OperationFailed(
-            f"{name}: old occurs {len(places)} times ({_lines(places)}); "
+            f"{name}: old occurs {len(change.places)} times ({_lines(change.places)}); "
             "give more of the text around it, or all: true"
         )
-    return _Change(target, name, data.replace(was, becomes), places)
+    return change
+
+
+def _changed(ctx: OperationContext, path: str, old: str, new: str) -> _Change | None:
+    """The file with every occurrence replaced; None if there is none."""
+    data = read_utf8(ctx, path)
+    was, becomes = _with_line_ends_of(data, encoded(old, "old"), encoded(new, "new"))
+    if was not in data:
+        return None
+    target = ctx.writable(path)
+    return _Change(target, relative(ctx, target), data.replace(was, becomes), _places(data, was))
 
 
 def _with_line_ends_of(data: bytes, old: bytes, new: bytes) -> tuple[bytes, bytes]:
@@ -66,9 +75,8 @@ def _with_line_ends_of(data: bytes, old: bytes, new: bytes) -> tuple[bytes, byte
     return old.replace(b"\n", b"\r\n"), new.replace(b"\n", b"\r\n")
 
 
-def _places(data: bytes, was: bytes, old: str) -> tuple[int, ...]:
-    if not old:
-        raise OperationFailed("old is empty; give the text to replace, or use write")
+def _places(data: bytes, was: bytes) -> tuple[int, ...]:
+    """The lines where each occurrence begins."""
     found: list[int] = []
     line, counted, at = 1, 0, data.find(was)
     while at >= 0:
@@ -86,13 +94,13 @@ def _lines(places: tuple[int, ...]) -> str:
     return f"line{'' if len(distinct) == 1 else 's'} {shown}{more}"
 
 
-def _why_absent(data: bytes, old: str) -> str:
+def _why_absent(text: str, old: str) -> str:
     """Why the text was not found, with the place of a near match."""
-    text = data.decode("utf-8-sig")
+    begin = next((_squeezed(line).lower() for line in old.split("\n") if line.strip()), "")
     for what, tidy in (("other upper and lower case", str.lower), ("other spaces or line breaks", _squeezed)):
-        wanted, whole = tidy(old), tidy(text)
-        if wanted and wanted in whole:
-            first = next((n for n, line in enumerate(text.split("\n"), 1) if _begins(tidy, old, line)), None)
+        if tidy(old) and tidy(old) in tidy(text):
+            lines = enumerate(map(_squeezed, text.split("\n")), 1)
+            first = next((number for number, line in lines if begin and begin in line.lower()), 0)
             near = f" near line {first}" if first else ""
             return f"old does not occur; it does with {what}{near}. Read the file and copy it exactly"
     return "old does not occur in the file. Read the file and copy the text exactly"
@@ -100,12 +108,6 @@ def _why_absent(data: bytes, old: str) -> str:
 
 def _squeezed(text: str) -> str:
     return " ".join(text.split())
-
-
-def _begins(tidy: object, old: str, line: str) -> bool:
-    first = next((part for part in old.split("\n") if part.strip()), "")
-    wanted = _squeezed(first).lower()
-    return bool(tidy) and bool(wanted) and wanted in _squeezed(line).lower()
 
 
 def _prepare_replace(
@@ -152,13 +154,8 @@ def _replaced(
         deadline.check()
         name = str(entry.path.relative_to(ctx.folder.resolve()))
         try:
-            data = read_utf8(ctx, name)
-            was, becomes = _with_line_ends_of(data, encoded(old, "old"), encoded(new, "new"))
-            if entry.link or was not in data:
-                continue  # the target of a link has its own entry
-            changes.append(
-                _Change(ctx.writable(name), entry.name, data.replace(was, becomes), _places(data, was, old))
-            )
+            change = None if entry.link else _changed(ctx, name, old, new)  # its target has its own entry
+            changes += [change] if change else []
         except OperationFailed as failure:
             left_out.append(str(failure))
     if not changes:

@@ -81,7 +81,7 @@ def fetch(
         raise OperationFailed(f"part: {part!r} is none of text, links, table, table 2 and so on")
     settings = ctx.settings.get("fetch", {})
     inline = url.startswith("data:")
-    page = _data(url) if inline else _fetched(ctx, url, method, headers or {}, body, settings)
+    page = _data(url) if inline else fetched(ctx, url, settings, headers or {}, method, body)
     evidence: dict[str, Any] = {
         "url": page.address,
         "status": page.status,
@@ -116,27 +116,21 @@ def _part(page: Page, part: str) -> str:
     from runtime.operations.pages import links, table_as_csv
 
     html = _decoded(page, html=True)
-    if len(html) > MOST_HTML:
-        raise OperationFailed(f"{page.address}: a page of {len(html):,} characters; give `to`, without part")
     if part == "links":
         found = links(html, page.address)
         return "\n".join(f"{words or '(no words)'} — {address}" for words, address in found) or "no links"
     return table_as_csv(html, int(part.partition(" ")[2] or 0), page.address[:200])
 
 
-def got(ctx: OperationContext, address: str, headers: Mapping[str, str], settings: Mapping[str, Any]) -> Page:
-    """GET an address for another operation, within what its settings allow."""
-    return _fetched(ctx, address, "GET", headers, "", settings)
-
-
-def _fetched(
+def fetched(
     ctx: OperationContext,
     address: str,
-    method: str,
-    headers: Mapping[str, Any],
-    body: str,
     settings: Mapping[str, Any],
+    headers: Mapping[str, Any],
+    method: str = "GET",
+    body: str = "",
 ) -> Page:
+    """The answer to a request, within what the settings allow; redirects are followed."""
     from runtime.operations.web import addresses, ask
 
     most, allowed = int(settings.get("max_bytes", MOST_BYTES)), settings.get("allow_private", False)
@@ -237,10 +231,6 @@ def _text(page: Page) -> str:
     text = _decoded(page, html)
     if not html:
         return text
-    if len(text) > MOST_HTML:
-        raise OperationFailed(
-            f"{page.address}: a page of {len(text):,} characters; give `to`, a file to write it to"
-        )
     from runtime.operations.pages import readable
 
     return readable(text, page.address)
@@ -269,4 +259,6 @@ def _decoded(page: Page, html: bool) -> str:
         text = page.body.decode("cp1252", "replace")  # the usual encoding of pages that name none
     except LookupError:
         text = page.body.decode("utf-8", "replace")
+    if html and len(text) > MOST_HTML:
+        raise OperationFailed(f"{page.address}: a page of {len(text):,} characters; give `to`, without part")
     return text.removeprefix("\ufeff").replace("\r\n", "\n")

@@ -180,7 +180,8 @@ class _Writer:
         elif name == "a":
             self._open_link(tag)
         elif name == "img":
-            self._image(tag)
+            if words := attributes(tag).get("alt", "").strip():
+                self._line.append(f"[image: {words}]")
         elif name in ("p", "hr", "table", "blockquote"):
             self._paragraph()
         elif name in _BLOCKS:
@@ -212,8 +213,7 @@ class _Writer:
             self._break()
 
     def done(self) -> str:
-        if self._title is not None and not self._titled:
-            self._titled = " ".join("".join(self._title).split())
+        self.close("title")
         self._close_link()
         self._break()
         body = re.sub(r"\n{3,}", "\n\n", "\n".join(self._lines)).strip("\n")
@@ -234,11 +234,7 @@ class _Writer:
         self._close_link()
         target = attributes(tag).get("href", "").strip()
         if target and not target.startswith(("#", "javascript:", "data:")):
-            try:
-                self._link = urljoin(self._address, target)
-            except ValueError:
-                return
-            self._link_from = len(self._line)
+            self._link, self._link_from = _joined(self._address, target), len(self._line)
 
     def _close_link(self) -> None:
         if not self._link:
@@ -251,10 +247,6 @@ class _Writer:
             trail = inner[len(inner.rstrip()) :]
             self._line.append(f"{lead}{words if words == self._link else f'[{words}]({self._link})'}{trail}")
         self._link = ""
-
-    def _image(self, tag: str) -> None:
-        if words := attributes(tag).get("alt", "").strip():
-            self._line.append(f"[image: {words}]")
 
     def _break(self, keep: bool = False) -> None:
         """End the line, and a link that is open."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -350,29 +351,13 @@ def call(name: str, args: Sequence[Value]) -> Value:
 
 
 _HIGHEST_POWER = 12
-ALIASES = {
-    "C": "degC",
-    "F": "degF",
-    "°C": "degC",
-    "°F": "degF",
-    "°": "degree",
-    "KB": "kB",
-    "kb": "kB",
-    "mb": "MB",
-    "gb": "GB",
-    "tb": "TB",
-    "bits": "bit",
-    "sqm": "m**2",
-    "sqft": "ft**2",
-    "mpg": "mile/gallon",
-    "KG": "kg",
-    "Km": "km",
-    "KM": "km",
-    "hrs": "hour",
-    "secs": "second",
-    "mins": "minute",
-    "lbs": "pound",
-}
+ALIASES: dict[str, str] = dict(
+    re.findall(
+        r"(\S+) (\S+?)(?:, |$)",
+        "C degC, F degF, °C degC, °F degF, ° degree, KB kB, kb kB, mb MB, gb GB, tb TB, bits bit, KG kg, "
+        "Km km, KM km, sqm m**2, sqft ft**2, mpg mile/gallon, hrs hour, secs second, mins minute, lbs pound",
+    )
+)
 """Common spellings that pint does not know. C and F are temperatures here; write out coulomb and farad."""
 _SHORT = {
     "degree_Celsius": "°C",

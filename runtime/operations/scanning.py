@@ -77,10 +77,7 @@ def scan_within(paths: Sequence[str], sought: Sought, seconds: float) -> list[Fo
         raise TimeoutError from None
     if ran.returncode:
         raise OSError(0, f"searching failed: {ran.stderr.decode(errors='replace').strip()[-300:]}")
-    return [
-        Found(**{**each, "lines": [(n, text) for n, text in each["lines"]]})
-        for each in json.loads(ran.stdout)
-    ]
+    return [Found(**each) for each in json.loads(ran.stdout)]
 
 
 def _scan_file(path: str, expression: re.Pattern[str], left: int) -> Found:

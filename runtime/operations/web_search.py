@@ -14,7 +14,7 @@ from urllib.parse import urlencode, urlsplit
 
 from kernel.errors import OperationFailed
 from kernel.tools.operations import OperationContext, Result, operation
-from runtime.operations.fetch import got
+from runtime.operations.fetch import fetched
 from runtime.operations.pages import readable
 
 _SNIPPET = 300
@@ -67,7 +67,7 @@ def web_search(ctx: OperationContext, query: str, limit: int = 8) -> Result:
     fields, headers = provider.request(query, limit, key)
     where = f"{address}{'&' if urlsplit(address).query else '?'}{urlencode(fields)}"
     allowed = {**ctx.settings.get("fetch", {}), **settings}
-    page = got(ctx, where, {**headers, "Accept": "application/json"}, allowed)
+    page = fetched(ctx, where, allowed, {**headers, "Accept": "application/json"})
     if not 200 <= page.status < 300:
         said = " ".join(page.body[:300].decode("utf-8", "replace").split())
         raise OperationFailed(

@@ -8,32 +8,15 @@ from typing import Any
 
 Phrase = tuple[str, ...]
 
-_PLURALS = {
-    "man": "men",
-    "woman": "women",
-    "child": "children",
-    "person": "people",
-    "mouse": "mice",
-    "goose": "geese",
-    "foot": "feet",
-    "tooth": "teeth",
-    "leaf": "leaves",
-    "loaf": "loaves",
-    "shelf": "shelves",
-    "knife": "knives",
-    "wife": "wives",
-    "half": "halves",
-    "wolf": "wolves",
-    "calf": "calves",
-    "potato": "potatoes",
-    "tomato": "tomatoes",
-    "hero": "heroes",
-    "bus": "buses",
-    "sheep": "sheep",
-    "deer": "deer",
-    "fish": "fish",
-    "aircraft": "aircraft",
-}
+_PLURALS: dict[str, str] = dict(
+    re.findall(
+        r"(\w+) (\w+)",
+        "man men, woman women, child children, person people, mouse mice, goose geese, foot feet, tooth "
+        "teeth, leaf leaves, loaf loaves, shelf shelves, knife knives, wife wives, half halves, wolf "
+        "wolves, calf calves, potato potatoes, tomato tomatoes, hero heroes, bus buses, sheep sheep, deer "
+        "deer, fish fish, aircraft aircraft",
+    )
+)
 _SINGULARS = {plural: singular for singular, plural in _PLURALS.items()}
 _DOUBLING = frozenset({"begin", "prefer", "refer", "permit", "admit", "forget", "commit", "submit", "regret"})
 _VERB = re.compile(r"([a-z']+)(?: \(([a-z']+)(?: ([a-z']+))?\))?((?: [a-z']+)*)")
