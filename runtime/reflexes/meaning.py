@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from runtime.reflexes.names import read_named, read_symbol
 from runtime.reflexes.phrasing import Bound, Phrasing, PhrasingError, Reading, bound_as
@@ -283,23 +284,6 @@ MOST_WORDS = 40
 _WORD = re.compile(r"[^\s\[\](){}<>|]+")
 _OPTIONAL = re.compile(r"\[[^\[\]]*\]")
 _GROUP = re.compile(r"\(([^()]*)\)")
-_ROOM = {
-    **dict.fromkeys(("number", "integer", "percent", "numbers", "quantity", "duration", "date", "range"), 0),
-    **dict.fromkeys(("several numbers", "path", "file", "paths", "files", "several paths", "named paths"), 0),
-    **dict.fromkeys(("name", "archive", "glob", "url", "quoted", "text", "expression"), 0),
-    **dict.fromkeys(("columns", "folders", "places", "bare folders", "line"), 6),
-    "phrase": 6,
-}
-"""How many words that show no kind a slot of this kind may take; of other kinds, one."""
-_SPELT = {"quantity": ("unit",), "duration": ("period",), "date": ("day",)}
-"""Kinds of slots that take words of a list."""
-_HOLE = re.compile(r"\{([^{}]*)\}|<([^<>]*)>")
-
-
-class _Vocabulary(NamedTuple):
-    own: frozenset[str]  # the words of a phrasing with all that could stand for them
-    room: int  # how many other words its slots could take
-    musts: list[frozenset[str]]  # of each of these, a task has a word
 
 
 class Meanings:
@@ -308,7 +292,7 @@ class Meanings:
     def __init__(self, shelf: Shelf) -> None:
         self.shelf = shelf
         self.language = shelf.language
-        self._spoken: dict[str, _Vocabulary] = {}
+        self._needed: dict[str, list[frozenset[str]]] = {}
 
     def readings(self, scan: Scan, start: int, end: int) -> Iterator[tuple[Procedure, Phrasing, Reading]]:
         """Every reading of the tokens from `start` to `end`."""
@@ -316,29 +300,18 @@ class Meanings:
             return
         cut = Scan(scan.tokens[:end], scan.text, scan.language, scan.prior)
         words = frozenset(token.word for token in cut.tokens[start:])
-        said = self._content(cut, start)
-        floats: list[Floating] | None = None
+        floats = (None, *floats_in(cut, start))
         for procedure in self.shelf.procedures:
             if procedure.refuse & words or procedure.needs or procedure.uses_it or procedure.learned:
                 continue
             for phrasing in procedure.phrasings:
-                if not self._could(phrasing, said, words):
+                if not all(needed & words for needed in self._needs(phrasing)):
                     continue
-                if floats is None:
-                    floats = list(floats_in(cut, start))
-                yield from self._by(procedure, phrasing, cut, start, floats)
-
-    def _by(
-        self, procedure: Procedure, phrasing: Phrasing, scan: Scan, start: int, floats: list[Floating]
-    ) -> Iterator[tuple[Procedure, Phrasing, Reading]]:
-        for floating in (None, *floats):
-            walk = Walk(phrasing, scan, self.alike, changes=procedure.changes, floating=floating)
-            try:
-                found = walk.readings(start)
-            except PhrasingError:
-                return
-            for reading in found:
-                yield procedure, phrasing, reading
+                with suppress(PhrasingError):
+                    for floating in floats:
+                        walk = Walk(phrasing, cut, self.alike, changes=procedure.changes, floating=floating)
+                        for reading in walk.readings(start):
+                            yield procedure, phrasing, reading
 
     def nearest(self, found: Sequence[tuple[Procedure | None, Reading, Mapping[str, Any]]]) -> int | None:
         """The place of the reading that is nearest to what was said; None when one that differs is as near.
@@ -354,34 +327,18 @@ class Meanings:
         near = [each for each in others if changes or loss(each[1]) <= loss(reading)]
         return None if near else best
 
-    # ---- which phrasings could read a task at all ----
-
-    def _content(self, scan: Scan, start: int) -> list[str]:
-        """The words that a phrasing must have: neither empty ones nor names, numbers and quoted texts."""
-        named = {at for at in range(start, len(scan.tokens)) for _ in read_named(scan, at)}
-        spelt = self.language.aside | self.language.numbers.keys() | self.language.months.keys()
-        spelt |= {word for words in self.language.operators for word in words}
-        words = (scan.word(at) for at in range(start, len(scan.tokens)) if at not in named)
-        return [
-            word
-            for word in words
-            if re.search(r"[^\W\d]", word) and not re.search(r"\d", word) and word not in spelt
-        ]
-
-    def _could(self, phrasing: Phrasing, said: list[str], words: frozenset[str]) -> bool:
-        """Whether the phrasing covers what is said, and what is said has the words that it must have."""
-        if phrasing.text not in self._spoken:
-            self._spoken[phrasing.text] = self._vocabulary(phrasing)
-        own, room, musts = self._spoken[phrasing.text]
-        return sum(word not in own for word in said) <= room and all(must & words for must in musts)
-
-    def _vocabulary(self, phrasing: Phrasing) -> _Vocabulary:
-        own, room = self._own(phrasing.text, phrasing)
-        outer = _OPTIONAL.sub(" ", _OPTIONAL.sub(" ", _OPTIONAL.sub(" ", phrasing.text)))
-        groups = [_WORD.findall(each) for each in _GROUP.findall(outer) if not re.search(r"[{<]", each)]
-        groups += [[word] for word in phrasing.needed]
-        must = [self._meaning(each) for each in groups if not self._slight & {*each}]
-        return _Vocabulary(self._meaning(own), room, must)
+    def _needs(self, phrasing: Phrasing) -> list[frozenset[str]]:
+        """Sets of words of which a task has one each, if the phrasing can read it at all."""
+        if phrasing.text not in self._needed:
+            outer = phrasing.text
+            for _ in range(3):
+                outer = _OPTIONAL.sub(" ", outer)
+            groups = [_WORD.findall(each) for each in _GROUP.findall(outer) if not re.search(r"[{<]", each)]
+            groups += [[word] for word in phrasing.needed]
+            self._needed[phrasing.text] = [
+                self._meaning(each) for each in groups if not self._slight & {*each}
+            ]
+        return self._needed[phrasing.text]
 
     @cached_property
     def _slight(self) -> frozenset[str]:
@@ -392,23 +349,6 @@ class Meanings:
         """Words with their synonyms."""
         own = {word.lower() for word in words}
         return frozenset(own.union(*(self._neighbours.get(word, ()) for word in own)))
-
-    def _own(self, text: str, phrasing: Phrasing) -> tuple[set[str], int]:
-        """The words of a phrasing, and how many others its slots could take."""
-        words: set[str] = set()
-        room = 0
-        for hole in _HOLE.finditer(text):
-            if hole[2] is not None:
-                more, others = self._own(self.language.classes.get(hole[2], ""), phrasing)
-                words |= more
-                room += others
-            else:
-                listed = phrasing.kinds.words(hole[1])
-                words |= {word for choice in listed or () for word in choice}
-                kind = str(phrasing.kinds.kind(hole[1]))
-                room += 0 if listed is not None else _ROOM.get(kind.partition(" *")[0], 1)
-                words |= {w for name in _SPELT.get(kind, ()) for c in self.language.choices[name] for w in c}
-        return words | {word.lower() for word in _WORD.findall(_HOLE.sub(" ", text))}, room
 
     @cached_property
     def _groups(self) -> Mapping[int, set[Words]]:

@@ -95,3 +95,14 @@ def test_a_phrasing_that_fits_needs_no_word_list():
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert (ran.stdout.strip(), ran.stderr) == ("[]", "")
+
+
+def test_an_invalid_phrasing_stops_no_other(tmp_path: Path) -> None:
+    (tmp_path / "reflexes").mkdir()
+    fields = "phrasings: tally <nothing> lines in {path}\nsteps: [{tool: stat}]\nsuccess: [{step: 1, has: x}]"
+    (tmp_path / "reflexes" / "broken.md").write_text(f"---\n{fields}\n---\n", "utf-8")
+    shelf = Reflexes([tmp_path, SYSTEM]).shelf
+    assert "broken" in {each.path.stem for each in shelf.procedures}
+    found = match("tally the lines in notes.md", shelf)
+    assert found is not None and found.procedure is not None
+    assert found.procedure.name == "count-in-file"
