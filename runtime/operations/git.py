@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from kernel.errors import OperationFailed
 from kernel.tools.operations import OperationContext, Result, operation
@@ -25,46 +25,33 @@ def git(ctx: OperationContext, action: str, path: str = "", limit: int = 20) -> 
     pathspec = ["--", str(ctx.readable(path).relative_to(ctx.folder.resolve())) if path else "."]
     _git(ctx, ["rev-parse", "--git-dir"])
     _refuse_filters(ctx)
-    return _ACTIONS[action](ctx, pathspec, limit)
-
-
-def _status(ctx: OperationContext, pathspec: Sequence[str], limit: int) -> Result:
-    out = _git(ctx, ["status", "--short", "--branch", "--ignore-submodules=all", *pathspec])
-    lines = out.splitlines()
-    changes = [line for line in lines if not line.startswith("## ")]
-    text = out if changes else "\n".join([*lines, "nothing has changed"])
-    return Result(text, evidence={"changes": len(changes), "clean": not changes})
-
-
-def _log(ctx: OperationContext, pathspec: Sequence[str], limit: int) -> Result:
-    if not _has_commits(ctx):
-        return Result("there are no commits yet", evidence={"commits": 0})
-    form = "--format=%h %ad %an: %s"
-    out = _git(ctx, ["log", f"--max-count={limit}", "--date=short", form, *pathspec])
-    return Result(out or "no commit has touched this", evidence={"commits": len(out.splitlines())})
-
-
-def _diff(ctx: OperationContext, pathspec: Sequence[str], limit: int) -> Result:
-    base = ["HEAD"] if _has_commits(ctx) else ["--cached"]
-    out = _git(ctx, ["diff", *base, *_LOOK, *pathspec])
-    files = sum(line.startswith("diff --git ") for line in out.splitlines())
-    return Result(out or "nothing has changed since the last commit", evidence={"files": files})
-
-
-def _branch(ctx: OperationContext, pathspec: Sequence[str], limit: int) -> Result:
-    form = "--format=%(if)%(HEAD)%(then)* %(else)  %(end)%(refname:short)"
-    out = _git(ctx, ["branch", "--list", "--sort=refname", form])
+    match action:
+        case "status":
+            out = _git(ctx, ["status", "--short", "--branch", "--ignore-submodules=all", *pathspec])
+            changes = sum(not line.startswith("## ") for line in out.splitlines())
+            text = out if changes else f"{out}\nnothing has changed"
+            return Result(text, evidence={"changes": changes, "clean": not changes})
+        case "log" if not _has_commits(ctx):
+            return Result("there are no commits yet", evidence={"commits": 0})
+        case "log":
+            form = ["--date=short", "--format=%h %ad %an: %s"]
+            out = _git(ctx, ["log", f"--max-count={limit}", *form, *pathspec])
+            return Result(out or "no commit has touched this", evidence={"commits": len(out.splitlines())})
+        case "diff":
+            base = ["HEAD"] if _has_commits(ctx) else ["--cached"]
+            out = _git(ctx, ["diff", *base, *_LOOK, *pathspec])
+            files = sum(line.startswith("diff --git ") for line in out.splitlines())
+            return Result(out or "nothing has changed since the last commit", evidence={"files": files})
     current = _git(ctx, ["branch", "--show-current"])
-    return Result(out or f"* {current} (no commits yet)", evidence={"current": current})
-
-
-def _current(ctx: OperationContext, pathspec: Sequence[str], limit: int) -> Result:
-    if name := _git(ctx, ["branch", "--show-current"]):
-        return Result(name, evidence={"current": name})
+    if action == "branch":
+        form = "--format=%(if)%(HEAD)%(then)* %(else)  %(end)%(refname:short)"
+        out = _git(ctx, ["branch", "--list", "--sort=refname", form])
+        return Result(out or f"* {current} (no commits yet)", evidence={"current": current})
+    if current:
+        return Result(current, evidence={"current": current})
     commit = _git(ctx, ["rev-parse", "--short", "HEAD"])
-    return Result(
-        f"no branch: the commit {commit} is checked out", evidence={"current": "", "commit": commit}
-    )
+    evidence = {"current": "", "commit": commit}
+    return Result(f"no branch: the commit {commit} is checked out", evidence=evidence)
 
 
 def _has_commits(ctx: OperationContext) -> bool:
@@ -119,12 +106,3 @@ def _environment() -> Mapping[str, str]:
         "GIT_NO_LAZY_FETCH": "1",
         "GIT_ALLOW_PROTOCOL": "none",
     }
-
-
-_ACTIONS: Mapping[str, Callable[[OperationContext, Sequence[str], int], Result]] = {
-    "status": _status,
-    "log": _log,
-    "diff": _diff,
-    "branch": _branch,
-    "current branch": _current,
-}

@@ -207,28 +207,22 @@ def _approximate(act: Callable[[Decimal], Decimal], number: Fraction) -> Fractio
         return Fraction(result)
 
 
-def _decimal_function(act: Callable[[Decimal], Decimal], above: int | None = None) -> Callable[..., Value]:
-    def function(name: str, args: Sequence[Value]) -> Value:
-        number = args[0].plain(name)
-        if above is not None and number <= above:
-            raise OperationFailed(f"{name} is for numbers above {above}")
-        return Value(_approximate(act, number), False)
-
-    return function
+def _decimal_function(name: str, args: Sequence[Value]) -> Value:
+    number = args[0].plain(name)
+    if name != "exp" and number <= 0:
+        raise OperationFailed(f"{name} is for numbers above 0")
+    return Value(_approximate(Decimal.exp if name == "exp" else Decimal.ln, number), False)
 
 
-def _float_function(act: Callable[[float], float], angle: bool = False) -> Callable[..., Value]:
-    def function(name: str, args: Sequence[Value]) -> Value:
-        value = args[0]
-        if angle and value.unit is not None:
-            value = replace(convert(value, parse_unit("radian")), unit=None)
-        try:
-            result = Fraction(act(float(value.plain(name)))).limit_denominator(10**15)
-        except (ValueError, OverflowError):
-            raise OperationFailed(f"{name} has no value there") from None
-        return Value(result, False)
-
-    return function
+def _trigonometric(name: str, args: Sequence[Value]) -> Value:
+    value = args[0]
+    if value.unit is not None and name in ("sin", "cos", "tan"):
+        value = replace(convert(value, parse_unit("radian")), unit=None)
+    try:
+        result = Fraction(getattr(math, name)(float(value.plain(name)))).limit_denominator(10**15)
+    except (ValueError, OverflowError):
+        raise OperationFailed(f"{name} has no value there") from None
+    return Value(result, False)
 
 
 def _sqrt(name: str, args: Sequence[Value]) -> Value:
@@ -238,20 +232,18 @@ def _sqrt(name: str, args: Sequence[Value]) -> Value:
 
 
 def _log(name: str, args: Sequence[Value]) -> Value:
-    if len(args) == 1:
-        return _decimal_function(Decimal.ln, 0)(name, args)
-    base, number = args[1].plain(name), args[0].plain(name)
+    """`log x` is the natural logarithm, `log10 x`, `log2 x` and `log x, base` have another base."""
+    if name == "log" and len(args) == 1:
+        return _decimal_function(name, args)
+    exponent = args[1] if name == "log" else Value(Fraction(name.removeprefix("log")))
+    base, number = exponent.plain(name), args[0].plain(name)
     if base <= 0 or base == 1 or number <= 0:
         raise OperationFailed("log needs a number above 0 and a base above 0 that is not 1")
     quotient = _approximate(Decimal.ln, number) / _approximate(Decimal.ln, base)
     nearest = round(quotient)
     if abs(nearest) < MOST_BITS and abs(quotient - nearest) < Fraction(1, 10**30) and base**nearest == number:
-        return Value(Fraction(nearest), args[0].exact and args[1].exact)
+        return Value(Fraction(nearest), args[0].exact and exponent.exact)
     return Value(quotient, False)
-
-
-def _log_of(base: int) -> Callable[..., Value]:
-    return lambda name, args: _log(name, (args[0], Value(Fraction(base))))
 
 
 def _factorial(name: str, args: Sequence[Value]) -> Value:
@@ -268,8 +260,8 @@ def _round(name: str, args: Sequence[Value]) -> Value:
     return replace(args[0], number=to_places(args[0].number, places.numerator), exact=True, percent=False)
 
 
-def _whole(act: Callable[[Fraction], int]) -> Callable[..., Value]:
-    return lambda name, args: replace(args[0], number=Fraction(act(args[0].number)), percent=False)
+def _whole(name: str, args: Sequence[Value]) -> Value:
+    return replace(args[0], number=Fraction(getattr(math, name)(args[0].number)), percent=False)
 
 
 def _sum(name: str, args: Sequence[Value]) -> Value:
@@ -294,47 +286,34 @@ def _median(name: str, args: Sequence[Value]) -> Value:
     return ranked[half] if len(ranked) % 2 else _mean(name, ranked[half - 1 : half + 1])
 
 
-def _common(act: Callable[..., int]) -> Callable[..., Value]:
-    def function(name: str, args: Sequence[Value]) -> Value:
-        numbers = [each.plain(name) for each in args]
-        if any(number.denominator != 1 for number in numbers):
-            raise OperationFailed(f"{name} is for whole numbers")
-        return Value(checked(Fraction(act(*(number.numerator for number in numbers)))))
-
-    return function
+def _common(name: str, args: Sequence[Value]) -> Value:
+    numbers = [each.plain(name) for each in args]
+    if any(number.denominator != 1 for number in numbers):
+        raise OperationFailed(f"{name} is for whole numbers")
+    return Value(checked(Fraction(getattr(math, name)(*(number.numerator for number in numbers)))))
 
 
 MANY = 1_000
 FUNCTIONS: Mapping[str, tuple[Callable[..., Value], int, int]] = {
     "abs": (lambda name, args: replace(args[0], number=abs(args[0].number)), 1, 1),
     "round": (_round, 1, 2),
-    "floor": (_whole(math.floor), 1, 1),
-    "ceil": (_whole(math.ceil), 1, 1),
     "sqrt": (_sqrt, 1, 1),
     "min": (lambda name, args: _ranked(args)[0], 1, MANY),
     "max": (lambda name, args: _ranked(args)[-1], 1, MANY),
     "sum": (_sum, 1, MANY),
-    "mean": (_mean, 1, MANY),
-    "average": (_mean, 1, MANY),
     "median": (_median, 1, MANY),
-    "gcd": (_common(math.gcd), 1, MANY),
-    "lcm": (_common(math.lcm), 1, MANY),
     "mod": (lambda name, args: remainder(*args), 2, 2),
     "pow": (lambda name, args: power(*args), 2, 2),
     "factorial": (_factorial, 1, 1),
-    "exp": (_decimal_function(Decimal.exp), 1, 1),
-    "ln": (_decimal_function(Decimal.ln, 0), 1, 1),
     "log": (_log, 1, 2),
-    "log10": (_log_of(10), 1, 1),
-    "log2": (_log_of(2), 1, 1),
-    "sin": (_float_function(math.sin, angle=True), 1, 1),
-    "cos": (_float_function(math.cos, angle=True), 1, 1),
-    "tan": (_float_function(math.tan, angle=True), 1, 1),
-    "asin": (_float_function(math.asin), 1, 1),
-    "acos": (_float_function(math.acos), 1, 1),
-    "atan": (_float_function(math.atan), 1, 1),
+    **dict.fromkeys(("floor", "ceil"), (_whole, 1, 1)),
+    **dict.fromkeys(("mean", "average"), (_mean, 1, MANY)),
+    **dict.fromkeys(("gcd", "lcm"), (_common, 1, MANY)),
+    **dict.fromkeys(("exp", "ln"), (_decimal_function, 1, 1)),
+    **dict.fromkeys(("log10", "log2"), (_log, 1, 1)),
+    **dict.fromkeys(("sin", "cos", "tan", "asin", "acos", "atan"), (_trigonometric, 1, 1)),
 }
-"""Name: function, least and most arguments. `log` with one argument is the natural logarithm."""
+"""Name: function, least and most arguments."""
 
 
 def call(name: str, args: Sequence[Value]) -> Value:

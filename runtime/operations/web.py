@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gzip
 import http.client
 import ipaddress
 import queue
@@ -139,7 +138,6 @@ def public(address: str) -> bool:
 
 
 CONNECT_SECONDS = 10.0
-_BLOCK = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -235,40 +233,20 @@ def _sentence(error: Exception) -> str:
 def _body(
     response: http.client.HTTPResponse, headers: Mapping[str, str], most_bytes: int, where: Url
 ) -> bytes:
+    """The body, unpacked: some servers pack it unasked."""
     length = headers.get("content-length", "")
-    if length.isdigit() and int(length) > most_bytes and response.length:
-        raise OperationFailed(_too_long(where, most_bytes))
-    unpack = _Unpacking(headers.get("content-encoding", "identity").lower().strip(), where)
-    received = bytearray()
-    taken = 0
-    while block := response.read(_BLOCK):
-        taken += len(block)
-        received += unpack.more(block, most_bytes + 1 - len(received))
-        if max(taken, len(received)) > most_bytes:
-            raise OperationFailed(_too_long(where, most_bytes))
-    if response.length:  # fewer bytes than announced
+    announced = int(length) if length.isdigit() and response.length else 0
+    data = b"" if announced > most_bytes else response.read(most_bytes + 1)
+    encoding = headers.get("content-encoding", "identity").lower().strip()
+    if len(data) <= most_bytes and response.length and not announced > most_bytes:
         raise http.client.IncompleteRead(b"", response.length)
-    return bytes(received)
-
-
-def _too_long(where: Url, most_bytes: int) -> str:
-    return f"{where.text}: the answer is longer than {most_bytes / 1_000_000:g} MB"
-
-
-class _Unpacking:
-    """Decompresses gzip and deflate up to a limit; some servers send them unasked."""
-
-    def __init__(self, encoding: str, where: Url) -> None:
-        if encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
-            raise OperationFailed(
-                f"{where.text}: the answer is packed as {encoding}, which was not asked for"
-            )
-        self._unpacker = None if encoding in ("", "identity") else zlib.decompressobj(zlib.MAX_WBITS | 32)
-
-    def more(self, block: bytes, most: int) -> bytes:
-        if self._unpacker is None:
-            return block
+    if encoding in ("gzip", "x-gzip", "deflate"):
         try:
-            return self._unpacker.decompress(block, max(1, most))
-        except (zlib.error, gzip.BadGzipFile):
+            data = zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(data, most_bytes + 1)
+        except zlib.error:
             raise OSError(0, "the answer is not properly packed") from None
+    elif encoding not in ("", "identity"):
+        raise OperationFailed(f"{where.text}: the answer is packed as {encoding}, which was not asked for")
+    if max(announced, len(data)) > most_bytes:
+        raise OperationFailed(f"{where.text}: the answer is longer than {most_bytes / 1_000_000:g} MB")
+    return data

@@ -203,37 +203,30 @@ def _branches(parts: list[str], text: str) -> list[list[str]]:
 def _walk(graph: Graph, scan: Scan, start: int) -> set[Reading]:
     """All readings; none if the search takes more than `VISITS` steps."""
     found: set[Reading] = set()
-    dead: set[tuple[int, int]] = set()
+    seen: set[tuple[int, int, int, int, tuple[Bound, ...]]] = set()
+    pending: list[tuple[int, int, int, int, tuple[Bound, ...]]] = [(0, start, 0, 0, ())]
     end = len(scan.tokens)
-    visits = 0
-
-    def visit(node: int, at: int, exact: int, vague: int, bound: tuple[Bound, ...]) -> bool:
-        nonlocal visits
-        visits += 1
-        if (node, at) in dead or visits > VISITS:
-            return False
-        alive = False
+    while pending:
+        place = pending.pop()
+        if place in seen:
+            continue
+        if len(seen) >= VISITS:
+            return set()
+        seen.add(place)
+        node, at, exact, vague, bound = place
         if node == graph.final and at == end:
             found.add(Reading(exact, vague, bound))
-            alive = True
         for kind, what, after in graph.edges[node]:
             if kind == "skip":
-                alive |= visit(after, at, exact, vague, bound)
-            elif at < end and kind == "word":
-                if scan.tokens[at].word == what:
-                    alive |= visit(after, at + 1, exact + 1, vague, bound)
-            elif at < end:
+                pending.append((after, at, exact, vague, bound))
+            elif kind == "word" and scan.word(at) == what:
+                pending.append((after, at + 1, exact + 1, vague, bound))
+            elif kind == "slot" and at < end:
                 name, reader, listed = what
                 for stop, value, more in reader(scan, at):
-                    read = bound_as(name, value, at, stop)
-                    words = stop - at if listed else 0
-                    alive |= visit(after, stop, exact + words, vague + more, (*bound, read))
-        if not alive:
-            dead.add((node, at))
-        return alive
-
-    visit(0, start, 0, 0, ())
-    return found if visits <= VISITS else set()
+                    read, words = bound_as(name, value, at, stop), (stop - at if listed else 0)
+                    pending.append((after, stop, exact + words, vague + more, (*bound, read)))
+    return found
 
 
 def as_list(value: Any) -> tuple[Any, ...]:

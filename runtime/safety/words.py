@@ -21,6 +21,7 @@ _PLAIN = re.compile(r"[^\\'\"$`<>(){}~\s;&|]+")
 _DULL = re.compile(r"[^\\\"'`(){}\[\]$]+")
 _SIMPLE = re.compile(r"[\w./:=@%+,^-]+")
 _GLOB = re.compile(r"[*?\[]")
+_QUOTE = re.compile(r"\$?['\"]")
 _BREAK = "\ue1f0"
 _KEPT = {ord("\ue110"): "{", ord("\ue111"): "}", ord("\ue112"): ",", ord("\ue113"): "~"}
 _KEEP = {ord(mark): chr(kept) for kept, mark in _KEPT.items()}
@@ -174,19 +175,13 @@ def _expanded(shell: Shell, text: str, *, quoted: bool, splits: bool = True) -> 
         if mark == "\\" and (not quoted or following in '$`"\\\n'):
             out.append("" if following == "\n" else following.translate(_KEEP))
             at += 2
-        elif mark == "'" and not quoted:
-            end = _after_quote(text, at)
-            out.append(text[at + 1 : end - 1].translate(_KEEP))
-            any_quoted, at = True, end
-        elif mark == "$" and following == "'" and not quoted:
-            end = _after_quote(text, at + 1)
-            out.append(unescaped(text[at + 2 : end - 1]).translate(_KEEP))
-            any_quoted, at = True, end
-        elif (mark == '"' or (mark == "$" and following == '"')) and not quoted:
-            start = at + (mark == "$")
-            end = _after_quote(text, start)
-            inner, _ = _expanded(shell, text[start + 1 : end - 1], quoted=True)
-            out.append(inner)
+        elif not quoted and (hit := _QUOTE.match(text, at)):
+            end = _after_quote(text, hit.end() - 1)
+            inner = text[hit.end() : end - 1]
+            if hit[0][-1] == '"':
+                out.append(_expanded(shell, inner, quoted=True)[0])
+            else:
+                out.append((unescaped(inner) if mark == "$" else inner).translate(_KEEP))
             any_quoted, at = True, end
         elif (
             mark == "`"
