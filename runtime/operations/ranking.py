@@ -160,9 +160,9 @@ def search(ctx: OperationContext, query: str, path: str = ".", limit: int = 10) 
     deadline = Deadline(ctx.timeout * 0.9)
     start = existing(ctx, path)
     entries = [entry for entry in files_below(ctx, path, "*", deadline) if _searchable(ctx, start, entry)]
-    index = _index(start)
-    with index.lock:
-        left_out = index.refresh(entries, deadline)
+    with _guard:
+        index = _index(start, entries, deadline)
+        left_out = index.left_out
         hits, unknown = index.best(terms)
     shown = _spread(hits, limit)
     told = [(hit, *_snippet(hit, terms)) for hit in shown]
@@ -215,16 +215,14 @@ def _spaced(text: str) -> str:
 
 
 class _Index:
-    """The passages of the files below a folder; a file is read again if its time or size changes."""
+    """The passages of the files below a folder, as they are now."""
 
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self._known: dict[str, tuple[int, int]] = {}
-        self._faults: dict[str, str] = {}
+    def __init__(self, versions: Versions, deadline: Deadline) -> None:
+        self.versions = versions
+        self.left_out: dict[str, str] = {}  # files with the reason
         # no name: a database in memory, or in a temporary file if it is large
         self._db = sqlite3.connect("", check_same_thread=False, isolation_level=None)
         self._db.execute("CREATE TABLE places (id INTEGER PRIMARY KEY, name, lines, heading, text)")
-        self._db.execute("CREATE INDEX named ON places (name)")
         try:
             self._db.execute(
                 "CREATE VIRTUAL TABLE found USING fts5 "
@@ -234,38 +232,17 @@ class _Index:
             raise OperationFailed(
                 f"this Python's SQLite has no full-text search ({error}); use grep instead"
             ) from None
-
-    def refresh(self, entries: Sequence[Entry], deadline: Deadline) -> dict[str, str]:
-        """Read new and changed files, forget removed ones; returns the files left out with the reason."""
-        present = {entry.name for entry in entries}
+        left = MOST_BYTES
         self._db.execute("BEGIN")
-        try:
-            for name in [name for name in self._known if name not in present]:
-                self._forget(name)
-            left = MOST_BYTES
-            for number, entry in enumerate(entries):
-                deadline.check()
-                left -= self._take(entry, left if number < MOST_FILES else 0)
-        finally:
-            self._db.execute("COMMIT")
-        return {name: why for name, why in self._faults.items() if name in present}
-
-    def _take(self, entry: Entry, left: int) -> int:
-        try:
-            stat = entry.path.stat()
-        except OSError:
-            return 0  # gone meanwhile
-        version = (stat.st_mtime_ns, stat.st_size)
-        room = min(left, LARGEST)
-        if self._known.get(entry.name) == version and self._faults.get(entry.name) != "beyond the limit":
-            return 0 if entry.name in self._faults else stat.st_size
-        self._forget(entry.name)
-        self._known[entry.name] = version
-        why = self._read(entry, stat.st_size, room)
-        if why:
-            self._faults[entry.name] = why
-            return 0
-        return stat.st_size
+        for number, (entry, version) in enumerate(versions):
+            deadline.check()
+            if version is None:
+                continue  # gone meanwhile
+            if why := self._read(entry, version[1], min(left, LARGEST) if number < MOST_FILES else 0):
+                self.left_out[entry.name] = why
+            else:
+                left -= version[1]
+        self._db.execute("COMMIT")
 
     def _read(self, entry: Entry, size: int, room: int) -> str:
         if size > LARGEST:
@@ -291,13 +268,6 @@ class _Index:
                 (at, _spaced(entry.name), _spaced(each.heading), _spaced(each.text), parts),
             )
         return ""
-
-    def _forget(self, name: str) -> None:
-        self._faults.pop(name, None)
-        if self._known.pop(name, None) is None:
-            return
-        self._db.execute("DELETE FROM found WHERE rowid IN (SELECT id FROM places WHERE name = ?)", (name,))
-        self._db.execute("DELETE FROM places WHERE name = ?", (name,))
 
     def best(self, terms: Sequence[str]) -> tuple[list[_Hit], list[str]]:
         """The passages with any of the terms, best first, and the terms that occur nowhere."""
@@ -326,18 +296,22 @@ class _Index:
         return {row for (row,) in found}
 
 
+Versions = list[tuple[Entry, tuple[int, int] | None]]
+"""Files with their times and sizes."""
 _indexes: OrderedDict[Path, _Index] = OrderedDict()
 _guard = threading.Lock()
 
 
-def _index(start: Path) -> _Index:
-    """The index of a folder; those of the last few folders are kept in memory."""
-    with _guard:
-        index = _indexes.pop(start, None) or _Index()
-        _indexes[start] = index
-        while len(_indexes) > _KEPT:
-            _indexes.popitem(last=False)
-        return index
+def _index(start: Path, entries: Sequence[Entry], deadline: Deadline) -> _Index:
+    """The index of a folder; those of the last few folders are kept until a file changes."""
+    versions = [(entry, disk.version(entry.path)) for entry in entries]
+    index = _indexes.pop(start, None)
+    if index is None or index.versions != versions:
+        index = _Index(versions, deadline)
+    _indexes[start] = index
+    while len(_indexes) > _KEPT:
+        _indexes.popitem(last=False)
+    return index
 
 
 def _spread(hits: Iterable[_Hit], limit: int) -> list[_Hit]:

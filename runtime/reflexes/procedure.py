@@ -5,7 +5,6 @@ The shelf also holds the words that all reflexes share (`language.md`).
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -193,15 +192,10 @@ class Reflexes:
     def _find(self) -> dict[Path, tuple[int, int]]:
         found: dict[str, tuple[Path, tuple[int, int]]] = {}
         for folder in self.folders:
-            try:
-                place = folder if folder.name == METHODS else folder / "reflexes"
-                entries = [entry for entry in os.scandir(place) if entry.name.endswith(".md")]
-            except OSError:
-                continue
-            for entry in entries:
-                if entry.name not in found and entry.is_file():
-                    stat = entry.stat()
-                    found[entry.name] = Path(entry.path), (stat.st_mtime_ns, stat.st_size)
+            place = folder if folder.name == METHODS else folder / "reflexes"
+            for path in place.glob("*.md"):
+                if path.name not in found and (stat := version(path)):
+                    found[path.name] = path, stat
         return {path: stat for _, (path, stat) in sorted(found.items())}
 
     def _build(self, read: list[tuple[Path, Mapping[str, Any] | Fault]]) -> None:
