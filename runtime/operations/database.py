@@ -278,18 +278,16 @@ def _connect(ctx: OperationContext, path: str, mode: str, create: bool) -> Resul
             disk.put(target, b"")
         if not target.exists():
             raise OperationFailed(f"{path}: there is no such file; create: true makes an empty database")
-        with _transaction(ctx, path) as there:  # checks that it can be written
-            found = tables(there)
-    else:
-        with _reading(ctx, path) as there:
-            found = tables(there)
+    opens = _transaction if mode == "write" else _reading  # a transaction checks that it can be written
+    with opens(ctx, path) as there:
+        found = tables(there)
     may = "to read it" if mode == "read" else "to read and change it"
     kept = {"path": path, "mode": mode}
     return Result(f"connected to {path}, {may}\n{found.text}", evidence=found.evidence, keep=kept)
 
 
 def _execute(ctx: OperationContext, name: str, sql: str, params: Any, limit: int) -> Result:
-    statements = list(_statements(sql))
+    statements = [each for each in _statements(sql) if _says_something(each)]
     if params and len(statements) != 1:
         raise OperationFailed("params: with more than one statement they cannot be told apart")
     with _transaction(ctx, name) as there:
@@ -391,11 +389,9 @@ def _statements(sql: str) -> Iterator[str]:
     for part in sql.split(";"):
         whole += part + ";"
         if sqlite3.complete_statement(whole):
-            if _says_something(whole):
-                yield whole
+            yield whole
             whole = ""
-    if _says_something(whole.removesuffix(";")):
-        yield whole.removesuffix(";")
+    yield whole.removesuffix(";")
 
 
 def _says_something(statement: str) -> bool:

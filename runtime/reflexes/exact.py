@@ -141,13 +141,9 @@ def _own_words(scan: Scan, start: int, labels: Iterable[Bound]) -> bool:
     )
 
 
+_UNITS = {"number": "", "amount": "$", "percent": "%", "cents": "¢", "euros": "€", "pounds": "£"}
 KINDS: dict[str, Reader] = {
-    "exact number": _reader("number"),
-    "exact amount": _reader("number", "$"),
-    "exact percent": _reader("number", "%"),
-    "exact cents": _reader("number", "¢"),
-    "exact euros": _reader("number", "€"),
-    "exact pounds": _reader("number", "£"),
+    **{f"exact {name}": _reader("number", unit) for name, unit in _UNITS.items()},
     "exact path": _reader("path"),
     "exact url": _reader("url"),
     "exact text": _reader("quoted"),

@@ -271,14 +271,6 @@ def rank(reading: Reading) -> tuple[int, int]:
     return loss(reading), -reading.exact
 
 
-def told(reading: Reading) -> str:
-    """Which words were taken for which, for display."""
-    said = [f"“{said}” taken for “{meant}”" for said, meant in reading.taken]
-    if reading.aside:
-        said.append(f"“{' '.join(reading.aside)}” left aside")
-    return ", ".join(said) or "words in another order"
-
-
 MOST_WORDS = 40
 """Of a task; a longer one is not a short order."""
 _WORD = re.compile(r"[^\s\[\](){}<>|]+")

@@ -61,6 +61,14 @@ class Reading:
         return {each.slot: each.value for each in self.bound}
 
     @property
+    def changed(self) -> str:
+        """Which words were taken for which, for display."""
+        said = [f"“{said}” taken for “{meant}”" for said, meant in self.taken]
+        if self.aside:
+            said.append(f"“{' '.join(self.aside)}” left aside")
+        return ", ".join(said) or "words in another order"
+
+    @property
     def meant(self) -> tuple[Bound, ...]:
         """The slots whose path is a pronoun."""
         return tuple(

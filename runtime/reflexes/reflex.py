@@ -150,7 +150,7 @@ def _approach(found: Match) -> str:
     """What is done, by which file, with which slots; the same for the same reading."""
     if found.procedure:
         slots = _slots(found)
-        meant = f"; by meaning: {_meant(found)}" if found.reading.meaning else ""
+        meant = f"; by meaning: {found.reading.changed}" if found.reading.meaning else ""
         return f"{found.procedure.description} ({found.procedure.file}{f': {slots}' if slots else ''}{meant})"
     lines = [f"{number}. {_approach(part)}" for number, part in enumerate(found.parts, 1)]
     return f"{len(found.parts)} parts, one after the other\n" + "\n".join(lines)
@@ -172,12 +172,5 @@ def _rationale(found: Match) -> str:
     slots = _slots(found)
     file = found.procedure.file if found.procedure else "a reflex"
     if found.reading.meaning:
-        return f"it means what “{found.phrasing}” of {file} means: {_meant(found)}"
+        return f"it means what “{found.phrasing}” of {file} means: {found.reading.changed}"
     return f"every word is covered by a phrasing of {file}{f', with {slots}' if slots else ''}"
-
-
-def _meant(found: Match) -> str:
-    """Which words were taken for which."""
-    from runtime.reflexes.meaning import told
-
-    return told(found.reading)

@@ -105,24 +105,16 @@ def together(systems: Sequence[Path]) -> Rules:
     programs: dict[str, Program] = {}
     for system in reversed(systems):
         path = system / "dangers.md"
-        if path.exists():
-            found = read(path)
+        if version := disk.version(path):
+            found = _read(path, *version)
             rules |= found.rules
             programs |= found.programs
     return Rules({name: rule for name, rule in rules.items() if rule.severity != "off"}, programs)
 
 
-def read(path: Path) -> Rules:
-    """The rules of a file; raises `DangerRules`."""
-    try:
-        found = path.stat()
-        return _read(path, found.st_mtime_ns, found.st_size)
-    except OSError as error:
-        raise DangerRules(f"{path}: cannot be read: {error.strerror}") from None
-
-
 @lru_cache(maxsize=64)
 def _read(path: Path, mtime_ns: int, size: int) -> Rules:
+    """The rules of a file; raises `DangerRules`."""
     try:
         text = disk.text_of(path)
     except ConfigurationError as error:
