@@ -117,7 +117,7 @@ def export(path: str, files: bool, kinds: Sequence[str], as_json: bool) -> int:
             counts = _written(shelf, Path(path), files, wanted)
         faults = list(shelf.faults.values())
     if as_json:
-        print_json({"records": counts, "faults": _plain(faults)})
+        print_json({"records": counts, "faults": [asdict(each) for each in faults]})
     else:
         _tell_faults(faults)
         if path != "-":
@@ -134,21 +134,16 @@ def _written(shelf: Shelf, path: Path, files: bool, kinds: list[str] | None) -> 
         from runtime.memory.store import Shelf
         from runtime.memory.store.files import FilesKeeper
 
-        keeper = FilesKeeper(path)
-        written = [kind for kind in keeper.kinds() if not kinds or kind in kinds]
-        there = {kind: {row.id for row in Shelf(keeper).rows(kind)} for kind in written}
-        keeper.begin()
-        try:
+        target = Shelf(FilesKeeper(path))
+        written = [kind for kind in target.kinds() if not kinds or kind in kinds]
+        there = {kind: {row.id for row in target.rows(kind)} for kind in written}
+        with target.transaction():
             for row in rows(shelf, kinds):
-                keeper.write([row])
+                target.keeper.write([row])
                 counts[row.kind] += 1
                 there.get(row.kind, set()).discard(row.id)
             for kind, gone in there.items():
-                keeper.erase(kind, sorted(gone))
-            keeper.commit()
-        except BaseException:
-            keeper.rollback()
-            raise
+                target.keeper.erase(kind, sorted(gone))
         return dict(counts)
     temporary = disk.beside(path)
     with disk.of_the_state(path):
@@ -182,8 +177,7 @@ def import_(path: str, as_json: bool) -> int:
     with closing(shelf_of_workspace(must_be=False)) as shelf:
         moved = take(shelf, items)
     if as_json:
-        counts = {"new": moved.new, "changed": moved.changed, "same": moved.same}
-        print_json({**counts, "refused": _plain(moved.refused)})
+        print_json(asdict(moved))
     else:
         _tell_faults(moved.refused)
         refused = f", {len(moved.refused)} refused" if moved.refused else ""
@@ -244,16 +238,12 @@ def _counts(shelf: Shelf, faults: Sequence[Fault]) -> dict[str, int]:
         return {}
 
 
-def _plain(faults: Sequence[Fault]) -> list[dict[str, str]]:
-    return [{"where": each.where, "what": each.what} for each in faults]
-
-
 def _print_records(
     where: str, counts: Mapping[str, int], faults: Sequence[Fault], key: str, as_json: bool
 ) -> None:
     """Print the counts of records and the faults; `key` names the faults in JSON."""
     if as_json:
-        print_json({"place": where, "records": counts, key: _plain(faults)})
+        print_json({"place": where, "records": counts, key: [asdict(each) for each in faults]})
         return
     listed = ", ".join(f"{number} {kind}" for kind, number in counts.items())
     click.echo(safe(f"{where}: {listed or 'empty'}"))

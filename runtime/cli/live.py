@@ -25,6 +25,7 @@ from runtime.cli.progress import PHASES, View, notice, summary
 LETTERS = ("understand", "plan", "do", "check")
 """The phases that a loop's row shows by their first letters."""
 _ASKED = {"fused": "plan", "atomic": "do"}
+FINE = ("done", "skipped", "struck")
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 SHOWN = 6
 """Finished steps of one loop that stay visible while there is room."""
@@ -334,27 +335,18 @@ class Tree:
 
 def _folded(steps: Sequence[StepRow], shown: int, busy: int) -> list[StepRow | str]:
     """Steps in order: open and failed ones stay, of the others only the last `shown`."""
-    fine = [step for step in steps if step.state in ("done", "skipped", "struck")]
-    others = [step for step in steps if step not in fine]
+    fine = [step for step in steps if step.state in FINE]
+    bad = [step for step in steps if step.ended and step.state not in FINE]
+    working = [step for step in steps if not step.ended]
     ranked = sorted(fine, key=lambda step: (bool(step.loop), step.n))  # loops last: they say more
-    kept = {step.n for step in ranked[len(fine) - shown :]} if shown else set[int]()
-    bad = [step for step in others if step.ended]
-    working = [step for step in others if not step.ended]
-    kept |= {step.n for step in bad[-busy:]} | {step.n for step in working[:busy]}
+    last = ranked[len(fine) - shown :] if shown else []
+    kept = {step.n for step in (*last, *bad[-busy:], *working[:busy])}
     parts: list[StepRow | str] = [step for step in steps if step.n in kept]
-    hidden = [
-        f"{count} more {word}"
-        for count, word in (
-            (len([step for step in fine if step.n not in kept]), "done"),
-            (max(len(bad) - busy, 0), "failed"),
-            (max(len(working) - busy, 0), "at work"),
-        )
-        if count
-    ]
-    if hidden:
-        first = next(step.n for step in steps if step.n not in kept)
-        at = len([n for n in kept if n < first])
-        parts.insert(at, f"… {', '.join(hidden)}")
+    if first := next((step.n for step in steps if step.n not in kept), 0):
+        groups = {"done": fine, "failed": bad, "at work": working}
+        counts = {word: sum(step.n not in kept for step in group) for word, group in groups.items()}
+        hidden = ", ".join(f"{n} more {word}" for word, n in counts.items() if n)
+        parts.insert(sum(n < first for n in kept), f"… {hidden}")
     return parts
 
 

@@ -118,18 +118,17 @@ def _more_than_bare(place: Path) -> Path | None:
 
 def _copy_missing(source: Path, target: Path, only: tuple[str, ...]) -> list[str]:
     """Copy missing files whose names begin with one of `only`; returns their names."""
+    from runtime.evolution.files import files
+
     copied: list[str] = []
-    if source.resolve() == target.resolve():
-        return copied
-    for path in sorted(source.rglob("*")):
-        goal = target / path.relative_to(source)
-        if not path.relative_to(source).as_posix().startswith(only):
-            continue
-        if path.is_file() and "__pycache__" not in path.parts and not goal.exists():
+    for path in sorted(files(source)) if source.resolve() != target.resolve() else ():
+        name = path.relative_to(source).as_posix()
+        goal = target / name
+        if name.startswith(only) and not goal.exists():
             goal.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, goal)
             goal.chmod(0o755 if path.stat().st_mode & 0o111 else 0o644)
-            copied.append(path.relative_to(source).as_posix())
+            copied.append(name)
     return copied
 
 

@@ -191,9 +191,11 @@ class _Writer:
 
     def _map(self, values: Any, depth: int) -> _Part:
         part = self.value(values, depth)
+        return self._named(self._entries(part), part.reserve + 20)
+
+    def _entries(self, part: _Part) -> str:
         member = self._named(f'key ":" blank {part.rule}', 0).rule
-        body = f'"{{" ({member} ("," blank {member})*)? "}}"'
-        return self._named(body, part.reserve + 20)
+        return f'"{{" ({member} ("," blank {member})*)? "}}"'
 
     def _array(self, schema: Mapping[str, Any], depth: int) -> _Part:
         least, most = int(schema.get("minItems") or 0), schema.get("maxItems")
@@ -258,8 +260,7 @@ class _Writer:
         if depth == 0:
             return self._named(simple, 2 * DIGITS)
         inner = self._free(depth - 1)
-        member = self._named(f'key ":" blank {inner.rule}', 0).rule
-        map_ = f'"{{" ({member} ("," blank {member})*)? "}}"'
+        map_ = self._entries(inner)
         list_ = f'"[" ({inner.rule} ("," blank {inner.rule})*)? "]"'
         return self._named(f"{simple} | {map_} | {list_}", inner.reserve + 20)
 

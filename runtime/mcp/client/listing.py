@@ -67,11 +67,11 @@ def tools_of(
 
 
 def _tool(entry: Entry, name: str, remote: str, raw: Raw) -> Tool:
-    found = raw.get("inputSchema")
-    schema = cast(dict[str, Any], found) if isinstance(found, dict) else {}
-    properties, required = _arguments(schema)
-    given = raw.get("annotations")
-    hints = cast(dict[str, Any], given) if isinstance(given, dict) else {}
+    schema = _dict(raw.get("inputSchema"))
+    if len(str(schema)) > 200_000:
+        raise ValueError("its argument schema is too large")
+    properties, required = _Schemas(schema).arguments(schema)
+    hints = _dict(raw.get("annotations"))
     reads = hints.get("readOnlyHint") is True
     effects = ["read" if reads else "write"]
     if hints.get("openWorldHint") is not False:  # the default of the specification
@@ -128,13 +128,6 @@ def _line(text: Any) -> str:
 # ---- arguments -------------------------------------------------------------------------------------------
 
 
-def _arguments(schema: Raw) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The properties and the required names; alternatives add their properties, none of them required."""
-    if len(str(schema)) > 200_000:
-        raise ValueError("its argument schema is too large")
-    return _Schemas(schema).arguments(schema)
-
-
 class _Schemas:
     """The schemas of one tool, with their definitions and a limit on how many are read."""
 
@@ -146,7 +139,7 @@ class _Schemas:
                 self.definitions[f"#/{key}/{name}"] = each
 
     def arguments(self, schema: Raw) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """The arguments of the call, and the names of the required ones."""
+        """The arguments and the names of the required ones; those of alternatives are optional."""
         whole = self._resolved(schema)
         required = [name for name in _list(whole.get("required")) if isinstance(name, str)]
         branches = [each for key in ("anyOf", "oneOf", "allOf") for each in _list(whole.get(key))]
