@@ -19,7 +19,8 @@ def excerpt(text: str, query: str, chars: int) -> str:
         return line
     wanted = {*_WORD.findall(query.casefold())}
     pieces = [each for piece in _BETWEEN.split(text) if (each := " ".join(piece.split()))]
-    best = sorted(range(len(pieces)), key=lambda n: (-_shared(pieces[n], wanted), n))
+    shared = [len(wanted & {*_WORD.findall(piece.casefold())}) for piece in pieces]
+    best = sorted(range(len(pieces)), key=lambda n: (-shared[n], n))
     chosen: list[int] = []
     for n in best:
         if len(_joined(pieces, sorted([*chosen, n]))) > chars and chosen:
@@ -27,10 +28,6 @@ def excerpt(text: str, query: str, chars: int) -> str:
         chosen.append(n)
     told = _joined(pieces, sorted(chosen))
     return told if len(told) <= chars else f"{told[: chars - 1]}…"
-
-
-def _shared(piece: str, wanted: set[str]) -> int:
-    return len(wanted & {*_WORD.findall(piece.casefold())})
 
 
 def _joined(pieces: list[str], chosen: list[int]) -> str:

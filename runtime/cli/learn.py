@@ -16,7 +16,6 @@ from runtime.cli.session import Session, command, json_option, opened, run_argum
 
 if TYPE_CHECKING:
     from runtime.api.fractal import Fractal
-    from runtime.evolution.adoption import ChangeTrials
     from runtime.evolution.trials import Trial
     from runtime.memory.learning.patterns import Pattern
     from runtime.workspace.runs import RunResult
@@ -245,7 +244,7 @@ def trial(what: str | None, model: str | None, usd: float | None, dry_run: bool,
 
         _list_trials(trials_of(fractal).all(), as_json)
         return 0
-    made = asyncio.run(_tried(_trying(fractal, dry_run, as_json), fractal, what, as_json))
+    made = asyncio.run(_tried(fractal, what, dry_run, as_json))
     if as_json:
         print_json(made.as_dict())
     else:
@@ -254,25 +253,20 @@ def trial(what: str | None, model: str | None, usd: float | None, dry_run: bool,
     return 0 if made.compared.finding == "better" else 1
 
 
-async def _tried(trying: ChangeTrials, fractal: Fractal, what: str, quiet: bool) -> Trial:
-    from runtime.cli.system import adoption_of
-
-    if any(each.id == what for each in fractal.workshop.proposals.all()):
-        return await trying.proposal(adoption_of(fractal, fractal.workshop.proposals.get(what), quiet))
-    if what.isdigit():
-        return await trying.entry(int(what))
-    return await trying.pattern(fractal.memory.library, what)
-
-
-def _trying(fractal: Fractal, dry_run: bool, quiet: bool) -> ChangeTrials:
+async def _tried(fractal: Fractal, what: str, dry_run: bool, quiet: bool) -> Trial:
     from runtime.api.sample_runs import has_model, sample_tasks
-    from runtime.cli.system import said, trials_of
+    from runtime.cli.system import adoption_of, said, trials_of
     from runtime.evolution.adoption import ChangeTrials
 
     if not has_model(fractal):
         raise ConfigurationError("a trial needs a model for the sample tasks; name one with --model")
     tasks = sample_tasks(fractal, said(quiet))
-    return ChangeTrials(fractal.workshop.journal, tasks, trials_of(fractal), dry_run)
+    trying = ChangeTrials(fractal.workshop.journal, tasks, trials_of(fractal), dry_run)
+    if any(each.id == what for each in fractal.workshop.proposals.all()):
+        return await trying.proposal(adoption_of(fractal, fractal.workshop.proposals.get(what), quiet))
+    if what.isdigit():
+        return await trying.entry(int(what))
+    return await trying.pattern(fractal.memory.library, what)
 
 
 def _list_trials(trials: Sequence[Trial], as_json: bool) -> None:

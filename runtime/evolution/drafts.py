@@ -50,20 +50,20 @@ class Drafts:
             raise OperationFailed(f"{name}: only a person changes this file of the system")
         unit = unit_of(name)
         draft = self.folder / unit
-        if not draft.exists():
-            for each in self.systems:
-                source = each / unit
-                if source.is_dir():
-                    part = draft.parent / f".{draft.name}.part"  # half a tool is no draft
-                    shutil.rmtree(part, ignore_errors=True)
-                    shutil.copytree(source, part, ignore=shutil.ignore_patterns("__pycache__"))
-                    part.rename(draft)
-                elif source.is_file():
-                    with disk.of_the_state(draft):
-                        disk.put(draft, source.read_bytes())
-                if source.exists():
-                    break
+        source = None if draft.exists() else self._source(unit)
+        if source and source.is_dir():
+            part = draft.parent / f".{draft.name}.part"  # half a tool is no draft
+            shutil.rmtree(part, ignore_errors=True)
+            shutil.copytree(source, part, ignore=shutil.ignore_patterns("__pycache__"))
+            part.rename(draft)
+        elif source:
+            with disk.of_the_state(draft):
+                disk.put(draft, source.read_bytes())
         return self.folder / name
+
+    def _source(self, unit: str) -> Path | None:
+        """What the system has of a unit."""
+        return next((each / unit for each in self.systems if (each / unit).exists()), None)
 
     def readable(self, name: str) -> Path:
         """The file of the system as the run sees it: drafted, the workspace's own, or shipped."""
@@ -79,7 +79,7 @@ class Drafts:
         return sorted(name for name in names if self._differs(name))
 
     def _differs(self, unit: str) -> bool:
-        own = next((each / unit for each in self.systems if (each / unit).exists()), None)
+        own = self._source(unit)
         return own is None or content(own) != content(self.folder / unit)
 
     @contextmanager

@@ -96,7 +96,8 @@ class Llama:
 
     def load(self) -> Model:
         """The model, loaded once in this process."""
-        return _load(self.path, self.context, *self._hardware)
+        with _loading:
+            return _loaded(self.path, self.context, *self._hardware)
 
     def _write(self, ask: Ask, stop: threading.Event) -> Reply:
         if stop.is_set():
@@ -351,11 +352,6 @@ def _silent(library: Any) -> Any:
 
 
 _loading = threading.Lock()
-
-
-def _load(path: Path, context: int, threads: int | None, gpu_layers: int) -> Model:
-    with _loading:
-        return _loaded(path, context, threads, gpu_layers)
 
 
 @cache

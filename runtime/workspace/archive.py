@@ -22,11 +22,8 @@ def put_away(
     Each becomes `<run>.tar.gz`; `tar -xzf` in `state/runs/` brings it back. Returns the ids.
     """
     before = datetime.now(UTC) - timedelta(days=keep_days)
-    old = [
-        run
-        for run, status, updated in runs
-        if status in ENDED and (time := moment(updated)) is not None and time < before
-    ]
+    ended = ((run, moment(updated)) for run, status, updated in runs if status in ENDED)
+    old = [run for run, time in ended if time and time < before]
     if not dry_run:
         old = [run for run in old if _put_away(state, run)]
     return old

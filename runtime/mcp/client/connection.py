@@ -72,7 +72,7 @@ class Connection:
 
     async def tools(self) -> Sequence[Mapping[str, Any]]:
         """Fetch the server's tools."""
-        client = await self._client()
+        client = await asyncio.shield(self._ready)
         try:
             async with asyncio.timeout(LIST_SECONDS):
                 return await self._list(client)
@@ -83,21 +83,17 @@ class Connection:
         """Make one call. Raises `Broken` if the connection is lost, `OperationFailed` if the call fails."""
         loop = asyncio.get_running_loop()
         began = loop.time()
-        client = await self._client()
+        client = await asyncio.shield(self._ready)
         try:
             async with asyncio.timeout(seconds):
                 answer = await client.call_tool(tool, dict(args))
         except Exception as error:
-            self.refresh()
+            self._changed.set()  # its tools may be others now
             raise self._failure(error, f"the call of {tool[:60]}", seconds) from None
         took = round(loop.time() - began, 3)
         if answer.is_error:
-            self.refresh()
+            self._changed.set()
         return result_of(answer, self._redact, server=self.entry.name, seconds=took)
-
-    def refresh(self) -> None:
-        """Fetch the list of tools again soon."""
-        self._changed.set()
 
     async def close(self) -> None:
         """End the session, and the server if it is a program."""
@@ -117,9 +113,6 @@ class Connection:
             raise asyncio.CancelledError
 
     # ---- the keeper ----
-
-    async def _client(self) -> Client:
-        return await asyncio.shield(self._ready)
 
     async def _keep(self) -> None:
         from mcp import Client, MCPError
