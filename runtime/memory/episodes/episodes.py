@@ -6,8 +6,8 @@ What a person has forgotten is not indexed again.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -59,13 +59,10 @@ class Forgotten(Record):
 class Episodes:
     """The experiences in a brain's store, and their runs."""
 
-    def __init__(
-        self, brain: Brain, observe: Sequence[str] = (), warn: Callable[[str], None] | None = None
-    ) -> None:
+    def __init__(self, brain: Brain, observe: Sequence[str] = ()) -> None:
         self.brain, self.observe = brain, observe
         self.memory = brain.settings.folder
         self.runs = state_of(self.memory) / "runs"
-        self._warn = warn or (lambda text: None)
 
     # ---- indexing ----------------------------------------------------------------------------------------
 
@@ -112,14 +109,12 @@ class Episodes:
                 pending.put_off(self.memory, run)
             raise
 
-    @contextmanager
-    def _lock(self) -> Generator[None]:
+    def _lock(self) -> AbstractContextManager[None]:
         folder = self.memory / pending.FOLDER
         busy = StorageError(
             f"{folder}: another process has been indexing runs for {PATIENCE:.0f} seconds; try again"
         )
-        with disk.hold(folder / ".lock", PATIENCE, lambda: busy):
-            yield
+        return disk.hold(folder / ".lock", PATIENCE, lambda: busy)
 
     def rebuild(self) -> int:
         """Rebuild every experience from the documents; returns the number of runs."""
@@ -189,13 +184,11 @@ class Episodes:
     def _documents(self, folder: Path) -> Iterator[Document]:
         store = FileStore(folder)
         for loop in store.loops():
-            try:
+            with suppress(FractalError):
                 yield store.peek(loop)
-            except FractalError as error:
-                self._warn(f"{loop} is not indexed: {error}")
 
     def _feedback(self, folder: Path) -> Iterator[Mapping[str, Any]]:
-        return (message for _, message in messages(folder, ("feedback",), self._warn))
+        return (message for _, message in messages(folder, ("feedback",), lambda _: None))
 
     # ---- queries -----------------------------------------------------------------------------------------
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -290,15 +290,13 @@ class Library:
             raise UsageError(f"there is no pattern {name}; available: {there}")
         return path
 
-    @contextmanager
-    def _lock(self) -> Generator[None]:
+    def _lock(self) -> AbstractContextManager[None]:
         """Lock the library against other processes."""
         busy = StorageError(
             f"{self.folder}: another process has been changing the patterns for {PATIENCE:.0f} seconds; "
             "try again"
         )
-        with disk.hold(self.folder / ".lock", PATIENCE, lambda: busy):
-            yield
+        return disk.hold(self.folder / ".lock", PATIENCE, lambda: busy)
 
     def _written(self) -> dict[str, str]:
         """The names of written files, each with the fingerprint of its advice."""

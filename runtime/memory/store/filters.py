@@ -1,15 +1,13 @@
-"""Filters over the fields of records, in Python and, as far as SQLite compares alike, in SQL."""
+"""Filters over the fields of records, in Python and, for texts, in SQL."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-MOST = 500
-"""Alternatives that go into an SQL statement."""
-_EXACT = 2**53
 _SEVERAL = (list, tuple, set, frozenset)
 
 
@@ -55,29 +53,11 @@ def _within(value: Any, bounds: Between) -> bool:
 
 
 def in_sql(where: Where) -> tuple[list[str], list[Any]]:
-    """SQL clauses and their values; they may let more through than the filter, never less."""
-    clauses: list[str] = []
-    values: list[Any] = []
-    for path, wanted in where.items():
-        if not path.replace(".", "").replace("_", "").isalnum() or not path.isascii():
-            continue
-        place = "json_extract(body, '$." + ".".join(f'"{name}"' for name in path.split(".")) + "')"
-        if isinstance(wanted, Between):
-            for bound, sign in ((wanted.least, ">="), (wanted.most, "<=")):
-                if isinstance(bound, (int, float)) and abs(bound) < _EXACT:
-                    slack = (abs(bound) + 1) * 1e-9
-                    clauses.append(f"{place} {sign} ?")
-                    values.append(bound - slack if sign == ">=" else bound + slack)
-            continue
-        several = wanted if isinstance(wanted, _SEVERAL) else [wanted]
-        if len(several) <= MOST and all(map(_compares_alike, several)):
-            clauses.append(f"({' OR '.join([f'{place} IS ?'] * len(several)) or '0'})")
-            values += several
-    return clauses, values
-
-
-def _compares_alike(value: Any) -> bool:
-    """Whether SQLite compares this value as Python does."""
-    if isinstance(value, str):
-        return "\0" not in value and not any("\ud800" <= sign <= "\udfff" for sign in value)
-    return value is None or (isinstance(value, int) and abs(value) < _EXACT)
+    """SQL clauses for the texts of a filter, and their values; the rest is left to Python."""
+    texts = {
+        path: wanted
+        for path, wanted in where.items()
+        if isinstance(wanted, str) and wanted.isprintable() and re.fullmatch(r"[A-Za-z0-9_.]+", path)
+    }
+    places = (".".join(f'"{name}"' for name in path.split(".")) for path in texts)
+    return [f"json_extract(body, '$.{place}') IS ?" for place in places], list(texts.values())

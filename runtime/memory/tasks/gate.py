@@ -42,14 +42,6 @@ REFIT = 1.2
 
 
 @dataclass(frozen=True)
-class Look:
-    """The nearest type, by its place, and the distance to it."""
-
-    place: int
-    distance: float
-
-
-@dataclass(frozen=True)
 class Without:
     """Pieces of the gate to leave out, to measure what each brings."""
 
@@ -118,8 +110,8 @@ class Gate:
                 found.append((-share * rarity - share / 4, word))
         return [word for _, word in sorted(found)[:most]]
 
-    def look(self, vector: Any, text: str) -> Look | None:
-        """The nearest type; None if there is none."""
+    def look(self, vector: Any, text: str) -> tuple[int, float] | None:
+        """The place of the nearest type, and the distance to it; None if there is none."""
         if not len(self.centres):
             return None
         if self._fitted < 0 or self._number > self._fitted * REFIT:
@@ -141,7 +133,7 @@ class Gate:
         lead = min((scores[place] - others.max()) / CLEAR, 1.0) if len(others) else 1.0
         unknown = sum(word not in self._counts for word in said) / len(said) if said else 0.0
         distance = SPREAD * relative + NEAREST * near + ANGLE * angle + LEAD * (1 - lead)
-        return Look(place, SCALE * float(distance + UNKNOWN * unknown * (not self.without.words)))
+        return (place, SCALE * float(distance + UNKNOWN * unknown * (not self.without.words)))
 
     # ---- its pieces --------------------------------------------------------------------------------------
 

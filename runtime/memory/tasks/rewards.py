@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from runtime.memory.store import Shelf
 from runtime.memory.tasks import ALL, Parts
@@ -41,10 +41,8 @@ SURPRISING = 0.3
 """A larger surprise moves the type's centroid. Source: the seed."""
 
 
-class Moved(Protocol):
-    """Moves the centroid of a type; called with the task's vectors by embedder and the surprise."""
-
-    def __call__(self, type: str, vectors: Mapping[str, bytes], surprise: float) -> object: ...  # noqa: D102
+Moved = Callable[[str, Mapping[str, bytes], float], object]
+"""Moves the centroid of a type; called with the type, the task's vectors by embedder and the surprise."""
 
 
 @dataclass(frozen=True)

@@ -191,7 +191,7 @@ class Types:
     def nearest(self, task: str, vector: Any = None) -> tuple[str, float]:
         """The nearest type and its distance; "" and infinity if there are no types."""
         look = self._ready().look(self._vector(task) if vector is None else vector, task)
-        return (self._types[look.place].id, look.distance) if look else ("", math.inf)
+        return (self._types[look[0]].id, look[1]) if look else ("", math.inf)
 
     def get(self, id: str) -> ProblemType | None:
         """One type, archived or not."""
@@ -246,7 +246,7 @@ class Types:
 
     def _recognised(self, task: str, vector: Any) -> Recognition:
         look = self._opened.look(vector, task)
-        return recognition(self._types[look.place], look.distance) if look else Recognition("novel")
+        return recognition(self._types[look[0]], look[1]) if look else Recognition("novel")
 
     def _vector(self, task: str) -> Any:
         return self.embedder.embed([task])[0]
