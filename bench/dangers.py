@@ -18,8 +18,7 @@ from typing import Any
 
 from bench.harness import Figures, markdown, percentiles, timed
 from kernel.errors import UsageError
-from kernel.tools.danger import Danger
-from kernel.tools.tool import Tool
+from kernel.tools.tool import Danger, Tool
 from runtime.api.fractal import shipped_system
 from runtime.safety.guard import Guard
 

@@ -7,6 +7,7 @@ It contains no time, remaining budget or state of other loops.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -150,14 +151,8 @@ def _cut_to(pieces: Sequence[Piece], room: int, count: Count) -> list[Piece]:
 
 def _level(weights: Sequence[int], room: int) -> int:
     """The highest cap such that the capped weights fit into the room."""
-    low, high = 0, max(weights, default=0)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if sum(min(weight, middle) for weight in weights) <= room:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    levels = range(1, max(weights, default=0) + 1)
+    return bisect_right(levels, room, key=lambda level: sum(min(weight, level) for weight in weights))
 
 
 def _shorten(piece: Piece, weight: int, tokens: int, count: Count) -> Piece:

@@ -97,7 +97,11 @@ def redactor(environ: Mapping[str, str]) -> Callable[[str], str]:
 
 def value_redactor(environ: Mapping[str, str]) -> Callable[[str], str]:
     """A function that replaces only the values of secret environment variables."""
-    secret = {value: name for name, value in environ.items() if _is_secret(name, value)}
+    secret = {
+        value: name
+        for name, value in environ.items()
+        if len(value) >= LEAST and _SECRET_NAME.search(name) and not _NOT_SECRET.search(name)
+    }
 
     def without(text: str) -> str:
         values = {value: name for value, name in secret.items() if value in text}
@@ -120,12 +124,6 @@ def redact_forms(text: str) -> str:
     if "://" in text:
         text = _IN_ADDRESS.sub(r"\1[redacted password]", text)
     return text
-
-
-def _is_secret(name: str, value: str) -> bool:
-    if len(value) < LEAST or not _SECRET_NAME.search(name):
-        return False
-    return not _NOT_SECRET.search(name)
 
 
 def cut(text: str, limit: int, where: str, *, head: float = 1 / 3) -> str:

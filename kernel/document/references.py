@@ -35,12 +35,7 @@ _REFERENCE = re.compile(_WHOLE)
 _FILLED = re.compile(rf"\\(?P<escaped>{_BEGINNING})|{_WHOLE}")
 _PART = re.compile(r"\.([\w-]+)|\[([0-9]+)\]")
 _VARIABLE = re.compile(r"\b(?P<whose>RESULT|EARLIER)_(?P<n>[0-9]{1,6})(?P<file>_FILE)?\b")
-_WHOSE: Mapping[str, Whose] = {
-    "RESULT": "steps",
-    "EARLIER": "earlier",
-    "steps": "steps",
-    "earlier": "earlier",
-}
+_WHOSE: Mapping[str, Whose] = {"RESULT": "steps", "EARLIER": "earlier"}  # of a variable
 
 
 def references(value: Any, whose: Whose = "steps") -> set[int]:
@@ -48,7 +43,7 @@ def references(value: Any, whose: Whose = "steps") -> set[int]:
     found: set[int] = set()
     for text, shell in _texts(value):
         for hit in (_VARIABLE if shell else _REFERENCE).finditer(text):
-            if _WHOSE[hit["whose"]] == whose:
+            if _WHOSE.get(hit["whose"], hit["whose"]) == whose:
                 found.add(int(hit["n"]))
     return found
 
@@ -102,7 +97,7 @@ def renumbered(value: Any, number: Callable[[Whose, int], int]) -> Any:
         return f"RESULT_{number(_WHOSE[hit['whose']], int(hit['n']))}{hit['file'] or ''}"
 
     def reference(hit: re.Match[str]) -> str:
-        n = number(_WHOSE[hit["whose"]], int(hit["n"]))
+        n = number(cast(Whose, hit["whose"]), int(hit["n"]))
         return f"{{{{ steps[{n}].{hit['of']}{hit['path']} }}}}"
 
     return changed(

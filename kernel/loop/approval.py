@@ -13,9 +13,8 @@ from kernel.document.redaction import redact_forms
 from kernel.document.references import problem_in, references, substitute
 from kernel.errors import OperationFailed
 from kernel.loop.run_context import RunContext, Session
-from kernel.tools.danger import Danger
 from kernel.tools.state_machine import machine_state, refusal
-from kernel.tools.tool import CHANGING, Tool
+from kernel.tools.tool import CHANGING, Danger, Tool
 
 LONGEST = 60
 """Maximum characters of a client's name."""

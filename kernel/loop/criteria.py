@@ -9,6 +9,7 @@ import re
 import sys
 from asyncio.subprocess import PIPE, STDOUT
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -242,19 +243,14 @@ class Finding:
     @staticmethod
     def read(line: str) -> Finding | None:
         """Read a line of §4; None if it is no finding."""
-        hit = _LINE.match(line)
-        if not hit:
-            return None
-        try:
-            criterion, end = json.JSONDecoder().raw_decode(line, hit.end())
-            rest = _REST.fullmatch(line, end)
-            note = json.loads(f'"{rest[2]}"') if rest else ""
-        except ValueError:
-            return None
-        if not rest:
-            return None
         back = {word: value for value, word in _WORDS.items()}
-        return Finding(criterion, back[rest[1]], back[hit[1]], note)
+        with suppress(ValueError):
+            if hit := _LINE.match(line):
+                criterion, end = json.JSONDecoder().raw_decode(line, hit.end())
+                if rest := _REST.fullmatch(line, end):
+                    note = json.loads(f'"{rest[2]}"')
+                    return Finding(criterion, back[rest[1]], back[hit[1]], note)
+        return None
 
 
 async def baseline(

@@ -233,11 +233,9 @@ class Doing:
         try:
             with raised_as(OperationFailed):
                 yield
-        except LimitReached as error:
-            # open children continue; CHECK has its own call and judges what was done
-            self._fail(step, str(error), limit=True)
-        except (OperationFailed, DocumentError, NobodyLeft) as error:
-            self._fail(step, str(error))
+        except (LimitReached, OperationFailed, DocumentError, NobodyLeft) as error:
+            # at a limit open children continue; CHECK has its own call and judges what was done
+            self._fail(step, str(error), limit=isinstance(error, LimitReached))
 
     def _must_wait(self, n: int) -> bool:
         """Whether a step has to wait for a running one: calls of a state machine are sequential."""

@@ -21,10 +21,9 @@ from kernel.events import Event, Kind, Listener, silent
 from kernel.loop.budget import UNLIMITED, Amount, Bounds, free_calls, open_shares
 from kernel.store.call_log import ReplyLog
 from kernel.store.files import Store
-from kernel.tools.danger import Guard, unguarded
 from kernel.tools.operations import Drafts, OperationContext, Sandbox
 from kernel.tools.running import Runner
-from kernel.tools.tool import Catalogue, Tool
+from kernel.tools.tool import Catalogue, Guard, Tool
 
 Admitted = Callable[[Tool], Awaitable[str]]
 """Returns why a tool may not be used; "" if it may. A changed program is tested again."""
@@ -149,7 +148,7 @@ class RunContext:
     drafts: Drafts | None = None  # what this run writes below system/
     changing: asyncio.Lock = field(default_factory=asyncio.Lock)  # held by the call that may change files
     snapshots: Snapshots | None = None
-    guard: Guard = unguarded
+    guard: Guard = lambda tool, args: ()
     runners: Mapping[str, Runner] = field(default_factory=dict[str, Runner])  # by the scheme of `run:`
     admitted: Admitted = admit_all
     trials: Trials = no_trials
@@ -321,18 +320,14 @@ class Session:
 
     def answered(self, phase: str, rung: str, **figures: Any) -> None:
         """Record in META which rung answered, and the cost. The asks of one DO phase are added up."""
-        attempt = self.doc.meta.attempt
         rungs = list(self.doc.meta.rungs)
-        entry: dict[str, Any] = {"attempt": attempt, "phase": phase, "rung": rung, **figures}
+        entry: dict[str, Any] = {"attempt": self.doc.meta.attempt, "phase": phase, "rung": rung, **figures}
         last: Mapping[str, Any] = rungs[-1] if rungs else {}
-        if phase == "do" and all(
-            last.get(key) == entry.get(key) for key in ("attempt", "phase", "rung", "model")
-        ):
+        same = all(last.get(key) == entry.get(key) for key in ("attempt", "phase", "rung", "model"))
+        if phase == "do" and same:
             numbers = {key: value for key, value in figures.items() if isinstance(value, int | float)}
-            rungs[-1] = {
-                **last,
-                **{key: round(last.get(key, 0) + value, 9) for key, value in numbers.items()},
-            }
+            sums = {key: round(last.get(key, 0) + value, 9) for key, value in numbers.items()}
+            rungs[-1] = {**last, **sums}
         else:
             rungs.append(entry)
         self.meta(rungs=tuple(rungs))

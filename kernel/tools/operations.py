@@ -7,8 +7,8 @@ in its markdown. A synchronous one runs in a thread. It does not know the loop.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -227,19 +227,15 @@ class OperationContext:
             **options,
         )
 
-    @contextmanager
-    def system(self, command: str) -> Generator[Layout | None]:
+    def system(self, command: str) -> AbstractContextManager[Layout | None]:
         """The system as the run sees it, for a command; None if the run has no drafts and none is named.
 
         Without the sandbox a command sees the workspace's own files.
         """
         if self.drafts is None or self.sandbox.mode == "off":
-            yield None
-        elif ALIAS[-1] in command or self.drafts.folder.is_dir():
-            with self.drafts.laid_out() as layout:
-                yield layout
-        else:
-            yield None
+            return nullcontext()
+        named = ALIAS[-1] in command or self.drafts.folder.is_dir()
+        return self.drafts.laid_out() if named else nullcontext()
 
     def shown(self, path: Path) -> str:
         """A path for results: relative to the folder, with forward slashes."""

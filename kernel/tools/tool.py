@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from kernel.document.references import references
 from kernel.errors import ConfigurationError
@@ -189,6 +189,25 @@ class Tool:
             return getattr(importlib.import_module(_PACKAGE + module), name)
         except (ImportError, AttributeError) as error:
             raise ConfigurationError(f"{self.path}: run: {error}") from None
+
+
+Severity = Literal["danger", "serious"]
+
+
+@dataclass(frozen=True)
+class Danger:
+    """A rule that matches a call, which requires approval; `--yes` never approves a `serious` one."""
+
+    rule: str
+    severity: Severity
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.severity}: {self.rule}. {self.why}"
+
+
+Guard = Callable[[Tool, Mapping[str, Any]], Sequence[Danger]]
+"""Returns the dangers of a call, before each call at every level. The rules are data of the runtime."""
 
 
 @dataclass(frozen=True)

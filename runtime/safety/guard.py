@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from kernel import disk
 from kernel.errors import ConfigurationError
-from kernel.tools.danger import Danger
-from kernel.tools.tool import Tool
+from kernel.tools.tool import Danger, Tool
 from runtime.safety.acts import TELLS, Act, Found, TooMuch
 from runtime.safety.places import Places
 from runtime.safety.programs import Line, Table, sort_words

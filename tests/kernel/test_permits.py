@@ -19,8 +19,7 @@ from kernel.loop.approval import approval, call_of, effects_of, refuse, ungrante
 from kernel.loop.run_context import Policy, RunContext, Session
 from kernel.store.call_log import ReplyLog
 from kernel.store.files import FileStore
-from kernel.tools.danger import Danger
-from kernel.tools.tool import Tool
+from kernel.tools.tool import Danger, Tool
 from runtime.api.fractal import shipped_system
 from runtime.catalogue.catalogue import Catalogue
 from runtime.sandbox.sandbox import Sandbox
