@@ -257,7 +257,7 @@ class ChangeTrials:
         verdict = await adoption.trial()
         did = "stays as it was"
         if verdict.good and not self.dry_run:
-            did = "is adopted" if adoption.adopt(verdict.why) else "stands there already"
+            did = "is adopted" if adoption.adopt(verdict.why) else "is active already"
         return adoption.keep_trial(self.trials, verdict, did)
 
     async def entry(self, number: int) -> Trial:
@@ -271,7 +271,7 @@ class ChangeTrials:
         did = "stays as it is"
         if found.finding == "worse" and not self.dry_run:
             self.journal.rollback(number)
-            did = "is taken back"
+            did = "is rolled back"
         against = f"what was before entry {number}"
         return self.trials.keep(_kind(entry.unit), entry.unit, found, now(), did=did, against=against)
 

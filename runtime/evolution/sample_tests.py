@@ -1,4 +1,4 @@
-"""A tool is admitted by its own sample, which the kernel runs: here is how, and what is told of it in §4."""
+"""Runs the sample of a tool, which admits it, and reports the result for §4."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Trials: a change against what is there now, on the same tasks, in pairs, with a confidence interval.
 
-A change is adopted only when it is shown to be better, and taken back when it is shown to be worse; what was
-found is kept in `state/memory/trials/`, a markdown file each.
+A change is adopted only when it is shown to be better, and reverted when it is shown to be worse. Each trial
+is kept as a markdown file in `state/memory/trials/`.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ class Trials:
             told = {key: value for key, value in told.items() if key in Trial.__dataclass_fields__}
             return Trial(**{**told, "id": name, "compared": Compared(pairs)})
         except (OSError, ValueError, IndexError, TypeError) as error:
-            raise DocumentError(f"is no trial: {error}; mend or remove it", str(path)) from None
+            raise DocumentError(f"invalid trial: {error}; fix or remove it", str(path)) from None
 
 
 _MARKS: Mapping[bool | None, str] = {True: "done", False: "not done", None: "–"}

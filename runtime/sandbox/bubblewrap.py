@@ -18,7 +18,7 @@ from kernel.tools.operations import PROTECTED
 from runtime.sandbox.placeholders import held, hideable, stands, watched
 
 HIDDEN = ("/root", "/home", "/run", "/var/run", "/tmp", "/var/tmp")
-"""Where people and programs keep what is theirs: an empty folder in memory stands there instead."""
+"""Where people and programs keep their own files: a command sees an empty folder in memory instead."""
 HOME_SECRETS = (
     *(".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".password-store", ".mozilla"),
     *(".netrc", ".npmrc", ".pypirc", ".git-credentials", ".pgpass", ".my.cnf"),
@@ -146,7 +146,7 @@ def _seen(
     environ: Mapping[str, str],
     scratch_mb: int,
 ) -> Iterator[str]:
-    """The file system but for the protected paths, in the order in which bubblewrap lays it out."""
+    """The file system except the protected paths, in the order in which bubblewrap lays it out."""
     yield from ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
     yield from _machine(scratch_mb)
     hidden = _hidden()
@@ -183,7 +183,7 @@ def _in_memory(path: Path, megabytes: int) -> tuple[str, ...]:
 
 
 def _withheld(folder: Path, private: Sequence[Path], seen: Sequence[Path], scratch_mb: int) -> Iterator[str]:
-    """Folders that stand empty, but for what may be seen in them; who works inside one sees its own part."""
+    """Folders that look empty except for what may be seen in them; a command inside one sees its own part."""
     for path in _beside(folder, private):
         if path.is_dir() and not path.is_symlink():
             yield from _in_memory(path, min(scratch_mb, 1))

@@ -47,7 +47,7 @@ def kind_of(moved: Moved) -> str:
 
 
 def named(moved: Mapping[str, Moved]) -> dict[str, Moved]:
-    """The changes that people are told of, in order: of folders only those that say more than their files."""
+    """The changes that people are shown, in order; of folders only those that say more than their files."""
     return {
         path: each
         for path, each in sorted(moved.items())
@@ -68,7 +68,7 @@ def files_of(moved: Mapping[str, Moved]) -> dict[str, list[str]]:
 
 
 def deleted(moved: Mapping[str, Moved]) -> dict[str, bool]:
-    """Files that are gone, but for those that only have another name now, and whether each is kept."""
+    """Files that are gone, except renamed ones, and whether each is kept."""
     there = {after.oid for _, after in moved.values() if after}
     return {
         path: before.kept

@@ -17,7 +17,7 @@ PLACEHOLDER = 0o1700
 
 
 def stands(path: Path) -> bool:
-    """Whether a file or folder stands there, and not merely an empty folder that `held` made."""
+    """Whether there is a file or folder, other than an empty folder that `held` made."""
     try:
         mode = path.lstat().st_mode
     except OSError:

@@ -49,7 +49,7 @@ class Shadow:
         self.held: tuple[int, ...] = ()  # open files, such as a lock, that git's processes hold as well
 
     def create(self) -> None:
-        """Make the repository, or mend what it needs to be one; its index is made anew."""
+        """Create the repository, or repair it; its index is made anew."""
         for name in ("objects", "refs/runs", "info"):
             (self.home / name).mkdir(parents=True, exist_ok=True, mode=0o700)
         self.home.chmod(0o700)

@@ -135,7 +135,7 @@ def bring_back(
 
     `begins` is called with the snapshot of the folder as it is, just before it is changed. `again` says that
     an undoing of the same was cut short. Raises `UsageError`, with nothing changed, for what somebody has
-    changed since; `force` takes no notice.
+    changed since; `force` ignores that.
     """
     moved = [snapshots.trees.changes(*each) for each in pairs]
     paths = {path for each in moved for path in each}

@@ -52,7 +52,7 @@ class Sandbox:
         self.limits = limits or Limits()
 
     def available(self) -> str | None:
-        """None where commands can run; else why not, and the mend. Tried once a process, by running it."""
+        """None where commands can run; else why not, and how to fix it. Tried once per process."""
         bash = shutil.which("bash")
         if bash is None:
             return "bash is not installed, so no command can run; install bash"

@@ -82,7 +82,7 @@ class Snapshots:
 
     @asynccontextmanager
     async def turn(self, waits: Callable[[], None] = lambda: None) -> AsyncGenerator[None]:
-        """Nobody else changes the folder through Fractal meanwhile; `waits` is called once, before a wait."""
+        """A context in which no other run changes the folder; `waits` is called once, before a wait."""
         async with self._turn:
             with disk.lock_file(self.home / "lock") as handle:
                 if not disk.try_lock(handle):
@@ -272,7 +272,7 @@ class Snapshots:
         return path in self._left_out or os.path.basename(path) in SKIPPED  # noqa: PTH119
 
     def _within(self, paths: Iterable[str], notes: Notes) -> Generator[str]:
-        """These files, and all in these folders ("" or with a slash at the end), but for caches."""
+        """These files, and all in these folders ("" or with a slash at the end), except caches."""
         folders: list[str] = []
         for path in paths:
             if path and not path.endswith("/"):

@@ -38,7 +38,7 @@ class State:
 
 
 Moved = tuple[State | None, State | None]
-"""What stood at a path before, and what stands there after."""
+"""What was at a path before, and what is there after."""
 
 
 @dataclass
@@ -111,7 +111,7 @@ class Trees:
         return found
 
     def bytes_of(self, oids: Collection[str], largest: int = LARGEST) -> dict[str, bytes]:
-        """The kept bytes, but for what is larger than that."""
+        """The kept bytes, except of what is larger than that."""
         wanted = [oid for oid, size in self.sizes(oids).items() if size <= largest]
         if not wanted:
             return {}

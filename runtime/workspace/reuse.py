@@ -86,7 +86,7 @@ def changed_since(folder: Path, began: datetime, own: Sequence[Path]) -> bool:
 
 
 def _times(folder: Path, own: Sequence[Path]) -> Iterator[float]:
-    """When each file of the folder was changed last, and each folder's names, but for `own`."""
+    """When each file of the folder was changed last, and each folder's names, except `own`."""
 
     def tell(error: OSError) -> None:
         if not isinstance(error, PermissionError):  # what is closed to us was so to the run

@@ -74,9 +74,9 @@ def known() -> dict[str, dict[str, str]]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as error:
-        raise ConfigurationError(f"{place()}: cannot be read: {error}; mend or remove it") from None
+        raise ConfigurationError(f"{place()}: cannot be read: {error}; fix or remove it") from None
     if not isinstance(data, dict) or not all(isinstance(each, dict) for each in cast(Any, data).values()):
-        raise ConfigurationError(f"{place()}: a mapping of folders is needed; mend or remove it")
+        raise ConfigurationError(f"{place()}: a mapping of folders is needed; fix or remove it")
     return cast(dict[str, dict[str, str]], data)
 
 
@@ -110,7 +110,7 @@ def revoke(folders: Iterable[Path]) -> int:
 
 @contextmanager
 def _alone() -> Generator[None]:
-    """Nobody else reads and writes what is allowed meanwhile."""
+    """A context in which no other process changes the permissions."""
     lock = place().with_name("trusted.lock")
     try:
         with disk.hold(lock, PATIENCE, lambda: ConfigurationError(f"{lock} is held by another process")):
@@ -169,7 +169,7 @@ def digest_of(path: Path) -> str:
 def changed(workspace: Workspace, files: Mapping[str, tuple[str, str]]) -> None:
     """Fractal itself has changed files of `system/`: each path, with the digests before and after.
 
-    What was allowed, or was not there, stays allowed. What nobody had allowed does not become so.
+    What was allowed, or did not exist, stays allowed. What was not allowed stays so.
     """
     if everything():
         return

@@ -244,8 +244,8 @@ def _opened(path: Path, flags: int) -> int:
     except FileNotFoundError:
         raise UsageError(f"there is no run {path.parent.name} in {path.parent.parent}") from None
     except OSError as error:
-        mend = "remove it" if path.is_dir() else "make it writable"
-        raise StorageError(f"{path}: cannot be opened: {error.strerror}; {mend}, then try again") from None
+        fix = "remove it" if path.is_dir() else "make it writable"
+        raise StorageError(f"{path}: cannot be opened: {error.strerror}; {fix} and retry") from None
 
 
 def is_locked(folder: Path) -> bool:

@@ -313,7 +313,7 @@ def test_a_broken_list_of_what_is_allowed_is_told(folder: Path, text: str) -> No
     settings(folder, sandbox="off")
     trust.place().parent.mkdir(parents=True)
     trust.place().write_text(text)
-    with pytest.raises(ConfigurationError, match="mend or remove it"):
+    with pytest.raises(ConfigurationError, match="fix or remove it"):
         run(folder)
 
 

@@ -107,7 +107,7 @@ def test_an_entry_that_does_worse_is_taken_back(sampled: Place) -> None:
         each for each in fractal.workshop.journal.entries() if "fused" in each.unit
     ]
     made = asyncio.run(room.entry(entry.id))
-    assert (made.kind, made.compared.finding, made.did) == ("phase", "worse", "is taken back")
+    assert (made.kind, made.compared.finding, made.did) == ("phase", "worse", "is rolled back")
     assert not (sampled.system / "phases" / "fused.md").exists()
 
 

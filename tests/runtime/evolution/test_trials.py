@@ -72,7 +72,7 @@ def test_what_is_kept_reads_back_and_is_told_in_words(tmp_path: Path) -> None:
 
 def test_a_record_that_cannot_be_read_says_which(tmp_path: Path) -> None:
     (tmp_path / "t3.md").write_text("---\npairs: 7\n---\n")
-    with pytest.raises(DocumentError, match=r"t3\.md: is no trial.*mend or remove it"):
+    with pytest.raises(DocumentError, match=r"t3\.md: invalid trial.*fix or remove it"):
         Trials(tmp_path).all()
 
 

@@ -70,4 +70,4 @@ def test_a_broken_list_of_what_is_trusted_is_told(stranger: Place) -> None:
     kept().parent.mkdir(parents=True, exist_ok=True)
     kept().write_text("{")
     ran = fractal(stranger.folder, "tools", "ls")
-    assert ran.returncode == 3 and str(kept()) in ran.stderr and "mend or remove it" in ran.stderr
+    assert ran.returncode == 3 and str(kept()) in ran.stderr and "fix or remove it" in ran.stderr
