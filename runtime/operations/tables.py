@@ -37,20 +37,15 @@ _CLAUSES: Mapping[tuple[str, ...], str] = {
     **{(verb, "by"): "sort" for verb in ("sort", "sorted", "order", "ordered")},
 }
 _COMPARISONS: Mapping[tuple[str, ...], str] = {
-    ("is", "not", "empty"): "not empty",
-    ("is", "empty"): "empty",
-    ("does", "not", "contain"): "not contains",
-    ("not", "contains"): "not contains",
-    ("not", "in"): "not in",
-    ("starts", "with"): "starts",
-    ("ends", "with"): "ends",
-    ("is", "not"): "not =",
-    **{(sign,): sign for sign in ("contains", "in", "=", "<", "<=", ">", ">=")},
-    ("is",): "=",
-    ("==",): "=",
-    ("<>",): "not =",
-    ("!=",): "not =",
+    tuple(words.split()): sign
+    for words, sign in re.findall(
+        r"(.+?): (.+?)(?:, |$)",
+        "is not empty: not empty, is empty: empty, contains: contains, does not contain: not contains, "
+        "not contains: not contains, in: in, not in: not in, starts with: starts, ends with: ends, is: =, "
+        "is not: not =, !=: not =, <>: not =, ==: =, =: =, <: <, <=: <=, >: >, >=: >=",
+    )
 }
+"""The words of a comparison, and its sign in SQL."""
 _NOTHING = ("empty", "blank", "null", "missing", "none", "nothing")
 """Words that without quotes more likely mean an empty cell than themselves."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from runtime.reflexes.coded import Coded, failed_before, proven, reply_to, verdi
 from runtime.reflexes.matching import Match, earlier, match
 from runtime.reflexes.planning import Draft, Unbound, draft
 from runtime.reflexes.procedure import METHODS, Fault, Reflexes
-from runtime.reflexes.slots import It
+from runtime.reflexes.slots import Earlier, It
 
 SURE = 0.95
 """The confidence of a match."""
@@ -49,7 +49,7 @@ class Reflex(Coded):
     def __init__(self, folders: Sequence[Path], doubt: Doubt = trust_all) -> None:
         self.reflexes = Reflexes(folders)
         self.doubt = doubt
-        self._known: dict[tuple[Any, ...], Match | None] = {}
+        self._matched = lru_cache(REMEMBERED)(self._match_task)
 
     @property
     def faults(self) -> list[Fault]:
@@ -87,18 +87,16 @@ class Reflex(Coded):
         if document.meta.type != "task":
             return None  # a tool's loop is guided by the tool's own text
         if self.reflexes.refresh():
-            self._known.clear()
+            self._matched.cache_clear()
         prior = tuple(
             earlier(_result_in(note), self.reflexes.shelf, note.source)
             for note in document.section(1).notes
             if note.key == "context" and _RESULTS.fullmatch(note.source) and not _CUT.search(note.text)
         )
-        key = (task, prior)
-        if key not in self._known:
-            if len(self._known) >= REMEMBERED:
-                self._known.clear()
-            self._known[key] = match(task, self.reflexes.shelf, prior)
-        return self._known[key]
+        return self._matched(task, prior)
+
+    def _match_task(self, task: str, prior: tuple[Earlier, ...]) -> Match | None:
+        return match(task, self.reflexes.shelf, prior)
 
 
 def _learned(found: Match) -> list[str]:

@@ -33,7 +33,7 @@ class Trial:
 
     def __init__(self, systems: Sequence[Path]) -> None:
         self._systems = tuple(systems)
-        self._read: dict[str, Procedure | str] = {}
+        self._procedure = lru_cache(256)(self._read)
 
     @cached_property
     def _shelf(self) -> Shelf:
@@ -117,14 +117,8 @@ class Trial:
         except (Unbound, ValueError):
             return None
 
-    def _procedure(self, text: str) -> Procedure | str:
-        if text not in self._read:
-            if len(self._read) > 256:
-                self._read.clear()
-            self._read[text] = self._made(text)
-        return self._read[text]
-
-    def _made(self, text: str) -> Procedure | str:
+    def _read(self, text: str) -> Procedure | str:
+        """The reflex of a file, or what is wrong with it."""
         path = Path(METHODS) / "method.md"
         found = read(path, text, self._shelf.language)
         if isinstance(found, Fault):

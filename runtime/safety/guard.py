@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from kernel import disk
-from kernel.errors import ConfigurationError
 from kernel.tools.tool import Danger, Tool
 from runtime.safety.acts import TELLS, Act, Found, TooMuch
 from runtime.safety.places import Places
@@ -46,8 +46,7 @@ class Guard:
         self._systems = tuple(systems)
         self._places = Places(folder, protected, systems, present)
         self._marks: object = None
-        self._about: dict[tuple[str, str], list[tuple[Rule, Matcher]]] = {}
-        self._fault: ConfigurationError | None = None
+        self._entries = lru_cache(4_000)(self._about)
         self.rules: Mapping[str, Rule] = {}
         self.table = Table({})
 
@@ -68,15 +67,9 @@ class Guard:
         """Read the rules if they have changed; raises `DangerRules`."""
         marks = tuple(disk.version(system / "dangers.md") for system in self._systems)
         if marks != self._marks:
-            self._marks, self._fault = marks, None
-            try:
-                found = together(self._systems)
-                self.rules, self.table = found.rules, found.table
-                self._about.clear()
-            except ConfigurationError as error:
-                self._fault = error
-        if self._fault is not None:
-            raise self._fault
+            found = together(self._systems)
+            self.rules, self.table, self._marks = found.rules, found.table, marks
+            self._entries.cache_clear()
 
     def acts(self, tool: Tool, args: Mapping[str, Any]) -> Iterable[Act]:
         """What a call would do."""
@@ -111,7 +104,8 @@ class Guard:
                 continue
             line: Line | None = None
             for rule, matcher in self._entries(act.does, act.program):
-                if rule.name in dangers or not self._asks(rule, held):
+                undone = rule.when == "no undo" and self.undoable()
+                if rule.name in dangers or undone or (rule.when == "open" and held):
                     continue
                 line = line or sort_words(act.program, act.words, self.table.of(act.program))
                 if matcher(act, line, self._places):
@@ -120,15 +114,7 @@ class Guard:
                     dangers[rule.name] = Danger(rule.name, severity, f"{rule.why} Here: {act}.")
         return sorted(dangers.values(), key=lambda each: each.severity != "serious")
 
-    def _entries(self, does: str, program: str) -> Sequence[tuple[Rule, Matcher]]:
-        """The entries of rules that such an act can match; cached."""
-        if len(self._about) > 4_000:
-            self._about.clear()
-        if (found := self._about.get((does, program))) is None:
-            every = ((rule, each) for rule in self.rules.values() for each in rule.match)
-            found = [(rule, each) for rule, each in every if each.about(does, program)]
-            self._about[does, program] = found
-        return found
-
-    def _asks(self, rule: Rule, held: bool) -> bool:
-        return not ((rule.when == "no undo" and self.undoable()) or (rule.when == "open" and held))
+    def _about(self, does: str, program: str) -> Sequence[tuple[Rule, Matcher]]:
+        """The entries of rules that such an act can match."""
+        every = ((rule, each) for rule in self.rules.values() for each in rule.match)
+        return [(rule, each) for rule, each in every if each.about(does, program)]
