@@ -107,19 +107,22 @@ def fetch(
 
 def _part(page: Page, part: str) -> str:
     """The readable text, the links, or a table as CSV."""
-    if part == "text":
-        return _text(page)
-    if not _is_html(page):
+    html = _is_html(page)
+    if part != "text" and not html:
         raise OperationFailed(
             f"{page.address[:200]}: {page.kind or 'no HTML'}, so it has no {part}; leave part out"
         )
-    from runtime.operations.pages import links, table_as_csv
+    text = _decoded(page, html)
+    if not html:
+        return text
+    from runtime.operations.pages import links, readable, table_as_csv
 
-    html = _decoded(page, html=True)
+    if part == "text":
+        return readable(text, page.address)
     if part == "links":
-        found = links(html, page.address)
+        found = links(text, page.address)
         return "\n".join(f"{words or '(no words)'} — {address}" for words, address in found) or "no links"
-    return table_as_csv(html, int(part.partition(" ")[2] or 0), page.address[:200])
+    return table_as_csv(text, int(part.partition(" ")[2] or 0), page.address[:200])
 
 
 def fetched(
@@ -215,7 +218,7 @@ def _data(address: str) -> Page:
 def _error_text(page: Page) -> str:
     said = f"{page.status} {page.reason}".strip()
     try:
-        text = _text(page)[:_SHOWN_OF_ERROR].strip()
+        text = _part(page, "text")[:_SHOWN_OF_ERROR].strip()
     except OperationFailed:
         text = ""
     return f"{page.address} answered {said}" + (f"\n\n{text}" if text else "")
@@ -224,16 +227,6 @@ def _error_text(page: Page) -> str:
 def _is_html(page: Page) -> bool:
     begins = not page.kind and re.match(rb"\s*<(?:!doctype html|html)", page.body[:200], re.IGNORECASE)
     return page.kind in ("text/html", "application/xhtml+xml") or bool(begins)
-
-
-def _text(page: Page) -> str:
-    html = _is_html(page)
-    text = _decoded(page, html)
-    if not html:
-        return text
-    from runtime.operations.pages import readable
-
-    return readable(text, page.address)
 
 
 def _decoded(page: Page, html: bool) -> str:

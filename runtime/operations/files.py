@@ -16,7 +16,7 @@ from kernel.document.redaction import shown_name
 from kernel.errors import OperationFailed
 from kernel.tools.operations import OperationContext, Result, operation
 from runtime.operations.texts import counted, existing, read_bytes, regular, relative, reported
-from runtime.operations.walking import Deadline, Entry, Glob, walk
+from runtime.operations.walking import Deadline, Glob, walk
 
 MOST_SHOWN = 5_000
 """Most names in one result; the rest is counted."""
@@ -34,7 +34,7 @@ def list_entries(
         return _names([f"{relative(ctx, start)}  {_size(start)}"], 0, "files")
     if recursive:
         entries = sorted(walk(ctx, start, deadline), key=lambda each: each.parts)
-        lines = [_line(each, each.parts) for each in entries if glob.matches(each.parts)]
+        lines = [_line("/".join(each.parts), each.path) for each in entries if glob.matches(each.parts)]
     else:
         lines = _folder_lines(start, glob)
     return _names(lines, len(lines), "entries", empty=f"{path}: nothing here" if pattern == "*" else "")
@@ -42,21 +42,15 @@ def list_entries(
 
 def _folder_lines(start: Path, glob: Glob) -> list[str]:
     with reported(start.name), os.scandir(start) as items:
-        found = sorted((item for item in items if item.name != ".git"), key=lambda item: item.name)
-    return [
-        _line(
-            Entry(item.name, (item.name,), start / item.name, item.is_dir(), item.is_symlink()), (item.name,)
-        )
-        for item in found
-        if glob.matches((item.name,))
-    ]
+        names = sorted(item.name for item in items if item.name != ".git" and glob.matches((item.name,)))
+    return [_line(name, start / name) for name in names]
 
 
-def _line(entry: Entry, parts: tuple[str, ...]) -> str:
-    name = shown_name("/".join(parts))
-    if entry.link:
-        return f"{name}  link to {shown_name(str(entry.path.readlink()))}"
-    return f"{name}/" if entry.folder else f"{name}  {_size(entry.path)}"
+def _line(name: str, path: Path) -> str:
+    name = shown_name(name)
+    if path.is_symlink():
+        return f"{name}  link to {shown_name(str(path.readlink()))}"
+    return f"{name}/" if path.is_dir() else f"{name}  {_size(path)}"
 
 
 def _size(path: Path) -> str:

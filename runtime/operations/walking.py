@@ -136,8 +136,6 @@ class Glob:
                 raise OperationFailed(
                     f"{each}: only names inside the folder can be matched; leave out / and .."
                 )
-            if parts.count("**") > 8:
-                raise OperationFailed(f"{each}: more than eight ** in one pattern")
             parts = ["**", *parts] if len(parts) == 1 else [part for part in parts if part not in ("", ".")]
             alternatives.append(
                 tuple(None if part == "**" else re.compile(fnmatch.translate(part)) for part in parts)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import urlencode, urlsplit
@@ -31,25 +31,19 @@ class Provider:
 
     address: str  # "": it must be set
     key: str  # the variable of the environment that holds its key; "": it needs none
-    request: Callable[[str, int, str], tuple[Mapping[str, str], Mapping[str, str]]]  # (query, limit, key)
+    header: str  # that takes the key
+    fields: Mapping[str, str]  # of the request, with {query} and {limit}
     results: tuple[str, ...]  # where in the answer the list is
     snippet: str  # the name of the text of a result; title and url have these names everywhere
 
 
-def _searxng(query: str, limit: int, key: str) -> tuple[Mapping[str, str], Mapping[str, str]]:
-    return {"q": query, "format": "json"}, {}
-
-
-def _brave(query: str, limit: int, key: str) -> tuple[Mapping[str, str], Mapping[str, str]]:
-    return {"q": query, "count": str(limit)}, {"X-Subscription-Token": key}
-
-
 PROVIDERS: Mapping[str, Provider] = {
-    "searxng": Provider("", "", _searxng, ("results",), "content"),
+    "searxng": Provider("", "", "", {"q": "{query}", "format": "json"}, ("results",), "content"),
     "brave": Provider(
         "https://api.search.brave.com/res/v1/web/search",
         "BRAVE_API_KEY",
-        _brave,
+        "X-Subscription-Token",
+        {"q": "{query}", "count": "{limit}"},
         ("web", "results"),
         "description",
     ),
@@ -64,7 +58,8 @@ def web_search(ctx: OperationContext, query: str, limit: int = 8) -> Result:
     settings = cast(Mapping[str, Any], ctx.settings.get("web-search", {}))
     name, provider, key = _provider(settings)
     address = _address(name, provider, str(settings.get("url") or provider.address))
-    fields, headers = provider.request(query, limit, key)
+    fields = {name: text.format(query=query, limit=limit) for name, text in provider.fields.items()}
+    headers = {provider.header: key} if key else {}
     where = f"{address}{'&' if urlsplit(address).query else '?'}{urlencode(fields)}"
     allowed = {**ctx.settings.get("fetch", {}), **settings}
     page = fetched(ctx, where, allowed, {**headers, "Accept": "application/json"})
