@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from in_process import Ran, in_process
 from playing import ACCEPT, plan, player
 
 from kernel.document.markdown import render
@@ -97,10 +96,9 @@ def _script(place: Path, case: Case) -> str:
     return f"scripted:{path}"
 
 
-def _fractal(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def _fractal(place: Path, *words: str) -> Ran:
     env = {**os.environ, "FRACTAL_SANDBOX": "off", "NO_COLOR": "1", "XDG_CONFIG_HOME": str(place / "none")}
-    command = [sys.executable, "-m", "runtime.cli", "-C", str(place / "work"), *words]
-    return subprocess.run(command, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    return in_process(place / "work", words, env)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -114,12 +112,12 @@ def test_a_run_is_called_the_same_wherever_it_is_told(tmp_path: Path, name: str)
     assert (result.status, int(result.exit)) == (case.word, case.exit), result
     assert case.why in result.reason
     assert fractal.runs()[0].status == case.word
-    (listed,) = json.loads(_fractal(tmp_path, "ls", "--json").stdout)
+    (listed,) = json.loads(_fractal(tmp_path, "ls", "--json").out)
     assert listed["status"] == case.word
-    assert f" {case.word} " in _fractal(tmp_path, "tree", result.run).stdout.splitlines()[0]
+    assert f" {case.word} " in _fractal(tmp_path, "tree", result.run).out.splitlines()[0]
     served = state_of(Runs(tmp_path / "work").standing(result.run))
     assert (served.status, served.reason) == (case.word, result.reason)
-    shown = _fractal(tmp_path, "show", result.run).stdout
+    shown = _fractal(tmp_path, "show", result.run).out
     assert f'status: "{case.word}"' in shown or ("unverified: true" in shown and case.word == "unverified")
     assert case.why in shown
 
@@ -133,15 +131,15 @@ def test_the_last_line_and_the_exit_code_say_the_same(tmp_path: Path, name: str)
     model = _script(tmp_path, case)
 
     told = _fractal(tmp_path, "run", "do the work", "--model", model)
-    assert told.returncode == case.exit
-    assert f": {case.word}, " in told.stderr
-    assert case.word in told.stderr.splitlines()[-1]
-    assert told.stdout == "done\n"
+    assert told.exit == case.exit
+    assert f": {case.word}, " in told.err
+    assert case.word in told.err.splitlines()[-1]
+    assert told.out == "done\n"
 
     (tmp_path / "work" / "a.txt").unlink(missing_ok=True)
     events = _fractal(tmp_path, "run", "do the work", "--model", model, "--json")
-    last = json.loads(events.stdout.splitlines()[-1])["data"]
-    assert (events.returncode, last["status"], last["exit"]) == (case.exit, case.word, case.exit)
+    last = json.loads(events.out.splitlines()[-1])["data"]
+    assert (events.exit, last["status"], last["exit"]) == (case.exit, case.word, case.exit)
 
 
 def test_memory_does_not_count_an_accepted_failure_as_a_success(tmp_path: Path) -> None:

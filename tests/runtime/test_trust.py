@@ -6,14 +6,13 @@ import asyncio
 import json
 import os
 import shutil
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from in_process import Ran, in_process
 
 from kernel.errors import ConfigurationError, Exit
 from runtime.api.fractal import Fractal, shipped_system
@@ -63,15 +62,8 @@ def names(folder: Path) -> list[str]:
     return [each.name for each in Fractal(folder).untrusted()]
 
 
-def fractal(folder: Path, *words: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "runtime.cli", *words],
-        cwd=folder,
-        env={**os.environ, "NO_COLOR": "1", **(env or {})},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-    )
+def fractal(folder: Path, *words: str, env: dict[str, str] | None = None) -> Ran:
+    return in_process(folder, words, {**os.environ, "NO_COLOR": "1", **(env or {})})
 
 
 # ---- which settings --------------------------------------------------------------------------------------
@@ -220,16 +212,16 @@ def test_a_skill_is_allowed_by_its_files(folder: Path) -> None:
 
 @pytest.mark.parametrize("option", ["--full", "--bare"])
 def test_what_init_has_written_needs_no_trust(folder: Path, option: str) -> None:
-    assert fractal(folder, "init", option).returncode == 0
+    assert fractal(folder, "init", option).exit == 0
     assert names(folder) == []
     kept = trust.known()[str(folder)]
     assert "system/pattern.md" in kept  # also when a later version ships another one
 
 
 def test_an_empty_overlay_asks_for_nothing_until_a_copy_is_changed(folder: Path) -> None:
-    assert fractal(folder, "init").returncode == 0
+    assert fractal(folder, "init").exit == 0
     assert (folder / "system" / "README.md").is_file() and names(folder) == []
-    path = Path(fractal(folder, "system", "edit", "plan").stdout.strip())
+    path = Path(fractal(folder, "system", "edit", "plan").out.strip())
     assert names(folder) == []
     path.write_text("# PLAN\nOne step.\n")
     assert names(folder) == ["system/phases/plan.md"]
@@ -239,7 +231,7 @@ def test_init_allows_nothing_that_was_there_before(folder: Path) -> None:
     settings(folder, sandbox="off")
     (folder / "system").mkdir()
     (folder / "system" / "dangers.md").write_text("### credentials\n\n```yaml\nseverity: off\n```\n")
-    assert fractal(folder, "init").returncode == 0
+    assert fractal(folder, "init").exit == 0
     assert names(folder) == ["sandbox", "system/dangers.md"]
 
 
@@ -248,12 +240,12 @@ def test_a_tool_that_the_user_adds_is_allowed_and_no_other_is_with_it(folder: Pa
     made.mkdir()
     guided = TOOL.replace(f'run: "command: {HIT}"\n', "")
     (made / "pattern.md").write_text(guided)
-    assert fractal(folder, "tools", "add", str(made)).returncode == 0
+    assert fractal(folder, "tools", "add", str(made)).exit == 0
     assert names(folder) == [] and run(folder) == "complete"
     own(folder, "tools/other/pattern.md", guided.replace("handy", "other"))
-    assert fractal(folder, "tools", "retire", "handy").returncode == 0
+    assert fractal(folder, "tools", "retire", "handy").exit == 0
     assert names(folder) == ["system/tools/other/pattern.md"]
-    assert fractal(folder, "tools", "retire", "other").returncode == 0
+    assert fractal(folder, "tools", "retire", "other").exit == 0
     assert names(folder) == ["system/tools/other/pattern.md"], "what nobody allowed does not become so"
 
 
@@ -263,24 +255,24 @@ def test_a_tool_that_the_user_adds_is_allowed_and_no_other_is_with_it(folder: Pa
 def test_without_a_terminal_a_run_is_refused_and_reading_is_not(folder: Path) -> None:
     settings(folder, sandbox="off")
     ran = fractal(folder, "run", SUM)
-    assert ran.returncode == Exit.CONFIGURATION
-    assert '- sandbox: "off"' in ran.stderr and "fractal trust" in ran.stderr
+    assert ran.exit == Exit.CONFIGURATION
+    assert '- sandbox: "off"' in ran.err and "fractal trust" in ran.err
     for words in (["ls"], ["config"], ["tools", "ls"]):
-        assert fractal(folder, *words).returncode == 0
+        assert fractal(folder, *words).exit == 0
     looked = fractal(folder, "doctor")
-    assert looked.returncode == 3 and "have not granted: sandbox" in looked.stdout
+    assert looked.exit == 3 and "have not granted: sandbox" in looked.out
 
 
 def test_trust_shows_and_accepts_and_revokes(folder: Path) -> None:
     settings(folder, sandbox="off", network=True)
     shown = fractal(folder, "trust")
-    assert shown.returncode == 3 and "nothing was allowed" in shown.stderr and "network: true" in shown.stderr
-    assert fractal(folder, "trust", "network").returncode == 0
+    assert shown.exit == 3 and "nothing was allowed" in shown.err and "network: true" in shown.err
+    assert fractal(folder, "trust", "network").exit == 0
     assert names(folder) == ["sandbox"]
-    assert fractal(folder, "trust", "nothing").returncode == 2
-    assert fractal(folder, "trust", "--yes").returncode == 0
-    assert fractal(folder, "run", SUM).stdout == "4\n"
-    assert fractal(folder, "trust", "--revoke").returncode == 0
+    assert fractal(folder, "trust", "nothing").exit == 2
+    assert fractal(folder, "trust", "--yes").exit == 0
+    assert fractal(folder, "run", SUM).out == "4\n"
+    assert fractal(folder, "trust", "--revoke").exit == 0
     assert names(folder) == ["sandbox", "network"]
 
 

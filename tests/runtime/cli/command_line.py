@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import os
 import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
+from in_process import Ran, in_process
 
 from kernel.document.markdown import render
 from kernel.document.model import Document, Fold, Meta, Note, Section, Step
@@ -28,46 +26,6 @@ def environment(**more: str) -> dict[str, str]:
     """An environment without keys, models and colours of whoever runs the tests."""
     kept = {key: os.environ[key] for key in ("PATH", "HOME", "LANG", "FRACTAL_TRUST") if key in os.environ}
     return {**kept, "PYTHONPATH": str(REPOSITORY), "XDG_CONFIG_HOME": "/nonexistent", "TZ": "UTC", **more}
-
-
-@dataclass
-class Ran:
-    exit: int
-    out: str
-    err: str
-
-
-def in_process(folder: Path, words: Sequence[str], env: Mapping[str, str], stdin: str) -> Ran:
-    """Call `fractal` in this process: its folder, environment and standard streams are swapped meanwhile."""
-    from runtime.cli import main
-
-    before = Path.cwd(), dict(os.environ), (sys.stdin, sys.stdout, sys.stderr)
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        given.write(stdin.encode())
-        given.seek(0)
-        streams = [io.TextIOWrapper(each, "utf-8", write_through=True) for each in (given, out, err)]
-        sys.stdin, sys.stdout, sys.stderr = streams
-        try:
-            os.chdir(folder)
-            _set_environment(env)
-            main(words)
-        except SystemExit as end:
-            code = end.code if isinstance(end.code, int) else 1
-        finally:
-            sys.stdin, sys.stdout, sys.stderr = before[2]
-            os.chdir(before[0])
-            _set_environment(before[1])
-        texts: list[str] = []
-        for each in (out, err):
-            each.seek(0)
-            texts.append(each.read().decode("utf-8", "backslashreplace"))
-        return Ran(code, *texts)
-
-
-def _set_environment(values: Mapping[str, str]) -> None:
-    os.environ.clear()
-    os.environ.update(values)
-    time.tzset()
 
 
 @dataclass
