@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import io
 import os
+import re
 import stat
 import threading
 from collections.abc import Callable, Iterator
@@ -30,9 +31,10 @@ _EXIT, _WRITE, _READLINK, _FSTAT = os._exit, os.write, os.readlink, os.fstat
 
 @dataclass
 class _Fault:
-    """The number of the last call (0: none), and where the process dies: before, half or after."""
+    """The number of the last call (0: none) among those whose names match, and where the process dies."""
 
     at: int = 0
+    match: str = ""  # a regular expression; every name matches the empty one
     where: str = "before"
     log: int = -1  # an open file for the names of all calls (`every`), or of the last one
     every: bool = False
@@ -44,10 +46,10 @@ _fault = _Fault()
 _lock = threading.RLock()
 
 
-def arm(at: int, where: str, log: int, *, every: bool) -> None:
+def arm(at: int, match: str, where: str, log: int, *, every: bool) -> None:
     """Count calls from now on; `log` is an open file for their names."""
     global _fault
-    _fault = _Fault(at, where, log, every, armed=True)
+    _fault = _Fault(at, match, where, log, every, armed=True)
 
 
 def install() -> None:
@@ -74,8 +76,9 @@ def _counted(name: str, path: Callable[[], str]) -> Iterator[bool]:
     """Count a call; yields whether it is the last, and ends the process before or after it."""
     with _lock:
         fault = _fault
-        fault.count += fault.armed
-        last = fault.armed and fault.count == fault.at
+        counts = fault.armed and bool(not fault.match or re.match(fault.match, f"{name} {path()}"))
+        fault.count += counts
+        last = counts and fault.count == fault.at
         if last or (fault.armed and fault.every):
             _WRITE(fault.log, f"{name} {path()}\n".encode("utf-8", "surrogateescape"))
         if last and fault.where == "before":

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,7 @@ class Death:
     at: int = 0
     where: str = "before"
     kill: float = 0.0
+    match: str = ""  # a regular expression for the calls that `at` counts; all of them by default
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ class Nursery:
         """Run one command to its end."""
         out = self.folder / "command"
         request = {"words": words, "environ": dict(environ), "out": str(out), "every": False, **more}
-        reply = self._ask(request | {"at": death.at, "where": death.where, "kill": death.kill})
+        reply = self._ask(request | asdict(death))
         stderr = out.with_suffix(".err").read_text("utf-8", "replace")
         return Ended(calls=tuple(reply.pop("calls")), stderr=stderr, **reply)
 

@@ -131,7 +131,7 @@ def _become(request: dict[str, Any], log: Path) -> NoReturn:
         sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
         os.environ.update(request["environ"])
         sys.argv = ["fractal", *request["words"]]
-        faults.arm(int(request["at"]), str(request["where"]), logged, every=bool(request["every"]))
+        faults.arm(request["at"], request["match"], request["where"], logged, every=request["every"])
         if request.get("fresh"):
             os.execv(sys.executable, [sys.executable, "-m", "runtime.cli", *request["words"]])
         runpy.run_module("runtime.cli", run_name="__main__")

@@ -16,7 +16,7 @@ from bench import resume
 from bench.crash.campaign import Ground, points_of, prepared, try_all
 from bench.crash.trial import FAULTS, Death, Point
 
-KILLS, POINTS = (30, 72) if os.environ.get("FRACTAL_SOAK") == "1" else (10, 30)
+KILLS, POINTS = (30, 72) if os.environ.get("FRACTAL_SOAK") == "1" else (4, 22)
 RUN = ".fractal/state/runs/*"
 pytestmark = [
     pytest.mark.slow,
@@ -67,16 +67,14 @@ def test_the_benchmark_finds_faults(
 ) -> None:
     """A file is changed after a death at the moment when only the last reply is on disk.
 
-    Parallel steps alternate, so the call may have another number: its neighbours are tried, too.
+    Parallel steps may save the root once more or less often than in the undisturbed run.
     """
-    calls = ground.goal.calls["resume"]
-    last_reply = re.compile(r"open .*/\.system-")
-    at = max(number for number, label in enumerate(calls, 1) if last_reply.match(label))
-    for shift in (0, 1, -1, 2, -2, 3, -3):
-        point = Point(f"meddle-{fault}{shift:+}", "resume", Death(at + shift))
+    saved = r"open .*/\.system-"
+    saves = sum(bool(re.match(saved, call)) for call in ground.goal.calls["resume"])
+    for at in (saves, saves - 1, saves + 1):
+        point = Point(f"meddle-{fault}-{at}", "resume", Death(at, match=saved))
         outcome = ground.attempt(point, meddle=lambda work: [how(path) for path in work.glob(pattern)])
-        assert outcome.died, outcome
-        if last_reply.match(outcome.died[0]) and getattr(outcome, fault):
+        if outcome.died and getattr(outcome, fault):
             break
     assert getattr(outcome, fault), outcome
 
@@ -85,11 +83,11 @@ def test_the_figures_are_printed_and_the_page_is_written(
     ground: Ground, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = tmp_path / "page.md"
-    resume.main(True, points=4, kills=2, report=page, ground=ground)
+    resume.main(True, points=2, kills=1, report=page, ground=ground)
     out, err = capsys.readouterr()
     assert "goal missed" not in err
     figures = json.loads(out)
-    assert figures["points"] == figures["finished"] == 6
+    assert figures["points"] == figures["finished"] == 3
     assert [figures[name] for name in FAULTS] == [0] * len(FAULTS)
-    assert sum(row["points"] for row in figures["by_kind"].values()) == 6
-    assert "| **all** | 6 | 6 | 0 | 0 | 0 | 0 | 0 | 0 |" in page.read_text()
+    assert sum(row["points"] for row in figures["by_kind"].values()) == 3
+    assert "| **all** | 3 | 3 | 0 | 0 | 0 | 0 | 0 | 0 |" in page.read_text()
