@@ -23,6 +23,7 @@ def in_process(folder: Path, words: Sequence[str], env: Mapping[str, str], stdin
     """Call `fractal` with these words; folder, environment and standard streams are restored afterwards."""
     from runtime.cli import main
 
+    code = 0
     before = Path.cwd(), dict(os.environ), (sys.stdin, sys.stdout, sys.stderr)
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         given.write(stdin.encode())
