@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
@@ -50,7 +49,7 @@ class Deferred:
 
     def __init__(self, setting: str = "auto", folder: str | None = None) -> None:
         self._settings = setting, folder
-        self._tokens: OrderedDict[str, Tokens] = OrderedDict()
+        self._recent = lru_cache(TOKENS)(lambda text: self._loaded.embed_tokens(text))
 
     @cached_property
     def _loaded(self) -> Embedder:
@@ -72,10 +71,7 @@ class Deferred:
 
     def embed_tokens(self, text: str) -> Tokens:
         """The tokens of a text with their spans and states; those of recent texts are reused."""
-        tokens = self._tokens.pop(text, None) or self._loaded.embed_tokens(text)
-        self._tokens[text] = tokens
-        if len(self._tokens) > TOKENS:
-            self._tokens.popitem(last=False)
+        tokens = self._recent(text)
         return replace(tokens, states=tokens.states.copy())
 
 

@@ -68,7 +68,9 @@ class AffectedRows:
                 self._memories[row.id] = told
             if row.kind == "edge" and told.get("relation") == "derived":
                 self._drawn.setdefault(str(told.get("source")), []).append(str(told.get("target")))
-            if self.wanted.means(row, told) and not self._only_old(row, told):
+            # the evidence of a memory decides, not its date
+            by_evidence = self.wanted.before and row.kind == "memory" and told.get("evidence")
+            if self.wanted.means(row, told) and not by_evidence:
                 if row.kind == "memory":
                     self._asked.add(row.id)
                 elif row.kind in GO:
@@ -90,10 +92,6 @@ class AffectedRows:
         for kind in self.shelf.kinds():
             if kind != "forgotten":
                 yield from self.shelf.rows(kind)
-
-    def _only_old(self, row: Row, told: Mapping[str, Any]) -> bool:
-        """Whether a memory matches by date but has evidence: then the evidence decides."""
-        return bool(self.wanted.before and row.kind == "memory" and told.get("evidence"))
 
     def _goes(self, row: Row, told: Mapping[str, Any]) -> None:
         found = self.found
@@ -149,7 +147,8 @@ class AffectedRows:
     def _repeats(self) -> bool:
         """Remove rows about removed rows, edges to them, and rows that repeat their words."""
         gone, ids, before = self.found.gone, self.found.ids, len(self.found.gone)
-        self._states, self._done = self._passages(), self._tasks()
+        self._states = self._passages()
+        self._done = {text for (kind, _), text in gone.items() if kind == "neuron-tree"}
         for row in self._rows():
             if (row.kind, row.id) in gone or row.kind not in GO or row.kind == "memory":
                 continue
@@ -177,10 +176,6 @@ class AffectedRows:
 
         reworded = (("memory", id) for id in self.found.reworded)
         return {name(kind, id) for kind, id in (*self.found.gone, *reworded) if kind in TOLD}
-
-    def _tasks(self) -> set[str]:
-        """The tasks of removed trees."""
-        return {text for (kind, _), text in self.found.gone.items() if kind == "neuron-tree"}
 
     def _says(self, row: Row, told: Mapping[str, Any]) -> bool:
         """Whether a row repeats removed words. The same words in other runs stay."""

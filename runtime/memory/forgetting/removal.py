@@ -8,7 +8,6 @@ from base64 import b64decode
 from binascii import Error as NotBase64
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,8 @@ from runtime.memory.episodes.episodes import Forgotten
 from runtime.memory.facts.records import Memory, Observation
 from runtime.memory.forgetting.affected import Found, without
 from runtime.memory.forgetting.request import Request, fields, strings
-from runtime.memory.store import Record, Shelf, pack
-from runtime.memory.store.record import Row, to_record
+from runtime.memory.store import Shelf, pack
+from runtime.memory.store.record import Row
 from runtime.memory.tasks.types import erased
 
 ARCHIVE, METHODS, PATTERNS, KNOWN = "archive", "methods", "patterns", ".known"
@@ -40,30 +39,16 @@ def rows(brain: Brain, wanted: Request, found: Found) -> None:
     shelf = brain.shelf
     with shelf.transaction():
         for kind in dict.fromkeys(kind for kind, _ in found.gone):
-            shelf.delete(_kind(kind), *(id for of, id in found.gone if of == kind))
+            shelf.keeper.erase(kind, [id for of, id in found.gone if of == kind])
         _reword(brain, found)
         for kind in dict.fromkeys(kind for kind, _ in found.taken_out):
             ids = [id for of, id in found.taken_out if of == kind]
-            _put(shelf, [_without(row, found, wanted) for row in shelf.keeper.read(kind, ids).values()])
+            there = shelf.keeper.read(kind, ids).values()
+            shelf.keeper.write([_without(row, found, wanted) for row in there])
         shelf.put(*(Forgotten(id=mark, at=now()) for mark in sorted(found.marks)))
         if any(kind in ("problem-type", "type-member") for kind, _ in found.gone):
             erased(shelf)
     brain.refresh()
-
-
-@cache
-def _kind(name: str) -> type[Record]:
-    """A model for rows of which only the kind matters."""
-    return type("Whatever", (Record,), {"KIND": name, "__module__": __name__})
-
-
-def _put(shelf: Shelf, changed: Sequence[Row]) -> None:
-    """Write changed rows."""
-    for row in changed:
-        if model := {"memory": Memory, "observation": Observation}.get(row.kind):
-            shelf.put(to_record(model, row))
-        else:
-            shelf.keeper.write([row])
 
 
 def _reword(brain: Brain, found: Found) -> None:

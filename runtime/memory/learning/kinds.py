@@ -45,17 +45,12 @@ class Kinds:
     def __init__(self, systems: Sequence[Path], embedder: Embedder | None = None) -> None:
         self.types = types_of(tuple(systems))
         self.embedder = embedder
-        self._known: dict[str, tuple[str, ...]] = {}
+        self._cached = lru_cache(10_000)(self._of)
         self._rows: tuple[list[str], Any] | None = None
 
     def of(self, task: str) -> tuple[str, ...]:
         """The types of a task, best first; `general` if none fits."""
-        task = task[:LOOKED_AT]
-        if task not in self._known:
-            if len(self._known) > 10_000:
-                self._known.clear()
-            self._known[task] = self._of(task)
-        return self._known[task]
+        return self._cached(task[:LOOKED_AT])
 
     def _of(self, task: str) -> tuple[str, ...]:
         scores = self.scores(task)

@@ -328,16 +328,13 @@ class Promotion:
             held = {
                 name: same
                 for name, patterns in spaces.items()
-                if (same := next((each for each in patterns if self._says(each, pattern)), None))
+                if (same := next((each for each in patterns if self.merging.same(each, pattern)), None))
             }
             if len(held) < SPACES or not all(_succeeds(each) for each in held.values()):
                 continue
             self._to_all(everybodys, pattern, [each for each in held.values() if each.path != pattern.path])
             done.append(f"{pattern.name} promoted to all spaces: found in {', '.join(sorted(held))}")
         return done
-
-    def _says(self, one: Pattern, other: Pattern) -> bool:
-        return one.active and one.scope == "space" and self.merging.same(one, other)
 
     def _to_all(self, everybodys: Library, pattern: Pattern, others: Iterable[Pattern]) -> None:
         whole = pattern
@@ -353,7 +350,7 @@ class Promotion:
             self.library.delete(pattern.name)
 
     def _spaces(self) -> dict[str, list[Pattern]]:
-        """The patterns of every space, by its name."""
+        """The active patterns of scope `space` in every space, by its name."""
         folders = {DEFAULT: space_of(self.state, DEFAULT) / "patterns"}
         named = self.state / "spaces"
         if named.is_dir():
@@ -363,7 +360,8 @@ class Promotion:
             for name, folder in folders.items()
         }
         read = {name: Library(folder, state=self.state).all() for name, folder in folders.items()}
-        return {name: patterns for name, patterns in read.items() if patterns}
+        shared = {name: [p for p in all if p.active and p.scope == "space"] for name, all in read.items()}
+        return {name: patterns for name, patterns in shared.items() if patterns}
 
 
 def _succeeds(pattern: Pattern) -> bool:

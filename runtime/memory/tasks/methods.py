@@ -263,10 +263,7 @@ class Methods:
 
     def _write(self, path: Path, text: str) -> None:
         with disk.of_the_state(path):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            temporary = disk.beside(path)
-            temporary.write_text(text, "utf-8")
-            disk.move(temporary, path)
+            disk.put(path, text.encode("utf-8"))
 
     def _settled(self, method: Method, **changes: Any) -> Method:
         method = method.model_copy(update={"writing": "", "pending": False, **changes})

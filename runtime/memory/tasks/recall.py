@@ -6,10 +6,10 @@ Source: seed 000_39bad3da279292ba, "Three Recall Modes".
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
 from runtime.memory.embed import Embedder
@@ -105,7 +105,7 @@ class ProceduralMemory:
 
     def __init__(self, shelf: Shelf, embedder: Embedder, words: Words, parts: Parts = ALL) -> None:
         self.shelf, self.embedder, self.words, self.parts = shelf, embedder, words, parts
-        self._readings: OrderedDict[str, Reading] = OrderedDict()
+        self._read = lru_cache(READINGS)(lambda task: Reading.read(task, words))
 
     # ---- learning ----------------------------------------------------------------------------------------
 
@@ -246,14 +246,6 @@ class ProceduralMemory:
         held = WorkingMemory(task, Recognition("novel"))
         held.take((hit.id, -float(place)) for place, hit in enumerate((*near, *worded)))
         return held
-
-    def _read(self, task: str) -> Reading:
-        """The reading of a stored task, cached."""
-        known = self._readings.pop(task, None)
-        self._readings[task] = known = known or Reading.read(task, self.words)
-        if len(self._readings) > READINGS:
-            self._readings.popitem(last=False)
-        return known
 
     # ---- fitting -----------------------------------------------------------------------------------------
 

@@ -13,6 +13,8 @@ from datetime import date
 from functools import lru_cache
 from math import exp
 
+from dateutil.relativedelta import relativedelta
+
 from runtime.memory.facts.retrieval.language import LONGEST, Language, any_of
 
 SLACK = 21
@@ -203,16 +205,12 @@ class Times:
 
 def _calendar(said: date, unit: str, by: int) -> Span:
     """A whole month or year, relative to that of this day."""
-    if unit == "year":
-        first, after = date(said.year + by, 1, 1), date(said.year + by + 1, 1, 1)
-    else:
-        first = _month(said.year * 12 + said.month - 1 + by)
-        after = _month(said.year * 12 + said.month + by)
-    return Span(first.toordinal(), after.toordinal() - 1)
+    first = (said.replace(month=1, day=1) if unit == "year" else said.replace(day=1)) + _units(unit, by)
+    return Span(first.toordinal(), (first + _units(unit, 1)).toordinal() - 1)
 
 
-def _month(number: int) -> date:
-    return date(number // 12, number % 12 + 1, 1)
+def _units(unit: str, count: int) -> relativedelta:
+    return relativedelta(years=count) if unit == "year" else relativedelta(months=count)
 
 
 def _year_of(month: int, turn: str, said: date) -> int:
