@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cache
+from functools import _lru_cache_wrapper, cache, cached_property, lru_cache
 from pathlib import Path
 
 from runtime.text.inflection import stem, verb_forms
@@ -65,18 +65,13 @@ class Language:
     units: dict[str, tuple[str, Fraction]] = field(default_factory=dict[str, tuple[str, Fraction]])
     known: Words = field(default_factory=set[str])  # every word of the files
     _count: int = 0
-    _cache: dict[str, str] = field(default_factory=dict[str, str])
 
     # ---- questions ---------------------------------------------------------------------------------------
 
-    def base(self, word: str) -> str:
-        """One form for all forms of a word."""
-        found = self._cache.get(word)
-        if found is None:
-            if len(self._cache) >= CACHED:
-                self._cache.clear()
-            found = self._cache[word] = self._base(word)
-        return found
+    @cached_property
+    def base(self) -> _lru_cache_wrapper[str]:
+        """One form for all forms of a word; called with a word."""
+        return lru_cache(CACHED)(self._base)
 
     def _base(self, word: str) -> str:
         if (known := self.bases.get(word)) is not None:
@@ -140,7 +135,7 @@ class Language:
         self._know(text)
         for title, line in _lines(text):
             self._line(title, line)
-        self._cache.clear()
+        self.base.cache_clear()
 
     def read_words(self, text: str) -> None:
         """Add forms of verbs and synonyms from a `words.md`."""
@@ -154,7 +149,7 @@ class Language:
             if title in ("verbs", "nouns") and len(parts) > 1:
                 plain = [re.sub(r" \([^)]*\)", "", part) for part in parts]
                 self._group(self.synonyms, [self.base(each) for each in plain if " " not in each])
-        self._cache.clear()
+        self.base.cache_clear()
 
     def _know(self, text: str) -> None:
         text = re.sub(r"(?ms)^## names that are words$.*?(?=^## )", "", text.lower())
@@ -168,7 +163,7 @@ class Language:
             words = line.split()
             literal = title in ("says nothing", "denies")
             getattr(self, _SETS[title]).update(words if literal else [*words, *map(self.base, words)])
-            self._cache.clear()  # bases depend on silent words
+            self.base.cache_clear()  # bases depend on silent words
         elif title == "denies what was":
             for part in parts:
                 self._phrase(part.split(), "nolonger")

@@ -68,7 +68,7 @@ class Index:
             for known, id in keys:
                 if known == kind:
                     entry = entry_of(kind, id, there.get(id) or {}, self.times)
-                    found[kind, id] = entry or Entry.nothing(kind, id)
+                    found[kind, id] = entry or Entry(kind, id)
         return found
 
     # ---- what is new -------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
@@ -30,23 +30,17 @@ class Entry:
 
     kind: str
     id: str
-    text: str
-    who: str
-    day: int  # the ordinal of the day on which it was said, 0 for none
-    thread: str
-    order: tuple[int, str]  # in its thread
-    names: frozenset[str]
-    spans: tuple[Span, ...]  # the days that it mentions
-    first_person: bool
-    asks: bool  # ends with a question
-    told: bool  # mentions a time
-    fields: Mapping[str, Any]
-
-    @classmethod
-    def nothing(cls, kind: str, id: str) -> Entry:
-        """The entry of a record that cannot be read."""
-        empty = frozenset[str]()
-        return cls(kind, id, "", "", 0, "", (0, ""), empty, (), False, False, False, {})
+    text: str = ""
+    who: str = ""
+    day: int = 0  # the ordinal of the day on which it was said, 0 for none
+    thread: str = ""
+    order: tuple[int, str] = (0, "")  # in its thread
+    names: frozenset[str] = frozenset()
+    spans: tuple[Span, ...] = ()  # the days that it mentions
+    first_person: bool = False
+    asks: bool = False  # ends with a question
+    told: bool = False  # mentions a time
+    fields: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def sign(self) -> int:
