@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.harness import Figures, markdown
+from kernel import disk
 from kernel.errors import ConfigurationError
 
 WIDTH, HEIGHT = 64, 12
@@ -77,7 +78,7 @@ def plot(curves: Curves) -> list[str]:
 
 
 def draw(figures: Figures, path: Path) -> None:
-    """Draw the curves and the reviews into a PNG file. Raises `ConfigurationError` without matplotlib."""
+    """Draw the curves and the reviews into a PNG file. Raises `FractalError`."""
     try:
         matplotlib: Any = import_module("matplotlib.figure")
     except ImportError:
@@ -94,4 +95,5 @@ def draw(figures: Figures, path: Path) -> None:
     below.bar(days, [each["due"] for each in figures["days"]], label="due", width=0.5)
     below.set(xlabel="day", ylabel="memories")
     below.legend(loc="upper left")
-    figure.savefig(path, format="png")
+    with disk.of_the_state(path):
+        figure.savefig(path, format="png")
