@@ -6,7 +6,7 @@ Active runs are found by their locks and documents; nothing has to be announced.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -151,16 +151,11 @@ def profiles(
 
 def best(known: Iterable[Profile], type: str) -> tuple[str, float] | None:
     """The best agent for tasks of a type, and its score; None if nobody has done one."""
-    scores: Mapping[str, float] = _scores(known, type)
-    return max(scores.items(), key=lambda each: (each[1], each[0])) if scores else None
-
-
-def _scores(known: Iterable[Profile], type: str) -> dict[str, float]:
-    """An agent's score over all spaces."""
-    records: dict[str, Record] = {}
+    records: dict[str, Record] = {}  # of an agent in all spaces
     for profile in known:
         if record := profile.by_type.get(type):
             whole = records.setdefault(profile.agent, Record())
             whole.successes += record.successes
             whole.failures += record.failures
-    return {agent: record.score for agent, record in records.items()}
+    scores = {agent: record.score for agent, record in records.items()}
+    return max(scores.items(), key=lambda each: (each[1], each[0])) if scores else None

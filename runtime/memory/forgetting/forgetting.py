@@ -5,6 +5,7 @@ No dream runs meanwhile. Rows are removed last, so that an interrupted removal c
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -43,10 +44,7 @@ class Preview:
     @property
     def counts(self) -> dict[str, int]:
         """How many rows of each kind would be removed."""
-        told: dict[str, int] = {}
-        for kind, _ in self.found.gone:
-            told[kind] = told.get(kind, 0) + 1
-        return told
+        return Counter(kind for kind, _ in self.found.gone)
 
 
 @dataclass(frozen=True)

@@ -102,13 +102,11 @@ class Texts:
     def within(self, text: str) -> bool:
         """Whether a text is or contains one of them."""
         plain = _plain(text)
-        if plain in self._whole:
-            return True
-        for at in range(len(plain) - TELLING + 1):
-            for length in self._heads.get(plain[at : at + TELLING], ()):
-                if plain[at : at + length] in self._whole:
-                    return True
-        return False
+        return plain in self._whole or any(
+            plain[at : at + length] in self._whole
+            for at in range(len(plain) - TELLING + 1)
+            for length in self._heads.get(plain[at : at + TELLING], ())
+        )
 
 
 def _plain(text: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from kernel.document.model import ENDED, Document, Fold
+from kernel.document.model import ENDED, Document
 from kernel.tools.tool import Tool
 from runtime.memory import DIRECT, RUNG
 from runtime.memory.episodes.attempts import answered
@@ -65,14 +65,15 @@ class Outcome:
 
 def outcomes(document: Document, said: bool | None = None) -> Sequence[tuple[int, Outcome]]:
     """The outcome of each attempt of an ended loop; `said` is a person's verdict on the last one."""
-    folds = [(fold.attempt, Outcome(_of_fold(fold))) for fold in document.section(2).folds]
     last = document.meta.attempt
-    return [*((n, outcome) for n, outcome in folds if n != last), (last, Outcome(signal_of(document, said)))]
-
-
-def _of_fold(fold: Fold) -> str:
-    """The failure of an earlier attempt: CHECK decided to retry, or a rung gave up."""
-    return "tests_failed" if fold.decision == "retry" else "escalation"
+    folds = {  # an earlier attempt failed: CHECK decided to retry, or a rung gave up
+        fold.attempt: Outcome("tests_failed" if fold.decision == "retry" else "escalation")
+        for fold in document.section(2).folds
+    }
+    return [
+        *((n, each) for n, each in folds.items() if n != last),
+        (last, Outcome(signal_of(document, said))),
+    ]
 
 
 def advantages(rewards: Sequence[float]) -> list[float]:

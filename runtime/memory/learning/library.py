@@ -134,7 +134,7 @@ class Library:
         self.systems = tuple(systems)
         self.state = state or state_of(folder.parent)
         self.faults: dict[Path, PatternError] = {}
-        self._read: dict[Path, tuple[tuple[int, int], Pattern]] = {}
+        self._read: dict[Path, tuple[tuple[int, int] | None, Pattern]] = {}
 
     # ---- reading -----------------------------------------------------------------------------------------
 
@@ -182,16 +182,10 @@ class Library:
         return found
 
     def _kept(self, path: Path) -> Pattern:
-        with suppress(OSError):
-            stat = path.stat()
-            mark = (stat.st_mtime_ns, stat.st_size)
-            known = self._read.get(path)
-            if known and known[0] == mark:
-                return known[1]
-            pattern = read(path)
-            self._read[path] = (mark, pattern)
-            return pattern
-        return read(path)  # raises the error
+        version, known = disk.version(path), self._read.get(path)
+        if known is None or known[0] != version:
+            known = self._read[path] = (version, read(path))
+        return known[1]
 
     # ---- writing -----------------------------------------------------------------------------------------
 
@@ -252,15 +246,11 @@ class Library:
         """Delete a pattern; returns it, or None if unreadable. With `person`, it is not learned again."""
         with self._lock():
             path = self._path(name)
-            with suppress(PatternError):
-                found = read(path)
-                self._note({name: _mark(found) if person else None})
-                disk.remove(path)
-                return found
-            self._note({name: "" if person else None})
+            found = _read_or_none(path)
+            self._note({name: (_mark(found) if found else "") if person else None})
             with disk.of_the_state(path):
                 disk.remove(path)
-            return None
+            return found
 
     def used(self, name: str, at: str, helped: bool | None = None, *, instead_of: bool | None = None) -> None:
         """Count one use of a pattern; `helped` is None if unknown.

@@ -89,16 +89,12 @@ class Merging:
 
     def compress(self, now: datetime) -> tuple[list[str], dict[str, int]]:
         """Merge, generalize and prune the library; returns a line per change, and the counts."""
-        did: list[str] = []
-        counts = {"merged": 0, "generalized": 0, "pruned": 0}
-        for name, work in (("merged", self._merge), ("generalized", self._generalize)):
-            lines = work()
-            did, counts[name] = [*did, *lines], len(lines)
+        merged, generalized = self._merge(), self._generalize()
         types = {type for each in self.library.all() for type in each.types}
-        for type in sorted(types):
-            lines = [f"{each.name} of {type} pruned: {told}" for each, told in self.prune(type, now)]
-            did, counts["pruned"] = [*did, *lines], counts["pruned"] + len(lines)
-        return did, counts
+        gone = [(each, type, why) for type in sorted(types) for each, why in self.prune(type, now)]
+        pruned = [f"{each.name} of {type} pruned: {why}" for each, type, why in gone]
+        counts = {"merged": len(merged), "generalized": len(generalized), "pruned": len(pruned)}
+        return [*merged, *generalized, *pruned], counts
 
     def _merge(self) -> list[str]:
         done: list[str] = []

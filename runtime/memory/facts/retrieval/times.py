@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import calendar
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
@@ -234,22 +235,15 @@ def _part(begin: date, end: date, told: str) -> Span:
 
 
 def _day(year: str | None, month: int, number: int, said: int) -> Span | None:
-    if year:
-        day = date(int(year), month, number).toordinal()
-    elif said:
-        now = date.fromordinal(said)
-        years = (now.year - 1, now.year, now.year + 1)
-        days = [date(each, month, number).toordinal() for each in years if _there(each, month, number)]
-        if not days:
-            return None
-        day = min(days, key=lambda each: abs(each - said) + (60 if each > said else 0))
-    else:
+    if not year and not said:
         return None
-    return Span(day, day)
-
-
-def _there(year: int, month: int, number: int) -> bool:
-    return 1 <= number <= calendar.monthrange(year, month)[1]
+    this = int(year) if year else date.fromordinal(said).year
+    days: list[int] = []
+    for each in [this] if year else (this - 1, this, this + 1):
+        with suppress(ValueError):  # 29 February
+            days.append(date(each, month, number).toordinal())
+    nearest = min(days, key=lambda day: abs(day - said) + (60 if day > said else 0), default=0)
+    return Span(nearest, nearest) if nearest else None
 
 
 def _around(day: int, unit: str, most: int | None = None) -> Span | None:
