@@ -16,7 +16,7 @@ from playing import ACCEPT, plan, player
 
 from kernel.document.markdown import render
 from kernel.document.model import Document, Meta, Note, Section, Step
-from kernel.loop.check import unmended
+from kernel.loop.check import unrepaired
 from runtime.api.fractal import Fractal
 from runtime.mcp.server.mcp import state_of
 from runtime.mcp.server.runs import Runs
@@ -170,7 +170,7 @@ def _left(*steps: Step) -> list[int]:
         2: Section(steps={each.n: each for each in steps}),
         3: Section(steps={each.n: each for each in steps}),
     }
-    return [each.n for each in unmended(Document(Meta("system-x", "x"), sections), ())]
+    return [each.n for each in unrepaired(Document(Meta("system-x", "x"), sections), ())]
 
 
 def test_a_failed_step_is_done_again_by_a_later_one_that_is_the_same() -> None:
@@ -192,7 +192,7 @@ def test_a_step_that_a_person_struck_was_not_to_be_done() -> None:
 
 def test_an_attempt_without_steps_answers_for_those_before_it() -> None:
     earlier = Section(steps={1: Step(1, "failed", "read", {"path": "a"})})
-    assert [each.n for each in unmended(Document(Meta("system-x", "x", base=1), {3: earlier}), ())] == [1]
+    assert [each.n for each in unrepaired(Document(Meta("system-x", "x", base=1), {3: earlier}), ())] == [1]
 
 
 def test_a_verdict_that_finds_the_work_wanting_cannot_accept_it(tmp_path: Path) -> None:

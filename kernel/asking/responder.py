@@ -6,7 +6,7 @@ The responders themselves (models, memory, people) are in the runtime.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -130,9 +130,14 @@ class Ladder:
     def __len__(self) -> int:
         return len(self.rungs)
 
-    def taker(self, task: str, document: Document, floor: int = 0) -> int | None:
-        """The index of the lowest rung, from `floor` on, that accepts the task."""
-        for index in range(floor, len(self.rungs)):
-            if self.rungs[index].offers(task, document) is not None:
+    def taker(
+        self,
+        document: Document,
+        above: int = -1,
+        suits: Callable[[Responder], bool] = lambda responder: True,
+    ) -> int | None:
+        """The index of the lowest suitable rung above this index that accepts the document's task."""
+        for index, rung in enumerate(self.rungs):
+            if index > above and suits(rung) and rung.offers(document.task, document) is not None:
                 return index
         return None

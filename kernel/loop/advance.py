@@ -85,7 +85,7 @@ def _still_waits(session: Session) -> Waiting | None:
 
 def _other_taker(session: Session) -> bool:
     ladder = session.run.ladder
-    taker = ladder.taker(session.doc.task, session.doc)
+    taker = ladder.taker(session.doc)
     if taker is None or ladder.rungs[taker].tier == "human":
         return False
     session.meta(taker=ladder.rungs[taker].name)
@@ -123,7 +123,7 @@ async def understand(session: Session) -> Waiting | None:
         offer_context(session)
     if session.atomic and responder.reads_prompt:
         return await atomic(session)
-    if _fuses(session, responder.reads_prompt):
+    if responder.reads_prompt and _fuses(session):
         session.meta(phase="plan")  # one call fills §1 and §2
         return None
     session.save()
@@ -136,12 +136,11 @@ async def understand(session: Session) -> Waiting | None:
     return None
 
 
-def _fuses(session: Session, reads_prompt: bool) -> bool:
+def _fuses(session: Session) -> bool:
     """Whether one call may fill §1 and §2. With `auto`, a guided tool's loop asks for each separately."""
     policy = session.run.policy.fuse
     if (
-        not reads_prompt
-        or policy == "never"
+        policy == "never"
         or session.doc.meta.attempt > 1
         or session.doc.note(1, "resolved task")
         or not session.run.catalogue.text("phases/fused.md", drafted=drafted(session.doc))
@@ -266,8 +265,7 @@ async def do(session: Session) -> Waiting | None:
     waiting = await Doing(session).run()
     if waiting:
         return waiting
-    session.meta(phase="check", status="running", waiting=None)
-    session.save()
+    session.save(phase="check", status="running", waiting=None)
     session.phase_finished("do", "")
     return None
 
@@ -277,8 +275,7 @@ def _wait(session: Session, waiting: Waiting) -> Waiting:
     known = session.doc.meta.waiting
     waits = {"for": waiting.on} | ({"question": waiting.question} if waiting.question else {})
     if known != waits or session.doc.meta.status != "waiting":
-        session.meta(status="waiting", waiting=waits)
-        session.save()
+        session.save(status="waiting", waiting=waits)
     if waiting.on != "children":
         session.emit("loop_waiting", **waits)
     return waiting
@@ -298,7 +295,7 @@ def next_prompt(session: Session, step: int = 0) -> tuple[str, Prompt]:
         unread = not session.doc.note(1, "resolved task")
         if session.atomic:
             phase = "atomic"
-        elif unread and (phase == "plan" or _fuses(session, reads_prompt=True)):
+        elif unread and (phase == "plan" or _fuses(session)):
             phase = "fused"
     if phase == "do":
         asked = [n for n, planned in session.doc.planned.items() if planned.args is None and planned.tool]

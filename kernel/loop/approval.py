@@ -182,10 +182,10 @@ def approval(
     args: Mapping[str, Any],
     results: Mapping[int, str] | None = None,
 ) -> tuple[Step, str]:
-    """The step, and what a person has to approve of before this call, "" when nothing.
+    """The step, and the question that a person has to approve before this call; "" if none.
 
-    The step says who has approved, or that it waits. An approval is for one call with these arguments and
-    results. Where they are others now, it is asked for anew.
+    The step records who has approved, or that it waits. An approval is for one call with these arguments and
+    results. If they have changed, it is asked for again.
     """
     guarded, dangers = _wanting(session.run, tool, args)
     call = call_of(tool, args, results or {})

@@ -89,18 +89,16 @@ def current(session: Session) -> int | None:
     for index, responder in enumerate(ladder):
         if responder.name == name:
             return index
-    return ladder.taker(session.doc.task, session.doc)
+    return ladder.taker(session.doc)
 
 
 def above(session: Session, rung: int, *, human: bool = True, phase: str = "plan") -> int | None:
     """The next rung that accepts the task and may answer the phase; `human=False` excludes people."""
-    ladder = session.run.ladder
-    for index in range(rung + 1, len(ladder)):
-        responder = ladder.rungs[index]
-        counts = (human or responder.tier != "human") and _fills(responder, phase)
-        if counts and responder.offers(session.doc.task, session.doc) is not None:
-            return index
-    return None
+
+    def suits(responder: Responder) -> bool:
+        return (human or responder.tier != "human") and _fills(responder, phase)
+
+    return session.run.ladder.taker(session.doc, rung, suits)
 
 
 def _fills(responder: Responder, phase: str) -> bool:

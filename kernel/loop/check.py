@@ -169,13 +169,13 @@ def _accept(session: Session, findings: list[Finding], output: str, origin: str)
 
 
 def _counted(session: Session, findings: Sequence[Finding]) -> list[Step]:
-    """The failed steps that make an accepted run unverified: `unmended`, except failed network sources.
+    """The failed steps that make an accepted run unverified: `unrepaired`, except failed network sources.
 
     One of several network sources may fail. Such a step does not count if it only reads from the network, no
     limit stopped it, another step of the same tool succeeded, and code has verified the plan's criteria.
     CHECK still sees that it failed.
     """
-    left = unmended(session.doc, findings)
+    left = unrepaired(session.doc, findings)
     if not left or not criteria.proven(session, findings):
         return left
     answered = {step.tool for step in session.attempted() if step.state == "done"}
@@ -192,7 +192,7 @@ def _asks_a_source(step: Step, tools: Mapping[str, Tool]) -> bool:
     return "network" in tool.effects and only_reads
 
 
-def unmended(document: Document, findings: Sequence[Finding]) -> list[Step]:
+def unrepaired(document: Document, findings: Sequence[Finding]) -> list[Step]:
     """The failed steps of the accepted plan that nothing repeated successfully.
 
     A later step repeats one if it succeeds with the same call, `what` or subtask. A criterion does if it

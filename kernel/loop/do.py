@@ -34,7 +34,7 @@ from kernel.loop.child import (
     traces,
     tried,
 )
-from kernel.loop.operation import may_change, operate, recovered, seen_after, tell_of_wait
+from kernel.loop.operation import may_change, operate, recovered, warn_of_wait, with_changes
 from kernel.loop.run_context import Session, results_of, unready
 from kernel.store.files import missing
 from kernel.tools.tool import Tool
@@ -122,7 +122,7 @@ async def _look_for_large(session: Session, step: Step, tool: Tool) -> None:
     """Take the first snapshot before an approval is asked: it finds the files too large to be kept."""
     snapshots = session.run.snapshots
     if snapshots and snapshots.large is None and may_change(session, step, tool):
-        async with snapshots.turn(partial(tell_of_wait, session, step)):
+        async with snapshots.turn(partial(warn_of_wait, session, step)):
             await snapshots.taken(session.run.id)
 
 
@@ -380,7 +380,7 @@ class Doing:
     async def _recover_operation(self, step: Step) -> Waiting | None:
         if (snapshots := self.session.run.snapshots) and "tree_after" not in step.evidence:
             async with snapshots.turn():
-                step = await seen_after(self.session, step)
+                step = await with_changes(self.session, step)
             self.session.put(step)
         try:
             became = recovered(self.session, step)

@@ -44,9 +44,9 @@ def finish(session: Session, status: str, *, origin: str = "kernel", **texts: st
     elif done:
         notes.append(Note("partial result", done[-1].result or "", done[-1].origin))
     session.doc = session.doc.with_section(5, Section(notes=tuple(notes)))
-    session.meta(status=status, phase="output", waiting=None)
     parent = session.doc.meta.parent
-    session.save(wake=(parent,) if parent else ())
+    wake = (parent,) if parent else ()
+    session.save(wake=wake, status=status, phase="output", waiting=None)
     meta = session.doc.meta
     output = (texts.get("result") or "")[:200]
     session.emit("loop_finished", status=meta.word, exit=int(meta.exit), output=output, spent=meta.spent)

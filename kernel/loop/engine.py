@@ -136,8 +136,7 @@ class Engine:
         what = f"{where}: a fault in Fractal itself: {explained(error)} ({place(error)})"
         faults = session.doc.meta.extra.get("faults", [])
         if what not in faults and len(faults) < FAULTS:
-            session.meta(extra={**session.doc.meta.extra, "faults": [*faults, what]}, status="interrupted")
-            session.save()
+            session.save(extra={**session.doc.meta.extra, "faults": [*faults, what]}, status="interrupted")
             self.run_context.warn(what, loop_id)
             raise FractalError(f"{loop_id}.md: {what}") from error
         for inner in reversed(subtree(session, loop_id)):
@@ -248,12 +247,9 @@ def _awaited(document: Document, parent: Document | None) -> bool:
 
 def _say_stopped(session: Session, why: str) -> None:
     if why == "interrupted":
-        if (
-            session.doc.meta.status in ("running", "ready")
-            or (session.doc.meta.waiting or {}).get("for") == "children"
-        ):
-            session.meta(status="interrupted")
-            session.save()
+        meta = session.doc.meta
+        if meta.status in ("running", "ready") or (meta.waiting or {}).get("for") == "children":
+            session.save(status="interrupted")
         return
     errors = {"exhausted": "the time of the run is used up", "cancelled": "cancelled by a person"}
     _end(session, why, errors[why])

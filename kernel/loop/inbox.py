@@ -95,8 +95,7 @@ def _apply(session: Session, message: Mapping[str, Any]) -> None:
     else:
         _decide_steps(session, approved, why, by)
     if not session.doc.ended:
-        session.meta(waiting=None, status="running")
-        session.save()
+        session.save(waiting=None, status="running")
 
 
 def _decide_plan(session: Session, approved: bool, why: str, by: Decider) -> None:

@@ -37,7 +37,7 @@ def prepare(session: Session, step: Step, tool: Tool) -> Step:
     """PLAN: record the hashes of the files that the call will change, before its effect starts."""
     if not tool.run.startswith("python:") or not (name := getattr(tool.function, "prepare", None)):
         return step
-    if step.evidence.get("touched") and looked_at(session, step) != "not done":
+    if step.evidence.get("touched") and happened(session, step) != "not done":
         return step  # started before an interruption
     touches: tuple[Touch, ...] = name(context_of(session, tool, step), **(step.args or {}))
     files = [
@@ -87,7 +87,7 @@ async def operate(
     changing = may_change(session, step, tool)
     snapshots = session.run.snapshots if changing else None
     alone = session.run.changing if changing else nullcontext()
-    async with snapshots.turn(partial(tell_of_wait, session, step)) if snapshots else alone:
+    async with snapshots.turn(partial(warn_of_wait, session, step)) if snapshots else alone:
         try:
             with raised_as(OperationFailed):
                 step = await _kept_before(session, step) if snapshots else step
@@ -105,10 +105,10 @@ async def operate(
             result = await carry_out(context, tool, dict(step.args or {}), session.run.runners)
         except asyncio.CancelledError:
             if listed and "tree_before" in step.evidence:
-                session.put(await seen_after(session, step))
+                session.put(await with_changes(session, step))
                 session.flush()
             raise
-        ended = _ended(session, await seen_after(session, step), tool, result)
+        ended = _ended(session, await with_changes(session, step), tool, result)
     session.run.store.save(_document(session, ended, tool, began))
     return ended
 
@@ -125,7 +125,7 @@ def may_change(session: Session, step: Step, tool: Tool) -> bool:
     return True
 
 
-def tell_of_wait(session: Session, step: Step) -> None:
+def warn_of_wait(session: Session, step: Step) -> None:
     """Warn that another run is changing the folder."""
     session.emit("warning", message=f"step {step.n} waits: another run is changing {session.run.folder}")
 
@@ -139,7 +139,7 @@ async def _kept_before(session: Session, step: Step) -> Step:
     return replace(step, evidence={**step.evidence, "tree_before": tree})
 
 
-async def seen_after(session: Session, step: Step) -> Step:
+async def with_changes(session: Session, step: Step) -> Step:
     """Add the files that a call has changed, if there is a snapshot from before it."""
     snapshots, before = session.run.snapshots, step.evidence.get("tree_before")
     if snapshots is None or not before:
@@ -238,7 +238,7 @@ def recovered(session: Session, step: Step) -> Step | str:
     sweep_after(session, step)
     if tool.scheme == "python" and (settle := getattr(tool.function, "settle", None)):
         settle(context_of(session, tool, step), **(step.args or {}))
-    seen = looked_at(session, step)
+    seen = happened(session, step)
     if seen == "half":
         seen = "not done" if _put_back(session, step) else ""
     assume = session.run.policy.assumed(session.id, step.n)
@@ -248,19 +248,19 @@ def recovered(session: Session, step: Step) -> Step | str:
         how = "its files are as it leaves them" if seen else "as the person said"
         done = replace(step, state="done", result=f"done before the interruption: {how}", origin="kernel")
         return with_state(session, done)
-    how = how_to_say(session, step)
+    how = how_to_state(session, step)
     call = shown(tool, step.args or {})
     return f"step {step.n} ({call}) was interrupted and may have happened. Look, then {how}"
 
 
-def how_to_say(session: Session, step: Step) -> str:
+def how_to_state(session: Session, step: Step) -> str:
     """The commands by which a person states the outcome of an interrupted step."""
     place = str(step.n) if session.root else f"{session.id}:{step.n}"
     again = f"`fractal resume {session.run.id} --assume {place}=rerun`"
     return f"{again} to have it done again, or `--assume {place}=done`"
 
 
-def looked_at(session: Session, step: Step) -> str:
+def happened(session: Session, step: Step) -> str:
     """Whether an interrupted call happened, by its files' hashes: `done`, `not done`, "" (unknown).
 
     `half`: some files have changed and the others have not.
@@ -278,9 +278,9 @@ def looked_at(session: Session, step: Step) -> str:
     return "half" if halves else ""
 
 
-def taken_back(session: Session, step: Step) -> bool:
+def undone(session: Session, step: Step) -> bool:
     """Undo a call's changes if possible; whether its files are now as before it."""
-    seen = looked_at(session, step)
+    seen = happened(session, step)
     return seen == "not done" or (seen in ("half", "done") and _put_back(session, step))
 
 

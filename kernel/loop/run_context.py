@@ -241,9 +241,9 @@ class Session:
         """Change META. The next save writes it."""
         self.doc = self.doc.having(**changes)
 
-    def save(self, *, wake: Sequence[str] = ()) -> None:
-        """Write the whole document, then wake these loops."""
-        self.meta(updated=now(), spent=self.spent(), deadline=self.run.deadline)
+    def save(self, *, wake: Sequence[str] = (), **meta: Any) -> None:
+        """Write the whole document with these changes of META, then wake these loops."""
+        self.meta(updated=now(), spent=self.spent(), deadline=self.run.deadline, **meta)
         self.run.store.save(self.doc)
         self._is_written(wake)
 

@@ -17,7 +17,7 @@ from kernel.document.references import references
 from kernel.errors import DocumentError, OperationFailed
 from kernel.loop.child import subtree
 from kernel.loop.context import found_by_itself
-from kernel.loop.operation import adopted, how_to_say, operation_id, taken_back, with_state
+from kernel.loop.operation import adopted, how_to_state, operation_id, undone, with_state
 from kernel.loop.run_context import Session
 from kernel.tools.state_machine import machine_state
 from kernel.tools.tool import CHANGING
@@ -193,10 +193,8 @@ def same_call(session: Session, step: Step) -> Step | None:
     """The step of the plan before a person's edit that made the same call."""
     for n in session.doc.meta.extra.get("kept", ()):
         old = session.doc.steps.get(int(n))
-        if old and (old.tool, old.what if old.share else old.args) == (
-            step.tool,
-            step.what if old.share else step.args,
-        ):
+        same = old and (old.what == step.what if old.share else old.args == step.args)
+        if old and same and old.tool == step.tool:
             return old
     return None
 
@@ -243,20 +241,18 @@ def _once_more(session: Session, step: Step, again: Step, repeatable: bool) -> S
     if not repeatable:
         assume = session.run.policy.assumed(session.id, step.n)
         if why and assume == "done":
-            kept = {key: value for key, value in again.evidence.items() if key != "was"}
-            kept |= made_from(session, step.n)
-            was = again.evidence["was"]
-            same = replace(again, state=was, args=step.args, what=step.what, evidence=kept)
-            return with_state(session, same, kept.get("state", {}).get("kept")) if was == "done" else same
+            same = replace(restored(session, again), args=step.args, what=step.what)
+            kept = same.evidence.get("state", {}).get("kept")
+            return with_state(session, same, kept) if same.state == "done" else same
         made = again.link or again.evidence.get("was") != "failed"  # else it failed before it started
-        if not taken_back(session, again) and why and made and assume != "rerun":
+        if not undone(session, again) and why and made and assume != "rerun":
             return _question(session, step, f"is done already, and {why}")
     _retire(session, again.link.removesuffix(".md"))
     return None
 
 
 def _question(session: Session, step: Step, why: str) -> str:
-    return f"step {step.n} ({step.tool or 'subtask'}) {why}: {how_to_say(session, step)}"
+    return f"step {step.n} ({step.tool or 'subtask'}) {why}: {how_to_state(session, step)}"
 
 
 def _line_lost(session: Session, step: Step, repeatable: bool) -> Step | None:
