@@ -85,10 +85,6 @@ class Table:
             raise OperationFailed(f"{name}: {len(found)} columns have this name; rename one")
         raise OperationFailed(f"there is no column {name!r}; there are {', '.join(self.header[:50])}")
 
-    def with_rows(self, rows: list[list[str]]) -> Table:
-        """The same columns with other rows."""
-        return Table(self.header, rows, self.grouped)
-
     @cached_property
     def _columns(self) -> dict[int, Column]:
         return {}

@@ -338,7 +338,7 @@ class _Reader:
             order = f"plain(t{at}) = '', n{at} {way}, {words}row"
         rows = [self._table.rows[row] for (row,) in self._ask("row", f"ORDER BY {order}")][part]
         if places is None:
-            return Answer(self._table.with_rows(rows))
+            return Answer(Table(self._table.header, rows, self._table.grouped))
         header = [self._table.header[at] for at in places]
         return Answer(Table(header, [[row[at] for at in places] for row in rows], self._table.grouped))
 

@@ -33,7 +33,13 @@ PLACES = (
     *("unknown", "tame", "all", "glob"),
 )
 PROGRAM_KEYS = (*EFFECTS, "values", "long", "runs", "code", "language", "eval", "base", "prints", "how")
-_HEADING = re.compile(r"(#{2,6})[ \t]+(.*?)[ \t]*#*$")
+_PIECE = re.compile(
+    r"[ \t]*(?P<fence>`{3,}|~{3,})[ \t]*(?P<kind>\w*).*\n"
+    r"(?P<block>(?:.*\n)*?)(?:[ \t]*(?P<closed>(?P=fence))[ \t]*$|\Z)"
+    r"|(?P<level>#{2,6})[ \t]+(?P<name>.*?)[ \t]*#*$|(?P<prose>.+)$",
+    re.MULTILINE,
+)
+"""A block, a heading or a line of prose."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 Check = Callable[[Act, Line, Places], bool]
 
@@ -175,32 +181,22 @@ class _Part:
 def _parts(path: Path, text: str) -> list[_Part]:
     parts: list[_Part] = []
     part: _Part | None = None
-    fence = ""
-    for number, line in enumerate(text.splitlines(), 1):
-        if fence:
-            if line.strip() == fence:
-                fence = ""
-            elif part:
-                part.block.append(line)
-            continue
-        opened = re.match(r"[ \t]*(`{3,}|~{3,})[ \t]*(\w*)", line)
-        heading = _HEADING.match(line)
-        if opened:
-            fence = opened[1]
+    number, at = 1, 0
+    for hit in _PIECE.finditer(text):
+        number, at = number + text.count("\n", at, hit.start()), hit.start()
+        if hit["fence"]:
             if part is None:
                 raise DangerRules(f"{path}:{number}: a block without a rule; a rule begins with `### name`")
-            if opened[2] != "yaml" or part.block_line:
+            if hit["kind"] != "yaml" or part.block_line:
                 raise DangerRules(f"{path}:{number}: {part.name}: a rule has one block, of yaml")
-            part.block_line = number
-        elif heading and len(heading[1]) == 2:
-            part = None
-        elif heading:
-            part = _Part(path, heading[2], number)
-            parts.append(part)
+            if not hit["closed"]:
+                raise DangerRules(f"{path}:{number}: the block is never closed")
+            part.block, part.block_line = hit["block"].splitlines(), number
+        elif hit["level"]:
+            part = None if hit["level"] == "##" else _Part(path, hit["name"], number)
+            parts += [part] if part else []
         elif part is not None and not part.block_line:
-            part.prose.append(line)
-    if fence:
-        raise DangerRules(f"{path}:{parts[-1].block_line if parts else 1}: the block is never closed")
+            part.prose.append(hit["prose"])
     return parts
 
 
