@@ -191,7 +191,7 @@ def why(database: sqlite3.Connection, error: Exception, deadline: Deadline) -> s
     said = str(error)
     if deadline.over or said == "interrupted":
         return f"the query took longer than {deadline.seconds:.0f} s and was stopped; make it narrower"
-    if "not authorized" in said or "denied" in said or "prohibited" in said or "readonly" in said:
+    if re.search("not authorized|denied|prohibited|readonly", said):
         return "only SELECT can be run here (also WITH … SELECT); nothing can be changed or attached"
     if "one statement" in said:
         return "one statement at a time; make a step of each"

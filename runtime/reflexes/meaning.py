@@ -95,14 +95,13 @@ class Walk:
         changes: bool,
         floating: Floating | None,
     ) -> None:
-        self.means = alike
+        self.alike = alike
         self.language: Language = phrasing.language
         self.graph = phrasing.graph
         self.whole = scan
         self.scan = floating.scan if floating else scan
         self.changes = changes
         self.floating = floating
-        self.alike: dict[int, list[tuple[int, Words]]] = {}
 
     def readings(self, start: int) -> list[Reading]:
         """All readings, each with the fewest changed words."""
@@ -191,23 +190,14 @@ class Walk:
 
     def _phrases(self, place: _Place, so_far: Reading) -> Iterator[tuple[_Place, Reading]]:
         """Replace words of the task by synonyms of the phrasing."""
-        for length, phrase in self._alike(place.at):
-            for node in self._after(place.node, phrase):
-                said = " ".join(self.scan.word(place.at + offset) for offset in range(length))
-                there = _Place(node, place.at + length, place.leaf, before=phrase[-1])
-                yield there, _taking(so_far, said, " ".join(phrase))
-
-    def _alike(self, at: int) -> list[tuple[int, Words]]:
-        """The synonyms of the words at a place, with the number of words replaced."""
-        if at not in self.alike:
-            found: list[tuple[int, Words]] = []
-            for length in range(1, min(LONGEST, len(self.scan.tokens) - at) + 1):
-                said = tuple(self.scan.word(at + offset) for offset in range(length))
-                if "" in said:
-                    break
-                found += [(length, each) for each in sorted(self.means(said))]
-            self.alike[at] = found
-        return self.alike[at]
+        for length in range(1, min(LONGEST, len(self.scan.tokens) - place.at) + 1):
+            said = tuple(self.scan.word(place.at + offset) for offset in range(length))
+            if "" in said:
+                return
+            for phrase in sorted(self.alike(said)):
+                for node in self._after(place.node, phrase):
+                    there = _Place(node, place.at + length, place.leaf, before=phrase[-1])
+                    yield there, _taking(so_far, " ".join(said), " ".join(phrase))
 
     def _after(self, node: int, phrase: Words) -> set[int]:
         """The nodes that these words reach from a node."""

@@ -264,6 +264,13 @@ def _shelf(words: Mapping[str, Any], systems: tuple[Path, ...] = ()) -> Shelf:
     pronouns: Mapping[str, str] = words.get("pronouns") or {}
     sets = ("refused", "aside", "articles", "markers", "announcing")
     prepositions: Mapping[str, str] = words.get("prepositions") or {}
+
+    def listed(name: str) -> tuple[Words, ...]:
+        return tuple(phrase_words(str(words.get(name) or "")))
+
+    def pattern(name: str) -> re.Pattern[str] | None:
+        return re.compile(str(words[name])) if words.get(name) else None
+
     language = Language(
         numbers={word: str(value) for (word,), value in choices(words.get("numbers") or {}).items()},
         months={word: int(value) for (word,), value in choices(words.get("months") or {}).items()},
@@ -275,21 +282,18 @@ def _shelf(words: Mapping[str, Any], systems: tuple[Path, ...] = ()) -> Shelf:
         **{name: frozenset(str(words.get(name) or "").lower().split()) for name in sets},
         names=frozenset(str(words.get("files") or "").lower().split()),
         systems=systems,
-        courtesies=tuple(phrase_words(str(words.get("after") or ""))),
+        courtesies=listed("after"),
         same=_groups(enumerate(str(words.get("same") or "").splitlines())),
         prepositions={word: names for (word,), names in _groups(prepositions.items()).items()},
     )
     return Shelf(
         language=language,
-        joins=tuple(
-            tuple("\n" if word == "\\n" else word for word in each)
-            for each in phrase_words(str(words.get("joins") or ""))
-        ),
-        before=tuple(phrase_words(str(words.get("before") or ""))),
-        after=tuple(phrase_words(str(words.get("after") or ""))),
-        wrote=_pattern(words.get("wrote")),
-        nothing=_pattern(words.get("nothing")),
-        total=_pattern(words.get("total")),
+        joins=tuple(tuple(word.replace("\\n", "\n") for word in each) for each in listed("joins")),
+        before=listed("before"),
+        after=listed("after"),
+        wrote=pattern("wrote"),
+        nothing=pattern("nothing"),
+        total=pattern("total"),
     )
 
 
@@ -300,10 +304,6 @@ def _groups(lists: Iterable[tuple[Any, str]]) -> dict[Words, frozenset[Any]]:
         for phrase in phrase_words(text):
             found[phrase] = found.get(phrase, frozenset()) | {name}
     return found
-
-
-def _pattern(text: Any) -> re.Pattern[str] | None:
-    return re.compile(str(text)) if text else None
 
 
 def _procedure(path: Path, meta: Mapping[str, Any], language: Language) -> Procedure:

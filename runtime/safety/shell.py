@@ -217,15 +217,6 @@ class Shell:
             self.depth -= 1
             self.cwd, self.variables, self.functions = saved
 
-    @contextmanager
-    def leniently(self) -> Generator[None]:
-        """While a file of the folder is read: only what it plainly does counts."""
-        loose, self.loose = self.loose, True
-        try:
-            yield
-        finally:
-            self.loose = loose
-
     def substituted(self, text: str) -> Stream:
         """What a command substitution prints."""
         with self.apart():
