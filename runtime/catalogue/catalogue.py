@@ -100,7 +100,7 @@ class Catalogue:
     def _find(self) -> list[str]:
         found = list(system_files((*([self.drafts] if self.drafts else []), *self.folders)))
         for folder in self.skills:
-            found += skill_files(folder)
+            found += skill_files(str(folder))
         return found
 
     def places(self, names: Iterable[str]) -> tuple[Path, ...]:

@@ -73,16 +73,12 @@ def _skill(folder: str, names: Sequence[str]) -> str:
     return f"{folder}/{name}" if name else ""
 
 
-def skill_files(folder: Path) -> Iterator[str]:
+def skill_files(folder: str, deep: int = DEEP) -> Iterator[str]:
     """The skills of a folder: it is one, or has some below it. What lies in a skill's folder is its own."""
-    yield from _below(str(folder), DEEP)
-
-
-def _below(folder: str, deep: int) -> Iterator[str]:
     names = entries_of(folder)
     if file := _skill(folder, names):
         yield file
         return
     for name in names if deep else ():
         if name[0] != "." and name not in _PASSED_OVER:
-            yield from _below(f"{folder}/{name}", deep - 1)
+            yield from skill_files(f"{folder}/{name}", deep - 1)

@@ -147,7 +147,7 @@ class _Hit:
     """A passage that was found."""
 
     name: str
-    lines: list[int]
+    lines: tuple[int, ...]
     heading: str
     text: str
     score: float
@@ -222,7 +222,7 @@ class _Index:
         self.left_out: dict[str, str] = {}  # files with the reason
         # no name: a database in memory, or in a temporary file if it is large
         self._db = sqlite3.connect("", check_same_thread=False, isolation_level=None)
-        self._db.execute("CREATE TABLE places (id INTEGER PRIMARY KEY, name, lines, heading, text)")
+        self._passages: list[tuple[str, Passage]] = []  # by the row in `found`, with the file
         try:
             self._db.execute(
                 "CREATE VIRTUAL TABLE found USING fts5 "
@@ -256,17 +256,14 @@ class _Index:
         if text is None:
             return f"not text ({PurePath(entry.name).suffix or 'no suffix'})"
         for each in passages(entry.name, text):
-            row = (entry.name, " ".join(map(str, each.lines)), each.heading, each.text)
-            at = self._db.execute(
-                "INSERT INTO places (name, lines, heading, text) VALUES (?,?,?,?)", row
-            ).lastrowid
             parts = " ".join(
                 part for name in _COMPOUND.findall(each.text) for part in re.findall(r"[A-Z]?[a-z0-9]+", name)
             )
             self._db.execute(
                 "INSERT INTO found (rowid, name, heading, text, parts) VALUES (?,?,?,?,?)",
-                (at, _spaced(entry.name), _spaced(each.heading), _spaced(each.text), parts),
+                (len(self._passages), *map(_spaced, (entry.name, each.heading, each.text)), parts),
             )
+            self._passages.append((entry.name, each))
         return ""
 
     def best(self, terms: Sequence[str]) -> tuple[list[_Hit], list[str]]:
@@ -276,17 +273,17 @@ class _Index:
         if not known:
             return [], list(terms)
         rows = self._db.execute(
-            "SELECT places.id, places.name, lines, places.heading, places.text, "
-            f"-bm25(found, {_WEIGHTS}) FROM found JOIN places ON places.id = found.rowid "
-            "WHERE found MATCH ? ORDER BY 6 DESC, places.id LIMIT ?",
+            f"SELECT rowid, -bm25(found, {_WEIGHTS}) FROM found WHERE found MATCH ? "
+            "ORDER BY 2 DESC, 1 LIMIT ?",
             (" OR ".join(map(_quoted, known)), _CANDIDATES),
         ).fetchall()
         hits: list[_Hit] = []
-        for at, name, lines, heading, text, relevance in rows:
+        for at, relevance in rows:
             covered = sum(at in holding[term] for term in known) / len(terms)
             # BM25 is near zero for frequent words, so in a small folder coverage says more
             score = relevance * (1 + covered) / 2 + covered
-            hits.append(_Hit(name, [int(line) for line in lines.split()], heading, text, score))
+            name, passage = self._passages[at]
+            hits.append(_Hit(name, passage.lines, passage.heading, passage.text, score))
         hits.sort(key=lambda hit: (-round(hit.score, 9), hit.name, hit.lines))
         return hits, [term for term in terms if not holding[term]]
 
