@@ -127,7 +127,7 @@ class Packed:
         rooted = name.startswith(("/", "\\")) or (len(name) > 1 and name[1] == ":")
         if not plain:
             raise OperationFailed(f"{self.shown}: {name} is a link or a device; not unpacked")
-        if rooted or ".." in parts or "\0" in name or len(name) > 1_000:
+        if not name or rooted or ".." in parts or "\0" in name or len(name) > 1_000:
             raise OperationFailed(f"{self.shown}: {name[:80]!r} leads outside the folder; not unpacked")
         return "/".join(parts)
 
