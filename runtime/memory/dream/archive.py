@@ -370,17 +370,12 @@ def _held(raw: bytes) -> dict[str, Any]:
 
 
 def _to_line(kept: Kept) -> dict[str, Any]:
-    told: dict[str, Any] = {"part": kept.part, "after": kept.after}
+    place = {"file": kept.file} if kept.file else {"kind": kept.kind, "id": kept.id}
+    told = {"part": kept.part, "after": kept.after, **place}
     if not isinstance(kept.before, Row):
-        before = _encoded(kept.before)
-        return {
-            **told,
-            **({"file": kept.file} if kept.file else {"kind": kept.kind, "id": kept.id}),
-            "before": before,
-        }
+        return {**told, "before": _encoded(kept.before)}
     vectors = {name: _encoded(raw) for name, raw in kept.before.vectors.items()}
-    before = {"body": kept.before.body, "text": kept.before.text, "vectors": vectors}
-    return {**told, "kind": kept.kind, "id": kept.id, "before": before}
+    return {**told, "before": {"body": kept.before.body, "text": kept.before.text, "vectors": vectors}}
 
 
 def _from_line(line: Mapping[str, Any]) -> Kept:

@@ -154,20 +154,20 @@ class ProceduralMemory:
 
         If two stored tasks match and would do different things, none is used.
         """
-        clock = _Clock()
-        with clock("embed"):
+        ms: dict[str, float] = {}
+        with _timed(ms, "embed"):
             read = Reading.read(task, self.words)
             vectors = self._vectors(task, read)
-        with clock("find"):
+        with _timed(ms, "find"):
             held = self._held(task, vectors)
             ids = list(held.candidates)
             outlines = self.shelf.fields(Outline, ids, ("task", "leaves"))
-        with clock("align"):
+        with _timed(ms, "align"):
             aligned, refused = self._aligned([(id, outlines.get(id, {})) for id in ids], read)
-        with clock("bind"):
+        with _timed(ms, "bind"):
             stored = self._stored(aligned, refused)
             found = self._bound(stored, refused)
-        told = Recall("novel", candidates=len(ids), refused=tuple(refused), ms=clock.ms)
+        told = Recall("novel", candidates=len(ids), refused=tuple(refused), ms=ms)
         return self._chosen(task, found, told) if found else told
 
     def _chosen(self, task: str, found: Sequence[_Fit], told: Recall) -> Recall:
@@ -292,29 +292,29 @@ class ProceduralMemory:
         found: list[_Fit] = []
         for each in stored:
             fit = _fit(each, None)
-            others = (other for other in stored if other is not each and self._sound(other))
-            for witness in self._witnesses(each, others) if isinstance(fit, Refusal) else ():
-                told = _fit(each, witness)
-                if isinstance(told, _Fit):
-                    fit = told
-                    break
+            if isinstance(fit, Refusal):
+                others = (other for other in stored if other is not each and self._sound(other))
+                fit = self._witnessed(each, others) or fit
             if isinstance(fit, Refusal):
                 refused.append((each.id, fit.why))
             else:
                 found.append(fit)
         return found
 
+    def _witnessed(self, stored: _Stored, others: Iterable[_Stored]) -> _Fit | None:
+        """The procedure bound with the first of these witnesses that helps."""
+        told = (_fit(stored, witness) for witness in self._witnesses(stored, others))
+        return next((fit for fit in told if isinstance(fit, _Fit)), None)
+
     def _sound(self, stored: _Stored) -> bool:
         return not (self.parts.quarantine and stored.ledger.quarantined)
 
     def _agreed(self, fits: Sequence[_Fit]) -> list[_Fit]:
         """The matches bound again with each other as witnesses, to tell equal numbers apart."""
-        found: list[_Fit] = []
-        for each in fits:
-            others = (other.stored for other in fits if other is not each)
-            told = (_fit(each.stored, witness) for witness in self._witnesses(each.stored, others))
-            found.append(next((fit for fit in told if isinstance(fit, _Fit)), each))
-        return found
+        return [
+            self._witnessed(each.stored, (other.stored for other in fits if other is not each)) or each
+            for each in fits
+        ]
 
     def _witnesses(self, stored: _Stored, others: Iterable[_Stored]) -> Iterable[Witness]:
         asked = 0
@@ -352,16 +352,11 @@ def _fit(stored: _Stored, witness: Witness | None) -> _Fit | Refusal:
     return bound if isinstance(bound, Refusal) else _Fit(stored, tuple(steps), bound[0])
 
 
-class _Clock:
-    """Milliseconds by part."""
-
-    def __init__(self) -> None:
-        self.ms: dict[str, float] = {}
-
-    @contextmanager
-    def __call__(self, part: str) -> Generator[None]:
-        began = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.ms[part] = round((time.perf_counter() - began) * 1000, 3)
+@contextmanager
+def _timed(ms: dict[str, float], part: str) -> Generator[None]:
+    """Note the milliseconds of a part."""
+    began = time.perf_counter()
+    try:
+        yield
+    finally:
+        ms[part] = round((time.perf_counter() - began) * 1000, 3)
