@@ -34,10 +34,10 @@ class _Fault:
     """The number of the last call (0: none) among those whose names match, and where the process dies."""
 
     at: int = 0
-    match: str = ""  # a regular expression; every name matches the empty one
     where: str = "before"
     log: int = -1  # an open file for the names of all calls (`every`), or of the last one
     every: bool = False
+    match: str = ""  # a regular expression for the calls that count; every call matches the empty one
     count: int = 0
     armed: bool = False
 
@@ -46,10 +46,10 @@ _fault = _Fault()
 _lock = threading.RLock()
 
 
-def arm(at: int, match: str, where: str, log: int, *, every: bool) -> None:
+def arm(at: int, where: str, log: int, *, every: bool, match: str = "") -> None:
     """Count calls from now on; `log` is an open file for their names."""
     global _fault
-    _fault = _Fault(at, match, where, log, every, armed=True)
+    _fault = _Fault(at, where, log, every, match, armed=True)
 
 
 def install() -> None:

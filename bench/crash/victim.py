@@ -1,9 +1,9 @@
 """A process that has imported Fractal and the faults, and forks a `fractal` command for each request.
 
-Requests are JSON lines on standard input: `words` (of the command), `environ`, `at` and `where` (the fault),
-`every` (log all calls), `out` (a prefix of files), `kill` (seconds until SIGKILL; 0: none), `imports` (a file
-for the names of imported modules; `import` alone reads such a file), `fresh` (a new interpreter instead of
-the fork, without faults). The reply has the exit code, the seconds and the calls.
+Requests are JSON lines on standard input: `words` (of the command), `environ`, `at`, `match` and `where` (the
+fault), `every` (log all calls), `out` (a prefix of files), `kill` (seconds until SIGKILL; 0: none), `imports`
+(a file for the names of imported modules; `import` alone reads such a file), `fresh` (a new interpreter
+instead of the fork, without faults). The reply has the exit code, the seconds and the calls.
 
 This process adopts the children of a dead command and waits for them. Those that do not end are killed and
 counted as `left`.
@@ -131,7 +131,8 @@ def _become(request: dict[str, Any], log: Path) -> NoReturn:
         sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
         os.environ.update(request["environ"])
         sys.argv = ["fractal", *request["words"]]
-        faults.arm(request["at"], request["match"], request["where"], logged, every=request["every"])
+        match, every = request["match"], request["every"]
+        faults.arm(request["at"], request["where"], logged, every=every, match=match)
         if request.get("fresh"):
             os.execv(sys.executable, [sys.executable, "-m", "runtime.cli", *request["words"]])
         runpy.run_module("runtime.cli", run_name="__main__")
