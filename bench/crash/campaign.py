@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -81,13 +82,15 @@ def prepared(sandbox: str) -> Generator[Ground]:
 def points_of(ground: Ground, rng: random.Random, kills: int, most: int | None) -> list[Point]:
     """The points to try: every call before, half-way and after; or `most` of them, spread over the kinds."""
     goal, fresh = ground.goal, ground.fresh
-    every = [
-        (stage, label.partition(" ")[0], Death(at, where))
-        for stage, labels in goal.calls.items()
-        for at, label in enumerate(labels, 1)
-        for where in ("before", "half", "after")
-        if where != "half" or label.partition(" ")[0] in HALVED
-    ]
+    every: list[tuple[str, str, Death]] = []
+    for stage, labels in goal.calls.items():
+        counts: Counter[str] = Counter()
+        for name in (label.partition(" ")[0] for label in labels):
+            counts[name] += (
+                1  # calls of one name are counted, as parallel steps change the order of all calls
+            )
+            for where in ("before", "half", "after") if name in HALVED else ("before", "after"):
+                every.append((stage, name, Death(counts[name], where, match=f"{name} ")))
     chosen = every if most is None else _spread(every, most, rng)
     points = [
         Point(f"{name}-{death.where}-{stage}-{death.at}", stage, death) for stage, name, death in chosen
