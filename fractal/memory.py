@@ -2,7 +2,7 @@
 
 from runtime.memory.embed import choose
 from runtime.memory.facts.records import Observation
-from runtime.memory.facts.retrieval import search
+from runtime.memory.facts.retrieval import Retrieval
 from runtime.memory.store import Between, Record, open_shelf, pack
 
-__all__ = ["Between", "Observation", "Record", "choose", "open_shelf", "pack", "search"]
+__all__ = ["Between", "Observation", "Record", "Retrieval", "choose", "open_shelf", "pack"]
