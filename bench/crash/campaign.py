@@ -86,9 +86,7 @@ def points_of(ground: Ground, rng: random.Random, kills: int, most: int | None) 
     for stage, labels in goal.calls.items():
         counts: Counter[str] = Counter()
         for name in (label.partition(" ")[0] for label in labels):
-            counts[name] += (
-                1  # calls of one name are counted, as parallel steps change the order of all calls
-            )
+            counts[name] += 1  # by name, as parallel steps change the order of all calls
             for where in ("before", "half", "after") if name in HALVED else ("before", "after"):
                 every.append((stage, name, Death(counts[name], where, match=f"{name} ")))
     chosen = every if most is None else _spread(every, most, rng)
