@@ -353,7 +353,7 @@ def hold(path: Path, patience: float, busy: Callable[[], Exception]) -> Generato
     `patience` seconds, the exception that `busy` returns is raised.
     """
     end = time.monotonic() + patience
-    with lock_file(path) as handle:
+    with lock_file(path, folder=path.is_dir()) as handle:
         while not try_lock(handle):
             if time.monotonic() > end:
                 raise busy()
@@ -362,12 +362,12 @@ def hold(path: Path, patience: float, busy: Callable[[], Exception]) -> Generato
 
 
 @contextmanager
-def lock_file(path: Path) -> Generator[int]:
-    """The descriptor of a lock file, created if missing. `try_lock` locks it until it is closed."""
+def lock_file(path: Path, *, folder: bool = False) -> Generator[int]:
+    """The descriptor of a lock file, created if missing, or of a folder; `try_lock` locks it."""
     with ExitStack() as stack:
         with of_the_state(path):
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            flags = os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT
+            flags = os.O_RDONLY if folder else os.O_RDWR | os.O_CREAT
             handle = stack.enter_context(handle_of(path, flags))
         yield handle
 
