@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,11 +17,13 @@ from kernel import disk
 from kernel.errors import ConfigurationError, StorageError, UsageError
 from runtime.cli.output import (
     OUTCOMES,
+    Columns,
     columns,
     count,
     elide,
     local,
     pad,
+    picked,
     print_json,
     print_list,
     print_table,
@@ -79,12 +80,12 @@ def shelf_of_workspace(*, must_be: bool = True) -> Shelf:
 
 
 @contextmanager
-def shelf_or_none() -> Iterator[Shelf | None]:
-    """The store of this workspace, or None."""
-    if not _place(opened()).exists():
-        yield None
-        return
-    with closing(shelf_of_workspace()) as shelf:
+def shelf_or_empty() -> Iterator[Shelf]:
+    """The store of this workspace; where nothing is remembered, an empty one that is not kept."""
+    from runtime.memory.store import open_shelf
+
+    there = _place(opened()).exists()
+    with closing(shelf_of_workspace() if there else open_shelf("memory", Path())) as shelf:
         yield shelf
 
 
@@ -106,56 +107,51 @@ def export(path: str, files: bool, kinds: Sequence[str], as_json: bool) -> int:
     if path == "-" and (files or as_json):
         raise UsageError("--files and --json need a PATH")
     with closing(shelf_of_workspace()) as shelf:
-        wanted = list(kinds) or None
-        if path == "-":
-            from runtime.memory.store.moving import lines
-
-            for each in lines(shelf, wanted):
-                sys.stdout.write(each)
-            counts: dict[str, int] = {}
-        else:
-            counts = _written(shelf, Path(path), files, wanted)
+        counts = _written(shelf, path, files, list(kinds) or None)
         faults = list(shelf.faults.values())
     if as_json:
-        print_json({"records": counts, "faults": [asdict(each) for each in faults]})
+        print_json({"records": counts, "faults": faults})
     else:
         _tell_faults(faults)
         if path != "-":
-            tell(f"wrote {count(sum(counts.values()), 'record')} to {path}")
+            tell(f"wrote {count(counts.total(), 'record')} to {path}")
     return 1 if faults else 0
 
 
-def _written(shelf: Shelf, path: Path, files: bool, kinds: list[str] | None) -> dict[str, int]:
-    from runtime.memory.store.moving import rows
+def _written(shelf: Shelf, path: str, files: bool, kinds: list[str] | None) -> Counter[str]:
+    """Write the records; returns how many of each kind were written to a file or folder."""
+    from runtime.memory.store.moving import lines, rows
     from runtime.memory.store.record import to_json
 
     counts: Counter[str] = Counter()
-    if files or path.is_dir():
+    if path == "-":
+        sys.stdout.writelines(lines(shelf, kinds))
+    elif files or Path(path).is_dir():
         from runtime.memory.store import Shelf
         from runtime.memory.store.files import FilesKeeper
 
-        target = Shelf(FilesKeeper(path))
-        written = [kind for kind in target.kinds() if not kinds or kind in kinds]
-        there = {kind: {row.id for row in target.rows(kind)} for kind in written}
+        target = Shelf(FilesKeeper(Path(path)))
+        gone = {(kind, row.id) for kind in target.kinds() for row in target.rows(kind)}
         with target.transaction():
             for row in rows(shelf, kinds):
                 target.keeper.write([row])
                 counts[row.kind] += 1
-                there.get(row.kind, set()).discard(row.id)
-            for kind, gone in there.items():
-                target.keeper.erase(kind, sorted(gone))
-        return dict(counts)
-    temporary = disk.beside(path)
-    with disk.of_the_state(path):
-        try:
-            with temporary.open("w", encoding="utf-8") as file:
-                for row in rows(shelf, kinds):
-                    file.write(to_json(row) + "\n")
-                    counts[row.kind] += 1
-            disk.move(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
-    return dict(counts)
+                gone.discard((row.kind, row.id))
+            for kind, id in gone:
+                if not kinds or kind in kinds:
+                    target.keeper.erase(kind, [id])
+    else:
+        temporary = disk.beside(Path(path))
+        with disk.of_the_state(Path(path)):
+            try:
+                with temporary.open("w", encoding="utf-8") as file:
+                    for row in rows(shelf, kinds):
+                        file.write(to_json(row) + "\n")
+                        counts[row.kind] += 1
+                disk.move(temporary, Path(path))
+            finally:
+                temporary.unlink(missing_ok=True)
+    return counts
 
 
 @brain.command("import")
@@ -177,7 +173,7 @@ def import_(path: str, as_json: bool) -> int:
     with closing(shelf_of_workspace(must_be=False)) as shelf:
         moved = take(shelf, items)
     if as_json:
-        print_json(asdict(moved))
+        print_json(moved)
     else:
         _tell_faults(moved.refused)
         refused = f", {len(moved.refused)} refused" if moved.refused else ""
@@ -189,11 +185,15 @@ def import_(path: str, as_json: bool) -> int:
 @json_option("Print an object: records by kind, faults.")
 def check(as_json: bool) -> int:
     """Check every record and index; the exit code is 1 if something is wrong."""
+    counts: Mapping[str, int] = {}
     with closing(shelf_of_workspace()) as shelf:
         faults = shelf.check()
-        counts = _counts(shelf, faults)
-        where = shelf.keeper.place
-    _print_records(where, counts, faults, "faults", as_json)
+        try:
+            counts = dict(shelf.kinds())
+        except StorageError:
+            if not faults:
+                raise
+    _print_records(shelf.keeper.place, counts, faults, "faults", as_json)
     if faults and not as_json:
         tell(f"to set broken records aside and rebuild the indexes: {command('brain', 'rebuild')}")
     return 1 if faults else 0
@@ -220,22 +220,12 @@ def rebuild(as_json: bool) -> int:
         shelf = shelf_of_workspace()
     with closing(shelf):
         aside = before + shelf.rebuild()
-        where = shelf.keeper.place
         if opened().config.remember:
             with closing(opened().brain) as brain:
                 brain.episodes.rebuild()
         counts = dict(shelf.kinds())
-    _print_records(where, counts, aside, "put_aside", as_json)
+    _print_records(shelf.keeper.place, counts, aside, "put_aside", as_json)
     return 0
-
-
-def _counts(shelf: Shelf, faults: Sequence[Fault]) -> dict[str, int]:
-    try:
-        return dict(shelf.kinds())
-    except StorageError:
-        if not faults:
-            raise
-        return {}
 
 
 def _print_records(
@@ -243,7 +233,7 @@ def _print_records(
 ) -> None:
     """Print the counts of records and the faults; `key` names the faults in JSON."""
     if as_json:
-        print_json({"place": where, "records": counts, key: [asdict(each) for each in faults]})
+        print_json({"place": where, "records": counts, key: faults})
         return
     listed = ", ".join(f"{number} {kind}" for kind, number in counts.items())
     click.echo(safe(f"{where}: {listed or 'empty'}"))
@@ -263,16 +253,16 @@ def _nothing() -> None:
     runs = [each for each in opened().runs() if each.type != "dream"]
     if runs:
         free = sum(not each.spent.get("calls") for each in runs)
-        tell(
+        why = (
             f"{count(len(runs), 'run')}, {free} of them without a model; memory decided none of them. It "
             "keeps accepted tasks that a model solved; it takes no part in what shipped code does"
         )
-        return
-    tell(
-        "no decisions here yet. Each task that a run solves is remembered; similar tasks are then done "
-        "without a model, and shown here.\n"
-        f"To begin: {command('run', '…')}"
-    )
+    else:
+        why = (
+            "no decisions here yet. Each task that a run solves is remembered; similar tasks are then done "
+            f"without a model, and shown here.\nTo begin: {command('run', '…')}"
+        )
+    tell(why)
 
 
 def _room() -> int:
@@ -293,9 +283,9 @@ def report(last: int, as_json: bool) -> None:
     from runtime.memory.tasks import decisions as figures
     from runtime.memory.tasks.trees import NeuronTree
 
-    with shelf_or_none() as shelf:
-        decisions = figures.in_order(shelf) if shelf else []
-        totals = figures.report(decisions, shelf.scan(NeuronTree) if shelf else [])
+    with shelf_or_empty() as shelf:
+        decisions = figures.in_order(shelf)
+        totals = figures.report(decisions, shelf.scan(NeuronTree))
     newest = decisions[: -last - 1 : -1] if last else []
     if as_json:
         print_json({**totals, "last": _objects(newest)})
@@ -337,10 +327,10 @@ def _print_report(totals: Mapping[str, Any], newest: Sequence[Decision]) -> None
 
 
 def _print_groups(head: str, groups: Mapping[str, Mapping[str, int]]) -> None:
-    names = ("decisions", "right", "wrong", "unknown", "calls_saved")
-    rows = [[elide(name, 28), *(str(each[key]) for key in names)] for name, each in groups.items()]
+    shown = {head: lambda row: elide(row["name"], 28), "TIMES": "decisions", "RIGHT": "right"}
+    shown |= {"WRONG": "wrong", "UNKNOWN": "unknown", "CALLS SAVED": "calls_saved"}
     click.echo()
-    print_table([head, "TIMES", "RIGHT", "WRONG", "UNKNOWN", "CALLS SAVED"], rows, right=range(1, 6))
+    print_table(shown, [{"name": name, **each} for name, each in groups.items()], right=range(1, 6))
 
 
 def _line(decision: Decision) -> str:
@@ -362,33 +352,28 @@ def explain(run: str, as_json: bool) -> None:
     from runtime.memory.tasks.decisions import explain as in_words
     from runtime.memory.tasks.merging import tree_by
 
-    with shelf_or_none() as shelf:
+    with shelf_or_empty() as shelf:
         name = _run(run, shelf)
-        found = sorted(shelf.scan(Decision, {"run": name}), key=lambda d: (d.at, d.id)) if shelf else []
-        trees = [tree_by(shelf, each.tree) if shelf else None for each in found]
+        found = sorted(shelf.scan(Decision, {"run": name}), key=lambda d: (d.at, d.id))
+        trees = [tree_by(shelf, each.tree) for each in found]
     if as_json:
         print_json(_objects(found))
-        return
-    if not found:
+    elif not found:
         tell(f"memory decided nothing in run {name}" if name else "no runs here yet")
-        return
-    blocks = [_wrapped(in_words(each, tree)) for each, tree in zip(found, trees, strict=True)]
-    put("\n\n".join(blocks))
+    else:
+        put("\n\n".join(_wrapped(in_words(*each)) for each in zip(found, trees, strict=True)))
 
 
-def _run(name: str, shelf: Shelf | None) -> str:
+def _run(name: str, shelf: Shelf) -> str:
     """The run with that name; an archived one is known by its decisions."""
     from runtime.memory.tasks.decisions import Decision
 
     try:
         return opened().find(name)
     except UsageError:
-        known = {each.run for each in shelf.scan(Decision)} if shelf and name else set[str]()
-        if name in known:
-            return name
-        if name:
+        if name and not any(each.run == name for each in shelf.scan(Decision)):
             raise
-        return ""
+        return name
 
 
 def _wrapped(text: str) -> str:
@@ -414,21 +399,21 @@ def curve(window: int | None, png: Path | None, as_json: bool) -> None:
     """Plot over time the share answered without a model, and the share of memory's answers that was right."""
     from runtime.memory.tasks import decisions as figures
 
-    with shelf_or_none() as shelf:
-        decisions = figures.in_order(shelf) if shelf else []
+    with shelf_or_empty() as shelf:
+        decisions = figures.in_order(shelf)
     points = figures.curve(decisions, window)
     if png and points:
         _draw(points, png)
     if as_json:
-        print_json([asdict(each) for each in points])
+        print_json(points)
     elif not points:
         _nothing()
     else:
-        size = window or max(figures.WINDOWS, len(points) // figures.WINDOWS)
         put("\n".join(plot(points, _room())))
         last = points[-1]
+        size = min(window or max(figures.WINDOWS, len(points) // figures.WINDOWS), len(points))
         put(
-            f"over the last {min(size, len(points))} of {len(points)}: {_percent(last.answered)} without a "
+            f"over the last {size} of {len(points)}: {_percent(last.answered)} without a "
             f"model, {_percent(last.right)} of memory's answers right"
         )
     if png and points:
@@ -481,6 +466,18 @@ def _draw(points: Sequence[Point], path: Path) -> None:
 # ---- compare ---------------------------------------------------------------------------------------------
 
 
+FIGURES: Sequence[tuple[str, Callable[[Mapping[str, Any]], str]]] = (
+    ("decisions", lambda t: str(t["decisions"])),
+    ("answered without a model", lambda t: _percent(t["answered"])),
+    ("right of memory's answers", lambda t: _percent(t["right_of_answered"])),
+    ("model calls made", lambda t: str(t["calls"])),
+    ("model calls saved", lambda t: str(t["calls_saved"])),
+    ("mean surprise", lambda t: _percent(t["surprise"])),
+    ("solved tasks stored", lambda t: str(t["trees"]["count"])),
+    ("of them in quarantine", lambda t: str(len(t["trees"]["quarantined"]))),
+)
+
+
 @brain.command("compare")
 @click.argument("first", metavar="A", type=click.Path(exists=True, path_type=Path))
 @click.argument("second", metavar="B", type=click.Path(exists=True, path_type=Path))
@@ -498,86 +495,64 @@ def compare(first: Path, second: Path, as_json: bool) -> None:
         kinds = figures.differences(one, two)
         totals = [figures.report(figures.in_order(each), each.scan(NeuronTree)) for each in (one, two)]
     if as_json:
-        shown = [asdict(each) for each in kinds]
-        print_json({"kinds": shown, "first": totals[0], "second": totals[1]})
+        print_json({"kinds": kinds, "first": totals[0], "second": totals[1]})
         return
     click.echo(safe(f"A  {first}\nB  {second}\n"))
     if kinds:
         _print_differences(kinds)
-        _print_figures(totals)
+        click.echo()
+        print_table(
+            {
+                "FIGURES": lambda row: row[0],
+                "A": lambda row: row[1](totals[0]),
+                "B": lambda row: row[1](totals[1]),
+            },
+            FIGURES,
+            right=(1, 2),
+        )
     else:
         click.echo("both are empty")
 
 
 def _print_differences(kinds: Sequence[Difference]) -> None:
-    rows: list[list[str]] = []
+    shown = {"RECORDS": "kind", "A": "first", "B": "second", "SAME": "same"}
+    lists = {"DIFFER": "changed", "ONLY A": "only_first", "ONLY B": "only_second"}
+    numbers = {head: lambda each, name=name: len(getattr(each, name)) for head, name in lists.items()}
+    print_table(shown | numbers, kinds, right=range(1, 7))
     for each in kinds:
-        ids = (each.changed, each.only_first, each.only_second)
-        rows.append([each.kind, *map(str, (each.first, each.second, each.same, *map(len, ids)))])
-    print_table(["RECORDS", "A", "B", "SAME", "DIFFER", "ONLY A", "ONLY B"], rows, right=range(1, 7))
-    for each in kinds:
-        parts = (("differ", each.changed), ("only A", each.only_first), ("only B", each.only_second))
-        for word, ids in parts:
+        for word, ids in (
+            ("differ", each.changed),
+            ("only A", each.only_first),
+            ("only B", each.only_second),
+        ):
             if ids:
                 more = f" and {len(ids) - NAMED} more" if len(ids) > NAMED else ""
                 named = elide(f"{each.kind}, {word}: {', '.join(ids[:NAMED])}", _room() - len(more) - 2)
                 click.echo(f"  {named}{more}")
 
 
-def _print_figures(totals: Sequence[Mapping[str, Any]]) -> None:
-    figures = (
-        ("decisions", lambda t: str(t["decisions"])),
-        ("answered without a model", lambda t: _percent(t["answered"])),
-        ("right of memory's answers", lambda t: _percent(t["right_of_answered"])),
-        ("model calls made", lambda t: str(t["calls"])),
-        ("model calls saved", lambda t: str(t["calls_saved"])),
-        ("mean surprise", lambda t: _percent(t["surprise"])),
-        ("solved tasks stored", lambda t: str(t["trees"]["count"])),
-        ("of them in quarantine", lambda t: str(len(t["trees"]["quarantined"]))),
-    )
-    click.echo()
-    rows = [[name, *(value(each) for each in totals)] for name, value in figures]
-    print_table(["FIGURES", "A", "B"], rows, right=(1, 2))
-
-
 @contextmanager
 def _source(path: Path) -> Iterator[Shelf]:
     """A read-only store of a database, or of the records of an export."""
-    from runtime.memory.store import open_shelf
+    from runtime.memory.store import Shelf, open_shelf
     from runtime.memory.store.moving import source, take
+    from runtime.memory.store.sqlite import SqliteKeeper
 
-    store = _store(path)
-    if store.is_file() and _is_sqlite(store):
-        from runtime.memory.store.shelf import Shelf
-        from runtime.memory.store.sqlite import SqliteKeeper
-
+    folders = (path / ".fractal" / "state" / "memory", path / "state" / "memory", path)
+    places = (folder / name for folder in folders for name in ("brain.sqlite3", "brain"))
+    store = next((place for place in places if place.exists()), path)
+    if store.is_file() and store.open("rb").read(15) == b"SQLite format 3":
         with closing(Shelf(SqliteKeeper(store, fsync=False))) as shelf:
             yield shelf
         return
     with closing(open_shelf("memory", Path())) as shelf:
         taken = take(shelf, source(store))
-        refused = taken.refused
-        for each in refused[:NAMED]:
-            tell(str(each), "yellow")
-        if len(refused) > NAMED:
-            tell(f"… and {len(refused) - NAMED} more that cannot be read", "yellow")
-        if refused and not taken.new:
+        _tell_faults(taken.refused[:NAMED])
+        if len(taken.refused) > NAMED:
+            tell(f"… and {len(taken.refused) - NAMED} more that cannot be read", "yellow")
+        if taken.refused and not taken.new:
             raise UsageError(f"{path}: not a memory; write one with `fractal brain export`")
         yield shelf
-
-
-def _store(path: Path) -> Path:
-    """The database or export in a folder that may be a workspace, a state/memory, or an export."""
-    for folder in (path / ".fractal" / "state" / "memory", path / "state" / "memory", path):
-        for name in ("brain.sqlite3", "brain"):
-            if (folder / name).exists():
-                return folder / name
-    return path
-
-
-def _is_sqlite(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(15) == b"SQLite format 3"
 
 
 # ---- release ---------------------------------------------------------------------------------------------
@@ -590,11 +565,10 @@ def release(tree: str) -> None:
     from runtime.memory.tasks import rewards
     from runtime.memory.tasks.trees import NeuronTree
 
-    with shelf_or_none() as shelf:
-        found = [each for each in shelf.scan(NeuronTree) if each.id.startswith(tree)] if shelf else []
+    with shelf_or_empty() as shelf:
+        found = [each for each in shelf.scan(NeuronTree) if each.id.startswith(tree)]
         if len(found) != 1:
             raise UsageError(f"{len(found) or 'no'} solved tasks have an id beginning with {tree}")
-        assert shelf
         if not found[0].ledger.quarantined:
             tell(f"{found[0].id[:8]} is not in quarantine")
             return
@@ -617,13 +591,11 @@ def methods(context: click.Context, as_json: bool) -> None:
     if context.invoked_subcommand is not None:
         return
     with _methods() as known:
-        listed = known.listed() if known else []
-    if as_json:
-        print_json([_entry(each) for each in listed])
-    elif not listed:
-        click.echo("no methods learned yet; five tasks that were solved in the same way make one")
+        listed = known.listed()
+    if listed or as_json:
+        _print_methods(listed, as_json)
     else:
-        _print_methods(listed)
+        click.echo("no methods learned yet; five tasks that were solved in the same way make one")
 
 
 @methods.command("show")
@@ -637,7 +609,7 @@ def show(name: str, as_json: bool) -> None:
     if as_json:
         print_json({**_entry(each), "trees": each.trees, "text": text})
         return
-    _print_methods([each])
+    _print_methods([each], False)
     click.echo(safe(f"\n{each.file}\n\n{text}" if text else f"\n{each.file} was deleted"))
 
 
@@ -659,33 +631,27 @@ def on(name: str, as_json: bool) -> None:
 
 def _switched(name: str, on: bool, as_json: bool) -> None:
     with _methods() as known:
-        each = known.switch(name, on) if known else _one(known, name)
-    if as_json:
-        print_json(_entry(each))
-    else:
-        _print_methods([each])
+        each = known.switch(name, on)
+    print_json(_entry(each)) if as_json else _print_methods([each], False)
 
 
 @contextmanager
-def _methods() -> Iterator[Methods | None]:
-    """The methods of this workspace, or None where nothing is remembered."""
+def _methods() -> Iterator[Methods]:
+    """The methods of this workspace."""
     from runtime.memory.embed.lexical import Lexical
     from runtime.memory.tasks.methods import Methods
     from runtime.memory.tasks.words import words_of
     from runtime.reflexes.procedure import METHODS
     from runtime.reflexes.trial import Trial
 
-    folder = memory_folder()
-    if not _place(opened()).exists() and not (folder / METHODS).is_dir():
-        yield None
-        return
+    folder = memory_folder() / METHODS
     systems = tuple(opened().systems)
-    with closing(shelf_of_workspace(must_be=False)) as shelf:
-        yield Methods(shelf, Lexical(), words_of(systems), folder / METHODS, Trial(systems))
+    with closing(shelf_of_workspace(must_be=False)) if folder.is_dir() else shelf_or_empty() as shelf:
+        yield Methods(shelf, Lexical(), words_of(systems), folder, Trial(systems))
 
 
-def _one(known: Methods | None, name: str) -> Listed:
-    found = next((each for each in known.listed() if each.name == name), None) if known else None
+def _one(known: Methods, name: str) -> Listed:
+    found = next((each for each in known.listed() if each.name == name), None)
     if found is None:
         raise UsageError(f"there is no method {name}; list them: fractal brain methods")
     return found
@@ -693,23 +659,23 @@ def _one(known: Methods | None, name: str) -> Listed:
 
 def _entry(each: Listed) -> dict[str, Any]:
     names = ("name", "kind", "stage", "uses", "right", "status", "edited", "note")
-    return {name: getattr(each, name) for name in names} | {"file": str(each.file)}
+    return picked(each, *names) | {"file": str(each.file)}
 
 
-def _print_methods(listed: list[Listed]) -> None:
-    rows = [[e.name, e.kind, e.stage, str(e.uses), f"{e.right:g}", _status(e), _file(e)] for e in listed]
-    print_table(["NAME", "KIND", "STAGE", "USES", "RIGHT", "STATUS", "FILE"], rows)
+def _print_methods(listed: Sequence[Listed], as_json: bool) -> None:
+    if as_json:
+        print_json([_entry(each) for each in listed])
+        return
+    shown = {name.upper(): name for name in ("name", "kind", "stage", "uses")}
+    more: Columns = {
+        "RIGHT": lambda each: f"{each.right:g}",
+        "STATUS": lambda each: f"{each.status}, edited" if each.edited else each.status,
+        "FILE": lambda each: "" if each.status == "deleted" else f"state/memory/methods/{each.file.name}",
+    }
+    print_table(shown | more, listed)
     for each in listed:
         if each.note:
             click.echo(safe(f"{each.name}: {each.note}"))
-
-
-def _status(each: Listed) -> str:
-    return f"{each.status}, edited" if each.edited else each.status
-
-
-def _file(each: Listed) -> str:
-    return f"state/memory/methods/{each.file.name}" if each.status != "deleted" else ""
 
 
 # ---- problem types ---------------------------------------------------------------------------------------
@@ -722,25 +688,22 @@ def substrates(archived: bool, as_json: bool) -> None:
     """List the learned problem types, most used first."""
     from runtime.memory.tasks.types import ProblemType
 
-    with shelf_or_none() as shelf:
-        every = list(shelf.scan(ProblemType)) if shelf else []
-    found = [each for each in every if archived or each.origin != "archived"]
+    with shelf_or_empty() as shelf:
+        found = [each for each in shelf.scan(ProblemType) if archived or each.origin != "archived"]
     found.sort(key=lambda each: (-each.uses, -each.members, each.id))
-    names = ["id", "label", "origin", "members", "uses", "scope", "temperature", "created", "updated", "used"]
-    objects = [{name: _rounded(getattr(each, name)) for name in names} for each in found]
-    rows = [
-        [
-            e.id,
-            elide(e.label, 40),
-            e.origin,
-            *(str(e.members), str(e.uses), f"{e.scope:.2f}", f"{e.temperature:.2f}"),
-            e.used or "never",
-        ]
-        for e in found
+    names = ("id", "label", "origin", "members", "uses", "scope", "temperature", "created", "updated", "used")
+    objects = [
+        {
+            name: round(value, 4) if isinstance(value, float) else value
+            for name, value in picked(each, *names).items()
+        }
+        for each in found
     ]
-    head = ["ID", "LABEL", "ORIGIN", "MEMBERS", "USES", "SCOPE", "TEMPERATURE", "LAST USE"]
-    print_list(as_json, objects, head, rows, "no problem types learned here yet")
-
-
-def _rounded(value: Any) -> Any:
-    return round(value, 4) if isinstance(value, float) else value
+    shown = {name.upper(): name for name in ("id", "label", "origin", "members", "uses")}
+    more: Columns = {
+        "LABEL": lambda each: elide(each["label"], 40),
+        "SCOPE": lambda each: f"{each['scope']:.2f}",
+        "TEMPERATURE": lambda each: f"{each['temperature']:.2f}",
+        "LAST USE": lambda each: each["used"] or "never",
+    }
+    print_list(as_json, objects, shown | more, "no problem types learned here yet")

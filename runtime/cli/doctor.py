@@ -227,12 +227,12 @@ def _embedder(fractal: Fractal) -> Found:
 
 def _memory(fractal: Fractal) -> Found:
     """Open the store, if there is one."""
-    from runtime.cli.brain import shelf_or_none
+    from runtime.cli.brain import shelf_or_empty
 
-    with shelf_or_none() as shelf:
-        if shelf is None:
-            return GOOD, f"{fractal.config.store}, nothing is remembered yet"
+    with shelf_or_empty() as shelf:
         records = sum(shelf.kinds().values())
+        if not records:
+            return GOOD, f"{fractal.config.store}, nothing is remembered yet"
         return GOOD, f"{shelf.keeper.place}: {records} records; check them: fractal brain check"
 
 

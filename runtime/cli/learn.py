@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kernel.errors import ConfigurationError, UsageError
-from runtime.cli.output import elide, line, local, print_json, print_list, print_table, put, tell
+from runtime.cli.output import Columns, elide, line, local, print_json, print_list, print_table, put, tell
 from runtime.cli.progress import PHASES
 from runtime.cli.session import Session, command, json_option, opened, run_argument, view
 
@@ -181,21 +181,20 @@ def _list_patterns(fractal: Fractal, type_: str | None, as_json: bool) -> int:
     found = {each.name: each for each in (*library.patterns(), *library.all())}
     wanted = [each for each in found.values() if type_ is None or type_ in each.types]
     wanted.sort(key=lambda each: (each.status, -each.confidence, each.name))
-    rows = [
-        [
-            each.name,
-            ", ".join(each.types),
-            f"{each.confidence:.2f} {each.grade()}",
-            str(each.helpful),
-            str(each.harmful),
-            f"agent {each.agent}" if each.scope == "agent" else each.scope,
-            each.status,
-            elide(each.guidance, 60),
-        ]
-        for each in wanted
-    ]
-    head = ["NAME", "TYPES", "CONFIDENCE", "HELPED", "HARMED", "SCOPE", "STATUS", "SAYS"]
-    print_list(as_json, [_object(each) for each in wanted], head, rows, "no patterns learned here yet")
+    shown: Columns = {
+        "NAME": "name",
+        "TYPES": lambda each: ", ".join(each.types),
+        "CONFIDENCE": lambda each: f"{each.confidence:.2f} {each.grade()}",
+        "HELPED": "helpful",
+        "HARMED": "harmful",
+        "SCOPE": lambda each: f"agent {each.agent}" if each.scope == "agent" else each.scope,
+        "STATUS": "status",
+        "SAYS": lambda each: elide(each.guidance, 60),
+    }
+    if as_json:
+        print_json([_object(each) for each in wanted])
+    else:
+        print_list(False, wanted, shown, "no patterns learned here yet")
     for fault in library.faults.values():
         tell(str(fault), "yellow")
     return 1 if library.faults else 0
@@ -271,9 +270,10 @@ async def _tried(fractal: Fractal, what: str, dry_run: bool, quiet: bool) -> Tri
 
 def _list_trials(trials: Sequence[Trial], as_json: bool) -> None:
     nothing = f"no trials yet; try a proposal, an entry or a pattern: {command('learn', 'trial', '…')}"
-    rows = [[t.id, local(t.at), f"{t.kind} {t.unit}", elide(t.compared.told, 80), t.did] for t in trials]
-    objects = [each.as_dict() for each in trials]
-    print_list(as_json, objects, ["ID", "WHEN", "WHAT", "FOUND", "THEN"], rows, nothing)
+    shown: Columns = {"ID": "id", "WHEN": lambda each: local(each.at)}
+    shown = {**shown, "WHAT": lambda each: f"{each.kind} {each.unit}"}
+    shown = {**shown, "FOUND": lambda each: elide(each.compared.told, 80), "THEN": "did"}
+    print_list(as_json, trials, shown, nothing)
 
 
 # ---- agents ----------------------------------------------------------------------------------------------
@@ -292,20 +292,27 @@ def agents(as_json: bool) -> None:
     best = {name: found for name in types if (found := awareness.best(profiles, name))}
     if as_json:
         scores = {name: {"agent": agent, "score": round(score, 4)} for name, (agent, score) in best.items()}
-        listed = [each.as_dict() for each in profiles]
-        print_json({"agents": listed, "best": scores, "active": [vars(each) for each in active]})
+        print_json({"agents": profiles, "best": scores, "active": active})
         return
     if not profiles and not active:
         tell(f"no agent has worked here yet; start one: {command('run', '…')}")
         return
-    rows: list[list[str]] = []
-    for each in profiles:
-        for name, record in sorted(each.by_type.items()):
-            is_best = best.get(name, ("", 0))[0] == each.agent and record.samples >= awareness.FEW
-            top = "best" if is_best else ""
-            done = f"{record.successes / record.samples:.0%}"
-            rows.append([each.agent, each.space, name, str(record.samples), done, f"{record.score:.2f}", top])
-    print_table(["AGENT", "SPACE", "TYPE", "TRIED", "DONE", "SCORE", "BEST"], rows)
+    rows = [(each, name, tried) for each in profiles for name, tried in sorted(each.by_type.items())]
+
+    def mark(row: tuple[Any, str, Any]) -> str:
+        is_best = best.get(row[1], ("", 0))[0] == row[0].agent and row[2].samples >= awareness.FEW
+        return "best" if is_best else ""
+
+    shown: Columns = {
+        "AGENT": lambda row: row[0].agent,
+        "SPACE": lambda row: row[0].space,
+        "TYPE": lambda row: row[1],
+        "TRIED": lambda row: row[2].samples,
+        "DONE": lambda row: f"{row[2].successes / row[2].samples:.0%}",
+        "SCORE": lambda row: f"{row[2].score:.2f}",
+        "BEST": mark,
+    }
+    print_table(shown, rows)
     for each in active:
         doing = PHASES.get(each.phase, each.phase)
         click.echo(f"now: {each.agent}, run {each.run}, {doing}: {elide(each.task, 70)}")

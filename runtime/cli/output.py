@@ -11,6 +11,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from datetime import datetime
 from typing import Any
 
@@ -54,8 +55,8 @@ _PHASE_NAMES: Mapping[str, str] = {"fused": "Understand and Plan", "atomic": "Op
 """Names of calls that fill several phases at once."""
 
 
-Style = Callable[[int, str], str]
-"""Styles a line of a table; gets the number of its row, from 0, and its text."""
+Columns = Mapping[str, str | Callable[[Any], object]]
+"""A table: below each head an attribute or key of an item, or what a function tells of it."""
 
 
 def columns(piped: int = 10_000) -> int:
@@ -76,39 +77,60 @@ def put(text: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON on standard output."""
-    put(json.dumps(value, indent=2, ensure_ascii=False))
+    """Print a value as JSON on standard output; an object with its fields, or what its `as_dict` returns."""
+    put(json.dumps(value, indent=2, ensure_ascii=False, default=_plain))
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "as_dict"):
+        return value.as_dict()
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    if is_dataclass(value):
+        return picked(value, *(each.name for each in fields(value)))
+    return dict(value) if isinstance(value, Mapping) else str(value)
+
+
+def picked(value: object, *names: str) -> dict[str, Any]:
+    """Some attributes of an object, by name."""
+    return {name: getattr(value, name) for name in names}
 
 
 def print_table(
-    head: Sequence[str],
-    rows: Sequence[Sequence[str]],
+    shown: Columns,
+    items: Sequence[Any],
     *,
     right: Sequence[int] = (),
     cut: Sequence[int] = (),
-    style: Style | None = None,
+    room: int = 0,
+    style: Callable[[Any, str], str] = lambda _, text: text,
 ) -> None:
-    """Print rows below a dim head. Columns `right` are aligned right; columns `cut` shrink on a terminal."""
-    lines = table([head, *([line(cell) for cell in row] for row in rows)], right, cut, columns())
-    click.echo(click.style(lines[0], dim=True))
-    for number, text in enumerate(lines[1:]):
-        click.echo(style(number, text) if style else text)
+    """Print a row per item below a dim head.
+
+    Columns `right` are aligned right; columns `cut` shrink to the terminal, or to `room` cells. `style` gets
+    an item and its line.
+    """
+    rows = [[_cell(item, column) for column in shown.values()] for item in items]
+    head, *lines = table([list(shown), *rows], right, cut, room or columns())
+    click.echo(click.style(head, dim=True))
+    for item, text in zip(items, lines, strict=True):
+        click.echo(style(item, text))
+
+
+def _cell(item: Any, column: str | Callable[[Any], object]) -> str:
+    if callable(column):
+        return line(str(column(item)))
+    return line(str(item[column] if isinstance(item, Mapping) else getattr(item, column)))
 
 
 def print_list(
-    as_json: bool,
-    objects: Sequence[Any],
-    head: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    nothing: str,
-    *,
-    right: Sequence[int] = (),
+    as_json: bool, items: Sequence[Any], shown: Columns, nothing: str, *, right: Sequence[int] = ()
 ) -> None:
-    """Print a list: `objects` as JSON, else `rows` as a table; without rows, the message `nothing`."""
+    """Print items as JSON or as a table; without items, the message `nothing`."""
     if as_json:
-        print_json(objects)
-    elif rows:
-        print_table(head, rows, right=right)
+        print_json(items)
+    elif items:
+        print_table(shown, items, right=right)
     else:
         tell(nothing)
 

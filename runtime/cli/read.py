@@ -15,6 +15,7 @@ import click
 from kernel.errors import DocumentError
 from runtime.cli.output import (
     MARKS,
+    Columns,
     call,
     columns,
     count,
@@ -68,24 +69,16 @@ def ls(everything: bool, as_json: bool) -> None:
         tell(f'no runs in {fractal.workspace.runs}; start one: fractal run "…"')
         return
 
-    def coloured(row: int, text: str) -> str:
-        status = summaries[row]["status"]
+    def coloured(each: Mapping[str, Any], text: str) -> str:
+        status = each["status"]
         return text.replace(status, click.style(status, fg=MARKS.get(status, ("", None))[1]), 1)
 
-    head = ["RUN", "STATUS", "WHEN", "LOOPS", "COST"]
-    rows = [
-        [each["run"], each["status"], local(each["created"]), str(each["loops"]), _cost(each)]
-        for each in summaries
-    ]
-    room = max(columns(120) - max(map(width, table([head, *rows]))) - 2, 20)
-    rows = [[*row, elide(each["task"], room)] for row, each in zip(rows, summaries, strict=True)]
-    print_table([*head, "TASK"], rows, right=(3, 4), style=coloured)
+    shown: Columns = {"RUN": "run", "STATUS": "status", "WHEN": lambda each: local(each["created"])}
+    cost: Columns = {"COST": lambda each: money(each["spent"].get("usd", 0)) if each["spent"] else ""}
+    shown = {**shown, "LOOPS": "loops", **cost, "TASK": "task"}
+    print_table(shown, summaries, right=(3, 4), cut=(5,), room=columns(120), style=coloured)
     if not everything and len(ids) > NEWEST:
         tell(f"… and {len(ids) - NEWEST} more; list all: fractal ls --all")
-
-
-def _cost(summary: Mapping[str, Any]) -> str:
-    return money(summary["spent"].get("usd", 0)) if summary["spent"] else ""
 
 
 def _loops(fractal: Fractal, run: str) -> list[str]:
@@ -327,16 +320,16 @@ def cost(run: str, as_json: bool) -> None:
     if as_json:
         print_json({"rows": rows, "total": total, "charged": charged})
         return
-    head = ["LOOP", "PHASE", "RESPONDER", "CALLS", "PROMPT", "INSTR", "REPLY", "USD"]
-    shown = [[row["loop"], _phase(row), row["rung"], *_figures(row)] for row in rows]
-    shown.append(["total", "", "", *_figures(total)])
-    print_table(
-        head,
-        shown,
-        right=(3, 4, 5, 6, 7),
-        cut=(0, 1, 2),
-        style=lambda n, text: click.style(text, bold=True) if n == len(rows) else text,
-    )
+    shown: Columns = {"LOOP": "loop", "PHASE": _phase, "RESPONDER": "rung"}
+    heads = zip(("CALLS", "PROMPT", "INSTR", "REPLY"), FIGURES, strict=False)
+    figures: Columns = {head: lambda row, name=name: f"{int(row[name]):,}" for head, name in heads}
+    shown = {**shown, **figures, "USD": lambda row: money(row["usd"])}
+    end = {"loop": "total", "phase": "", "rung": "", "attempt": 1, **total}
+
+    def bold(row: Mapping[str, Any], text: str) -> str:
+        return click.style(text, bold=True) if row is end else text
+
+    print_table(shown, [*rows, end], right=(3, 4, 5, 6, 7), cut=(0, 1, 2), style=bold)
     if charged.get("calls", 0) > total["calls"] or charged.get("usd", 0) > total["usd"] + 1e-9:
         calls = count(charged.get("calls", 0), "call")
         click.echo(f"charged in total: {calls}, {money(charged.get('usd'))} (with failed calls)")
@@ -362,10 +355,6 @@ def _phase(row: Mapping[str, Any]) -> str:
     return phase_name(row["phase"]) + (f" ({row['attempt']})" if row["attempt"] > 1 else "")
 
 
-def _figures(row: Mapping[str, Any]) -> list[str]:
-    return [*(f"{int(row[name]):,}" for name in FIGURES[:-1]), money(row["usd"])]
-
-
 # ---- diff ------------------------------------------------------------------------------------------------
 
 
@@ -389,8 +378,7 @@ def diff(run: str, step: str | None, as_json: bool) -> None:
     names = [each.meta.id for each in documents] if step is None else []
     edits = {name: text for name in names if (text := _edited(store, name))}
     if as_json:
-        files = [asdict(each) for each in changed]
-        print_json({"files": files, "documents": edits, "undone": [dict(each) for each in undone(root)]})
+        print_json({"files": changed, "documents": edits, "undone": undone(root)})
         return
     lines = [f"{each.kind} {shown_name(each.path)}" for each in changed]
     if step is None and not acted(documents):  # a run of an older version, or without snapshots

@@ -7,14 +7,13 @@ import shutil
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kernel.errors import ConfigurationError, UsageError
-from runtime.cli.output import count, elide, print_json, print_table, put, safe, tell
+from runtime.cli.output import Columns, count, elide, print_json, print_table, put, safe, tell
 from runtime.cli.session import folder, json_option, opened, show_items
 
 if TYPE_CHECKING:
@@ -180,15 +179,16 @@ def config(name: str | None, as_json: bool) -> None:
     from runtime.workspace.settings import user_file
     from runtime.workspace.workspace import settings_files
 
-    sources = fractal.sources
-    rows = [
-        [key, elide(json.dumps(value, ensure_ascii=False), 60), sources[key]] for key, value in values.items()
-    ]
+    shown: Columns = {
+        "SETTING": lambda name: name,
+        "VALUE": lambda name: elide(json.dumps(values[name], ensure_ascii=False), 60),
+        "FROM": lambda name: fractal.sources[name],
+    }
 
-    def bold(row: int, text: str) -> str:
-        return click.style(text, bold=rows[row][2] != "default")
+    def bold(name: str, text: str) -> str:
+        return click.style(text, bold=fractal.sources[name] != "default")
 
-    print_table(["SETTING", "VALUE", "FROM"], rows, style=bold)
+    print_table(shown, list(values), style=bold)
     files = [*reversed(settings_files(fractal.workspace.root)), user_file()]
     tell(f"\nfiles: {', '.join(map(str, files))}")
 
@@ -230,7 +230,7 @@ def trust(names: tuple[str, ...], yes: bool, revoke: bool, as_json: bool) -> int
             raise UsageError(f"this folder does not ask for {strange[0]}, only for: {there}")
         tell(f"already allowed: {', '.join(sorted(unknown))}")
     if as_json:
-        print_json([asdict(each) for each in chosen])
+        print_json(chosen)
         return 0
     if not chosen:
         if not names:

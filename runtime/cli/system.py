@@ -13,6 +13,7 @@ import click
 from kernel.errors import UsageError
 from runtime.cli.output import (
     OUTCOMES,
+    Columns,
     count,
     elide,
     line,
@@ -99,17 +100,16 @@ def log(unit: str | None, limit: int, as_json: bool) -> None:
     """List changes, newest first: who made them, in which run, and why."""
     journal = in_workshop()[1].journal
     chosen = (journal.about(unit) if unit else journal.entries())[::-1][:limit]
-    rows = [] if as_json else [_row(journal, entry) for entry in chosen]
-    head = ["ENTRY", "WHEN", "WHAT", "UNIT", "BY", "LINES", "WHY"]
-    nothing = "no changes: this workspace uses the shipped system"
-    print_list(as_json, [each.as_dict() for each in chosen], head, rows, nothing, right=(0,))
-
-
-def _row(journal: Journal, entry: Entry) -> list[str]:
-    unit = entry.unit or count(len(entry.files), "file")
-    by = f"{entry.author}, {entry.step}" if entry.step else entry.author
-    when, why = local(entry.time), elide(entry.reason, 60)
-    return [str(entry.id), when, entry.kind, unit, by, _lines(journal, entry), why]
+    shown: Columns = {
+        "ENTRY": "id",
+        "WHEN": lambda entry: local(entry.time),
+        "WHAT": "kind",
+        "UNIT": lambda entry: entry.unit or count(len(entry.files), "file"),
+        "BY": lambda entry: f"{entry.author}, {entry.step}" if entry.step else entry.author,
+        "LINES": lambda entry: _lines(journal, entry),
+        "WHY": lambda entry: elide(entry.reason, 60),
+    }
+    print_list(as_json, chosen, shown, "no changes: this workspace uses the shipped system", right=(0,))
 
 
 def _lines(journal: Journal, entry: Entry) -> str:
@@ -256,12 +256,14 @@ def _chosen(fractal: Fractal, name: str) -> list[Proposal]:
 
 def _list(fractal: Fractal, as_json: bool) -> None:
     found = fractal.workshop.proposals.open()
-    rows = [
-        [each.id, local(each.time), f"{each.kind} {each.unit}", each.author, elide(each.reason, 70)]
-        for each in found
-    ]
-    objects = [each.as_dict() for each in found]
-    print_list(as_json, objects, ["ID", "WHEN", "WHAT", "BY", "WHY"], rows, "no open proposals")
+    shown: Columns = {
+        "ID": "id",
+        "WHEN": lambda each: local(each.time),
+        "WHAT": lambda each: f"{each.kind} {each.unit}",
+        "BY": "author",
+        "WHY": lambda each: elide(each.reason, 70),
+    }
+    print_list(as_json, found, shown, "no open proposals")
     if found and not as_json:
         tell(f"compare: {command('system', 'diff')}; adopt: {command('system', 'adopt', 'ID')}")
 

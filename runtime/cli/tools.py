@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import shlex
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +13,12 @@ import click
 from kernel.errors import FractalError, UsageError
 from runtime.cli.output import (
     OUTCOMES,
+    Columns,
     count,
     elide,
     line,
     money,
+    picked,
     print_json,
     print_table,
     put,
@@ -54,26 +55,20 @@ def ls(everything: bool, as_json: bool) -> None:
         origins = [{"origin": _origin(fractal, tool, None), "birth": births.get(tool.path)} for tool in found]
         print_json([_about(tool) | origin for tool, origin in zip(found, origins, strict=True)])
     else:
-        head = ["TOOL", "EFFECTS", *(["STATUS"] if everything else []), "ORIGIN", "DESCRIPTION"]
-        rows = [
-            [
-                f"{tool.name}(what)" if tool.guided else tool.signature,
-                ",".join(tool.effects) or "none",
-                *([tool.status] if everything else []),
-                _origin(fractal, tool, births.get(tool.path)),
-                elide(tool.description, 60),
-            ]
-            for tool in found
-        ]
-        print_table(head, rows, cut=(0, len(head) - 1))
+        shown: Columns = {
+            "TOOL": lambda tool: f"{tool.name}(what)" if tool.guided else tool.signature,
+            "EFFECTS": lambda tool: ",".join(tool.effects) or "none",
+            **({"STATUS": "status"} if everything else {}),
+            "ORIGIN": lambda tool: _origin(fractal, tool, births.get(tool.path)),
+            "DESCRIPTION": lambda tool: elide(tool.description, 60),
+        }
+        print_table(shown, found, cut=(0, len(shown) - 1))
     for fault in (*catalogue.faults, *troubles):
         tell(f"skipped: {fault}", "yellow")
 
 
 def _ask_servers(fractal: Fractal) -> list[str]:
     """Ask MCP servers for tools that are not known yet; returns their errors."""
-    import asyncio
-
     from runtime.mcp.client.servers import Servers
 
     troubles: list[str] = []
@@ -92,7 +87,7 @@ def _births(fractal: Fractal) -> dict[Path, dict[str, Any]]:
     system = fractal.workspace.root / "system"
     for entry in fractal.workshop.journal.entries():
         if entry.kind in ("admitted", "adopted", "added"):
-            birth = {name: getattr(entry, name) for name in ("id", "time", "author", "run", "step", "model")}
+            birth = picked(entry, "id", "time", "author", "run", "step", "model")
             for change in entry.files:
                 if not change.before:
                     births[system / change.path] = birth
@@ -123,8 +118,7 @@ def _about(tool: Tool) -> dict[str, Any]:
         "timeout",
         "status",
     )
-    about = {name: getattr(tool, name) for name in names}
-    return about | {"args": dict(tool.args), "origin": tool.origin, "path": str(tool.path)}
+    return picked(tool, *names, "args", "origin", "path")
 
 
 def _known(catalogue: Catalogue) -> dict[str, Tool]:
@@ -289,7 +283,7 @@ def test(names: tuple[str, ...], everything: bool, model: str | None, as_json: b
         tell(f"{count(len(guided), 'run')} of at most {_budget(fractal)} each")
     found = asyncio.run(_test(fractal, chosen, quiet=as_json))
     if as_json:
-        print_json([asdict(each) for each in found])
+        print_json(found)
     bad = [each for each in found if each.passed is False or (each.passed is None and not everything)]
     return 1 if bad else 0
 
