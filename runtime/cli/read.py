@@ -8,11 +8,16 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from kernel.document.markdown import render
+from kernel.document.model import Document, Step
+from kernel.document.redaction import shown_name
 from kernel.errors import DocumentError
+from kernel.store.files import FileStore
+from runtime.api.fractal import Fractal
 from runtime.cli.output import (
     MARKS,
     Columns,
@@ -35,13 +40,10 @@ from runtime.cli.output import (
     width,
 )
 from runtime.cli.session import command, json_option, opened, run_argument, step_number, step_of_newest
-
-if TYPE_CHECKING:
-    from kernel.document.model import Document, Step
-    from kernel.store.files import FileStore
-    from runtime.api.fractal import Fractal
-    from runtime.sandbox.changes import Change
-    from runtime.workspace.runs import RunSummary
+from runtime.sandbox.changes import Change
+from runtime.workspace.runs import RunSummary
+from runtime.workspace.undo import acted, undone, undone_steps
+from runtime.workspace.workspace import is_locked
 
 NEWEST = 20
 """Runs that `ls` lists without `--all`."""
@@ -82,8 +84,6 @@ def ls(everything: bool, as_json: bool) -> None:
 
 
 def _loops(fractal: Fractal, run: str) -> list[str]:
-    from kernel.store.files import FileStore
-
     return FileStore(fractal.workspace.runs / run).list()
 
 
@@ -91,8 +91,6 @@ def _status(fractal: Fractal, run: str, status: str) -> str:
     """The status on disk, or `interrupted` where no process works on the run."""
     if status not in ("running", "ready"):
         return status
-    from runtime.workspace.workspace import is_locked
-
     try:
         return status if is_locked(fractal.workspace.runs / run) else "interrupted"
     except OSError:
@@ -258,8 +256,6 @@ def _readable(fractal: Fractal, run: str) -> dict[str, Document | str]:
 def _branch(
     documents: Mapping[str, Document | str], key: str, guide: str, under: str, seen: set[str]
 ) -> Iterator[str]:
-    from runtime.workspace.undo import undone_steps
-
     seen.add(key)
     document = documents.get(key, "the document is missing")
     if isinstance(document, str):
@@ -364,10 +360,6 @@ def _phase(row: Mapping[str, Any]) -> str:
 @json_option("Print the changes of files and documents as an object.")
 def diff(run: str, step: str | None, as_json: bool) -> None:
     """Show what a run (default: the newest) or one of its steps changed, and your edits of documents."""
-    from kernel.document.redaction import shown_name
-    from kernel.store.files import FileStore
-    from runtime.workspace.undo import acted, undone
-
     run, step = step_of_newest(run, step)
     number = step_number(step)
     fractal = opened()
@@ -410,8 +402,6 @@ def _diff_of(change: Change, name: str) -> str:
 
 def _edited(store: FileStore, loop_id: str) -> str:
     """A person's edits of a document since the run left it, as a unified diff; "" for none."""
-    from kernel.document.markdown import render
-
     left = store.left(loop_id)
     if left is None:
         return ""

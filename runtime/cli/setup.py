@@ -8,17 +8,23 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from kernel.errors import ConfigurationError, UsageError
+from runtime.api.fractal import shipped_system
+from runtime.cli import cli
 from runtime.cli.output import Columns, count, elide, print_json, print_table, put, safe, tell
 from runtime.cli.session import folder, json_option, opened, show_items
-
-if TYPE_CHECKING:
-    from runtime.workspace.trust import Item
-    from runtime.workspace.workspace import Workspace
+from runtime.evolution.files import files
+from runtime.evolution.journal import Journal
+from runtime.mcp.client.configured import item, places
+from runtime.mcp.client.servers import Servers
+from runtime.workspace import trust as kept
+from runtime.workspace.settings import Config, load, user_file
+from runtime.workspace.trust import Item, asks_for
+from runtime.workspace.workspace import Workspace, settings_files
 
 # ---- init ------------------------------------------------------------------------------------------------
 
@@ -54,10 +60,6 @@ def init(directory: str | None, full: bool, bare: bool) -> None:
 
     Files in system/ replace shipped files with the same path; it is empty at first. Existing files are kept.
     """
-    from runtime.api.fractal import shipped_system
-    from runtime.evolution.journal import Journal
-    from runtime.workspace.workspace import Workspace
-
     if full and bare:
         raise click.UsageError("give --full or --bare, not both")
     place = Path(directory or folder())
@@ -95,19 +97,16 @@ def _write_missing(path: Path, text: str) -> bool:
 
 def _trust(workspace: Workspace, copied: list[str], settings: Mapping[str, Any]) -> None:
     """Trust the files that we have just written, also if a later version ships different ones."""
-    from runtime.workspace import trust
 
     root = workspace.root
-    files = ((name, trust.digest_of(root / "system" / name)) for name in copied)
-    items = [trust.Item(str(root), f"system/{name}", digest, "") for name, digest in files]
+    files = ((name, kept.digest_of(root / "system" / name)) for name in copied)
+    items = [kept.Item(str(root), f"system/{name}", digest, "") for name, digest in files]
     with suppress(ConfigurationError):  # if it cannot be kept, the person is asked
-        trust.accept([*items, *trust.settings(root, settings)])
+        kept.accept([*items, *kept.settings(root, settings)])
 
 
 def _more_than_bare(place: Path) -> Path | None:
     """A file of an existing workspace that is not bare."""
-    from runtime.workspace.settings import load
-
     settings, system = place / "fractal.yaml", place / "system"
     if settings.exists():
         return settings if load(place, {})[0].shipped else None
@@ -117,8 +116,6 @@ def _more_than_bare(place: Path) -> Path | None:
 
 def _copy_missing(source: Path, target: Path, only: tuple[str, ...]) -> list[str]:
     """Copy missing files whose names begin with one of `only`; returns their names."""
-    from runtime.evolution.files import files
-
     copied: list[str] = []
     for path in sorted(files(source)) if source.resolve() != target.resolve() else ():
         name = path.relative_to(source).as_posix()
@@ -140,8 +137,6 @@ def _ignore(path: Path) -> None:
 
 def template(given: Mapping[str, Any] | None = None) -> str:
     """A fractal.yaml with every setting, its default and meaning; the settings `given` are set."""
-    from runtime.workspace.settings import Config
-
     lines = [
         "# Settings of this workspace; commented lines show the defaults. See: fractal config",
         "",
@@ -176,9 +171,6 @@ def config(name: str | None, as_json: bool) -> None:
         found = {key: {"value": value, "source": fractal.sources[key]} for key, value in values.items()}
         print_json(found)
         return
-    from runtime.workspace.settings import user_file
-    from runtime.workspace.workspace import settings_files
-
     shown: Columns = {
         "SETTING": lambda name: name,
         "VALUE": lambda name: elide(json.dumps(values[name], ensure_ascii=False), 60),
@@ -207,11 +199,6 @@ def trust(names: tuple[str, ...], yes: bool, revoke: bool, as_json: bool) -> int
     Settings that lower security or send data elsewhere, files in system/, skills and MCP servers take effect
     once you allow them, as they are written: after a change you are asked again.
     """
-    from runtime.mcp.client.configured import item, places
-    from runtime.mcp.client.servers import Servers
-    from runtime.workspace import trust as kept
-    from runtime.workspace.trust import asks_for
-
     fractal = opened()
     workspace = fractal.workspace
     if revoke:
@@ -241,8 +228,6 @@ def trust(names: tuple[str, ...], yes: bool, revoke: bool, as_json: bool) -> int
 
 def _accept(items: list[Item], sure: bool) -> int:
     """Show the items, ask unless `sure`, and keep the permission."""
-    from runtime.workspace import trust as kept
-
     show_items(items)
     if not sure:
         if not sys.stdin.isatty():
@@ -281,8 +266,6 @@ def completion(shell: str) -> None:
       fish   fractal completion fish > ~/.config/fish/completions/fractal.fish
     """
     from click.shell_completion import get_completion_class
-
-    from runtime.cli import cli
 
     kind = get_completion_class(shell)
     assert kind is not None

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from kernel.errors import UsageError
+from runtime.api.building import build
+from runtime.api.fractal import Fractal
+from runtime.api.sample_runs import has_model, sample_tasks
 from runtime.cli.output import (
     OUTCOMES,
     Columns,
@@ -26,14 +29,12 @@ from runtime.cli.output import (
     tell,
 )
 from runtime.cli.session import Session, command, in_workshop, json_option, opened, view
-
-if TYPE_CHECKING:
-    from runtime.api.fractal import Fractal
-    from runtime.evolution.adoption import Adoption
-    from runtime.evolution.journal import Entry, Journal
-    from runtime.evolution.proposals import Proposal
-    from runtime.evolution.samples import Tested
-    from runtime.evolution.trials import Trials
+from runtime.evolution.adoption import Adoption
+from runtime.evolution.files import read
+from runtime.evolution.journal import Entry, Journal, counts, difference
+from runtime.evolution.proposals import Proposal
+from runtime.evolution.samples import Tested
+from runtime.evolution.trials import Trials
 
 
 @click.group()
@@ -81,8 +82,6 @@ def _file_of_system(fractal: Fractal, name: str) -> Path:
             path = (folder / each).resolve()
             if path.is_file() and path.is_relative_to(folder):
                 return path.relative_to(folder)
-    import difflib
-
     files = {path.relative_to(folder).as_posix() for folder in folders for path in folder.rglob("*.md")}
     names = files | {Path(each).stem for each in files} | {Path(each).parent.name for each in files}
     near = difflib.get_close_matches(name, sorted(names), 1)
@@ -113,8 +112,6 @@ def log(unit: str | None, limit: int, as_json: bool) -> None:
 
 
 def _lines(journal: Journal, entry: Entry) -> str:
-    from runtime.evolution.journal import counts
-
     if not entry.unit or not entry.files:
         return ""
     more, fewer = counts(journal.diff(entry))
@@ -149,9 +146,6 @@ def diff_(what: str | None, as_json: bool) -> None:
 
 def _open_ones(fractal: Fractal, as_json: bool, proposal: str) -> None:
     """Print how each proposal and draft, or one of them, differs from the active system."""
-    from runtime.evolution.files import read
-    from runtime.evolution.journal import difference
-
     workshop = fractal.workshop
     open_ones = [(each.id, each.unit, each.reason, each.files) for each in workshop.proposals.open()]
     open_ones += [(f"draft of {run}", unit, "", files) for run, unit, files in workshop.drafted()]
@@ -305,9 +299,6 @@ def _adopt(fractal: Fractal, proposal: Proposal, force: bool, strict: bool, as_j
 
 def adoption_of(fractal: Fractal, proposal: Proposal, quiet: bool) -> Adoption:
     """The adoption of a proposal; `quiet` prints no samples."""
-    from runtime.api.sample_runs import has_model, sample_tasks
-    from runtime.evolution.adoption import Adoption
-
     workshop, tasks = fractal.workshop, sample_tasks(fractal, said(quiet))
     return Adoption(
         workshop.journal, workshop.proposals, proposal, tasks, workshop.context, has_model(fractal)
@@ -316,8 +307,6 @@ def adoption_of(fractal: Fractal, proposal: Proposal, quiet: bool) -> Adoption:
 
 def trials_of(fractal: Fractal) -> Trials:
     """The trials of a workspace."""
-    from runtime.evolution.trials import Trials
-
     return Trials(fractal.workspace.state / "memory" / "trials")
 
 
@@ -335,8 +324,6 @@ def said(quiet: bool) -> Callable[[Tested, str], None]:
 
 def _build(session: Session, fractal: Fractal, proposal: Proposal) -> int:
     """Start the run that builds what a proposal asks for; an accepted run closes the proposal."""
-    from runtime.api.building import build
-
     return session.conclude(session.drive(build(fractal, proposal)))
 
 

@@ -6,11 +6,17 @@ import asyncio
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from kernel.errors import FractalError, UsageError
+from kernel.tools.running import command_of
+from kernel.tools.tool import Tool
+from runtime.api.fractal import Fractal
+from runtime.api.sample_runs import has_model, memory_runner, player
+from runtime.catalogue.catalogue import Catalogue
+from runtime.catalogue.skills import read_skill
 from runtime.cli.output import (
     OUTCOMES,
     Columns,
@@ -27,12 +33,11 @@ from runtime.cli.output import (
     tell,
 )
 from runtime.cli.session import ask_for_trust, command, in_workshop, json_option, opened
-
-if TYPE_CHECKING:
-    from kernel.tools.tool import Tool
-    from runtime.api.fractal import Fractal
-    from runtime.catalogue.catalogue import Catalogue
-    from runtime.evolution.samples import Tested
+from runtime.evolution import installing
+from runtime.evolution.samples import Tested
+from runtime.mcp.client.servers import Servers
+from runtime.reflexes.reflex import Reflex
+from runtime.workspace.trust import digest_of
 
 
 @click.group()
@@ -69,8 +74,6 @@ def ls(everything: bool, as_json: bool) -> None:
 
 def _ask_servers(fractal: Fractal) -> list[str]:
     """Ask MCP servers for tools that are not known yet; returns their errors."""
-    from runtime.mcp.client.servers import Servers
-
     troubles: list[str] = []
 
     async def ask() -> None:
@@ -96,8 +99,6 @@ def _births(fractal: Fractal) -> dict[Path, dict[str, Any]]:
 
 def _origin(fractal: Fractal, tool: Tool, birth: dict[str, Any] | None) -> str:
     """Where a tool comes from: `own` for one that this workspace wrote or changed."""
-    from runtime.workspace.trust import digest_of
-
     own, shipped = fractal.workspace.root / "system", fractal.workspace.shipped
     origin = tool.origin
     if origin == "shipped" and own != shipped and tool.path.is_relative_to(own):
@@ -166,22 +167,16 @@ def check(names: tuple[str, ...]) -> int:
 
 def _reflex_faults(catalogue: Catalogue) -> list[object]:
     """Malformed reflexes, which are skipped too."""
-    from runtime.reflexes.reflex import Reflex
-
     return list(Reflex(catalogue.folders).faults)
 
 
 def _departures(tool: Tool) -> tuple[str, ...]:
     """Where a skill deviates from the specification; it is used anyway."""
-    from runtime.catalogue.skills import read_skill
-
     return read_skill(tool.path).departures if tool.skill else ()
 
 
 def _problem(tool: Tool) -> str:
     """What is wrong with a tool whose file is well formed; else ""."""
-    from kernel.tools.running import command_of
-
     if tool.scheme in ("python", "command"):
         try:
             _ = tool.function if tool.scheme == "python" else command_of(tool)
@@ -211,8 +206,6 @@ def _problem(tool: Tool) -> str:
 )
 def new(name: str, kind: str) -> None:
     """Create a tool from a template; it is a draft until its sample passes."""
-    from runtime.evolution import installing
-
     fractal, workshop = in_workshop()
     installing.new(workshop.journal, fractal.catalogue(), name, kind)
     put(str(fractal.workspace.root / "system" / "tools" / name / "pattern.md"))
@@ -227,8 +220,6 @@ def add(path: Path, force: bool) -> int:
 
     A program is used once its own sample passes; if it fails, the tool is quarantined.
     """
-    from runtime.evolution import installing
-
     fractal, workshop = in_workshop()
     failed = False
     for package in installing.found(path):
@@ -267,8 +258,6 @@ def test(names: tuple[str, ...], everything: bool, model: str | None, as_json: b
 
     A draft or quarantined tool whose sample passes becomes active.
     """
-    from runtime.api.sample_runs import has_model
-
     if bool(names) == everything:
         raise click.UsageError("name the tools to test, or use --all")
     fractal, _ = in_workshop(model=model)
@@ -295,8 +284,6 @@ def _budget(fractal: Fractal) -> str:
 
 
 async def _test(fractal: Fractal, tools: list[Tool], *, quiet: bool = False) -> list[Tested]:
-    from runtime.api.sample_runs import has_model, memory_runner, player
-
     if sys.stdin.isatty() and sys.stderr.isatty():
         ask_for_trust(fractal)
     fractal.refuse_untrusted()
@@ -326,8 +313,6 @@ def _say(tested: Tested) -> None:
 @click.argument("names", nargs=-1, required=True)
 def retire(names: tuple[str, ...]) -> None:
     """Retire tools; `fractal system rollback` restores them."""
-    from runtime.evolution import installing
-
     fractal, workshop = in_workshop()
     for name in names:
         entry = installing.retire(workshop.journal, workshop.records, _named(fractal, name))
