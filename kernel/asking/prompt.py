@@ -167,9 +167,9 @@ def _shorten(piece: Piece, weight: int, tokens: int, count: Count) -> Piece:
 
 FOLDER = "folder"
 """The source of the folder's listing."""
-OFFERED = (FOLDER, "AGENTS.md")
+AGENTS = "AGENTS.md"
 MEMORY = "memory"
-"""Together with `OFFERED`, the sources of context that a run finds itself; a part of memory follows `: `."""
+"""The source of what memory offers; a part of memory follows `: `."""
 WAY = f"{MEMORY}: way"
 """The source of memory's advice on how to approach the task."""
 FOR_PLAN = (f"{MEMORY}: patterns", f"{MEMORY}: similar tasks", WAY)
@@ -195,6 +195,11 @@ ASKED_CHARS = 600
 LEAST_TASK = 200
 """Minimum tokens of the task in every prompt."""
 _SECTIONS = {"fused": ("understand", "plan"), "atomic": ("do",)}
+
+
+def found_by_itself(source: str) -> bool:
+    """Whether a run finds the context from this source itself: the folder, AGENTS.md, memory."""
+    return source in (FOLDER, AGENTS, MEMORY) or source.startswith(f"{MEMORY}: ")
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from kernel.document.escaping import to_json
 from kernel.document.references import SHELL, Whose, in_shell, problem_in, references, renumbered
 from kernel.errors import ReplyError
-from kernel.tools.schemas import pattern_of
 from kernel.tools.tool import Catalogue
 
 Confidence = Literal["high", "medium", "low"]
@@ -332,3 +331,11 @@ def _gate_criterion(criterion: Mapping[str, Any], last: int) -> None:
             pattern_of(str(has))
         except ValueError as error:
             raise ReplyError(f"success: {error}") from None
+
+
+def pattern_of(text: str, flags: int = 0) -> re.Pattern[str]:
+    """Compile a regular expression; raises `ValueError` with the reason if it is invalid."""
+    try:
+        return re.compile(text, flags)
+    except Exception as error:  # not only `re.error`: nesting too deep, a number too large
+        raise ValueError(f"{text[:80]!r} is not a regular expression: {error}") from None

@@ -21,7 +21,6 @@ from kernel.loop.approval import ask_first, known_dangers
 from kernel.loop.ask import Answer, NobodyLeft, PersonNeeded, ask, current
 from kernel.loop.budget import estimate_tokens
 from kernel.loop.check import atomic, check
-from kernel.loop.context import offer_context
 from kernel.loop.do import Doing, Waiting
 from kernel.loop.end import clarify, climb, finish
 from kernel.loop.run_context import RunContext, Session
@@ -120,7 +119,7 @@ async def understand(session: Session) -> Waiting | None:
     responder = session.run.ladder.rungs[taker]
     session.meta(status="running", taker=responder.name, waiting=None)
     if responder.reads_prompt:
-        offer_context(session)
+        session.offer_context()
     if session.atomic and responder.reads_prompt:
         return await atomic(session)
     if responder.reads_prompt and _fuses(session):
@@ -169,7 +168,7 @@ async def plan(session: Session) -> Waiting | None:
     taker = current(session)
     reads_prompt = taker is not None and session.run.ladder.rungs[taker].reads_prompt
     if reads_prompt:
-        offer_context(session)
+        session.offer_context()
     session.save()
     fused = not session.doc.note(1, "resolved task")
     before: list[bool | None] = []
@@ -290,7 +289,7 @@ def next_prompt(session: Session, step: int = 0) -> tuple[str, Prompt]:
     readers = [responder for responder in session.run.ladder if responder.reads_prompt]
     count = readers[0].count if readers else estimate_tokens
     phase = session.doc.meta.phase
-    offer_context(session)
+    session.offer_context()
     if phase in ("understand", "plan"):
         unread = not session.doc.note(1, "resolved task")
         if session.atomic:

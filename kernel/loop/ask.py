@@ -20,7 +20,6 @@ from kernel.document.model import root_id
 from kernel.document.redaction import cut
 from kernel.errors import ConfigurationError, Declined, LimitReached, ProviderError, ReplyError, raised_as
 from kernel.loop.budget import Amount, expected_reply, kept_for_checks, used_up
-from kernel.loop.context import offer_context
 from kernel.loop.run_context import Session
 
 REASON_CHARS = 1_000
@@ -114,7 +113,7 @@ def hand_over(session: Session, phase: str, rung: int, higher: int | None, why: 
     if higher is not None:
         session.meta(taker=ladder.rungs[higher].name)
         if ladder.rungs[higher].reads_prompt and phase in ("understand", "plan", "fused"):
-            offer_context(session)  # not offered yet if the previous rung was code
+            session.offer_context()  # not offered yet if the previous rung was code
     session.emit("warning", message=f"{name} gave up in {session.doc.meta.phase.upper()}: {why[:300]}")
 
 

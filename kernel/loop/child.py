@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from kernel.asking.prompt import found_by_itself
 from kernel.document.model import ACCEPTED, Document, Meta, Note, Section, Step, child_id, now
 from kernel.document.redaction import cut
 from kernel.document.references import references
 from kernel.errors import DocumentError
 from kernel.loop.budget import estimate_tokens, part_of
-from kernel.loop.context import found_by_itself
 from kernel.loop.run_context import Session, skills_of
 
 HANDED_CHARS = 1200

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+from kernel.asking.replies import pattern_of
 from kernel.document.escaping import to_json
 from kernel.document.redaction import cut, neutralise, redact
 from kernel.document.references import SHELL, in_shell, references
@@ -29,7 +30,6 @@ from kernel.loop.approval import ungranted
 from kernel.loop.do import GOOD
 from kernel.loop.run_context import Session, Since, results_of, skills_of
 from kernel.tools.operations import OperationContext
-from kernel.tools.schemas import pattern_of, quick
 
 SEARCHED = 1_000_000
 """Characters of a text that are searched for a pattern."""
@@ -46,6 +46,7 @@ _SEARCH = (
 QUICK = 4_000
 """Maximum characters of a text that is searched in this process; the pattern must be `quick`."""
 _PLAIN = re.compile(r"[^\\.^$*+?{}\[\]|()]+")
+_CHOICES = re.compile(r"[*+?{|]|\\[1-9]")
 _NAMED = 5
 _MARK = re.compile(r"\[(?:exit \d+|stopped after [^\]]*)\]")
 """The last line of a failed command's result."""
@@ -175,6 +176,11 @@ async def search(pattern: str, text: str) -> str | None:
         hit = compiled.search(text)
         return hit[0][:60] if hit else None
     return json.loads(await _search_apart(pattern, text))
+
+
+def quick(pattern: str) -> bool:
+    """Whether a regular expression has at most one choice, so that it is fast on any text."""
+    return len(_CHOICES.findall(pattern)) <= 1
 
 
 async def _search_apart(pattern: str, text: str) -> bytes:

@@ -7,7 +7,6 @@ from kernel.document.escaping import to_json
 from kernel.document.model import ACCEPTED, Note, Section, Step
 from kernel.document.redaction import redact_forms
 from kernel.loop.ask import above, current, hand_over
-from kernel.loop.context import listing
 from kernel.loop.criteria import reason
 from kernel.loop.do import Waiting
 from kernel.loop.run_context import Session
@@ -100,5 +99,5 @@ def what_was_done(session: Session) -> list[Note]:
     if undone := session.doc.text(4, "undone"):
         notes.append(Note("undone then", undone))
     if any(note.source == FOLDER for note in session.doc.section(1).notes):
-        notes.append(Note(FOLDER, listing(session.run.folder, session.run.protected)))
+        notes.append(Note(FOLDER, session.run.listing()))
     return notes

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+from kernel.asking.prompt import found_by_itself
 from kernel.asking.replies import Parse, parse_strictly
 from kernel.asking.responder import Ladder
 from kernel.document.model import Document, Fold, Note, Step, now, root_id
@@ -28,8 +29,8 @@ from kernel.tools.tool import Catalogue, Guard, Tool
 Admitted = Callable[[Tool], Awaitable[str]]
 """Returns why a tool may not be used; "" if it may. A changed program is tested again."""
 
-Known = Callable[[Document], Sequence[tuple[str, str]]]
-"""Returns what memory offers a loop, within its level's budget: the name and text of each part."""
+Offered = Callable[[Document], Iterable[Note]]
+"""Returns the notes of §1 with the context that a run finds by itself for a loop."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,8 @@ class RunContext:
     runners: Mapping[str, Runner] = field(default_factory=dict[str, Runner])  # by the scheme of `run:`
     admitted: Admitted = admit_all
     trials: Trials = no_trials
-    known: Known = lambda document: ()  # from memory
+    offered: Offered = lambda document: ()
+    listing: Callable[[], str] = lambda: ""  # of the folder
     parse: Parse = parse_strictly  # of a reply's text
     listener: Listener = silent
     redact: Callable[[str], str] = lambda text: text  # for text that is shown
@@ -236,6 +238,11 @@ class Session:
     def note(self, number: int, key: str, text: str, origin: str = "kernel", source: str = "") -> None:
         """Add a note. The next save writes it."""
         self.doc = self.doc.with_notes(number, Note(key, text, origin, source))
+
+    def offer_context(self) -> None:
+        """Add to §1, once, what the run finds by itself: prompts are derived from the document alone."""
+        if not any(found_by_itself(note.source) for note in self.doc.section(1).notes):
+            self.doc = self.doc.with_notes(1, *self.run.offered(self.doc))
 
     def meta(self, **changes: Any) -> None:
         """Change META. The next save writes it."""

@@ -10,13 +10,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from kernel.asking.prompt import base, form, instructions
+from kernel.asking.prompt import base, form, found_by_itself, instructions
 from kernel.document.escaping import fingerprint
 from kernel.document.model import Document, Step
 from kernel.document.references import references
 from kernel.errors import DocumentError, OperationFailed
 from kernel.loop.child import subtree
-from kernel.loop.context import found_by_itself
 from kernel.loop.operation import adopted, how_to_state, operation_id, undone, with_state
 from kernel.loop.run_context import Session
 from kernel.tools.state_machine import machine_state

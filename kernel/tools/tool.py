@@ -15,7 +15,6 @@ from typing import Any, Literal, Protocol
 
 from kernel.document.references import references
 from kernel.errors import ConfigurationError
-from kernel.tools.schemas import check
 from kernel.tools.state_machine import Machine
 
 EFFECTS = ("read", "write", "network", "shell")
@@ -67,6 +66,7 @@ class Tool:
     states: Machine | None = None
     destructive: bool = False  # its MCP server declares that calls may destroy something
     draft: bool = False  # written by the current run and not adopted yet
+    check: Callable[[str, Any], str] = lambda name, value: ""  # what is wrong with an argument's value
 
     def repeatable(self, args: Mapping[str, Any]) -> bool:
         """Whether a call that may have happened can safely be made again."""
@@ -164,13 +164,9 @@ class Tool:
             return f"{self.signature} needs {', '.join(missing)}"
         whole = {name: value for name, value in args.items() if filled or not references(value)}
         for name, value in whole.items():
-            if problem := self._checks[name](value):
+            if problem := self.check(name, value):
                 return f"{self.name}: {problem}"
         return ""
-
-    @cached_property
-    def _checks(self) -> Mapping[str, Callable[[Any], str]]:
-        return {name: check(name, schema) for name, schema in self.args.items()}
 
     def typed(self, args: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments with numbers converted from text, which references insert."""

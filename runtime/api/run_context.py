@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from runtime.mcp.client.servers import Servers
 from runtime.safety.guard import Guard
 from runtime.sandbox.sandbox import Sandbox
 from runtime.text.json_reader import read_reply
+from runtime.workspace.offered_context import listing, offered_context
 
 if TYPE_CHECKING:
     from runtime.api.fractal import Fractal
@@ -67,7 +69,8 @@ def run_context_of(
         patient=clock.patient,
     )
     run_context.runners = {"mcp": servers.run, "memory": runner(fractal, run_context)}
-    run_context.known = fractal.memory.known
+    run_context.offered = partial(offered_context, run_context, fractal.memory.known)
+    run_context.listing = lambda: listing(run_context.folder, run_context.protected)
     run_context.trials = trials
     move_to(fractal, run_context, workspace.folder)
     left = bounds.seconds - earlier

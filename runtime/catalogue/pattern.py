@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from kernel.tools.state_machine import machine
 from kernel.tools.tool import EFFECTS, Fault, Tool, is_skill
+from runtime.catalogue.schemas import checker
 from runtime.catalogue.skills import few_values, read_skill
 from runtime.sandbox.bubblewrap import home
 
@@ -128,6 +129,7 @@ def _tool(path: Path, meta: dict[str, Any], body: str) -> Tool:
         operation=operation,
         rank=int(meta.get("rank", 100)),
         states=machine(meta["states"], args) if meta.get("states") else None,
+        check=checker(args),
         status=str(meta.get("status") or "active"),
         origin=str(meta.get("origin") or "shipped"),
         returns=str(meta.get("returns") or ""),

@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from kernel.asking.prompt import found_by_itself
 from kernel.asking.responder import Ask, Reply
 from kernel.document.model import Document
 from kernel.document.references import renumbered
 from kernel.errors import Declined, FractalError
-from kernel.loop.context import found_by_itself
 from runtime.memory import RUNG
 from runtime.reflexes import dreaming
 from runtime.reflexes.coded import Coded, failed_before, proven, reply_to, verdict

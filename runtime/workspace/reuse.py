@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
+from kernel.asking.prompt import found_by_itself
 from kernel.document.frontmatter import peek
 from kernel.document.model import Document, root_id
 from kernel.errors import DocumentError
-from kernel.loop.context import found_by_itself
 from kernel.loop.run_context import RunContext, Session
 from kernel.store.files import FileStore
 from kernel.tools.tool import Catalogue

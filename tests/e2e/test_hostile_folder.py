@@ -15,13 +15,13 @@ from playing import ACCEPT, plan
 
 from kernel.asking.responder import Ask
 from kernel.errors import OperationFailed
-from kernel.loop.context import listing
 from kernel.tools.operations import OperationContext
 from runtime.api.fractal import Fractal, shipped_system
 from runtime.operations.files import find, list_entries
 from runtime.safety.guard import Guard
 from runtime.sandbox.sandbox import Sandbox
 from runtime.sandbox.snapshot import Snapshots
+from runtime.workspace.offered_context import listing
 
 pytestmark = boxed
 SECRET = "a-secret-of-4711"

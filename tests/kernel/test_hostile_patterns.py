@@ -16,6 +16,7 @@ from kernel.tools.operations import OperationContext
 from kernel.tools.tool import Fault, Tool
 from runtime.catalogue.catalogue import Catalogue
 from runtime.catalogue.pattern import load
+from runtime.catalogue.schemas import checker
 from runtime.evolution.sample_tests import try_sample
 from runtime.sandbox.sandbox import Sandbox
 
@@ -118,7 +119,7 @@ def test_a_program_is_beside_its_pattern_and_no_function_of_ours(tmp_path: Path)
 
 def tool(**args: Any) -> Tool:
     """A tool with these arguments, as a server or a pattern may give them."""
-    return Tool("worst", Path("worst.md"), args=args, run="command: ./tool.sh")
+    return Tool("worst", Path("worst.md"), args=args, run="command: ./tool.sh", check=checker(args))
 
 
 def test_a_schema_fetches_nothing(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from playing import ACCEPT, Played, plan
 
+from kernel.asking.prompt import found_by_itself
 from kernel.asking.responder import Ask, Ladder
 from kernel.document.model import Document
-from kernel.loop.context import found_by_itself
 from runtime.api.fractal import Fractal
 from runtime.memory.run_memory import Remembering
 from runtime.models.scripted import Scripted

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from kernel.document.redaction import neutralise
 from kernel.tools.tool import Tool
+from runtime.catalogue.schemas import checker
 from runtime.mcp.client.configured import Entry
 
 NAME = 64
@@ -91,6 +92,7 @@ def _tool(entry: Entry, name: str, remote: str, raw: Raw) -> Tool:
         origin="mcp",
         operation=True,
         destructive=hints.get("destructiveHint") is True and not reads,
+        check=checker(properties),
     )
 
 

@@ -15,11 +15,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
+from kernel.asking.prompt import found_by_itself
 from kernel.document.model import Document, Step
 from kernel.document.redaction import redact_forms
 from kernel.document.references import SHELL, changed, in_shell, references
 from kernel.document.references import renumbered as with_numbers
-from kernel.loop.context import found_by_itself
 from runtime.memory.tasks import Refusal
 from runtime.text.sections import sections
 from runtime.text.tokens import tokens

@@ -1,20 +1,18 @@
-"""The context offered to UNDERSTAND: the folder's files, AGENTS.md, and what memory knows of similar tasks.
-
-It is written into §1, so that every prompt is derived from the document alone.
-"""
+"""The context that a run finds by itself: its folder, AGENTS.md, and what memory knows of similar tasks."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from kernel.asking.prompt import FOLDER, MEMORY, OFFERED
+from kernel.asking.prompt import AGENTS, FOLDER, MEMORY
 from kernel.disk import SKIPPED
+from kernel.document.model import Document, Note
 from kernel.document.redaction import shown_name
 from kernel.errors import OperationFailed
-from kernel.loop.run_context import Session
+from kernel.loop.run_context import RunContext
 
 LISTED = 60
 """Maximum files in the listing of the folder."""
@@ -25,40 +23,31 @@ LOOKED_AT = 1_000
 AGENTS_CHARS = 4_000
 """Maximum characters of AGENTS.md."""
 
-
-def offer_context(session: Session) -> None:
-    """Add the folder's listing, AGENTS.md and memory to §1, each once."""
-    offered = {note.source for note in session.doc.section(1).notes if note.key == "context"}
-    if FOLDER not in offered:
-        session.note(1, "context", listing(session.run.folder, session.run.protected), "kernel", FOLDER)
-    if session.root and "AGENTS.md" not in offered:
-        with suppress(OperationFailed):  # private, or a link to outside the folder
-            _offer_agents(session, session.run.context(None).readable("AGENTS.md"))
-    if FOLDER not in offered and not any(map(of_memory, offered)):
-        for part, known in session.run.known(session.doc):
-            session.note(1, "context", session.run.redact(known), "tool:memory", f"{MEMORY}: {part}")
+Known = Callable[[Document], Sequence[tuple[str, str]]]
+"""Returns what memory offers a loop, within its level's budget: the name and text of each part."""
 
 
-def _offer_agents(session: Session, path: Path) -> None:
+def offered_context(run: RunContext, known: Known, document: Document) -> Iterator[Note]:
+    """The notes of §1 for a loop; AGENTS.md only for the root, which passes on what matters."""
+    yield Note("context", run.listing(), "kernel", FOLDER)
+    if not document.meta.parent and (text := _agents(run)):
+        yield Note("context", text, f"tool:{AGENTS}", AGENTS)
+    for part, text in known(document):
+        yield Note("context", run.redact(text), "tool:memory", f"{MEMORY}: {part}")
+
+
+def _agents(run: RunContext) -> str:
+    """The beginning of AGENTS.md; "" if there is none, or if operations may not read it."""
+    path = run.folder / AGENTS
     try:
         if path.is_file():
-            with path.open("rb") as file:
-                text = file.read(4 * AGENTS_CHARS).decode("utf-8", "replace")[:AGENTS_CHARS]
-            session.note(1, "context", text, "tool:AGENTS.md", "AGENTS.md")
+            with run.context(None).readable(AGENTS).open("rb") as file:
+                return file.read(4 * AGENTS_CHARS).decode("utf-8", "replace")[:AGENTS_CHARS]
+    except OperationFailed:
+        pass
     except OSError as error:
-        session.emit(
-            "warning", message=f"{session.run.folder / 'AGENTS.md'}: cannot be read: {error.strerror}"
-        )
-
-
-def found_by_itself(source: str) -> bool:
-    """Whether the run found the context from this source itself."""
-    return source in OFFERED or of_memory(source)
-
-
-def of_memory(source: str) -> bool:
-    """Whether this source is memory."""
-    return source == MEMORY or source.startswith(f"{MEMORY}: ")
+        run.warn(f"{path}: cannot be read: {error.strerror}")
+    return ""
 
 
 def listing(folder: Path, protected: Sequence[Path] = ()) -> str:

@@ -1,4 +1,4 @@
-"""Checks arguments with JSON Schemas and regular expressions from untrusted sources.
+"""Checks arguments with JSON Schemas from untrusted sources.
 
 References to other schemas are not fetched, and patterns that could take very long are ignored. A program or
 server checks its own arguments anyway.
@@ -6,11 +6,13 @@ server checks its own arguments anyway.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, cast
 
-_CHOICES = re.compile(r"[*+?{|]|\\[1-9]")
+from kernel.asking.replies import pattern_of
+from kernel.loop.criteria import quick
+
 _NAMES = frozenset({"properties", "definitions", "$defs", "dependencies", "dependentSchemas"})
 """Keywords whose keys are names and not keywords."""
 _VALUES = frozenset({"const", "default", "enum", "examples", "required"})
@@ -25,17 +27,10 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
 }
 
 
-def quick(pattern: str) -> bool:
-    """Whether a regular expression has at most one choice, so that it is fast on any text."""
-    return len(_CHOICES.findall(pattern)) <= 1
-
-
-def pattern_of(text: str, flags: int = 0) -> re.Pattern[str]:
-    """Compile a regular expression; raises `ValueError` with the reason if it is invalid."""
-    try:
-        return re.compile(text, flags)
-    except Exception as error:  # not only `re.error`: nesting too deep, a number too large
-        raise ValueError(f"{text[:80]!r} is not a regular expression: {error}") from None
+def checker(args: Mapping[str, Any]) -> Callable[[str, Any], str]:
+    """The `check` of a tool with these schemas by argument; each is compiled at its first use."""
+    compiled = cache(lambda name: check(name, args[name]))
+    return lambda name, value: compiled(name)(value)
 
 
 def check(name: str, schema: Mapping[str, Any]) -> Callable[[Any], str]:
