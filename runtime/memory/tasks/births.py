@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, ClassVar, Protocol
 
+from kernel.document.escaping import to_json
 from runtime.memory.store import Record, Shelf
 from runtime.memory.tasks import Refusal
 from runtime.memory.tasks.alignment import align
@@ -83,16 +84,16 @@ class Draft:
     def markdown(self, name: str) -> str:
         """Its file."""
         common = self.common
-        lines = ["---", f"name: {_yaml(name)}", f"description: {_yaml(description(self.phrasings[0]))}"]
+        lines = ["---", f"name: {to_json(name)}", f"description: {to_json(description(self.phrasings[0]))}"]
         lines += ["phrasings: |", *(f"  {each}" for each in self.phrasings)]
-        lines += [f"slots: {_yaml(dict(common.slots))}"] if common.slots else []
+        lines += [f"slots: {to_json(dict(common.slots))}"] if common.slots else []
         lines.append("steps:")
         for step in common.steps:
-            lines.append(f"  - tool: {_yaml(step['tool'])}")
-            lines += [f"    args: {_yaml(step['args'])}"] if step.get("args") else []
+            lines.append(f"  - tool: {to_json(step['tool'])}")
+            lines += [f"    args: {to_json(step['args'])}"] if step.get("args") else []
         success = common.success or [{**FINISHED, "step": len(common.steps)}]
-        lines += ["success:", *(f"  - {_yaml(each)}" for each in success)]
-        lines += [f"output: {_yaml(common.output)}"] if common.output else []
+        lines += ["success:", *(f"  - {to_json(each)}" for each in success)]
+        lines += [f"output: {to_json(common.output)}"] if common.output else []
         lines += [f"status: {STATUS[common.kind]}", "origin: learned", "---"]
         return "\n".join([*lines, _body(common, self.shown, self.others)])
 
@@ -163,25 +164,6 @@ def _cell(text: str) -> str:
     return _line(text).replace("|", "\\|")
 
 
-def _yaml(value: Any) -> str:
-    """A value in one line of YAML."""
-    import yaml
-
-    class Dumper(yaml.SafeDumper):
-        pass
-
-    Dumper.add_representer(
-        str,
-        lambda dumper, data: dumper.represent_scalar(
-            "tag:yaml.org,2002:str", data, style='"' if "\n" in data else None
-        ),
-    )
-    made = yaml.dump(
-        value, Dumper=Dumper, default_flow_style=True, sort_keys=False, allow_unicode=True, width=10**6
-    )
-    return made.removesuffix("...\n").rstrip("\n")
-
-
 BORN = 5
 """Exemplars that a method needs. Source: seed 000_39bad3da279292ba."""
 MADE_FROM = 11
@@ -238,112 +220,90 @@ class Births:
     files: Files
     active: Sequence[str]
 
-    def born(self, this: Solved, near: Sequence[Solved], unlike: Sequence[str]) -> Draft | Refusal:
-        """The method that a solved task makes with near tasks of the same operation, or why there is none.
+    def born(self, this: Solved, near: Sequence[Solved], unlike: Sequence[str]) -> Draft | None:
+        """The method that a solved task makes with near tasks of the same operation; None for none.
 
         `unlike` are near tasks that were solved in another way.
         """
-        found: Draft | Refusal = Refusal("too few are solved in the same way")
         alike: list[Solved] = []
         if not calculates(this.exemplar):
             mine = shape(this.exemplar)
-            alike = [each for each in near if shape(each.exemplar) == mine]
-            if len(alike) + 1 >= BORN:
-                found = self.tried([this, *alike[:MADE_FROM]], unlike)
-        if isinstance(found, Refusal) and len(alike) < len(near):
-            read = without_courtesies(this.exemplar.task, self.words)
-            varied = (each for each in near if aligns(read, each, self.words))
-            aligned = list(islice(varied, MADE_FROM))
-            if len(aligned) + 1 >= BORN and aligned != alike[:MADE_FROM]:
-                found = self.tried([this, *aligned], unlike)
-        return found
+            alike = [each for each in near if shape(each.exemplar) == mine][:MADE_FROM]
+            if found := self._tried([this, *alike], unlike):
+                return found
+        read = without_courtesies(this.exemplar.task, self.words)
+        varied = (each for each in near if aligns(read, each, self.words))
+        aligned = list(islice(varied, MADE_FROM))
+        return self._tried([this, *aligned], unlike) if aligned != alike else None
 
-    def tried(self, trees: Sequence[Solved], unlike: Sequence[str]) -> Draft | Refusal:
-        """A method of these tasks that passed every trial, or why there is none."""
-        found = common([each.exemplar for each in trees], self.words)
-        if isinstance(found, Refusal):
-            return found
+    def _tried(self, trees: Sequence[Solved], unlike: Sequence[str]) -> Draft | None:
+        """A method of these tasks that passed every trial."""
+        found = common([each.exemplar for each in trees], self.words) if len(trees) >= BORN else None
+        if found is None:
+            return None
         said = [(each, self._phrasing(each, found)) for each in found.wordings]
-        usable = [(each, text) for each, text in said if text and (found.kind == "steps" or each.aligned)]
-        if found.kind == "steps":
-            usable = self._uncovered(usable)
-        if not isinstance(usable, Refusal):
-            usable = self._readable(found, usable)
-        if isinstance(usable, Refusal):
-            return usable
+        told = [(each, text) for each, text in said if text]
+        usable = self._readable(found, self._uncovered(told) if found.kind == "steps" else told)
+        if not usable:
+            return None
         own = {_told(each.exemplar) for each, _ in usable}
         draft = _draft(found, usable, tuple(tree.id for tree in trees if _told(tree.exemplar) in own))
         text = draft.markdown("method")
-        if found.kind == "steps" and (claims := self._claims(text, draft)):
-            return Refusal(claims)
+        if found.kind == "steps" and self._claims(text, draft):
+            return None
         others = tuple(task for task in unlike if self.files.plan(text, task) is None)
         return replace(draft, others=others)
 
-    def _phrasing(self, found: Wording, common: Common, *, whole: bool = False) -> str | None:
-        """The phrasing of one exemplar, with its courtesies (`whole`) or without."""
+    def _phrasing(self, found: Wording, common: Common) -> str | None:
         holes = [
             (h.start, h.end, f"{{{h.slot}}}" if common.slots[h.slot] == h.kind else f"{{{h.slot}:{h.kind}}}")
             for h in found.holes
         ]
-        task = found.exemplar.task
-        start, end = (0, len(task)) if whole else (found.start, found.end)
-        return self.files.wording(task, start, end, holes)
+        return self.files.wording(found.exemplar.task, found.start, found.end, holes)
 
-    def _uncovered(self, said: Sequence[Said]) -> list[Said] | Refusal:
-        """Those that no reflex and no other method reads."""
-        looked: dict[str, bool] = {}  # by phrasing
-        for each, text in said if len(said) >= BORN else ():
-            if text not in looked:
-                there = self.files.others(each.exemplar.task, self.active)
-                if there is not None and plain(there) != plain(each.exemplar.steps):
-                    return Refusal("a reflex plans other steps for one of them")
-                looked[text] = there is not None
-        return [(each, text) for each, text in said if not looked.get(text)]
+    def _uncovered(self, said: Sequence[Said]) -> list[Said]:
+        """Those that no reflex and no other method reads; none if one would do something else."""
+        firsts = {text: each.exemplar for each, text in reversed(said)} if len(said) >= BORN else {}
+        there = {text: self.files.others(each.task, self.active) for text, each in firsts.items()}
+        if any(_differ(steps, firsts[text]) for text, steps in there.items()):
+            return []
+        return [(each, text) for each, text in said if there.get(text) is None]
 
-    def _readable(self, common: Common, said: Sequence[Said]) -> list[Said] | Refusal:
-        """Those for which the file plans the steps that solved them."""
+    def _readable(self, common: Common, said: Sequence[Said]) -> list[Said]:
+        """Those for which the file plans the steps that solved them; none if they are too few."""
         usable = list(said)
-        whole: set[int] = set()
-        while True:
-            if len(usable) < BORN:
-                return Refusal("too few can be written as a phrasing")
+        while len(usable) >= BORN:
             text = _draft(common, usable).markdown("method")
-            if fault := self.files.fault(text):
-                return Refusal(fault)
+            if self.files.fault(text):
+                return []
             if common.kind != "steps":
                 return usable
-            kept: list[Said] = []
-            first: dict[str, bool] = {}  # by phrasing: whether no other reflex matches better
-            again = False
-            for each, phrase in usable:
-                task = each.exemplar.task
-                steps = self.files.plan(text, task)
-                if steps is not None and plain(steps) != plain(each.exemplar.steps):
-                    return Refusal("two of them have the same wording and other steps")
-                if steps is not None and phrase not in first:
-                    first[phrase] = self.files.among(text, task, self.active) is not None
-                if steps is not None and first[phrase]:
-                    kept.append((each, phrase))
-                elif id(each) not in whole and (full := self._phrasing(each, common, whole=True)):
-                    whole.add(id(each))
-                    kept.append((each, full))
-                    again = True
-            if len(kept) == len(usable) and not again:
+            planned = [(each, self.files.plan(text, each[0].exemplar.task)) for each in usable]
+            if any(_differ(steps, each.exemplar) for (each, _), steps in planned):
+                return []
+            read = [each for each, steps in planned if steps is not None]
+            firsts = {phrase: each.exemplar.task for each, phrase in reversed(read)}
+            best = {phrase for phrase, task in firsts.items() if self.files.among(text, task, self.active)}
+            kept = [each for each in read if each[1] in best]
+            if len(kept) == len(usable):
                 return kept
             usable = kept
+        return []
 
-    def _claims(self, text: str, draft: Draft) -> str:
-        """A stored task that a file would solve in another way; "" for none."""
+    def _claims(self, text: str, draft: Draft) -> bool:
+        """Whether a file would solve a stored task in another way."""
         suspects: set[str] = set()
         most = SUSPECTS // min(len(draft.phrasings), SEARCHED)
         for phrase in draft.phrasings[:SEARCHED]:
             words = " ".join(re.sub(r"\{[^{}]*\}", " ", phrase).split())
             suspects |= {hit.id for hit in self.shelf.search(Solved, words, most)} if words else set()
-        for tree in self.shelf.pick(Solved, sorted(suspects - set(draft.trees))):
-            steps = self.files.plan(text, tree.exemplar.task)
-            if steps is not None and plain(steps) != plain(tree.exemplar.steps):
-                return f"it would match a task that was solved in another way: {tree.exemplar.task[:200]}"
-        return ""
+        stored = self.shelf.pick(Solved, sorted(suspects - set(draft.trees)))
+        return any(_differ(self.files.plan(text, e.task), e) for e in (each.exemplar for each in stored))
+
+
+def _differ(steps: Steps | None, exemplar: Exemplar) -> bool:
+    """Whether steps are planned, and others than those of an exemplar."""
+    return steps is not None and plain(steps) != plain(exemplar.steps)
 
 
 def _draft(common: Common, said: Sequence[Said], trees: tuple[str, ...] = ()) -> Draft:

@@ -1,7 +1,7 @@
 """What several solved tasks have in common: what varies is a slot, what does not is the operation.
 
-Tasks that align share a wording. For tasks in other words, slots are identified by the arguments that they
-fill; where that is ambiguous, those tasks are left out.
+The slots are found in the tasks that align with the first one. A task in other words is taken in if each slot
+fills its arguments with a value that its task has once.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -233,40 +233,40 @@ class Common:
 
 @dataclass(frozen=True)
 class _Member:
-    """An exemplar that aligns with the first one of its group."""
+    """An exemplar with its variables; those of tasks that align with the first one have the same ids."""
 
     exemplar: Exemplar
     tokens: list[Token]
-    alignment: Alignment
-    variables: Mapping[str, Variable] = field(default_factory=dict[str, Variable])
-
-
-_Group = list[_Member]
-
-
-def _constant(group: _Group, id: str) -> bool:
-    """Whether a variable is the same in a whole group."""
-    return len({(each.variables[id].value, each.variables[id].unit) for each in group}) == 1
+    variables: Mapping[str, Variable]
 
 
 @dataclass(frozen=True)
 class _Place:
-    """A place of an argument that varies: by group, what it could be."""
+    """A place of an argument that varies: what it could be in all aligned tasks, and in each other one."""
 
-    way: Way
     kind: str
-    uses: list[frozenset[Use]]
+    tool: str
+    uses: Sequence[frozenset[Use]]
 
 
-def common(exemplars: Sequence[Exemplar], words: Words) -> Common | Refusal:
-    """What these exemplars have in common; exemplars in wordings that cannot be explained are left out."""
-    groups = _groups(exemplars, words)
-    calculating = calculates(exemplars[0])
-    groups = [_with_variables(group) for group in (groups[:1] if calculating else groups)]
-    rows = [_arguments(each.exemplar) for group in groups for each in group]
+def common(exemplars: Sequence[Exemplar], words: Words) -> Common | None:
+    """What these exemplars have in common; None if it cannot be told."""
+    reads = [(each, without_courtesies(each.task, words)) for each in exemplars]
+    base = reads[0][1]
+    aligned: list[tuple[Exemplar, list[Token], Alignment]] = []
+    others: list[_Member] = []
+    for exemplar, read in reads:
+        found = align(base, read, words)
+        if not isinstance(found, Refusal):
+            aligned.append((exemplar, read, found))
+        elif not calculates(exemplar):
+            leaves = [(token, token) for token in read if token.leaf]
+            others.append(_Member(exemplar, read, _leaves(leaves)))
+    members = list(_with_variables(base, aligned))
+    rows = [_arguments(each.exemplar) for each in (*members, *others)]
     if any([way for way, _ in row] != [way for way, _ in rows[0]] for row in rows):
-        return Refusal("their arguments have different forms")
-    return _Finding(groups, calculating).found(rows)
+        return None
+    return _Finding(members, others, calculates(exemplars[0])).found(rows)
 
 
 def calculates(exemplar: Exemplar) -> bool:
@@ -278,44 +278,32 @@ def _arguments(exemplar: Exemplar) -> list[tuple[Way, Any]]:
     return list(flat([{"tool": step["tool"], "args": step.get("args") or {}} for step in exemplar.steps]))
 
 
-def _groups(exemplars: Sequence[Exemplar], words: Words) -> list[_Group]:
-    """Groups of exemplars that align; each exemplar aligns with itself."""
-    groups: list[_Group] = []
-    for exemplar in exemplars:
-        read = without_courtesies(exemplar.task, words)
-        for group in (*groups, new := _Group()):
-            found = align(group[0].tokens if group else read, read, words)
-            if not isinstance(found, Refusal):
-                group.append(_Member(exemplar, read, found))
-                break
-        if new:
-            groups.append(new)
-    return groups
+def _leaves(pairs: Sequence[tuple[Token, Token]]) -> dict[str, Variable]:
+    return {
+        f"leaf {at}": Variable(f"leaf {at}", new.kind, new.value, new.unit, (new,))
+        for at, (_, new) in enumerate(pairs)
+    }
 
 
-def _with_variables(group: _Group) -> _Group:
-    """The members with their variables; those that do not fit the first one are left out."""
-    base = group[0].tokens
+def _with_variables(
+    base: Sequence[Token], aligned: Sequence[tuple[Exemplar, list[Token], Alignment]]
+) -> Iterator[_Member]:
+    """The aligned exemplars with their values and labels; those that do not fit the first are left out."""
     leaves = [token for token in base if token.leaf]
-    fitting = [each for each in group if [old for old, _ in each.alignment.leaves] == leaves]
-    labels = {singular(form) for each in fitting for form in each.alignment.exchanged}
+    fitting = [each for each in aligned if [old for old, _ in each[2].leaves] == leaves]
+    labels = {singular(form) for _, _, found in fitting for form in found.exchanged}
     there = [_bare(token.low) for token in base if token.kind == "word"]
-    kept: _Group = []
-    for each in fitting:
-        found = [
-            Variable(f"leaf {at}", new.kind, new.value, new.unit, (new,))
-            for at, (_, new) in enumerate(each.alignment.leaves)
-        ]
+    for exemplar, tokens, found in fitting:
+        variables = _leaves(found.leaves)
         for label in labels:
             forms = [form for form in there if singular(form) == label]
-            lows = {each.alignment.exchanged.get(form, form) for form in forms}
-            places = tuple(t for t in each.tokens if t.kind == "word" and _bare(t.low) in lows)
+            lows = {found.exchanged.get(form, form) for form in forms}
+            places = tuple(t for t in tokens if t.kind == "word" and _bare(t.low) in lows)
             if len(places) != len(forms):
                 break
-            found.append(Variable(label, "word", _bare(places[-1].text), "", places))
+            variables[label] = Variable(label, "word", _bare(places[-1].text), "", places)
         else:
-            kept.append(replace(each, variables={variable.id: variable for variable in found}))
-    return kept
+            yield _Member(exemplar, tokens, variables)
 
 
 def _bare(word: str) -> str:
@@ -325,47 +313,54 @@ def _bare(word: str) -> str:
 class _Finding:
     """Finds slots that explain every argument."""
 
-    def __init__(self, groups: list[_Group], calculates: bool) -> None:
-        self.groups = groups
+    def __init__(self, members: list[_Member], others: list[_Member], calculates: bool) -> None:
+        self.members, self.others, self.every = members, others, [*members, *others]
         self.calculates = calculates
-        self.members = [each for group in groups for each in group]
-        self.places: list[_Place] = []
 
-    def found(self, rows: Sequence[Sequence[tuple[Way, Any]]]) -> Common | Refusal:
+    def found(self, rows: Sequence[Sequence[tuple[Way, Any]]]) -> Common | None:
         columns = [(way, [row[at][1] for row in rows]) for at, (way, _) in enumerate(rows[0])]
         pieces = [(way, self._explained(way, values)) for way, values in columns]
-        self.places = [each for _, piece in pieces for each in piece or () if isinstance(each, _Place)]
         varying = [way for way, values in columns if len({repr(value) for value in values}) > 1]
-        unknown = [way for way, piece in pieces if piece is None]
-        if any(way[1:] == ("tool",) for way in varying):
-            return Refusal("they use different tools")
+        unknown = sum(piece is None for _, piece in pieces)
         kind: MethodKind = "steps"
         if unknown:
-            kind = "template" if len(unknown) < len(varying) else "exemplar"
-        if unknown and self.calculates:
-            return Refusal("they are calculated differently")
-        classes = self._classes(open_ones=kind != "steps")
-        if isinstance(classes, Refusal):
-            return classes
-        if kind == "steps" and (loose := self._loose(classes)):
-            return Refusal(loose)
-        names = self._names(classes)
-        made = [(way, OPEN if piece is None else self._template(piece, names)) for way, piece in pieces]
+            kind = "template" if unknown < len(varying) else "exemplar"
+        if any(way[1:] == ("tool",) for way in varying) or (unknown and self.calculates):
+            return None
+        places = [
+            (each, str(way[-1]) if piece == [each] and len(way) == 3 else "")
+            for way, piece in pieces
+            for each in piece or ()
+            if isinstance(each, _Place)
+        ]
+        slots = self._slots([place for place, _ in places], kind)
+        if slots is None or not (slots or kind != "steps"):
+            return None
+        goes = [
+            next(((p.tool, to) for p, to in places if _ids(p.uses[0]) & each[0]), ("", "")) for each in slots
+        ]
+        firsts = [self.members[0].variables[min(each[0])] for each in slots]
+        chosen = named(firsts, goes, self.members[0].tokens)
+        names = {id: name for each, name in zip(slots, chosen, strict=True) for id in each[0]}
+        made = [(way, OPEN if piece is None else _template(piece, names)) for way, piece in pieces]
         if kind == "exemplar":
             made = [(way, values[0]) for way, values in columns]
         if any(isinstance(value, str) and foreign_slot(value, names) for _, value in made):
-            return Refusal("an argument holds braces that look like a slot")
-        first = [min(each[0]) for each in classes]
-        slots = {names[id]: kind_of([t.variables[id] for t in self.groups[0]]) for id in first}
-        if not slots and kind == "steps":
-            return Refusal("nothing varies between them")
-        wordings = tuple(self._wordings(classes, names))
+            return None
         return Common(
-            kind, slots, wordings, tuple(built(made)), tuple(self._success(names)), self._output(names)
+            kind,
+            {name: kind_of(self._of(min(each[0]))) for each, name in zip(slots, chosen, strict=True)},
+            tuple(self._wordings(slots, chosen, kind)),
+            tuple(built(made)),
+            tuple(self._success(names)),
+            self._output(names),
         )
 
-    def _tool(self, way: Way) -> str:
-        return str(self.members[0].exemplar.steps[way[0]]["tool"]) if isinstance(way[0], int) else ""
+    def _of(self, id: str) -> list[Variable]:
+        return [each.variables[id] for each in self.members]
+
+    def _constant(self, id: str) -> bool:
+        return len({(each.value, each.unit) for each in self._of(id)}) == 1
 
     # ---- arguments ---------------------------------------------------------------------------------------
 
@@ -374,130 +369,92 @@ class _Finding:
         first = values[0]
         if all(type(value) is type(first) and spaced(value) == spaced(first) for value in values):
             return None if isinstance(first, str) and foreign(first) else [spaced(first)]
-        rows = [parts(v, each.variables.values()) for v, each in zip(values, self.members, strict=True)]
+        rows = [parts(v, each.variables.values()) for v, each in zip(values, self.every, strict=True)]
         shape = [(part.place, "" if part.place else part.text) for part in rows[0]]
         if any([(p.place, "" if p.place else p.text) for p in row] != shape for row in rows):
             return None
+        tool = str(self.every[0].exemplar.steps[way[0]]["tool"]) if isinstance(way[0], int) else ""
         found: list[Any] = []
-        for at, (kind, text) in enumerate(shape):
-            column = [row[at] for row in rows]
-            if not kind or len({part.text for part in column}) == 1:
-                found.append(text or column[0].text)
+        for at, column in enumerate(zip(*rows, strict=True)):
+            if not column[0].place or len({part.text for part in column}) == 1:
+                found.append(column[0].text)
                 continue
             uses = self._uses(column)
-            if uses is None or not self._safe(way, shape, at, uses):
+            if not uses or not (tool not in COMMANDS or self._safe(shape, at, uses)):
                 return None
-            found.append(_Place(way, kind, uses))
+            found.append(_Place(column[0].place, tool, uses))
         return found
 
-    def _uses(self, column: list[Part]) -> list[frozenset[Use]] | None:
-        """For each group what a place can be in all of it; None when some group cannot tell."""
-        rows = iter(column)
-        found = [frozenset.intersection(*(next(rows).uses for _ in group)) for group in self.groups]
+    def _uses(self, column: Sequence[Part]) -> list[frozenset[Use]]:
+        """What a place can be in all aligned tasks, and in each other one; empty when one cannot tell."""
+        own, others = column[: len(self.members)], column[len(self.members) :]
+        found = [frozenset.intersection(*(part.uses for part in own)), *(part.uses for part in others)]
         for done in ("", "hundredth"):
             of_way = [frozenset(use for use in uses if use[1] == done) for uses in found]
             if all(of_way):
                 return of_way
-        return None
+        return []
 
-    def _safe(self, way: Way, shape: list[tuple[str, str]], at: int, uses: list[frozenset[Use]]) -> bool:
-        """Whether a text may be inserted: into a command only where it can be quoted."""
-        ids = [
-            (each, id)
-            for group, used in zip(self.groups, uses, strict=True)
-            for id, _ in used
-            for each in group
-        ]
-        if self._tool(way) not in COMMANDS or {each.variables[id].kind for each, id in ids} <= {
-            "number",
-            "path",
-        }:
-            return True
+    def _safe(self, shape: Sequence[tuple[str, str]], at: int, uses: Sequence[frozenset[Use]]) -> bool:
+        """Whether a value may be inserted into a command: a text only where it can be quoted."""
+        of = [*(uses[0] for _ in self.members), *uses[1:]]
+        kinds = {each.variables[id].kind for each, ids in zip(self.every, of, strict=True) for id, _ in ids}
         before = shape[at - 1][1][-1:] if at else " "
         behind = shape[at + 1][1][:1] if at + 1 < len(shape) else " "
-        return before == behind == " "
+        return kinds <= {"number", "path"} or before == behind == " "
 
     # ---- slots -------------------------------------------------------------------------------------------
 
-    def _classes(self, *, open_ones: bool) -> list[list[set[str]]] | Refusal:
-        """For each slot, its variables in each group; open slots are in no argument."""
-        classes: list[list[set[str]]] = []
-        for place in self.places:
-            ids = [{id for id, _ in uses} for uses in place.uses]
-            known = next((each for each in classes if each[0] & ids[0]), None)
+    def _slots(self, places: Sequence[_Place], kind: MethodKind) -> list[list[set[str]]] | None:
+        """For each slot, its variables in the aligned tasks and in each other one; None if it is unclear.
+
+        A value that differs and is in no step is a slot where names are only labels, and in a template.
+        """
+        slots: list[list[set[str]]] = []
+        for place in places:
+            ids = [_ids(uses) for uses in place.uses]
+            known = next((each for each in slots if each[0] & ids[0]), None)
             if known is None:
-                classes.append(ids)
-            elif known != ids:
-                return Refusal("one value of a task goes to places where others have several")
-        for at in range(1, len(self.groups)):
-            taken = [id for each in classes for id in each[at]]
-            if len(taken) > len(set(taken)):
-                return Refusal("two values of a task are the same, and could be either's")
-        first = self.groups[0]
-        labels = {id for each in first for id, v in each.variables.items() if v.kind == "word"}
-        loose = {id for id in first[0].variables if open_ones and not _constant(first, id)}
-        for id in sorted(labels | loose if self.calculates else loose):
-            if not any(id in each[0] for each in classes):
-                classes.append([{id}, *(set[str]() for _ in self.groups[1:])])
-        return classes
-
-    def _loose(self, classes: list[list[set[str]]]) -> str:
-        """A value that differs in a group and is in no step, or there in another form; \"\" for none."""
-        for at, group in enumerate(self.groups):
-            used = {id for each in classes for id in each[at]}
-            for id, variable in group[0].variables.items():
-                if id not in used and not _constant(group, id):
-                    return f"{variable.value} differs and is in no step"
-        return ""
-
-    def _names(self, classes: list[list[set[str]]]) -> dict[str, str]:
-        """The name of the slot of each variable of the first group."""
-        base = self.groups[0][0]
-        goes: list[tuple[str, str]] = []
-        for each in classes:
-            fitting = (place for place in self.places if {id for id, _ in place.uses[0]} & each[0])
-            if place := next(fitting, None):
-                whole = len(place.way) == 3 and _whole(base, each[0], place.way)
-                goes.append((self._tool(place.way), str(place.way[-1]) if whole else ""))
+                slots.append(ids)
+            elif known[0] != ids[0]:
+                return None  # a value goes to places where others have several
             else:
-                goes.append(("", ""))
-        firsts = [base.variables[min(each[0])] for each in classes]
-        chosen = named(firsts, goes, base.tokens)
-        return {id: name for each, name in zip(classes, chosen, strict=True) for id in each[0]}
-
-    def _wordings(self, classes: list[list[set[str]]], names: Mapping[str, str]) -> Iterator[Wording]:
-        for at, group in enumerate(self.groups):
-            ids = {id: names[min(each[0])] for each in classes for id in each[at]}
-            for member in group:
-                holes = [
-                    Hole(token.start, token.end, slot, kind_of([t.variables[id] for t in group], token))
-                    for id, slot in ids.items()
-                    for token in member.variables[id].places
+                known[1:] = [old if old == new else set[str]() for old, new in zip(known, ids, strict=True)][
+                    1:
                 ]
-                ordered = tuple(sorted(holes, key=lambda hole: hole.start))
-                yield Wording(
-                    member.exemplar, member.tokens[0].start, member.tokens[-1].end, ordered, at == 0
-                )
+        for id, variable in sorted(self.members[0].variables.items()):
+            if any(id in each[0] for each in slots) or self._constant(id):
+                continue
+            if kind == "steps" and not (self.calculates and variable.kind == "word"):
+                return None
+            slots.append([{id}, *(set[str]() for _ in self.others)])
+        return slots
+
+    def _wordings(
+        self, slots: Sequence[Sequence[set[str]]], names: Sequence[str], kind: MethodKind
+    ) -> Iterator[Wording]:
+        """The tasks with their slots; of the others those in which each slot has values of its own."""
+        for at, member in enumerate(self.every):
+            number = max(at - len(self.members) + 1, 0)
+            ids = {id: name for each, name in zip(slots, names, strict=True) for id in each[number]}
+            clear = all(each[number] for each in slots) and len(ids) == sum(len(e[number]) for e in slots)
+            if number and not (clear and kind == "steps"):
+                continue
+            holes = [
+                Hole(token.start, token.end, slot, kind_of(of, token))
+                for id, slot in ids.items()
+                for of in [[member.variables[id]] if number else self._of(id)]
+                for token in member.variables[id].places
+            ]
+            holes.sort(key=lambda hole: hole.start)
+            start, end = member.tokens[0].start, member.tokens[-1].end
+            yield Wording(member.exemplar, start, end, tuple(holes), not number)
 
     # ---- templates ---------------------------------------------------------------------------------------
 
-    def _template(self, pieces: list[Any], names: Mapping[str, str]) -> Any:
-        if len(pieces) == 1 and not isinstance(pieces[0], _Place):
-            return pieces[0]
-        return "".join(self._slot(p, names) if isinstance(p, _Place) else p for p in pieces)
-
-    def _slot(self, place: _Place, names: Mapping[str, str]) -> str:
-        id, done = min(place.uses[0])
-        filters = [done] if done else []
-        if place.kind == "text" and self._tool(place.way) in COMMANDS:
-            filters.append("sh")
-        if place.kind == "typed":
-            filters.append("number")
-        return "{{ " + " | ".join([names[id], *filters]) + " }}"
-
     def _success(self, names: Mapping[str, str]) -> Iterator[dict[str, Any]]:
         """The common criteria that code can check and slots explain."""
-        rows = [[c for c in each.exemplar.success if "judge" not in c] for each in self.members]
+        rows = [[c for c in each.exemplar.success if "judge" not in c] for each in self.every]
         for criteria in zip(*rows, strict=False):
             flats = [list(flat(criterion)) for criterion in criteria]
             if any([way for way, _ in each] != [way for way, _ in flats[0]] for each in flats):
@@ -511,15 +468,32 @@ class _Finding:
 
     def _output(self, names: Mapping[str, str]) -> str:
         """The common output, if slots and results explain it."""
-        made = self._filled([each.exemplar.output for each in self.members], names, "output")
+        made = self._filled([each.exemplar.output for each in self.every], names, "output")
         return str(made[0]) if made else ""
 
     def _filled(self, values: list[Any], names: Mapping[str, str], what: str) -> list[Any]:
         """The template of values outside of steps; empty if slots do not explain them."""
         pieces = self._explained((what,), values) or []
-        places = [piece for piece in pieces if isinstance(piece, _Place)]
-        known = all(min(place.uses[0])[0] in names for place in places)
-        return [self._template(pieces, names)] if pieces and known else []
+        known = all(min(_ids(each.uses[0])) in names for each in pieces if isinstance(each, _Place))
+        return [_template(pieces, names)] if pieces and known else []
+
+
+def _ids(uses: Iterable[Use]) -> set[str]:
+    return {id for id, _ in uses}
+
+
+def _template(pieces: list[Any], names: Mapping[str, str]) -> Any:
+    """A value with slots in braces; one without places stays what it is."""
+    if len(pieces) == 1 and not isinstance(pieces[0], _Place):
+        return pieces[0]
+    return "".join(_slot(each, names) if isinstance(each, _Place) else each for each in pieces)
+
+
+def _slot(place: _Place, names: Mapping[str, str]) -> str:
+    id, done = min(place.uses[0])
+    quoted = "sh" if place.kind == "text" and place.tool in COMMANDS else ""
+    typed = "number" if place.kind == "typed" else ""
+    return "{{ " + " | ".join(filter(None, [names[id], done, quoted, typed])) + " }}"
 
 
 def foreign_slot(text: str, names: Mapping[str, str]) -> bool:
@@ -527,11 +501,3 @@ def foreign_slot(text: str, names: Mapping[str, str]) -> bool:
     for name in set(names.values()):
         text = text.replace("{{ " + name + " ", "{{ steps[1] ")
     return foreign(text)
-
-
-def _whole(base: _Member, ids: set[str], way: Way) -> bool:
-    """Whether an argument is nothing but a variable."""
-    value: Any = base.exemplar.steps
-    for key in way:
-        value = value[key]
-    return any(str(base.variables[id].value) == str(value) for id in ids)

@@ -18,7 +18,7 @@ from kernel import disk
 from kernel.errors import UsageError
 from runtime.memory.embed import Embedder
 from runtime.memory.store import Record, Shelf, pack
-from runtime.memory.tasks import ALL, Parts, Refusal
+from runtime.memory.tasks import ALL, Parts
 from runtime.memory.tasks.births import (
     BORN,
     STATUS,
@@ -135,7 +135,7 @@ class Methods:
         like = {hit.id for hit in hits if hit.score >= LIKE} - {each.id for each in free}
         rest = [each.text for each in near if each.id in like]
         made = self._births(self._active(known)).born(this, free, rest)
-        return None if isinstance(made, Refusal) else self._written_new(made, key, type, vector)
+        return self._written_new(made, key, type, vector) if made else None
 
     def _vector(self, tree: NeuronTree) -> Any:
         vector = tree.vector(self.embedder.name)
@@ -200,7 +200,7 @@ class Methods:
             return None
         others = [each for each in self._active(known) if each != text]
         made = self._births(others).born(stored[0], [*stored[1:], this], ())
-        if isinstance(made, Refusal) or this.id not in made.trees or made.common.kind != "steps":
+        if made is None or this.id not in made.trees or made.common.kind != "steps":
             return None
         trees = (*method.trees[: MEMBERS - 1], this.id)
         return self._rewrite(method.model_copy(update={"trees": trees}), made.markdown(method.id))

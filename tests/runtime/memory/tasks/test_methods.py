@@ -28,7 +28,7 @@ def learner(tmp_path: Path) -> Iterator[Learner]:
 def test_a_persons_correction_stays(learner: Learner) -> None:
     learner.learn(*five())
     path = learner.file()
-    corrected = path.read_text("utf-8").replace("what: lines", "what: words")
+    corrected = path.read_text("utf-8").replace('"what": "lines"', '"what": "words"')
     path.write_text(corrected, "utf-8")
     learner.learn(
         tally("g.md", "h.txt", "{} has so many lines: let {} hold that figure"), tally("i.md", "j.txt")
