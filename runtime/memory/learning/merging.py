@@ -5,9 +5,10 @@ An agent has used a rule if its attempts follow it, whether or not they were sho
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ class Merging:
 
     def __init__(self, library: Library, embedder: Embedder | None = None) -> None:
         self.library, self.embedder = library, embedder
-        self.wording = Wording(library.systems)
+        self.wording, self._advice = Wording(library.systems), advice_of(library.systems)
 
     def add(self, pattern: Pattern) -> Pattern | None:
         """Add a pattern or merge it into an equal one, then prune.
@@ -46,12 +47,9 @@ class Merging:
         Returns None if a person switched off or deleted an equal pattern, or an existing pattern of at least
         the same confidence contradicts it.
         """
-        own = [each for each in self.library.all() if (each.scope, each.agent) == _whose(pattern, each)]
-        same = next((each for each in own if self.same(each, pattern)), None)
-        if same is not None:
-            if not same.active:
-                return None
-            return self.library.update(same.name, **merged(same, pattern))
+        own = [each for each in self.library.all() if each.owner == pattern.owner]
+        if same := self.equal(pattern, own):
+            return self.library.update(same.name, **merged(same, pattern)) if same.active else None
         against = [each for each in own if each.active and contradict(each, pattern, self._advice)]
         if any(each.fixed or each.confidence >= pattern.confidence for each in against):
             return None
@@ -59,10 +57,6 @@ class Merging:
         for type in pattern.types if added else ():
             self.prune(type)
         return added
-
-    @property
-    def _advice(self) -> Any:
-        return advice_of(self.library.systems)
 
     # ---- equality ----------------------------------------------------------------------------------------
 
@@ -78,12 +72,14 @@ class Merging:
         (first, refused), (second, refuses) = (self._advice.words(each.guidance) for each in (one, other))
         if refused != refuses:
             return False
-        if first == second:
-            return True
-        if self.embedder is None:
-            return False
+        if first == second or self.embedder is None:
+            return first == second
         rows = self.embedder.embed([one.guidance, other.guidance])
         return float(rows[0] @ rows[1]) > SIMILAR
+
+    def equal(self, pattern: Pattern, among: Iterable[Pattern]) -> Pattern | None:
+        """The first of these patterns that is equal to one."""
+        return next((each for each in among if self.same(each, pattern)), None)
 
     # ---- compressing -------------------------------------------------------------------------------------
 
@@ -101,7 +97,8 @@ class Merging:
         kept: list[Pattern] = []
         ordered = sorted(self.library.all(), key=lambda each: (not each.fixed, -each.confidence, each.name))
         for each in ordered:
-            into = next((k for k in kept if _mergeable(k, each) and self.same(k, each)), None)
+            own = [k for k in kept if k.active and k.owner == each.owner]
+            into = self.equal(each, own) if each.active and not each.fixed else None
             if into is None:
                 kept.append(each)
                 continue
@@ -121,7 +118,7 @@ class Merging:
         for each in self.library.all():
             rule = parsed(each.rule)
             if rule and rule.tools and each.active and not each.fixed and rule.kind != "choice":
-                key = (rule.kind, rule.refuses, rule.names[1:], each.scope, each.agent)
+                key = (rule.kind, rule.refuses, rule.names[1:], *each.owner)
                 families.setdefault(key, []).append((each, rule))
         for family in families.values():
             if len(family) >= GENERALIZE and family[0][1].names[1:]:
@@ -134,17 +131,9 @@ class Merging:
         first = family[0][1]
         rule = Rule(first.kind, (",".join(tools), *first.names[1:]), first.refuses)
         said = self.wording.say(rule)
-        whole = family[0][0]
-        for each, _ in family[1:]:
-            whole = replace(whole, **merged(whole, each))
-        made = replace(
-            whole,
-            name=named(said.title),
-            title=said.title,
-            guidance=said.do,
-            avoid=said.avoid,
-            rule=str(rule),
-        )
+        words = {"title": said.title, "guidance": said.do, "avoid": said.avoid}
+        whole = together([each for each, _ in family])
+        made = replace(whole, name=named(said.title), rule=str(rule), **words)
         for each, _ in family:
             self.library.delete(each.name)
         self.library.add(made)
@@ -156,20 +145,17 @@ class Merging:
         Keeps three patterns of a type, and those that a person wrote or corrected. Returns them with reasons.
         """
         there = [each for each in self.library.all() if type in each.types and each.active]
+        left, tokens = len(there), sum(each.tokens for each in there)
         gone: list[tuple[Pattern, str]] = []
         for each in sorted(there, key=lambda each: (aged(each, now), each.name)):
-            left = len(there) - len(gone)
-            tokens = sum(e.tokens for e in there) - sum(e.tokens for e, _ in gone)
             sure = aged(each, now)
-            if left <= LEAST or each.fixed:
+            if left <= LEAST or each.fixed or (tokens <= STORED and sure >= WORTHLESS):
                 continue
-            if tokens > STORED:
-                gone.append((each, f"{tokens} tokens, {STORED} at most"))
-            elif sure < WORTHLESS:
-                gone.append((each, f"confidence {sure:.2f} after ageing"))
+            too_much = f"{tokens} tokens, {STORED} at most"
+            gone.append((each, too_much if tokens > STORED else f"confidence {sure:.2f} after ageing"))
+            left, tokens = left - 1, tokens - each.tokens
         for each, _ in gone:
-            others = tuple(name for name in each.types if name != type)
-            if others:
+            if others := tuple(name for name in each.types if name != type):
                 self.library.update(each.name, types=others)
             else:
                 self.library.delete(each.name)
@@ -214,19 +200,9 @@ def merged(one: Pattern, other: Pattern) -> dict[str, Any]:
     }
 
 
-def _mergeable(one: Pattern, other: Pattern) -> bool:
-    """Whether the other may be merged into this one: learned, the same scope, both active."""
-    return (
-        not other.fixed
-        and one.active
-        and other.active
-        and (one.scope, one.agent) == (other.scope, other.agent)
-    )
-
-
-def _whose(pattern: Pattern, other: Pattern) -> tuple[str, str]:
-    """Scope and agent for a comparison with another pattern; the agent matters only in scope `agent`."""
-    return pattern.scope, pattern.agent if pattern.scope == "agent" else other.agent
+def together(patterns: Iterable[Pattern]) -> Pattern:
+    """The first of equal patterns with the others merged into it."""
+    return reduce(lambda whole, each: replace(whole, **merged(whole, each)), patterns)
 
 
 def _terms(pattern: Pattern) -> frozenset[str]:
@@ -251,113 +227,90 @@ class Promotion:
     """Promotes patterns to their space and to all spaces. `state` contains all spaces."""
 
     def __init__(self, shelf: Shelf, library: Library, embedder: Embedder | None, state: Path) -> None:
-        self.shelf, self.library, self.state, self.embedder = shelf, library, state, embedder
+        self.shelf, self.library, self.state = shelf, library, state
         self.merging = Merging(library, embedder)
 
     def promote(self) -> list[str]:
         """Promote what is due; returns a line per pattern."""
-        return [*self.to_the_space(), *self.to_all()]
+        return [*self._to_the_space(), *self._to_all()]
 
     # ---- agent → space -----------------------------------------------------------------------------------
 
-    def to_the_space(self) -> list[str]:
-        """Promote agents' patterns that two or more agents have used successfully."""
+    def _to_the_space(self) -> list[str]:
+        """Promote agents' patterns that two or more agents have used successfully, equal ones as one."""
         own = [each for each in self.library.all() if each.scope == "agent" and each.active]
-        if not own:
-            return []
-        attempts = list(self.shelf.scan(Tried))
+        attempts = list(self.shelf.scan(Tried)) if own else []
         done: list[str] = []
         for each in own:
             if self.library.get(each.name) is None:
                 continue  # it was merged meanwhile
-            uses = self._uses(each, own, attempts)
-            good, count = sum(g for g, _ in uses.values()), sum(n for _, n in uses.values())
-            if len(uses) >= AGENTS and count and good > SUCCESS * count:
-                done.append(self._to_the_space(each, own, uses))
-        return done
-
-    def _uses(
-        self, pattern: Pattern, own: Iterable[Pattern], attempts: Iterable[Tried]
-    ) -> dict[str, tuple[int, int]]:
-        """The agents that used a pattern, with their successful and total uses."""
-        rule = parsed(pattern.rule)
-        if rule is None:
-            same = [each for each in own if each.name == pattern.name or self.merging.same(each, pattern)]
-            counted = {each.agent: (each.helpful, each.helpful + each.harmful) for each in same}
-            return {agent: count for agent, count in counted.items() if count[1] >= USES}
-        found: dict[str, list[bool]] = {}
-        for each in attempts:
-            if each.type in pattern.types and each.good is not None and rule.holds(each.trajectory):
-                found.setdefault(each.agent, []).append(each.good)
-        return {agent: (sum(goods), len(goods)) for agent, goods in found.items() if len(goods) >= USES}
-
-    def _to_the_space(
-        self, pattern: Pattern, own: Iterable[Pattern], uses: Mapping[str, tuple[int, int]]
-    ) -> str:
-        """Promote a pattern, and merge equal ones of other agents into it."""
-        changes: dict[str, Any] = {"scope": "space", "agents": tuple(sorted({*pattern.agents, *uses}))}
-        whole = pattern
-        for other in own:
-            if other.name != pattern.name and not other.fixed and self.merging.same(other, pattern):
-                whole = replace(whole, **merged(whole, other))
+            same = [other for other in own if other.name != each.name and self.merging.same(other, each)]
+            uses = _uses(each, same, attempts)
+            good, count = (sum(counts) for counts in zip(*uses.values(), strict=True)) if uses else (0, 0)
+            if len(uses) < AGENTS or good <= SUCCESS * count:
+                continue
+            others = [other for other in same if not other.fixed]
+            whole = together([each, *others])
+            for other in others:
                 self.library.delete(other.name)
-        changes |= {key: value for key, value in vars(whole).items() if value != getattr(pattern, key)}
-        self.library.update(pattern.name, **changes)
-        return f"{pattern.name} promoted to the space: used successfully by {', '.join(sorted(uses))}"
+            changes = {key: value for key, value in vars(whole).items() if value != getattr(each, key)}
+            changes |= {"scope": "space", "agents": tuple(sorted({*whole.agents, *uses}))}
+            self.library.update(each.name, **changes)
+            told = ", ".join(sorted(uses))
+            done.append(f"{each.name} promoted to the space: used successfully by {told}")
+        return done
 
     # ---- space → all -------------------------------------------------------------------------------------
 
-    def to_all(self) -> list[str]:
+    def _to_all(self) -> list[str]:
         """Move patterns that succeed in three or more spaces to the default space."""
         spaces = self._spaces()
         if len(spaces) < SPACES:
             return []
-        everybodys = Library(
-            space_of(self.state, DEFAULT) / "patterns",
-            systems=self.library.systems,
-            state=self.state,
-            fsync=self.library.fsync,
-        )
+        everybodys = self._library(space_of(self.state, DEFAULT) / "patterns")
         done: list[str] = []
-        mine = [each for each in self.library.all() if each.scope == "space" and each.active]
-        for pattern in mine:
+        for pattern in self.library.all():
             held = {
-                name: same
-                for name, patterns in spaces.items()
-                if (same := next((each for each in patterns if self.merging.same(each, pattern)), None))
+                name: same for name, each in spaces.items() if (same := self.merging.equal(pattern, each))
             }
-            if len(held) < SPACES or not all(_succeeds(each) for each in held.values()):
+            if pattern.scope != "space" or not pattern.active or len(held) < SPACES:
                 continue
-            self._to_all(everybodys, pattern, [each for each in held.values() if each.path != pattern.path])
+            if not all(map(_succeeds, held.values())):
+                continue
+            whole = together([pattern, *(each for each in held.values() if each.path != pattern.path)])
             done.append(f"{pattern.name} promoted to all spaces: found in {', '.join(sorted(held))}")
+            there = everybodys.get(pattern.name)
+            if there is not None and self.merging.same(there, pattern):
+                everybodys.update(there.name, **{**merged(there, whole), "scope": "all"})
+            elif everybodys.add(replace(whole, scope="all")) is None:
+                continue  # a person deleted it there
+            if self.library.folder != everybodys.folder:
+                self.library.delete(pattern.name)
         return done
 
-    def _to_all(self, everybodys: Library, pattern: Pattern, others: Iterable[Pattern]) -> None:
-        whole = pattern
-        for other in others:
-            whole = replace(whole, **merged(whole, other))
-        there = everybodys.get(pattern.name)
-        if there is not None and self.merging.same(there, pattern):
-            changes = {**merged(there, whole), "scope": "all"}
-            everybodys.update(there.name, **changes)
-        elif everybodys.add(replace(whole, scope="all")) is None:
-            return  # a person deleted it there
-        if self.library.folder != everybodys.folder:
-            self.library.delete(pattern.name)
+    def _library(self, folder: Path) -> Library:
+        return Library(folder, systems=self.library.systems, state=self.state, fsync=self.library.fsync)
 
     def _spaces(self) -> dict[str, list[Pattern]]:
-        """The active patterns of scope `space` in every space, by its name."""
-        folders = {DEFAULT: space_of(self.state, DEFAULT) / "patterns"}
-        named = self.state / "spaces"
-        if named.is_dir():
-            folders |= {each.name: each / "memory" / "patterns" for each in sorted(named.iterdir())}
-        folders = {
-            name: self.library.folder if folder == self.library.folder else folder
-            for name, folder in folders.items()
-        }
-        read = {name: Library(folder, state=self.state).all() for name, folder in folders.items()}
+        """The active patterns of scope `space` in every space that has any, by its name."""
+        named = {each.name: each / "memory" for each in (self.state / "spaces").glob("*")}
+        folders = {DEFAULT: space_of(self.state, DEFAULT), **named}
+        read = {name: self._library(folder / "patterns").all() for name, folder in folders.items()}
         shared = {name: [p for p in all if p.active and p.scope == "space"] for name, all in read.items()}
         return {name: patterns for name, patterns in shared.items() if patterns}
+
+
+def _uses(pattern: Pattern, same: Iterable[Pattern], attempts: Iterable[Tried]) -> dict[str, tuple[int, int]]:
+    """The agents that used a pattern often enough, with their successful and total uses."""
+    counted: dict[str, tuple[int, int]] = {}
+    if rule := parsed(pattern.rule):
+        for each in attempts:
+            if each.type in pattern.types and each.good is not None and rule.holds(each.trajectory):
+                good, count = counted.get(each.agent, (0, 0))
+                counted[each.agent] = good + each.good, count + 1
+    else:
+        counted = {each.agent: (each.helpful, each.helpful + each.harmful) for each in (pattern, *same)}
+    return {agent: count for agent, count in counted.items() if count[1] >= USES}
 
 
 def _succeeds(pattern: Pattern) -> bool:

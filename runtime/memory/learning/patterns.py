@@ -7,8 +7,7 @@ exported to one file of good practice: headings are titles, the text below is th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -87,6 +86,11 @@ class Pattern:
         return self.status == "active"
 
     @property
+    def owner(self) -> tuple[str, str]:
+        """Its scope, and its agent in scope agent: only patterns of one owner are merged."""
+        return self.scope, self.agent if self.scope == "agent" else ""
+
+    @property
     def fixed(self) -> bool:
         """Whether a person wrote or corrected it; learning then keeps its words."""
         return self.edited or self.origin in ("person", "imported")
@@ -117,11 +121,17 @@ KEYS = {
 _HEADINGS = {"avoid": "Avoid", "why": "Why", "sources": "From"}
 WORDS = ("title", "guidance", *_HEADINGS)
 """The fields in the body."""
-_CHOICES: Mapping[str, Sequence[str]] = {
-    "scope": get_args(Scope),
-    "status": get_args(Status),
-    "origin": get_args(Origin),
+_FORMS: Mapping[str, tuple[str, str]] = {
+    **dict.fromkeys(("types", "agents"), (NAMES.pattern, "a list of names of a-z, 0-9 and -")),
+    **dict.fromkeys(("confidence", "success_rate"), (r"0?\.\d+|0|1(\.0*)?", "a number from 0 to 1")),
+    **dict.fromkeys(("samples", "helpful", "harmful"), (r"\d{1,9}", "a whole number")),
+    "agent": (NAMES.pattern, "a name of a-z, 0-9 and -"),
+    **{
+        name: ("|".join(get_args(each)), f"one of {', '.join(get_args(each))}")
+        for name, each in (("scope", Scope), ("status", Status), ("origin", Origin))
+    },
 }
+"""The form of a value, and what it is called in an error."""
 
 
 def titled(name: str) -> str:
@@ -140,21 +150,18 @@ def named(title: str) -> str:
 
 def write(pattern: Pattern, up: str = "../../") -> str:
     """The text of the file; `up` is the relative path from its folder to `state`."""
-    lines = [f"{KEYS[key]}: {value}" for key in KEYS if (value := _value(pattern, key)) is not None]
-    return "---\n" + "\n".join(lines) + "\n---\n" + _body(pattern, up)
+    front = [f"{KEYS[key]}: {value}\n" for key in KEYS if (value := _value(pattern, key)) is not None]
+    body = [f"# {pattern.title or titled(pattern.name)}\n\n{pattern.guidance}"]
+    for key, heading in _HEADINGS.items():
+        if text := getattr(pattern, key):
+            if key == "sources":
+                text = "\n".join(f"- [{Path(each).stem}]({up}{each})" for each in text)
+            body.append(f"## {heading}\n\n{text}")
+    return _file(front, body)
 
 
-def _body(pattern: Pattern, up: str) -> str:
-    parts = [f"# {pattern.title or titled(pattern.name)}", pattern.guidance]
-    parts += [_section(pattern, key, up) for key in _HEADINGS if getattr(pattern, key)]
-    return "\n\n".join(parts) + "\n"
-
-
-def _section(pattern: Pattern, key: str, up: str) -> str:
-    text = getattr(pattern, key)
-    if key == "sources":
-        text = "\n".join(f"- [{Path(each).stem}]({up}{each})" for each in text)
-    return f"## {_HEADINGS[key]}\n\n{text}"
+def _file(front: Iterable[str], body: Iterable[str]) -> str:
+    return f"---\n{''.join(front)}---\n" + "\n\n".join(part.rstrip() for part in body) + "\n"
 
 
 def _value(pattern: Pattern, key: str) -> str | None:
@@ -180,45 +187,24 @@ def _written(pattern: Pattern) -> str:
 
 def changed(text: str, before: Pattern, after: Pattern, up: str = "../../") -> str:
     """The file with only the changed lines and sections replaced."""
+    found, old, new = map(_blocks, (text, write(before, up), write(after, up)))
+    for mine, was, now in zip(found, old, new, strict=True):
+        for key in {**was, **now}:
+            if key not in now:
+                mine.pop(key, None)
+            elif was.get(key) != now[key]:
+                mine[key] = now[key]
+    return _file(found[0].values(), found[1].values())
+
+
+def _blocks(text: str) -> tuple[dict[str, str], dict[str, str]]:
+    """The entries of the frontmatter by key, and the sections of the body by heading; "" for the first."""
     head = _END.match(text)
     assert head is not None  # it was parsed before
-    front, body = head[1], text[head.end() :]
-    words = [key for key in WORDS if getattr(before, key) != getattr(after, key)]
-    for key in KEYS:
-        now = _value(after, key)
-        if key == "written" and not (set(words) - {"sources", "why"}):
-            continue
-        if now != _value(before, key) or key == "written":
-            front = _with_line(front, KEYS[key], now)
-    for key in words:
-        body = _with_words(body, key, after, up)
-    return f"---\n{front}---\n{body}"
-
-
-def _with_line(front: str, key: str, value: str | None) -> str:
-    line = re.compile(rf"(?m)^{re.escape(key)}:.*\n(?:[ \t]+.*\n|- .*\n)*")
-    new = "" if value is None else f"{key}: {value}\n"
-    if line.search(front):
-        return line.sub(lambda _: new, front, count=1)
-    return front + new
-
-
-def _with_words(body: str, key: str, pattern: Pattern, up: str) -> str:
-    if key == "title":
-        return re.sub(r"(?m)^# .*$", lambda _: f"# {pattern.title}", body, count=1)
-    if key == "guidance":
-        return re.sub(
-            r"(?ms)^(# [^\n]*\n).*?(?=^## |\Z)",
-            lambda hit: f"{hit[1]}\n{pattern.guidance}\n\n",
-            body,
-            count=1,
-        )
-    heading = _HEADINGS[key]
-    new = f"{_section(pattern, key, up)}\n\n" if getattr(pattern, key) else ""
-    section = re.compile(rf"(?ms)^## {heading}[ \t]*\n.*?(?=^## |\Z)")
-    if section.search(body):
-        return section.sub(lambda _: new, body, count=1).rstrip("\n") + "\n"
-    return f"{body.rstrip()}\n\n{new}".rstrip("\n") + "\n"
+    entries = re.findall(r"(?m)^.*\n(?:[ \t]+.*\n|- .*\n)*", head[1])
+    first, *rest = re.split(r"(?m)^(?=## )", text[head.end() :])
+    sections = {each.partition("\n")[0][3:].strip().lower(): each for each in rest}
+    return {each.partition(":")[0]: each for each in entries}, {"": first, **sections}
 
 
 # ---- reading ---------------------------------------------------------------------------------------------
@@ -309,31 +295,16 @@ def _line_of(front: str, key: str) -> int:
 
 
 def _understood(name: str, key: str, value: Any, path: Path, line: int) -> Any:
-    def wrong(wanted: str) -> PatternError:
-        return PatternError(f"{key}: {str(value)[:40]!r} is not {wanted}", path, line)
-
-    if name in ("types", "agents"):
-        listed = value if isinstance(value, list) else [each.strip() for each in str(value).split(",")]
-        listed = [each for each in listed if each]
-        if not all(isinstance(each, str) and NAMES.fullmatch(each) for each in listed):
-            raise wrong("a list of names of a-z, 0-9 and -")
-        return tuple(dict.fromkeys(listed)) or ((GENERAL,) if name == "types" else ())
-    if not isinstance(value, str):
-        raise wrong("one value")
-    if name in ("confidence", "success_rate"):
-        with suppress(ValueError):
-            if 0 <= (number := float(value)) <= 1:
-                return number
-        raise wrong("a number from 0 to 1")
-    if name in ("samples", "helpful", "harmful"):
-        if not re.fullmatch(r"\d{1,9}", value):
-            raise wrong("a whole number")
-        return int(value)
-    if name in _CHOICES and value not in _CHOICES[name]:
-        raise wrong(f"one of {', '.join(_CHOICES[name])}")
-    if name == "agent" and not NAMES.fullmatch(value):
-        raise wrong("a name of a-z, 0-9 and -")
-    return value
+    several = name in ("types", "agents")
+    form, wanted = _FORMS.get(name, (r"(?s).*", "one value"))
+    if several and isinstance(value, str):
+        value = [each.strip() for each in value.split(",")]
+    each: Any = [one for one in value if one] if several and isinstance(value, list) else [value]
+    if not all(isinstance(one, str) and re.fullmatch(form, one) for one in each):
+        raise PatternError(f"{key}: {str(value)[:40]!r} is not {wanted}", path, line)
+    if several:
+        return tuple(dict.fromkeys(each)) or ((GENERAL,) if name == "types" else ())
+    return type(Pattern.__dataclass_fields__[name].default)(value)
 
 
 def _words(body: str, first: int, path: Path) -> dict[str, Any]:
@@ -375,13 +346,12 @@ MOST = 500
 _HEADING = re.compile(r"^#{1,6} +(.*?) *#*$")
 _POINT = re.compile(r"^[-*+] +(.*)$")
 _FIELD = re.compile(r"^\**(applies to|avoid)\**\s*:\**\s*(.*)$", re.IGNORECASE)
-_FRONT = re.compile(r"(?s)\A---[ \t]*\n.*?^---[ \t]*$\n?", re.MULTILINE)
 
 
 def read_practice(path: Path, now: str = "") -> list[Pattern]:
     """The patterns in a file of good practice. Raises `PatternError` with file and line."""
     text = _decoded(path, LARGEST_PRACTICE)
-    front = _FRONT.match(text)
+    front = _END.match(text)
     start = text.count("\n", 0, front.end()) if front else 0
     found = [_pattern(*each, path, now) for each in _sections(text.split("\n")[start:], start + 1)]
     if not found:

@@ -13,11 +13,9 @@ from functools import cache
 from pathlib import Path
 
 from kernel.errors import ConfigurationError
-from runtime.memory.learning.trajectories import SUBTASK, Act, Trajectory
+from runtime.memory.learning.trajectories import SUBTASK, Trajectory
 from runtime.text.sections import sections
 
-FEW = (1, 2, 3, 4, 6, 8)
-"""Limits that `few` is tried with, in steps."""
 _PLAIN = re.compile(r"[a-z]{2,16}")
 """One plain word, so that no text of a document enters a rule."""
 
@@ -111,101 +109,40 @@ def parsed(text: str) -> Rule | None:
 
 def candidates(trajectories: Iterable[Trajectory], offered: Offered | None = None) -> list[Rule]:
     """Every rule that some attempt follows; none on what is before or after a tool that only reads."""
-    found: dict[Rule, None] = {}
-    for trajectory in trajectories:
-        for kind, names in _facts(trajectory, offered or Offered()):
-            found[Rule(kind, names)] = None
+    offered = offered or Offered()
+    found = {
+        Rule(*fact) for trajectory in trajectories for fact in trajectory.facts if _tells(*fact, offered)
+    }
     return sorted(found, key=lambda rule: (-KINDS[rule.kind].says, str(rule)))
 
 
-def _facts(trajectory: Trajectory, offered: Offered) -> Iterator[tuple[str, tuple[str, ...]]]:
-    acts, tools = trajectory.acts, trajectory.tools
-    for tool in tools:
-        yield "uses", (tool,)
-        yield "once", (tool,)
-        for other in tools:
-            if other != tool and tool not in offered.looking:
-                for kind in ("before", "after", "before-same", "after-same"):
-                    if _holds(kind, (tool, other), trajectory):
-                        yield kind, (tool, other)
-    for act in acts:
-        yield from (("argument", (act.tool, name)) for name in act.arguments)
-        yield from (("flag", (act.tool, name)) for name in act.flags)
-        for name, value in act.words.items():
-            if value in offered.choices.get(f"{act.tool} {name}", ()):
-                yield "choice", (act.tool, name, value)
-            elif _PLAIN.fullmatch(value):
-                yield "word", (act.tool, name, value)
-        yield from (("form", (act.tool, name, form)) for name, form in act.forms)
-        if act.tool not in offered.looking:
-            yield from (("folder", (act.tool, folder)) for folder in act.folders)
-    if acts:
-        yield "first", (acts[0].tool,)
-        yield "last", (acts[-1].tool,)
-        yield from (("few", (str(most),)) for most in FEW if len(acts) <= most)
-    yield from (("checks", (kind,)) for kind in trajectory.criteria)
+def _tells(kind: str, names: tuple[str, ...], offered: Offered) -> bool:
+    """Whether a fact may become a rule: a value must be the tool's own choice or one plain word."""
+    if kind == "choice":
+        return names[2] in offered.choices.get(" ".join(names[:2]), ())
+    if kind == "word":
+        return not _tells("choice", names, offered) and bool(_PLAIN.fullmatch(names[2]))
+    return kind not in _AROUND or names[0] not in offered.looking
+
+
+_AROUND = {"before": "", "after": "", "before-same": "paths", "after-same": "paths", "folder": "folders"}
+_ARGUMENTS = ("argument", "flag", "choice", "form", "word")
+_NEEDS = {**_AROUND, **dict.fromkeys(_ARGUMENTS, "arguments")}
+"""By kind of rule: what some call of its tool must have, or the rule does not apply."""
 
 
 def _holds(kind: str, names: tuple[str, ...], trajectory: Trajectory) -> bool | None:
     acts = trajectory.acts
-    if kind == "checks":
-        return names[0] in trajectory.criteria if trajectory.criteria else None
-    if not acts:
+    if kind in ("uses", "first", "last", "few"):
+        applies = bool(acts)
+    elif kind == "checks":
+        applies = bool(trajectory.criteria)
+    else:
+        need = _NEEDS.get(kind) or "tool"
+        applies = any(act.tool == names[0] and getattr(act, need) for act in acts)
+    if not applies:
         return None
-    tool = names[0]
-    if kind == "uses":
-        return any(act.tool == tool for act in acts)
-    if kind == "first":
-        return acts[0].tool == tool
-    if kind == "last":
-        return acts[-1].tool == tool
-    if kind == "few":
-        return len(acts) <= int(tool)
-    calls = [act for act in acts if act.tool == tool]
-    if not calls:
-        return None
-    if kind == "once":
-        return len(calls) == 1
-    if kind in ("before", "after"):
-        return _ordered(kind, acts, tool, names[1])
-    if kind in ("before-same", "after-same"):
-        return _on_the_same(kind, acts, tool, names[1])
-    calls = [act for act in calls if act.arguments]
-    if not calls:
-        return None  # they failed before their arguments were known
-    if kind == "argument":
-        return all(names[1] in act.arguments for act in calls)
-    if kind == "folder":
-        placed = [act for act in calls if act.folders]
-        return all(names[1] in act.folders for act in placed) if placed else None
-    if kind == "form":
-        return all((names[1], names[2]) in act.forms for act in calls)
-    if kind == "word":
-        return any(act.words.get(names[1]) == names[2] for act in calls)
-    if kind == "flag":
-        return all(names[1] in act.flags for act in calls)
-    return all(act.words.get(names[1]) == names[2] for act in calls)
-
-
-def _ordered(kind: str, acts: tuple[Act, ...], tool: str, other: str) -> bool:
-    places = [at for at, act in enumerate(acts) if act.tool == tool]
-    others = [at for at, act in enumerate(acts) if act.tool == other]
-    if not others:
-        return False
-    return min(others) < places[0] if kind == "before" else max(others) > places[-1]
-
-
-def _on_the_same(kind: str, acts: tuple[Act, ...], tool: str, other: str) -> bool | None:
-    """Whether the other tool uses a file of each call before it, or after it."""
-    told = False
-    for at, act in enumerate(acts):
-        if act.tool != tool or not act.paths:
-            continue
-        told = True
-        near = acts[:at] if kind == "before-same" else acts[at + 1 :]
-        if not any({*act.paths} & {*each.paths} for each in near if each.tool == other):
-            return False
-    return True if told else None
+    return len(acts) <= int(names[0]) if kind == "few" else (kind, names) in trajectory.facts
 
 
 # ---- wording -------------------------------------------------------------------------------------------

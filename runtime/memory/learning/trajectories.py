@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -26,6 +27,8 @@ FORMS: Mapping[str, Callable[[str], bool]] = {
 """Properties of an argument that do not quote it."""
 _WORD = re.compile(r"[a-z][a-z0-9-]{0,23}")
 _FOLDER = re.compile(r"[a-z0-9]{1,12}")
+FEW = (1, 2, 3, 4, 6, 8)
+"""Limits of steps that the rule `few` is tried with."""
 LONGEST = 60
 """Steps of an attempt, at most."""
 _TOOL = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
@@ -51,6 +54,10 @@ class Act(BaseModel):
     state: str = ""
 
 
+Fact = tuple[str, tuple[str, ...]]
+"""Something true of an attempt, as the kind and the names of a rule."""
+
+
 @dataclass(frozen=True)
 class Trajectory:
     """The acts of one attempt, and the kinds of its success criteria."""
@@ -62,6 +69,57 @@ class Trajectory:
     def tools(self) -> tuple[str, ...]:
         """Each tool once, in the order of first use."""
         return tuple(dict.fromkeys(act.tool for act in self.acts))
+
+    @cached_property
+    def facts(self) -> frozenset[Fact]:
+        """All that rules can say of the attempt and that is true."""
+        found = _facts(self.acts, self.tools) if self.acts else ()
+        return frozenset([*found, *(("checks", (kind,)) for kind in self.criteria)])
+
+
+def _facts(acts: Sequence[Act], tools: Sequence[str]) -> Iterator[Fact]:
+    yield "first", (acts[0].tool,)
+    yield "last", (acts[-1].tool,)
+    yield from (("few", (str(most),)) for most in FEW if len(acts) <= most)
+    for tool in tools:
+        at = [n for n, act in enumerate(acts) if act.tool == tool]
+        yield "uses", (tool,)
+        if len(at) == 1:
+            yield "once", (tool,)
+        yield from ((kind, (tool, *names)) for kind, names in _of_calls([acts[n] for n in at]))
+        for other in tools:
+            if other != tool:
+                yield from ((kind, (tool, other)) for kind in _order(acts, at, other))
+
+
+def _of_calls(calls: Sequence[Act]) -> Iterator[Fact]:
+    """What all calls of a tool have in common; a call that failed early has no known arguments."""
+    known = [act for act in calls if act.arguments]
+    yield from (("argument", (name,)) for name in _common(act.arguments for act in known))
+    yield from (("flag", (name,)) for name in _common(act.flags for act in known))
+    yield from (("form", each) for each in _common(act.forms for act in known))
+    yield from (("choice", each) for each in _common(act.words.items() for act in known))
+    yield from (("folder", (name,)) for name in _common(act.folders for act in known if act.folders))
+    yield from {("word", each) for act in known for each in act.words.items()}
+
+
+def _common(several: Iterable[Iterable[Any]]) -> set[Any]:
+    sets = [set(each) for each in several]
+    return set[Any]().union(*sets[:1]).intersection(*sets)
+
+
+def _order(acts: Sequence[Act], at: Sequence[int], other: str) -> Iterator[str]:
+    """Which of the other tool's calls come before or after those at these places, and on the same files."""
+    others = [n for n, act in enumerate(acts) if act.tool == other]
+    if others[0] < at[0]:
+        yield "before"
+    if others[-1] > at[-1]:
+        yield "after"
+    placed = [n for n in at if acts[n].paths]
+    for kind, side in (("before-same", -1), ("after-same", 1)):
+        near = ({p for m in others if (m - n) * side > 0 for p in acts[m].paths} for n in placed)
+        if placed and all(there & {*acts[n].paths} for n, there in zip(placed, near, strict=True)):
+            yield kind
 
 
 def trajectories(document: Document) -> Mapping[int, Trajectory]:
