@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 from pydantic import Field
@@ -134,7 +135,7 @@ class Tried(Record):
         """The loop's id."""
         return self.id.rpartition("/")[0]
 
-    @property
+    @cached_property
     def trajectory(self) -> Trajectory:
         """The trajectory that rules are checked on."""
         return Trajectory(self.acts, self.criteria)

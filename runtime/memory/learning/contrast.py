@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from math import comb
+from operator import itemgetter
 
 from runtime.memory.learning.attempts import Tried, advantages, differs
 from runtime.memory.learning.rules import KINDS, Offered, Rule, candidates
@@ -168,86 +169,59 @@ def contrast(
     """
     if not found.ready:
         return None
-    ways = [each.trajectory for each in found.tried]
-    told = {rule: tuple(rule.holds(way) for way in ways) for rule in known}
-    explained = [column for column in told.values() if len({*column}) > 1]
+    offered = offered or Offered()
+    told = [_column(rule, found) for rule in known]
+    explained = [column for column in told if len({*column}) > 1]
     strata = [
         "|".join([stratum, *(str(column[at]) for column in explained)])
         for at, stratum in enumerate(found.strata)
     ]
-    goods = [bool(each.good) for each in found.tried]
-    comparisons: dict[frozenset[Column], _Comparison] = {}
-    for rule in candidates(ways, offered):
-        column = tuple(rule.holds(way) for way in ways)
-        contrary = tuple(None if each is None else not each for each in column)
-        if {True, False} - {*column} or rule in told:
+    sides: dict[Column, list[Rule]] = {}  # every division of the attempts, followed by the opposite one
+    for rule in candidates([each.trajectory for each in found.tried], offered):
+        column = _column(rule, found)
+        if rule in known or {True, False} - {*column} or any(_agree(column, other) for other in told):
             continue
-        if any(_agree(column, other) for other in told.values()):
-            continue
-        made = comparisons.setdefault(
-            frozenset((column, contrary)), _Comparison(column, tables(column, goods, strata))
-        )
-        made.rules.append((rule, column == made.column))
-    looking = offered.looking if offered else frozenset[str]()
-    return _best(found, [*comparisons.values()], alpha, refused, looking)
+        sides.setdefault(column, []).append(rule)
+        sides.setdefault(_turned(column), []).append(replace(rule, refuses=True))
+    counted = {column: tables(column, found, strata) for column in sides}
+    leasts = [least(each) for each in counted.values()]
+    count = testable([2 * min(pair) for pair in zip(leasts[::2], leasts[1::2], strict=True)], alpha)
+    ranked: list[tuple[tuple[float, int, str], Rule, Column]] = []
+    for column, rules in sides.items():
+        p, rule = min(1.0, 2 * p_value(counted[column])), _wording(rules, offered)
+        if rule is not None and p * count <= alpha and str(rule) not in refused:
+            ranked.append(((p, -KINDS[rule.kind].says, str(rule)), rule, column))
+    ranked.sort(key=itemgetter(0))
+    findings = (_finding(found, rule, column, rank[0], count) for rank, rule, column in ranked)
+    return next((each for each in findings if len(each.followers) >= SUCCESSES), None)
 
 
-@dataclass
-class _Comparison:
-    """One division of the attempts, and all rules that make it; False marks the opposite division."""
+def _wording(rules: Sequence[Rule], offered: Offered) -> Rule | None:
+    """The rule that best describes one side, preferably a positive one.
 
-    column: Column
-    tables: list[Table]
-    rules: list[tuple[Rule, bool]] = field(default_factory=list[tuple[Rule, bool]])
-
-    def side(self, did: bool, looking: frozenset[str]) -> Rule | None:
-        """The rule that best describes one side, preferably a positive one.
-
-        None if every rule forbids a tool that only reads: reading cannot cause a failure.
-        """
-        rules = [Rule(rule.kind, rule.names, same != did) for rule, same in self.rules]
-        said = [rule for rule in rules if not rule.refuses_a_look(looking)]
-        if not said:
-            return None
-        return min(said, key=lambda rule: (rule.refuses - 2 * KINDS[rule.kind].says, str(rule)))
+    None if every rule forbids a tool that only reads: reading cannot cause a failure.
+    """
+    said = [rule for rule in rules if not rule.refuses_a_look(offered.looking)]
+    return min(said, key=lambda rule: (rule.refuses - 2 * KINDS[rule.kind].says, str(rule)), default=None)
 
 
-def tables(column: Column, goods: Sequence[bool], strata: Sequence[str]) -> list[Table]:
+def _column(rule: Rule, found: Sample) -> Column:
+    """Whether each attempt follows a rule."""
+    return tuple(rule.holds(each.trajectory) for each in found.tried)
+
+
+def _turned(column: Column) -> Column:
+    """Whether each attempt follows the opposite rule."""
+    return tuple(None if did is None else not did for did in column)
+
+
+def tables(column: Column, found: Sample, strata: Sequence[str]) -> list[Table]:
     """A two-by-two table for each stratum, of the attempts that the rule applies to."""
     counted: dict[str, list[int]] = {}
-    for did, good, stratum in zip(column, goods, strata, strict=True):
+    for did, each, stratum in zip(column, found.tried, strata, strict=True):
         if did is not None:
-            counted.setdefault(stratum, [0, 0, 0, 0])[2 * (not did) + (not good)] += 1
+            counted.setdefault(stratum, [0, 0, 0, 0])[2 * (not did) + (not each.good)] += 1
     return [(row[0], row[1], row[2], row[3]) for row in counted.values()]
-
-
-def turned(found: Sequence[Table]) -> list[Table]:
-    """The tables of the opposite rule."""
-    return [(c, d, a, b) for a, b, c, d in found]
-
-
-def _best(
-    found: Sample,
-    comparisons: Sequence[_Comparison],
-    alpha: float,
-    refused: frozenset[str],
-    looking: frozenset[str],
-) -> Finding | None:
-    leasts = [2 * min(least(each.tables), least(turned(each.tables))) for each in comparisons]
-    count = testable(leasts, alpha)
-    ranked: list[tuple[float, int, str, Rule, Column]] = []
-    for each in comparisons:
-        for did, side in ((True, each.tables), (False, turned(each.tables))):
-            p = min(1.0, 2 * p_value(side))
-            rule = each.side(did, looking)
-            if rule is not None and p * count <= alpha and str(rule) not in refused:
-                column = tuple(None if told is None else told == did for told in each.column)
-                ranked.append((p, -KINDS[rule.kind].says, str(rule), rule, column))
-    for p, _, _, rule, column in sorted(ranked, key=lambda one: one[:3]):
-        made = _finding(found, rule, column, p, count)
-        if sum(each.accepted for each in made.followers) >= SUCCESSES:
-            return made
-    return None
 
 
 def _finding(found: Sample, rule: Rule, column: Column, p: float, count: int) -> Finding:
@@ -274,9 +248,8 @@ def _agree(one: Column, other: Column) -> bool:
 
 def standing(rule: Rule, found: Sample) -> tuple[float, float, Finding | None]:
     """A known rule on these attempts: the p-values that it helps and that it harms, and its figures."""
-    column = tuple(rule.holds(each.trajectory) for each in found.tried)
+    column = _column(rule, found)
     if {True, False} - {*column}:
         return 1.0, 1.0, None
-    table = tables(column, [bool(each.good) for each in found.tried], found.strata)
-    helps = p_value(table)
-    return helps, p_value(turned(table)), _finding(found, rule, column, helps, 1)
+    helps, harms = (p_value(tables(each, found, found.strata)) for each in (column, _turned(column)))
+    return helps, harms, _finding(found, rule, column, helps, 1)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -25,6 +25,7 @@ from runtime.memory.learning.patterns import (
     changed,
     parse,
     read,
+    text_of,
     write,
 )
 from runtime.text.sections import sections
@@ -39,11 +40,6 @@ _SPECIFIC = {"agent": 2, "space": 1, "all": 0}
 _WORD = re.compile(r"[a-z0-9']+")
 
 
-def opposite(rule: str) -> str:
-    """The negated rule."""
-    return rule.removeprefix("not ") if rule.startswith("not ") else f"not {rule}"
-
-
 @dataclass(frozen=True)
 class Advice:
     """Words that negate advice or carry no meaning, from `system/memory/advice.md`."""
@@ -56,6 +52,10 @@ class Advice:
         words = frozenset(_WORD.findall(text.lower().replace("\u2019", "'")))
         return words - self.negations - self.empty, bool(self.negations & words)
 
+    def said(self, pattern: Pattern) -> Sequence[tuple[frozenset[str], bool]]:
+        """What a pattern says to do and to avoid, each as words and whether it is negated."""
+        return self.words(pattern.guidance), (self.words(pattern.avoid)[0], True)
+
 
 @cache
 def advice_of(systems: tuple[Path, ...]) -> Advice:
@@ -67,23 +67,14 @@ def advice_of(systems: tuple[Path, ...]) -> Advice:
 
 
 def contradict(one: Pattern, other: Pattern, advice: Advice) -> bool:
-    """Whether two patterns cannot both be followed: opposite rules or opposite advice."""
+    """Whether two patterns cannot both be followed: opposite rules, or one says what the other denies."""
     if one.rule and other.rule:
-        return one.rule == opposite(other.rule)
-    if _against(one.guidance, other.avoid, advice) or _against(other.guidance, one.avoid, advice):
-        return True
-    (first, refused), (second, refuses) = advice.words(one.guidance), advice.words(other.guidance)
-    return refused != refuses and _share(first, second) >= ALIKE
-
-
-def _against(guidance: str, avoid: str, advice: Advice) -> bool:
-    """Whether one text recommends what another says to avoid."""
-    (said, refused), (avoided, _) = advice.words(guidance), advice.words(avoid)
-    return bool(avoided) and not refused and _share(said, avoided) >= ALIKE
-
-
-def _share(one: frozenset[str], other: frozenset[str]) -> float:
-    return len(one & other) / len(one | other) if one | other else 0.0
+        return one.rule == f"not {other.rule}" or other.rule == f"not {one.rule}"
+    return any(
+        refused != refuses and len(first & second) >= ALIKE * max(len(first | second), 1)
+        for first, refused in advice.said(one)
+        for second, refuses in advice.said(other)
+    )
 
 
 def settled(patterns: Iterable[Pattern], advice: Advice) -> list[Pattern]:
@@ -198,21 +189,21 @@ class Library:
             gone = self._deleted()
             if not pattern.fixed and {pattern.name, _mark(pattern)} & gone:
                 return None
-            number = 1
+            number = 0
             while True:
-                name = pattern.name if number == 1 else f"{pattern.name[:56]}-{number}"
                 number += 1
-                added = replace(pattern, name=name, path=self.folder / f"{name}.md", edited=False)
-                assert added.path
+                name = pattern.name if number == 1 else f"{pattern.name[:56]}-{number}"
+                path = self.folder / f"{name}.md"
                 if name in gone and not pattern.fixed:
                     continue
-                if (there := _read_or_none(added.path)) is not None and _mark(there) == _mark(pattern):
+                if (there := _read_or_none(path)) is not None and _mark(there) == _mark(pattern):
                     return there  # another process wrote it first
+                added = replace(pattern, name=name, path=path, edited=False)
                 text = write(added, self._up)
-                parse(text, added.path)  # write only what can be read again
-                with disk.of_the_state(added.path), suppress(FileExistsError):
-                    disk.create(added.path, text.encode("utf-8"))
-                    added.path.chmod(0o644)
+                parse(text, path)  # write only what can be read again
+                with disk.of_the_state(path), suppress(FileExistsError):
+                    disk.create(path, text.encode("utf-8"))
+                    path.chmod(0o644)
                     self._note({name: _mark(pattern)})
                     return added
 
@@ -221,26 +212,21 @@ class Library:
 
         The words of a pattern that a person wrote or corrected change only with `person`.
         """
-        return self._update(name, lambda _: changes, person=person)
-
-    def _update(
-        self, name: str, change: Callable[[Pattern], Mapping[str, Any]], *, person: bool = False
-    ) -> Pattern:
         with self._lock():
-            path = self._path(name)
-            text = _text(path)
-            before = parse(text, path)
-            changes = change(before)
-            if before.fixed and not person:
-                changes = {key: value for key, value in changes.items() if key not in WORDS[:3]}
-            after = replace(before, **changes)
-            if after == before:
-                return before
+            return self._update(name, changes, person)
+
+    def _update(self, name: str, changes: Mapping[str, Any], person: bool = False) -> Pattern:
+        path = self._path(name)
+        text = text_of(path)
+        before = parse(text, path)
+        if before.fixed and not person:
+            changes = {key: value for key, value in changes.items() if key not in WORDS[:3]}
+        after = replace(before, **changes)
+        if after != before:
             new = changed(text, before, after, self._up)
             parse(new, path)
-            with disk.of_the_state(path):
-                disk.put(path, new.encode("utf-8"), fsync=self.fsync)
-            return after
+            self._put(path, new)
+        return after
 
     def delete(self, name: str, *, person: bool = False) -> Pattern | None:
         """Delete a pattern; returns it, or None if unreadable. With `person`, it is not learned again."""
@@ -258,16 +244,15 @@ class Library:
         `instead_of` is the earlier count for the same attempt, which is replaced.
         """
 
-        def count(found: Pattern) -> Mapping[str, Any]:
-            changes: dict[str, Any] = {"last_used": max(at, found.last_used)}
+        with self._lock():
+            found = read(self._path(name))
+            told: dict[str, Any] = {"last_used": max(at, found.last_used)}
             for field, word in (("helpful", True), ("harmful", False)):
                 more = (helped is word) - (instead_of is word)
-                changes[field] = max(getattr(found, field) + more, 0)
+                told[field] = max(getattr(found, field) + more, 0)
             if helped:
-                changes["agents"] = tuple(sorted({*found.agents, self.agent}))
-            return changes
-
-        self._update(name, count)
+                told["agents"] = tuple(sorted({*found.agents, self.agent}))
+            self._update(name, told)
 
     @property
     def _up(self) -> str:
@@ -305,7 +290,9 @@ class Library:
         """Add names to the list of written files, or remove them (None)."""
         known = {name: mark for name, mark in {**self._written(), **marks}.items() if mark is not None}
         text = "".join(f"{name} {mark}\n" for name, mark in sorted(known.items()))
-        path = self.folder / KNOWN
+        self._put(self.folder / KNOWN, text)
+
+    def _put(self, path: Path, text: str) -> None:
         with disk.of_the_state(path):
             disk.put(path, text.encode("utf-8"), fsync=self.fsync)
 
@@ -319,8 +306,3 @@ def _read_or_none(path: Path) -> Pattern | None:
 def _mark(pattern: Pattern) -> str:
     """The fingerprint of a pattern's rule or guidance."""
     return fingerprint(pattern.rule or " ".join(pattern.guidance.lower().split()))
-
-
-def _text(path: Path) -> str:
-    read(path)  # raises the error of an invalid file
-    return path.read_text("utf-8").removeprefix("\ufeff").replace("\r\n", "\n")

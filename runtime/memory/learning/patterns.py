@@ -212,10 +212,11 @@ def _blocks(text: str) -> tuple[dict[str, str], dict[str, str]]:
 
 def read(path: Path) -> Pattern:
     """The pattern of a file. Raises `PatternError` with file and line."""
-    return parse(_decoded(path, LARGEST), path)
+    return parse(text_of(path), path)
 
 
-def _decoded(path: Path, most: int) -> str:
+def text_of(path: Path, most: int = LARGEST) -> str:
+    """The text of a file. Raises `PatternError` if it is too long or no text."""
     try:
         raw = path.read_bytes()
     except OSError as error:
@@ -350,7 +351,7 @@ _FIELD = re.compile(r"^\**(applies to|avoid)\**\s*:\**\s*(.*)$", re.IGNORECASE)
 
 def read_practice(path: Path, now: str = "") -> list[Pattern]:
     """The patterns in a file of good practice. Raises `PatternError` with file and line."""
-    text = _decoded(path, LARGEST_PRACTICE)
+    text = text_of(path, LARGEST_PRACTICE)
     front = _END.match(text)
     start = text.count("\n", 0, front.end()) if front else 0
     found = [_pattern(*each, path, now) for each in _sections(text.split("\n")[start:], start + 1)]
