@@ -150,6 +150,7 @@ def _holds(kind: str, names: tuple[str, ...], trajectory: Trajectory) -> bool | 
 
 _LINE = re.compile(r"(?m)^(title|do|avoid): *(.*)$")
 _WORD = re.compile(r"(?m)^- ([a-z-]+): (.+)$")
+_SLOT = re.compile(r"\{(tools?|other|name|value|n|plain|ending|form|folder)\}")
 _BEGINNING = re.compile(r"^(`?)([a-z])")
 
 
@@ -171,33 +172,26 @@ class Wording:
 
     def say(self, rule: Rule) -> Said:
         """A rule in words. Raises `ConfigurationError` if its template is missing."""
-        key = f"{'not ' if rule.refuses else ''}{rule.kind}"
-        template = self.templates.get(key)
-        if template is None:
-            raise ConfigurationError(f"system/memory/guidance.md has no section `## {key}`; add it")
-        plain, marked = _values(rule, "", self.forms), _values(rule, "`", self.forms)
-        return Said(
-            _begun(_filled(template.get("title", ""), plain)),
-            _begun(_filled(template.get("do", ""), marked)),
-            _begun(_filled(template.get("avoid", ""), marked)),
-        )
+        return self._said(f"{'not ' if rule.refuses else ''}{rule.kind}", _values(rule, self.forms))
 
     def habit(self, habit: str, names: Sequence[str]) -> Said:
         """A habit in words; see `habits_of`."""
-        template = self.templates.get(f"habit {habit}")
+        tools = ", then ".join(map(_tool, names))
+        values = {"tools": tools, "plain": tools, "ending": names[0], "value": names[-1]}
+        return self._said(f"habit {habit}", values)
+
+    def _said(self, key: str, values: Mapping[str, str]) -> Said:
+        template = self.templates.get(key)
         if template is None:
-            raise ConfigurationError(f"system/memory/guidance.md has no section `## habit {habit}`; add it")
-        values = {
-            "tools": ", then ".join(_tool(name, "`") for name in names),
-            "plain": ", then ".join(_tool(name, "") for name in names),
-            "ending": names[0],
-            "value": names[-1],
-        }
-        return Said(*(_begun(_filled(template.get(key, ""), values)) for key in ("title", "do", "avoid")))
+            raise ConfigurationError(f"system/memory/guidance.md has no section `## {key}`; add it")
+        title, do, avoid = (
+            _SLOT.sub(lambda hit: values[hit[1]], template.get(part, "")) for part in ("title", "do", "avoid")
+        )
+        return Said(_begun(title.replace("`", "")), _begun(do), _begun(avoid))
 
 
-def _tool(name: str, mark: str) -> str:
-    return "a subtask" if name == SUBTASK else f"{mark}{name}{mark}"
+def _tool(name: str) -> str:
+    return "a subtask" if name == SUBTASK else f"`{name}`"
 
 
 def evidence(did: tuple[int, int], did_not: tuple[int, int], p: float, comparisons: int) -> str:
@@ -213,32 +207,18 @@ def _share(p: float) -> str:
     return f"1 case of {round(1 / p):,}" if p > 1e-6 else "fewer than 1 case of 1,000,000"
 
 
-def _values(rule: Rule, mark: str, forms: Mapping[str, str]) -> Mapping[str, str]:
+def _values(rule: Rule, forms: Mapping[str, str]) -> Mapping[str, str]:
     first, *rest = rule.names
-    tools = " or ".join(_tool(each, mark) for each in first.split(","))
-    second = rest[0] if rest else ""
-    other = (
-        "a subtask" if second == SUBTASK and rule.kind not in ("argument", "flag") else _marked(second, mark)
-    )
+    second, third = (*rest, "", "")[:2]
     return {
-        "tool": tools,
-        "other": other,
-        "name": _marked(second, mark),
+        "tool": " or ".join(map(_tool, first.split(","))),
+        "other": f"`{second}`" if rule.kind in ("argument", "flag") else _tool(second),
+        "name": f"`{second}`",
         "form": forms.get(rule.names[-1], rule.names[-1].replace("-", " ")),
-        "folder": "the top folder" if second == "." else f"the folder {_marked(second, mark)}",
-        "value": _marked(rest[1], mark) if len(rest) > 1 else "",
-        "n": first if rule.kind == "few" else _marked(first, mark),
+        "folder": "the top folder" if second == "." else f"the folder `{second}`",
+        "value": f"`{third}`",
+        "n": first if rule.kind == "few" else f"`{first}`",
     }
-
-
-def _marked(name: str, mark: str) -> str:
-    return f"{mark}{name}{mark}"
-
-
-def _filled(template: str, values: Mapping[str, str]) -> str:
-    return re.sub(
-        r"\{(tools?|other|name|value|n|plain|ending|form|folder)\}", lambda hit: values[hit[1]], template
-    )
 
 
 def _begun(text: str) -> str:
