@@ -17,7 +17,7 @@ import numpy as np
 
 from runtime.memory.embed import Embedder
 from runtime.memory.facts.graph import edges_of
-from runtime.memory.facts.records import Edge, Memory, Observation
+from runtime.memory.facts.records import Edge, Memory
 from runtime.memory.facts.retrieval import kept
 from runtime.memory.facts.retrieval.language import Language
 from runtime.memory.facts.retrieval.passages import (
@@ -29,14 +29,12 @@ from runtime.memory.facts.retrieval.passages import (
     opened,
     passage_of,
 )
-from runtime.memory.facts.retrieval.rows import Columns, Entry, Rows, columns_of, digest, entry_of
+from runtime.memory.facts.retrieval.rows import KINDS, Columns, Entry, Rows, digest, entry_of
 from runtime.memory.facts.retrieval.times import Times
 from runtime.memory.store import Shelf
-from runtime.memory.store.record import parsed
 
-KINDS = {Observation.KIND: Observation, Memory.KIND: Memory}
 AT_ONCE = 64
-"""Passages per transaction."""
+"""Records per transaction."""
 
 
 @dataclass
@@ -48,9 +46,7 @@ class Index:
     language: Language
     at: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
     meant: dict[int, Meaning] = field(default_factory=dict[int, Meaning])
-    _postings: kept.Postings = field(default_factory=dict[str, Any])
-    _lengths: list[int] = field(default_factory=list[int])
-    _before: Columns | None = None  # of the rows that were read from the file
+    _kept: Any = None  # the vectors of the rows that were read from the file
     _fresh: int = 0  # taken in since the file was written
     _since: Any = None
     _columns: Columns | None = None
@@ -77,12 +73,15 @@ class Index:
         """Update from what has changed on the shelf."""
         mark = self.shelf.keeper.mark()
         now, changed = self.shelf.news(self._since)
-        if changed is None and not len(self.rows) and (found := self._open()):
-            changed = self.shelf.keeper.since(found.mark)
+        if changed is None and not len(self.rows) and (before := self._open()):
+            changed = self.shelf.keeper.since(before)
         if changed is None:
-            self._look_at_all()
-        else:
-            self._look_at(changed)
+            there = ((kind, row.id) for kind in KINDS for row in self.shelf.rows(kind, vectors=False))
+            changed = list(dict.fromkeys((*there, *self.at)))
+        for kind in KINDS:
+            ids = [id for changed_kind, id in changed if changed_kind == kind]
+            for start in range(0, len(ids), AT_ONCE):
+                self._look_at(kind, ids[start : start + AT_ONCE])
         if self._columns is None:
             self._renumber()
             if self.embedder is not None:
@@ -90,62 +89,29 @@ class Index:
         self._since = now
         self._keep(mark)
 
-    def _look_at_all(self) -> None:
-        for kind in KINDS:
-            seen: set[str] = set()
-            for row in self.shelf.rows(kind, vectors=False):
-                seen.add(row.id)
-                known, mark = self.at.get((kind, row.id)), digest(row.body)
-                if known is None or self.rows.marks[known] != mark:
-                    self._take(kind, row.id, parsed(row.body), mark)
-            gone = [id for known, id in self.at if known == kind and id not in seen]
-            for id in gone:
-                self._drop(kind, id)
-            if gone:
-                forget(self.shelf, kind, gone)
-
-    def _look_at(self, changed: list[tuple[str, str]]) -> None:
-        for kind in KINDS:
-            ids = [id for changed_kind, id in changed if changed_kind == kind]
-            if not ids:
+    def _look_at(self, kind: str, ids: Sequence[str]) -> None:
+        there = self.shelf.told(KINDS[kind], ids)
+        self._fresh += len(ids)
+        for id in ids:
+            known, told = self.at.get((kind, id)), there.get(id)
+            entry = entry_of(kind, id, told, self.times) if told else None
+            if entry is not None and known is not None and self.rows.signs[known] == entry.sign:
+                self.rows.put(known, entry)
+                self._nodes = None
                 continue
-            there = self.shelf.told(KINDS[kind], ids)
-            for id in ids:
-                self._take(kind, id, there.get(id))
-            if gone := [id for id in ids if id not in there]:
-                forget(self.shelf, kind, gone)
+            row = self.at.pop((kind, id), None)
+            self._columns = None
+            if row is not None:
+                self.meant.pop(row, None)
+            if entry is not None:  # else deleted, or broken: the shelf reports that
+                self._add(entry)
+        if gone := [id for id in ids if id not in there]:
+            forget(self.shelf, kind, gone)
 
-    def _take(self, kind: str, id: str, told: dict[str, Any] | None, mark: int = 0) -> None:
-        self._fresh += 1
-        known = self.at.get((kind, id))
-        entry = entry_of(kind, id, told, self.times) if told else None
-        if entry is None:  # deleted, or broken: the shelf reports that
-            self._drop(kind, id)
-            return
-        if known is not None and self.rows.signs[known] == entry.sign:
-            self.rows.put(known, entry, mark)
-            self._nodes = None
-            return
-        self._drop(kind, id)
-        self._add(entry, mark)
-
-    def _add(self, entry: Entry, mark: int) -> int:
-        row = len(self.rows)
-        self.rows.put(row, entry, mark)
+    def _add(self, entry: Entry) -> int:
+        row = self.rows.add(entry, Counter(self.language.terms(entry.text)))
         self.at[entry.kind, entry.id] = row
-        terms = Counter(self.language.terms(entry.text))
-        for term, count in terms.items():
-            rows, counts = self._postings.setdefault(term, (array("i"), array("H")))
-            rows.append(row)
-            counts.append(min(count, 65_535))
-        self._lengths.append(sum(terms.values()))
         return row
-
-    def _drop(self, kind: str, id: str) -> None:
-        row = self.at.pop((kind, id), None)
-        self._columns = None
-        if row is not None:
-            self.meant.pop(row, None)
 
     def edges(self, ids: Iterable[str]) -> dict[str, list[tuple[str, Edge]]]:
         """By the id of each of these records: its neighbours along edges, with the edge."""
@@ -165,27 +131,27 @@ class Index:
     def _file(self) -> Path | None:
         """The file of the index."""
         name = self.embedder.name if self.embedder is not None else "words"
-        return self.shelf.keeper.beside(f"{digest(name, False):x}.recall")
+        return self.shelf.keeper.beside(f"{digest(name) % 2**64:x}.recall")
 
-    def _open(self) -> kept.Kept | None:
-        """Load the file, if there is one."""
+    @property
+    def _made(self) -> str:
+        return kept.made_for(self.language, self.embedder)
+
+    def _open(self) -> Any:
+        """Load the file, if there is one; returns the mark of the store."""
         path = self._file
-        found = kept.load(path, kept.made_for(self.language, self.embedder)) if path else None
-        if found is not None:
-            self._before = self._columns = found.columns
-            self.rows.keys, self.rows.marks, self.rows.signs = found.keys, found.marks, found.signs
-            self.rows.leads, self._postings = found.leads, found.postings
-            for row in found.columns.alive.nonzero()[0].tolist():
-                self.at[found.keys[row]] = row
-        return found
+        if path is None or (found := kept.load(path, self._made, self._read)) is None:
+            return None
+        self.rows, self._kept, living, mark = found
+        self.at = {self.rows.keys[row]: row for row in living}
+        return mark
 
     def _keep(self, mark: object) -> None:
         """Write the file if much is new; not in a transaction, which may be rolled back."""
         if len(self.at) < kept.LEAST or self._fresh < kept.SHARE * len(self.at) or self.shelf.writing:
             return
         if path := self._file:
-            head = {"made": kept.made_for(self.language, self.embedder), "mark": mark}
-            kept.save(path, head, self.rows, self.columns, self._postings)
+            kept.save(path, self._made, mark, self.rows, self.columns)
         self._fresh = 0
 
     # ---- what it means -----------------------------------------------------------------------------------
@@ -193,18 +159,20 @@ class Index:
     def _mean(self) -> None:
         """Load missing passages, and make those that do not exist."""
         assert self.embedder is not None
-        known = self._before.count if self._before else 0
-        rows = [row for row in self.at.values() if row >= known and row not in self.meant]
-        self._mean_of(rows, first=not self.meant and not known)
+        rows = [row for row in self.at.values() if row >= self._known and row not in self.meant]
+        self._mean_of(rows, first=not self.meant and not self._known)
+
+    @property
+    def _known(self) -> int:
+        """The number of rows that were read from the file."""
+        return self._kept.count if self._kept is not None else 0
 
     def meanings(self, rows: Iterable[int]) -> dict[int, Meaning]:
         """The meanings of these rows, as far as known."""
         wanted = list(rows)
-        if self._before is not None:
-            known = self._before.count
-            self._mean_of(
-                [row for row in wanted if row < known and row not in self.meant and self._lives(row)]
-            )
+        if self._known:
+            missing = [row for row in wanted if row < self._known and row not in self.meant]
+            self._mean_of([row for row in missing if self._lives(row)])
         return {row: self.meant[row] for row in wanted if row in self.meant}
 
     def _lives(self, row: int) -> bool:
@@ -258,9 +226,14 @@ class Index:
     def columns(self) -> Columns:
         """The rows as arrays."""
         if self._columns is None:
-            self._columns = columns_of(
-                self.rows, self.at, self._lengths, self.meant, self.embedder, self._before
-            )
+            vectors = None
+            if self.embedder is not None:
+                vectors = np.zeros((len(self.rows) - self._known, self.embedder.size), np.float32)
+                for row, meant in self.meant.items():
+                    if row >= self._known:
+                        vectors[row - self._known] = meant.whole
+                vectors = self._kept.followed_by(vectors) if self._kept is not None else vectors
+            self._columns = self.rows.columns(self.at.values(), vectors)
         return self._columns
 
     def _renumber(self) -> None:
@@ -269,11 +242,11 @@ class Index:
             return
         rows = sorted(self.at.values())
         self.rows.need(rows)
-        old = [(self.rows[row], self.rows.marks[row], self.meant.get(row)) for row in rows]
-        self.rows, self.at, self.meant, self._lengths, self._postings = Rows(self._read), {}, {}, [], {}
-        self._before, self._fresh = None, len(old)
-        for entry, mark, meant in old:
-            row = self._add(entry, mark)
+        old = [(self.rows[row], self.meant.get(row)) for row in rows]
+        self.rows, self.at, self.meant = Rows(self._read), {}, {}
+        self._kept, self._fresh = None, len(old)
+        for entry, meant in old:
+            row = self._add(entry)
             if meant is not None:
                 self.meant[row] = meant
 
@@ -290,5 +263,5 @@ class Index:
 
     def counts(self, term: str) -> tuple[Any, Any]:
         """The rows that have a term, dead ones included, and how often."""
-        rows, counts = self._postings.get(term, (array("i"), array("H")))
+        rows, counts = self.rows.postings.get(term, (array("i"), array("H")))
         return np.frombuffer(rows, np.int32), np.frombuffer(counts, np.uint16)

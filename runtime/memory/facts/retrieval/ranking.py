@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from runtime.memory.facts.records import Edge, Memory
-from runtime.memory.facts.retrieval.index import KINDS, Index
-from runtime.memory.facts.retrieval.rows import Entry
+from runtime.memory.facts.retrieval.index import Index
+from runtime.memory.facts.retrieval.rows import KINDS, Entry
 from runtime.memory.facts.retrieval.scoring import Question
 from runtime.memory.facts.review import retrievability
 

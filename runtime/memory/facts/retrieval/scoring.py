@@ -57,7 +57,7 @@ def question_of(index: Index, text: str, parts: Parts, *, now: date | None = Non
     }
     terms = language.question(text)
     telling = [term for term in terms if term not in of_names] or terms
-    today = now.toordinal() if now else int(columns.day.max(initial=0))
+    today = now.toordinal() if now else int(columns["day"].max(initial=0))
     wants = index.embedder is not None and (parts.meaning or parts.late)
     return Question(
         text=text,
@@ -103,22 +103,22 @@ def features(index: Index, question: Question, parts: Parts, allowed: Any = None
         share = np.zeros(len(columns.speakers), np.float32)
         for number, value in question.speakers.items():
             share[number] = value
-        found["speaker"] = share[columns.who]
+        found["speaker"] = share[columns["who"]]
     if question.spans:
         found |= _by_time(columns, question.spans)
     if parts.names:
         asked = set(words(question.text))
         found["names"] = zero.copy()
-        for word in asked & columns.named.keys():
-            rows = [row for name, row in columns.named[word] if asked.issuperset(name)]
-            found["names"][rows] = 1.0
+        for name, rows in columns.named.items():
+            if asked.issuperset(name.split()):
+                found["names"][rows] = 1.0
     if parts.when:
-        found["told"] = columns.told.astype(np.float32)
+        found["told"] = columns["told"].astype(np.float32)
         found["when"] = found["told"] if question.wants_time else zero
     if parts.form:
-        found["asks"] = columns.asks.astype(np.float32)
-        found["first_person"] = columns.first_person.astype(np.float32)
-        found["length"] = np.log1p(columns.length)
+        found["asks"] = columns["asks"].astype(np.float32)
+        found["first_person"] = columns["first_person"].astype(np.float32)
+        found["length"] = np.log1p(columns["length"])
     return found
 
 
@@ -135,7 +135,7 @@ def _by_words(index: Index, terms: Sequence[str], parts: Parts, among: Any) -> d
         """The sum over a row and its neighbours; `own` has a zero behind the last row, for nobody."""
         return sum((own[columns.near[step]] for step in steps if step), own[:-1])
 
-    length = np.append(columns.length * columns.alive, np.float32(0))
+    length = np.append(columns["length"] * columns.alive, np.float32(0))
     norms: dict[str, Any] = {}
     for name, steps in widths.items():
         total = wide(length, steps)
@@ -171,7 +171,7 @@ def _idf(counts: Any) -> float:
 
 def _by_time(columns: Columns, spans: Sequence[Span]) -> dict[str, Any]:
     """Whether a row was said in these days or soon after, and whether it mentions them."""
-    days, which = np.unique(columns.day, return_inverse=True)
+    days, which = np.unique(columns["day"], return_inverse=True)
     of_day = [max(likely(span, day) for span in spans) for day in days.tolist()]
     spoken = np.zeros(columns.count, np.float32)
     first, last, rows = columns.spans.T

@@ -16,7 +16,7 @@ from runtime.memory.embed import Embedder
 from runtime.memory.facts.records import Edge
 from runtime.memory.facts.retrieval import anchors, ranking
 from runtime.memory.facts.retrieval.anchors import Ask
-from runtime.memory.facts.retrieval.index import KINDS, Index
+from runtime.memory.facts.retrieval.index import Index
 from runtime.memory.facts.retrieval.language import language_of
 from runtime.memory.facts.retrieval.parts import (
     ALL,
@@ -28,7 +28,7 @@ from runtime.memory.facts.retrieval.parts import (
     weights_of,
 )
 from runtime.memory.facts.retrieval.ranking import Ranked
-from runtime.memory.facts.retrieval.rows import Columns
+from runtime.memory.facts.retrieval.rows import KINDS, Columns
 from runtime.memory.facts.retrieval.scoring import OWN, RAW, Question, features, late, question_of
 from runtime.memory.facts.retrieval.times import day_of
 from runtime.memory.store import Shelf
@@ -123,7 +123,7 @@ class Retrieval:
             total += np.float32(weights.get(name, 0.0)) * values
         open_to = columns.alive if allowed is None else columns.alive & allowed
         rows = np.flatnonzero(open_to & _related(question, told, columns))
-        wide = CANDIDATES * len(np.unique(columns.kind[rows]))
+        wide = CANDIDATES * len(np.unique(columns["kind"][rows]))
         if parts.nodes:
             rows = ranking.open_nodes(self.index, rows, total, wide)
         elif len(rows) > wide:
@@ -159,14 +159,13 @@ class Retrieval:
                     and (not scope.agent or rows[row].fields.get("agent") == scope.agent)
                     and (scope.keep is None or scope.keep(rows[row].fields))
                 )
+        day = columns["day"]
         for bound, wanted in (("since", scope.since), ("until", scope.until)):
+            limit = day_of(wanted)
+            if wanted and not limit:
+                raise UsageError(f"{bound}: {wanted!r} is not a date; write it as 2026-05-07")
             if wanted:
-                day = day_of(wanted)
-                if not day:
-                    raise UsageError(f"{bound}: {wanted!r} is not a date; write it as 2026-05-07")
-                allowed &= (
-                    (columns.day >= day) if bound == "since" else ((columns.day <= day) & (columns.day > 0))
-                )
+                allowed &= (day >= limit) if bound == "since" else (day <= limit) & (day > 0)
         return allowed
 
     def _weights(self, parts: Parts) -> Mapping[str, float]:
