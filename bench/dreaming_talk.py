@@ -36,6 +36,7 @@ from runtime.memory.facts.retrieval import Retrieval, Scope, observed, once
 from runtime.memory.facts.terms import names_of
 from runtime.memory.store import Shelf, open_shelf, pack
 from runtime.reflexes.trial import Trial
+from runtime.workspace.settings import Config
 
 MOST_NODES, LEAST_BOUND, GROWTH = 0.70, -0.005, 12.0
 """Goals: nodes left, lower bound, and how much longer a dream may take with ten times the records."""
@@ -84,7 +85,9 @@ def talks_of(conversations: Sequence[Conversation], embedder: Embedder) -> Itera
 def lived(talk: Talk, embedder: Embedder, nights: Sequence[Stage]) -> Shelf:
     """A shelf that received the sessions one after another, each followed by a dream of these stages."""
     system = shipped_system()
-    brain = Brain(Settings(Path(), (system,), lambda: Trial([system]), "memory"))
+    brain = Brain(
+        Settings(Path(), (system,), lambda: Trial([system]), Config.model_validate({"store": "memory"}))
+    )
     brain.__dict__["embedder"] = embedder
     shelf = brain.__dict__["_shelf"] = open_shelf("memory", Path())
     shelf.put(MadeBy(id="semantic", embedder=embedder.name))
@@ -175,9 +178,8 @@ def seconds(size: int) -> dict[str, float]:
     """CPU seconds of each semantic stage over so many new records, on the default store, with archive."""
     system = shipped_system()
     with tempfile.TemporaryDirectory() as folder:
-        brain = Brain(
-            Settings(Path(folder), (system,), lambda: Trial([system]), embedder="lexical", fsync=False)
-        )
+        config = Config.model_validate({"embedder": "lexical", "fsync": False})
+        brain = Brain(Settings(Path(folder), (system,), lambda: Trial([system]), config))
         for batch in _generated(size, brain.embedder.name):
             brain.shelf.put(*batch)
         brain.shelf.put(MadeBy(id="semantic", embedder=brain.embedder.name))

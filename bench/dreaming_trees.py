@@ -44,6 +44,7 @@ from runtime.memory.tasks.methods import Method
 from runtime.memory.tasks.rewards import settle
 from runtime.memory.tasks.trees import NeuronTree
 from runtime.reflexes.trial import Trial
+from runtime.workspace.settings import Config
 
 SEED = 1
 LIVED = datetime(2026, 10, 1, tzinfo=UTC)
@@ -99,9 +100,8 @@ class Memory:
     def __init__(self, place: Path, embedder: CachedEmbedder) -> None:
         self.place, self.embedder = place, embedder
         self.trial = Trial((shipped_system(),))
-        settings = Settings(
-            place / "memory", (shipped_system(),), lambda: self.trial, "memory", "lexical", fsync=False
-        )
+        config = Config.model_validate({"store": "memory", "embedder": "lexical", "fsync": False})
+        settings = Settings(place / "memory", (shipped_system(),), lambda: self.trial, config)
         self.brain = Brain(settings)
         self.brain.__dict__["embedder"] = embedder
         self.asked = 0
@@ -213,7 +213,8 @@ def _seconds(size: int, path: Path | None) -> float:
     systems = (shipped_system(),)
     with TemporaryDirectory() as place:
         recalling.fill(Path(place), size, path)
-        settings = Settings(Path(place), systems, lambda: Trial(systems), "sqlite", "lexical", fsync=False)
+        config = Config.model_validate({"embedder": "lexical", "fsync": False})
+        settings = Settings(Path(place), systems, lambda: Trial(systems), config)
         brain = Brain(settings)
         _ = brain.memory  # indexes the trees, which is not part of a dream
         with cost() as spent:

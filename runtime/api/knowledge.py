@@ -129,7 +129,7 @@ def _found(mind: Mind, query: str, limit: int, mode: str) -> list[Recalled]:
     from runtime.memory.facts.retrieval import once, retrieval_of
 
     retrieval, now = (
-        retrieval_of(mind.shelf, mind.embedder, mind.settings.systems),
+        retrieval_of(mind.shelf, mind.embedder, mind.systems),
         moment(normal(mind.clock())),
     )
     hits = retrieval.search(query, 3 * limit, mode=MODES[mode], who=PERSON, now=now)

@@ -26,6 +26,7 @@ from runtime.memory.tasks.rewards import RELIABILITY, settle
 from runtime.memory.tasks.trees import NeuronTree
 from runtime.memory.tasks.types import Recognition, Types
 from runtime.memory.tasks.words import fingerprint, words_of
+from runtime.workspace.settings import Config
 from runtime.workspace.workspace import brain_place
 
 if TYPE_CHECKING:
@@ -59,26 +60,20 @@ class Indexed(Record):
 
 @dataclass(frozen=True)
 class Settings:
-    """How a workspace's memory is stored and used."""
+    """Where a workspace's memory is, and what it is made with."""
 
     folder: Path  # state/memory
     systems: tuple[Path, ...]
     files: Callable[[], Files]  # writes and reads methods; made on first use
-    store: str = "sqlite"
-    embedder: str = "auto"
-    embedder_folder: str | None = None
-    remember: bool = True
-    recall: bool = True
-    fsync: bool = True
+    config: Config
     parts: Parts = ALL
-    observe: tuple[str, ...] = ("facts", "results", "failures")
 
 
 class Brain:
     """The memory of one workspace. Cheap to create: nothing is opened before it is needed."""
 
     def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+        self.settings, self.config = settings, settings.config
         self.decided: dict[str, Decision] = {}  # in this process, by loop and attempt
         self._shelf: Shelf | None = None
         self._memory: ProceduralMemory | None = None
@@ -90,13 +85,13 @@ class Brain:
         """The shelf, created if missing. Raises `FractalError` when it cannot be opened."""
         if self._shelf is None:
             self.settings.folder.mkdir(parents=True, exist_ok=True)
-            self._shelf = share_shelf(self.settings.store, self.settings.folder, fsync=self.settings.fsync)
+            self._shelf = share_shelf(self.config.store, self.settings.folder, fsync=self.config.fsync)
         return self._shelf
 
     @property
     def there(self) -> bool:
         """Whether there is a store; none is opened."""
-        return self._shelf is not None or brain_place(self.settings.store, self.settings.folder).exists()
+        return self._shelf is not None or brain_place(self.config.store, self.settings.folder).exists()
 
     @property
     def empty(self) -> bool:
@@ -118,8 +113,8 @@ class Brain:
     def elsewhere(self, folder: Path) -> Brain:
         """The same memory with its files in another folder, for trials."""
         there = self.there
-        store = self.settings.store if there else "memory"  # a preview creates no store
-        other = Brain(replace(self.settings, folder=folder, store=store))
+        changes = {} if there else {"store": "memory"}  # a preview creates no store
+        other = Brain(replace(self.settings, folder=folder, config=self.config.model_copy(update=changes)))
         other._shelf = self.shelf if there else None
         other.__dict__["embedder"] = self.embedder
         return other
@@ -128,7 +123,7 @@ class Brain:
 
     def recall(self, task: str) -> Recall | None:
         """What is remembered for a task; None if nothing is, or if recall is off."""
-        if not self.settings.recall or len(task) > LONGEST_TASK:
+        if not self.config.recall or len(task) > LONGEST_TASK:
             return None
         if task not in self._recalled:
             if self.empty:
@@ -138,7 +133,7 @@ class Brain:
 
     def recognise(self, task: str) -> None:
         """Recognise the type of a task that a model is about to be asked; its decision will name it."""
-        if not self.settings.recall or len(task) > LONGEST_TASK or not self.there:
+        if not self.config.recall or len(task) > LONGEST_TASK or not self.there:
             return
         if not (self.empty and self.ways.empty):
             memory = self.memory  # with what the last runs taught
@@ -151,7 +146,7 @@ class Brain:
 
     def similar(self, task: str, most: int = EXAMPLES) -> list[tuple[NeuronTree, float]]:
         """The solved tasks most like this one, with their cosine; without those in quarantine."""
-        if not self.settings.recall or len(task) > LONGEST_TASK or self.empty:
+        if not self.config.recall or len(task) > LONGEST_TASK or self.empty:
             return []
         memory = self.memory
         (vector,) = memory.embedder.embed([task])
@@ -162,7 +157,7 @@ class Brain:
 
     def guided(self, task: str) -> str:
         """The guidance of the method that suits a task; "" if there is none."""
-        if not self.settings.recall or len(task) > LONGEST_TASK or self.empty:
+        if not self.config.recall or len(task) > LONGEST_TASK or self.empty:
             return ""
         return next(iter(self.methods.guidance(task)), "")
 
@@ -202,7 +197,7 @@ class Brain:
     @cached_property
     def _made_by(self) -> str:
         """The present embedder and words, which the vectors of trees depend on."""
-        kind, _ = told(self.settings.embedder, self.settings.embedder_folder)
+        kind, _ = told(self.config.embedder, self.config.embedder_folder)
         return f"{kind} {fingerprint(self.settings.systems)}"
 
     def _index_anew(self, memory: ProceduralMemory) -> None:
@@ -219,7 +214,7 @@ class Brain:
     @cached_property
     def embedder(self) -> Embedder:
         """The embedder of the settings, loaded at the first question and shared by the runs of a process."""
-        named = self.settings.embedder, self.settings.embedder_folder
+        named = self.config.embedder, self.config.embedder_folder
         return _embedder(*named, told(*named))
 
     @cached_property
@@ -244,7 +239,7 @@ class Brain:
         """The experiences of runs."""
         from runtime.memory.episodes.episodes import Episodes
 
-        return Episodes(self, self.settings.observe)
+        return Episodes(self, self.config.observe)
 
     @property
     def methods_folder(self) -> Path:
@@ -292,7 +287,7 @@ class Brain:
 
         Repeating a call changes nothing. Raises `FractalError` when the store cannot be written.
         """
-        if not self.settings.remember:
+        if not self.config.remember:
             return
         decisions: list[tuple[Decision, bool, str]] = []
         trees: dict[str, NeuronTree] = {}

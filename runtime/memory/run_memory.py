@@ -111,7 +111,9 @@ class Remembering:
     def brain(self) -> Brain:
         """The memory itself."""
         if self._brain is None:
-            self._brain = self._load()
+            from runtime.memory.brain import Brain, Settings
+
+            self._brain = Brain(Settings(self.folder, self._systems, self._files, self.config))
         return self._brain
 
     @property
@@ -122,25 +124,6 @@ class Remembering:
 
             self._dreamer = Dreamer(self.brain, clock=lambda: self.clock())
         return self._dreamer
-
-    def _load(self) -> Brain:
-        from runtime.memory.brain import Brain, Settings
-
-        config = self.config
-        return Brain(
-            Settings(
-                self.folder,
-                self._systems,
-                self._files,
-                config.store,
-                config.embedder,
-                config.embedder_folder,
-                config.remember,
-                config.recall,
-                config.fsync,
-                observe=tuple(config.observe),
-            )
-        )
 
     def known(self, document: Document) -> Sequence[tuple[str, str]]:
         """What a loop is shown of memory, by part; nothing if memory is empty or unreadable."""

@@ -87,7 +87,7 @@ class Dreamer:
         self.brain, self.clock, self.asking = brain, clock, asking
         self.stages: Mapping[str, Stage] = {stage.name: stage for stage in stages}
         self.memory = brain.settings.folder
-        self.archive = Archive(self.memory, fsync=brain.settings.fsync)
+        self.archive = Archive(self.memory, fsync=brain.config.fsync)
         self._held: tuple[str, ExitStack] | None = None
 
     # ---- one dream at a time -----------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from runtime.memory.dream.stage import Dream, Told, short
 from runtime.memory.dream.work import MUCH, Work
 from runtime.memory.facts import gate
 from runtime.memory.facts.graph import FIRST, digest, edges_of, link, merge
-from runtime.memory.facts.mind import Mind, Settings
+from runtime.memory.facts.mind import Mind
 from runtime.memory.facts.records import Edge, Memory, Observation, moment
 
 # ---- exchanges -------------------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ def cluster(dream: Dream) -> Told:
     An exchange stays together. Those that concern a goal come first, the others by time.
     """
     work = Work(dream)
-    Mind(work.shelf, work.embedder, clock=lambda: work.now, settings=Settings(work.systems)).take_in()
+    Mind(work.shelf, work.embedder, clock=lambda: work.now, systems=work.systems).take_in()
     new = work.new()
     counts = {"new": len(new), "clustered": 0, "values differ": 0, "alone": 0}
     did: list[str] = []

@@ -279,7 +279,7 @@ def promote(dream: Dream) -> Told:
 
 def _library(dream: Dream) -> Library:
     settings = dream.brain.settings
-    return Library(settings.folder / "patterns", systems=settings.systems, fsync=settings.fsync)
+    return Library(settings.folder / "patterns", systems=settings.systems, fsync=settings.config.fsync)
 
 
 # ---- reading ---------------------------------------------------------------------------------------------

@@ -74,7 +74,7 @@ class Episodes:
     @property
     def untaught(self) -> list[str]:
         """The runs whose solved tasks are not stored yet; empty if the settings do not remember."""
-        return pending.untaught(self.memory) if self.brain.settings.remember else []
+        return pending.untaught(self.memory) if self.brain.config.remember else []
 
     def catch_up(self, read: Mapping[str, Sequence[Document]] | None = None) -> int:
         """Index the waiting runs and store postponed solved tasks; returns how many runs were waiting.

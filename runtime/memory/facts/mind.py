@@ -7,7 +7,6 @@ observation again changes nothing, and two processes may work on one shelf.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,47 +42,38 @@ LONGEST = 20_000
 """Characters of an observation; longer texts belong into a file."""
 
 
-@dataclass(frozen=True)
-class Settings:
-    """How a mind works. `systems` are folders with data about language, the nearest first."""
-
-    systems: tuple[Path, ...] = ()
-    thresholds: Thresholds | None = None  # None: as calibrated for the embedder
-
-
 class Mind:
-    """What one agent knows."""
+    """What one agent knows. `systems` are folders with data about language, the nearest first."""
 
     def __init__(
         self,
         shelf: Shelf,
         embedder: Embedder,
         *,
+        systems: tuple[Path, ...] = (),
         agent: str = DEFAULT,
         clock: Callable[[], str] = present,
-        settings: Settings | None = None,
     ) -> None:
         self.shelf = shelf
         self.embedder = embedder
         self.agent = agent
         self.clock = clock
-        self.settings = settings or Settings()
+        self.systems = systems
 
     @classmethod
     def of(cls, brain: Brain, *, agent: str = DEFAULT, clock: Callable[[], str] = present) -> Mind:
         """The mind on a workspace's shelf."""
-        settings = Settings(brain.settings.systems)
-        return cls(brain.shelf, brain.embedder, agent=agent, clock=clock, settings=settings)
+        return cls(brain.shelf, brain.embedder, systems=brain.settings.systems, agent=agent, clock=clock)
 
     @property
     def thresholds(self) -> Thresholds:
-        """The gate's, as set or as calibrated for the embedder."""
-        return self.settings.thresholds or gate.thresholds_of(self.embedder.name)
+        """The gate's, as calibrated for the embedder."""
+        return gate.thresholds_of(self.embedder.name)
 
     @cached_property
     def language(self) -> Language:
         """The words that decide whether statements agree."""
-        return language_of(self.settings.systems)
+        return language_of(self.systems)
 
     @property
     def now(self) -> str:

@@ -65,7 +65,7 @@ class Forgetting:
     def __init__(self, brain: Brain, state: Path) -> None:
         self.brain, self.state = brain, state
         self.memory = brain.settings.folder
-        self.store = brain_place(brain.settings.store, self.memory)
+        self.store = brain_place(brain.config.store, self.memory)
 
     def look(self, wanted: Request) -> Preview:
         """Find what would be removed. Changes nothing, but indexes the last runs."""

@@ -15,6 +15,7 @@ from runtime.memory.dream.stages import ALL
 from runtime.memory.facts.mind import Mind
 from runtime.memory.facts.records import Memory, Observation, stamp
 from runtime.reflexes.trial import Trial
+from runtime.workspace.settings import Config
 
 MONDAY = datetime(2026, 5, 4, 9, tzinfo=UTC)
 STAGES = {stage.name: stage for stage in ALL}
@@ -30,7 +31,8 @@ TALK = [
 
 def brain_in(folder: Path, kind: str = "memory") -> Brain:
     system = shipped_system()
-    return Brain(Settings(folder, (system,), lambda: Trial([system]), kind, "lexical", fsync=False))
+    config: Any = {"store": kind, "embedder": "lexical", "fsync": False}
+    return Brain(Settings(folder, (system,), lambda: Trial([system]), Config(**config)))
 
 
 def say(brain: Brain, talk: Sequence[tuple[str, str]], at: datetime, thread: str) -> list[Observation]:

@@ -23,7 +23,6 @@ from runtime.memory.dream.dreamer import Dreamer
 from runtime.memory.dream.stage import Dream, Stage, Told
 from runtime.memory.dream.stages import ALL
 from runtime.memory.facts.mind import Mind
-from runtime.memory.facts.mind import Settings as MindSettings
 from runtime.memory.store import pack
 from runtime.memory.store.moving import lines
 from runtime.memory.tasks import ALL as PARTS
@@ -33,6 +32,7 @@ from runtime.memory.tasks.ledger import Ledger
 from runtime.memory.tasks.trees import NeuronTree
 from runtime.memory.tasks.types import Member, ProblemType
 from runtime.reflexes.trial import Trial
+from runtime.workspace.settings import Config
 
 NOW = datetime(2026, 11, 20, 3, tzinfo=UTC)
 OLD, RECENT = "2026-06-01T00:00:00Z", "2026-11-19T00:00:00Z"
@@ -52,7 +52,8 @@ def trial() -> Trial:
 
 
 def brain_in(folder: Path, kind: str = "sqlite", **more: Any) -> Brain:
-    settings = Settings(folder / "memory", (shipped_system(),), trial, kind, "lexical", fsync=False)
+    config: Any = {"store": kind, "embedder": "lexical", "fsync": False}
+    settings = Settings(folder / "memory", (shipped_system(),), trial, Config(**config))
     return Brain(replace(settings, **more))
 
 
@@ -156,7 +157,7 @@ SAID = [
 
 
 def _talk(brain: Brain) -> None:
-    mind = Mind(brain.shelf, brain.embedder, settings=MindSettings((shipped_system(),)))
+    mind = Mind(brain.shelf, brain.embedder, systems=(shipped_system(),))
     for n, (who, text) in enumerate(SAID):
         at = f"2026-10-{n + 1:02}T10:00:00.000Z"
         mind.observe(text, who=who, at=at, said="turn", source="file:talk", thread="talk", turn=n)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from runtime.api.fractal import shipped_system
 from runtime.memory.embed.lexical import Lexical
-from runtime.memory.facts.mind import Mind, Settings
+from runtime.memory.facts.mind import Mind
 from runtime.memory.facts.records import Edge, Memory, Observation
 from runtime.memory.store import Shelf, open_shelf
 
@@ -19,7 +19,7 @@ NOW = "2026-05-04T08:00:00.000Z"
 
 
 def mind_on(shelf: Shelf) -> Mind:
-    return Mind(shelf, Lexical(), clock=lambda: NOW, settings=Settings((shipped_system(),)))
+    return Mind(shelf, Lexical(), clock=lambda: NOW, systems=(shipped_system(),))
 
 
 @pytest.fixture
