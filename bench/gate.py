@@ -18,7 +18,7 @@ from bench.harness import Figures, data_file, embedded, markdown, share
 from runtime.memory.embed import choose
 from runtime.memory.embed.choosing import told as chosen_embedder
 from runtime.memory.store import open_shelf
-from runtime.memory.tasks.gate import Without
+from runtime.memory.tasks.gate import Weights
 from runtime.memory.tasks.types import NOVEL_DISTANCE, Lesson, Types
 
 KEPT = 0.98
@@ -26,11 +26,11 @@ KEPT = 0.98
 100 validation questions without an intent are too few (a share of 0.80 has an error of 0.04)."""
 GOALS: Mapping[str, float] = {"in_scope": 0.93, "out_of_scope_recall": 0.80}
 """Source: performance.md."""
-PIECES: Mapping[str, Without] = {
-    "words": Without(words=True),
-    "spread": Without(spread=True),
-    "nearest": Without(nearest=True),
-    "all three": Without(words=True, spread=True, nearest=True),
+PIECES: Mapping[str, Weights] = {
+    "words": Weights(words=0, unknown=0),
+    "spread": Weights(belief=1e9),
+    "nearest": Weights(spread=1, nearest=0),
+    "all three": Weights(words=0, unknown=0, belief=1e9, spread=1, nearest=0),
 }
 DATA = "clinc150/data_full.json"
 SPLITS = ("train", "val", "test", "oos_val", "oos_test")
@@ -73,18 +73,18 @@ def measure_embedders(
         figures[name] = measure_splits(splits, name)
         if pieces:
             figures[name]["without"] = {
-                piece: measure_splits(splits, name, without) for piece, without in PIECES.items()
+                piece: measure_splits(splits, name, weights) for piece, weights in PIECES.items()
             }
     first = figures[embedders[0]]
     return {**{key: first[key] for key in ("in_scope", "out_of_scope_recall", "auroc")}, "embedder": figures}
 
 
 def measure_splits(
-    splits: Mapping[str, Sequence[Question]], embedder: str, without: Without | None = None
+    splits: Mapping[str, Sequence[Question]], embedder: str, weights: Weights | None = None
 ) -> dict[str, float]:
     """The figures of the test split, at the boundary of the validation split and at the one that ships."""
     shelf = open_shelf("memory", Path())
-    types = Types(shelf, choose(embedder), without=without)
+    types = Types(shelf, choose(embedder), weights=weights)
     types.learn_all([Lesson(each.text, each.vector, each.intent) for each in splits["train"]])
     nearest: dict[str, list[tuple[bool, float]]] = {}  # whether the type is right, and its distance
     for split in SPLITS[1:]:

@@ -7,7 +7,6 @@ import pytest
 from bench import gate
 from bench.harness import data_file
 from kernel.errors import UsageError
-from runtime.memory.tasks.gate import Without
 
 
 def questions() -> dict[str, list[gate.Question]]:
@@ -25,7 +24,7 @@ def test_known_intents_are_separated_from_none_and_the_pieces_help() -> None:
     assert whole["in_scope"] > 0.88
     assert whole["auroc"] > 0.94
     assert whole["out_of_scope_recall"] > 0.55
-    bare = gate.measure_splits(splits, "lexical", Without(words=True, spread=True, nearest=True))
+    bare = gate.measure_splits(splits, "lexical", gate.PIECES["all three"])
     assert bare["right_type"] < whole["right_type"] and bare["auroc"] < whole["auroc"]
 
 

@@ -21,7 +21,7 @@ from runtime.memory.forgetting.affected import Found, without
 from runtime.memory.forgetting.request import Request, fields, strings
 from runtime.memory.store import Shelf, pack
 from runtime.memory.store.record import Row
-from runtime.memory.tasks.types import erased
+from runtime.memory.tasks.types import Stamp
 
 ARCHIVE, METHODS, PATTERNS, KNOWN = "archive", "methods", "patterns", ".known"
 LOCKS = (".lock", "dream.lock")
@@ -47,7 +47,7 @@ def rows(brain: Brain, wanted: Request, found: Found) -> None:
             shelf.keeper.write([_without(row, found, wanted) for row in there])
         shelf.put(*(Forgotten(id=mark, at=now()) for mark in sorted(found.marks)))
         if any(kind in ("problem-type", "type-member") for kind, _ in found.gone):
-            erased(shelf)
+            shelf.put(Stamp.another())  # every process rebuilds its gate
     brain.refresh()
 
 

@@ -21,19 +21,12 @@ from runtime.text.tokens import words
 
 WITHIN, OVERALL = 0.64, 1.0
 """Prior squared distances: of a member from its centroid (0.80²), of a text from 0."""
-BELIEF = 4
-"""The prior of the covariance counts as much as so many members for each dimension."""
 CENTRE_BELIEF = 50
 """The prior of the mean of all members (0) counts as much as so many members."""
-WORDS = 1.5
-"""Weight of the words beside the vector in choosing a type: best of 0.5 to 3 on CLINC150's training part."""
 SMOOTH = 0.1
 """Count of a word that no member of a type has."""
 SCALE = 0.612
 """Puts the boundary of CLINC150's validation part at 0.80, with minilm."""
-SPREAD, NEAREST, UNKNOWN, ANGLE, LEAD = 0.5, 0.5, 0.2, 0.2, 0.05
-"""Weights in the distance: from the centroid, relative to that from the mean of all; from the nearest
-members; of unknown words; of the angle to the centroid; of a small lead over other types."""
 CLEAR = 20.0
 """A lead in log likelihood that counts as clear."""
 NEIGHBOURS = 3
@@ -42,48 +35,47 @@ REFIT = 1.2
 
 
 @dataclass(frozen=True)
-class Without:
-    """Pieces of the gate to leave out, to measure what each brings."""
+class Weights:
+    """What the pieces of the gate count. In the distance: all but `belief` and `words`."""
 
-    words: bool = False
-    spread: bool = False
-    nearest: bool = False
+    belief: float = 4  # of the prior of the covariance: as so many members for each dimension
+    words: float = 1.5  # beside the vector in choosing a type: best of 0.5 to 3 on CLINC150's training part
+    spread: float = 0.5  # the distance from the centroid, relative to that from the mean of all
+    nearest: float = 0.5  # the distance from the nearest members
+    unknown: float = 0.2  # the share of unknown words
+    angle: float = 0.2  # to the centroid
+    lead: float = 0.05  # a small lead over other types
 
 
-WHOLE = Without()
+WHOLE = Weights()
 
 
 class Gate:
     """Types by place, each with a centroid and members."""
 
-    def __init__(self, size: int, without: Without = WHOLE) -> None:
-        self.size, self.without = size, without
+    def __init__(self, size: int, weights: Weights = WHOLE) -> None:
+        self.size, self.weights = size, weights
         self.centres = np.zeros((0, size))
         self._members: list[list[Any]] = []
-        self._words: list[Counter[str]] = []  # of each type
-        self._totals: list[int] = []
-        self._counts: dict[str, dict[int, int]] = {}  # by word and type
+        self._totals: list[int] = []  # words of each type
+        self._counts: dict[str, Counter[int]] = {}  # by word and type
         self._columns: dict[str, tuple[Any, Any]] = {}  # of the counts of a word, as arrays
         self._number = 0
         self._fitted = -1  # members when the covariance was fitted
+        self._white: Any = None  # the centroids in standard deviations; None: not computed yet
 
     def add_type(self, centre: Any) -> int:
         """Add a type; returns its place."""
         self.centres = np.vstack([self.centres, np.asarray(centre, float)[None]])
         self._members.append([])
-        self._words.append(Counter())
         self._totals.append(0)
-        if self._fitted >= 0:
-            self._white = np.vstack([self._white, np.zeros((1, self.size))])
-            self._halves = np.append(self._halves, 0.0)
-            self._whiten(len(self.centres) - 1)
+        self._white = None
         return len(self.centres) - 1
 
     def move(self, place: int, centre: Any) -> None:
         """Move a type's centroid."""
         self.centres[place] = centre
-        if self._fitted >= 0:
-            self._whiten(place)
+        self._white = None
 
     def add(self, place: int, vector: Any, text: str) -> None:
         """Add a member to a type; the centroid stays."""
@@ -92,8 +84,7 @@ class Gate:
         said = features(text)
         self._totals[place] += len(said)
         for word in said:
-            self._words[place][word] += 1
-            self._counts.setdefault(word, {})[place] = self._words[place][word]
+            self._counts.setdefault(word, Counter())[place] += 1
             self._columns.pop(word, None)
 
     def count(self, place: int) -> int:
@@ -103,10 +94,10 @@ class Gate:
     def shared(self, place: int, most: int = 4) -> list[str]:
         """The words that distinguish a type from the others, the best first."""
         found: list[tuple[float, str]] = []
-        for word, count in self._words[place].items():
-            if " " not in word and word[0].isalpha() and word not in COMMON:
-                share = count / self.count(place)
-                rarity = math.log((len(self.centres) + 1) / len(self._counts[word]))
+        for word, counts in self._counts.items():
+            if place in counts and " " not in word and word[0].isalpha() and word not in COMMON:
+                share = counts[place] / self.count(place)
+                rarity = math.log((len(self.centres) + 1) / len(counts))
                 found.append((-share * rarity - share / 4, word))
         return [word for _, word in sorted(found)[:most]]
 
@@ -114,55 +105,48 @@ class Gate:
         """The place of the nearest type, and the distance to it; None if there is none."""
         if not len(self.centres):
             return None
-        if self._fitted < 0 or self._number > self._fitted * REFIT:
-            self._fit()
+        of = self.weights
         vector, said = np.asarray(vector, float), features(text)
         with one_thread():
+            self._fit()
             inside = (vector - self._middle) @ self._inside
             products = self._white @ inside
-            scores = products - self._halves
-            if not self.without.words:
-                scores = scores + WORDS * self._worded(said)
+            scores = products - self._halves + (of.words * self._worded(said) if of.words else 0)
             place = int(scores.argmax())
             length, product, half = inside @ inside, products[place], self._halves[place]
             outside = (vector - self._middle) @ self._outside
             relative = math.sqrt(max(length - 2 * product + 2 * half, 0.0) / _positive(outside @ outside))
-            near = relative if self.without.nearest else self._near(place, vector)
+            near = self._near(place, vector)
         angle = 1 - product / math.sqrt(_positive(length) * _positive(2 * half))
         others = np.delete(scores, place)
         lead = min((scores[place] - others.max()) / CLEAR, 1.0) if len(others) else 1.0
         unknown = sum(word not in self._counts for word in said) / len(said) if said else 0.0
-        distance = SPREAD * relative + NEAREST * near + ANGLE * angle + LEAD * (1 - lead)
-        return (place, SCALE * float(distance + UNKNOWN * unknown * (not self.without.words)))
+        distance = of.spread * relative + of.nearest * near + of.angle * angle + of.lead * (1 - lead)
+        return place, SCALE * float(distance + of.unknown * unknown)
 
     # ---- its pieces --------------------------------------------------------------------------------------
 
     def _fit(self) -> None:
-        """Fit the covariance of members around their centroids, and of all around the mean."""
-        own = np.repeat(np.arange(len(self.centres)), [len(each) for each in self._members])
-        rows = np.array([row for each in self._members for row in each]).reshape(-1, self.size)
-        with one_thread():
+        """Fit the covariance of members around their centroids, and of all around the mean, if needed."""
+        if self._fitted < 0 or self._number > self._fitted * REFIT:
+            own = np.repeat(np.arange(len(self.centres)), [len(each) for each in self._members])
+            rows = np.array([row for each in self._members for row in each]).reshape(-1, self.size)
             self._middle = rows.sum(0) / (len(rows) + CENTRE_BELIEF)
             self._inside = self._whitening(rows - self.centres[own], WITHIN)
             self._outside = self._whitening(rows - self._middle, OVERALL)
+            self._fitted, self._white = self._number, None
+        if self._white is None:
             self._white = (self.centres - self._middle) @ self._inside
-        self._halves = 0.5 * (self._white**2).sum(1)
-        self._fitted = self._number
+            self._halves = 0.5 * (self._white**2).sum(1)
 
     def _whitening(self, rows: Any, expected: float) -> Any:
         """The matrix that turns differences into standard deviations; the prior is a sphere."""
-        belief = BELIEF * self.size
-        if self.without.spread:
-            rows = rows[:0]
+        belief = self.weights.belief * self.size
         spread = rows.T @ rows
         sphere = float(np.trace(spread)) + belief * expected
         sphere *= belief / (len(rows) + belief) / self.size
         mixed = (spread + sphere * np.eye(self.size)) / (len(rows) + belief)
         return np.linalg.inv(np.linalg.cholesky(mixed)).T
-
-    def _whiten(self, place: int) -> None:
-        self._white[place] = (self.centres[place] - self._middle) @ self._inside
-        self._halves[place] = 0.5 * (self._white[place] @ self._white[place])
 
     def _worded(self, said: set[str]) -> Any:
         """The log likelihood of each type by the words of its members (naive Bayes)."""

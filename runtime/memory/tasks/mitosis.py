@@ -5,7 +5,6 @@ Source: seed 000_39bad3da279292ba, "Lifecycle".
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,7 @@ import numpy as np
 
 from runtime.memory.embed import Array
 from runtime.memory.store import Shelf, pack
-from runtime.memory.tasks.types import Member, ProblemType, Stamp
+from runtime.memory.tasks.types import Member, ProblemType, Stamp, digest
 
 NEURONS = 200
 COHERENCE = 0.4
@@ -38,29 +37,22 @@ class Split:
 
 def coherence(rows: Array) -> float:
     """The mean cosine of all pairs of unit rows; 1 for a single row."""
-    count = len(rows)
-    if count < 2:
-        return 1.0
-    whole = np.asarray(rows, np.float64).sum(axis=0)
-    return float((whole @ whole - (np.asarray(rows, np.float64) ** 2).sum()) / (count * (count - 1)))
+    count, whole = len(rows), rows.sum(axis=0)
+    return float((whole @ whole - count) / (count * (count - 1))) if count > 1 else 1.0
 
 
 def halves(rows: Array) -> Any:
-    """The cluster, 0 or 1, of each row, by 2-means from two distant rows."""
-    told = np.asarray(rows, np.float64)
-    far = int(np.argmin(told @ told[0]))
-    farthest = int(np.argmin(told @ told[far]))
-    centres = told[[far, farthest]]
-    found = np.argmax(told @ centres.T, axis=1)
+    """The cluster, 0 or 1, of each unit row, by 2-means from two distant rows."""
+    far = rows[np.argmin(rows @ rows[0])]
+    centres = np.array([far, rows[np.argmin(rows @ far)]])
+    sides = np.zeros(len(rows), int)
     for _ in range(ROUNDS):
-        if len(set(found.tolist())) < 2:
+        sides = np.argmax(rows @ centres.T, axis=1)
+        if sides.all() or not sides.any():
             break
-        centres = np.array([told[found == side].mean(axis=0) for side in (0, 1)])
-        again = np.argmin(((told[:, None, :] - centres[None]) ** 2).sum(axis=2), axis=1)
-        if (again == found).all():
-            break
-        found = again
-    return found
+        means = [rows[sides == side].mean(axis=0) for side in (0, 1)]
+        centres = np.array([mean / max(float(np.linalg.norm(mean)), 1e-12) for mean in means])
+    return sides
 
 
 def split(shelf: Shelf, embedder: str, neurons: Mapping[str, int], at: str) -> list[Split]:
@@ -88,14 +80,14 @@ def _split(shelf: Shelf, embedder: str, of: ProblemType, members: Sequence[Membe
     if told >= COHERENCE:
         return None
     sides = halves(unit)
-    second = int(sides.sum())
-    if min(second, len(members) - second) < SMALLEST:
+    side = int(sides.sum() * 2 <= len(members))  # the smaller one goes
+    if (sides == side).sum() < SMALLEST:
         return None
-    side = 1 if second * 2 <= len(members) else 0  # the smaller one goes
     goes = [each for each, at_side in zip(members, sides, strict=True) if at_side == side]
     middle = rows[sides == side].mean(axis=0)
-    name = min(goes, key=lambda each: (-float(_vector(each, embedder) @ middle), each.id)).text
-    id = "type-" + hashlib.sha256(f"{of.id}/{name}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    central = (rows[sides == side] @ middle).argmax()
+    name = goes[int(central)].text
+    id = f"type-{digest(f'{of.id}/{name}')}"
     if shelf.get(ProblemType, id) is not None:
         return None
     share = len(goes) / len(members)
@@ -113,13 +105,6 @@ def _split(shelf: Shelf, embedder: str, of: ProblemType, members: Sequence[Membe
     left = of.model_copy(update={"members": of.members - made.members, "updated": at, "vectors": vectors})
     shelf.put(left, made)
     shelf.delete(Member, *(each.id for each in goes))
-    shelf.put(*(_moved(each, id) for each in goes))
+    for each in goes:
+        shelf.put(each.model_copy(update={"id": f"{id}/{each.id.rpartition('/')[2]}", "type": id}))
     return Split(of.id, id, (len(members) - len(goes), len(goes)), told, tuple(each.text for each in goes))
-
-
-def _vector(member: Member, embedder: str) -> Any:
-    return member.vector(embedder)
-
-
-def _moved(member: Member, type: str) -> Member:
-    return member.model_copy(update={"id": f"{type}/{member.id.rpartition('/')[2]}", "type": type})

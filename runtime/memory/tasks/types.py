@@ -24,7 +24,7 @@ from runtime.memory.tasks.decisions import Recognition as Kind
 from runtime.memory.tasks.rewards import SURPRISING
 
 if TYPE_CHECKING:
-    from runtime.memory.tasks.gate import Gate, Without
+    from runtime.memory.tasks.gate import Gate, Weights
 
 MEMBERSHIP_THRESHOLD = 0.3
 NOVEL_DISTANCE = 0.80
@@ -99,18 +99,6 @@ class Stamp(Record):
         return cls(id="types", number=2**52 + randbits(52))
 
 
-class TypeWords(Record):
-    """Words of members, as earlier versions kept them; nothing reads them."""
-
-    KIND: ClassVar[str] = "type-words"
-
-
-def erased(shelf: Shelf) -> None:
-    """Call after members were erased: every process rebuilds its gate, and old copies of words go."""
-    shelf.delete(TypeWords, *(row.id for row in shelf.rows(TypeWords.KIND)))
-    shelf.put(Stamp.another())
-
-
 @dataclass(frozen=True)
 class Recognition:
     """What a task was taken for; `type` is the nearest one's id unless the task is novel."""
@@ -171,9 +159,9 @@ class Types:
     """All problem types of one shelf, by the vectors of one embedder."""
 
     def __init__(
-        self, shelf: Shelf, embedder: Embedder, parts: Parts = ALL, without: Without | None = None
+        self, shelf: Shelf, embedder: Embedder, parts: Parts = ALL, weights: Weights | None = None
     ) -> None:
-        self.shelf, self.embedder, self.parts, self.without = shelf, embedder, parts, without
+        self.shelf, self.embedder, self.parts, self.weights = shelf, embedder, parts, weights
         self._types: list[ProblemType] = []  # in use, by their place in the gate
         self._places: dict[str, int] = {}
         self._gate: Gate | None = None
@@ -283,7 +271,7 @@ class Types:
         """The gate of all types in use; what has no vector of this embedder gets one."""
         from runtime.memory.tasks.gate import WHOLE, Gate
 
-        name, gate = self.embedder.name, Gate(self.embedder.size, self.without or WHOLE)
+        name, gate = self.embedder.name, Gate(self.embedder.size, self.weights or WHOLE)
         types = [each for each in self.shelf.scan(ProblemType) if each.origin != "archived"]
         self._places = {each.id: place for place, each in enumerate(types)}
         members = self._members()
@@ -312,13 +300,13 @@ class Types:
     def _learn(self, lesson: Lesson, at: str) -> str:
         task, name = lesson.task, self.embedder.name
         vector = self._vector(task) if lesson.vector is None else lesson.vector
-        id = lesson.type or self._recognised(task, vector).type or f"type-{_digest(task)}"
+        id = lesson.type or self._recognised(task, vector).type or f"type-{digest(task)}"
         if id not in self._places:
             self._begin(id, task, vector, "explicit" if lesson.type else "emergent", at)
         gate, place = self._opened, self._places[id]
         of = self._types[place]
         member = Member(
-            id=f"{id}/{_digest(task)}"[:LONGEST_ID], type=id, text=task, vectors={name: pack(vector)}
+            id=f"{id}/{digest(task)}"[:LONGEST_ID], type=id, text=task, vectors={name: pack(vector)}
         )
         if self.shelf.get(Member, member.id) is None:
             if gate.count(place) < max(min(MEMBERS, ALL_MEMBERS // len(self._types)), LEAST_MEMBERS):
@@ -368,5 +356,6 @@ def _age(type: ProblemType) -> tuple[str, str]:
     return max(type.used, type.updated), type.id
 
 
-def _digest(text: str) -> str:
+def digest(text: str) -> str:
+    """A short hash of a text, for ids."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
