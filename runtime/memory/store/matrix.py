@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from runtime.memory.embed.threads import one_thread
 from runtime.memory.store.record import Vector
-
-AT_ONCE = 5000
-"""Vectors that are read at a time."""
 
 
 class Matrix:
@@ -38,30 +33,10 @@ class Matrix:
             self._drop(number)
             return
         if not self._at and self.size != len(raw) // 4:
-            self.reserve(16, len(raw) // 4)
+            self._rows, self._numbers = np.zeros((16, len(raw) // 4), np.float32), np.zeros(16, np.int64)
         at = self._at.setdefault(number, len(self._at))
         self._grow(at + 1)
         self._rows[at], self._numbers[at] = np.frombuffer(raw, "<f4"), number
-
-    def fill(self, numbers: Sequence[int], raws: Sequence[bytes | None]) -> None:
-        """Set many rows; new ones of the right size in one step."""
-        sizes = {len(raw or b"") for raw in raws}
-        if sizes != {self.size * 4} or not self.size or not self._at.keys().isdisjoint(numbers):
-            for number, raw in zip(numbers, raws, strict=True):
-                self.put(number, raw)
-            return
-        start, end = len(self._at), len(self._at) + len(raws)
-        self._grow(end)
-        self._rows[start:end] = np.frombuffer(b"".join(raw or b"" for raw in raws), "<f4").reshape(
-            len(raws), -1
-        )
-        self._numbers[start:end] = numbers
-        self._at.update(zip(numbers, range(start, end), strict=True))
-
-    def reserve(self, count: int, size: int) -> None:
-        """Make room for `count` rows of that size in an empty matrix."""
-        if not self._at and self._rows.shape != (count, size):
-            self._rows, self._numbers = np.zeros((count, size), np.float32), np.zeros(count, np.int64)
 
     def _drop(self, number: int) -> None:
         """Remove a row; the last one moves into its place."""
@@ -118,15 +93,13 @@ class Matrices:
         held = self._held.get((kind, embedder))
         if held is None or held.epoch != epoch:
             held = self._held[kind, embedder] = _Held(epoch)
-        new = "FROM vectors WHERE kind = ? AND embedder = ? AND change > ?"
-        which: Any = (kind, embedder, held.change)
-        if not held.matrix:
-            count, size = self._base.execute(f"SELECT count(*), max(length(vector)) {new}", which).fetchone()
-            held.matrix.reserve(count, (size or 0) // 4)
-        news = self._base.execute(f"SELECT number, vector, change {new} ORDER BY change", which)
+        query = (
+            "SELECT number, vector, change FROM vectors WHERE kind = ? AND embedder = ? AND change > ? "
+            "ORDER BY change"
+        )
         change = held.change
-        while rows := news.fetchmany(AT_ONCE):
-            change = rows[-1][2]
-            held.matrix.fill([number for number, _, _ in rows], [raw for _, raw, _ in rows])
+        for number, raw, at in self._base.execute(query, (kind, embedder, held.change)):
+            held.matrix.put(number, raw)
+            change = at
         held.change = change  # set last: an interrupted reader starts again
         return held.matrix

@@ -116,8 +116,8 @@ class _Search:
                 yield _Pair(at, to, 1, 1, "leaf")
             elif not x.leaf and not y.leaf and (x.low == y.low or _agree(x, y)):
                 yield _Pair(at, to, 1, 1, "same")
-            for took, groups in self.old.phrases(at):
-                for takes, others in self.new.phrases(to):
+            for took, groups in self.old.phrases[at]:
+                for takes, others in self.new.phrases[to]:
                     if not groups.isdisjoint(others):
                         yield _Pair(at, to, took, takes, "phrase")
             if x.kind == y.kind == "word" and x.low != y.low:

@@ -89,7 +89,7 @@ def _marks(reading: Reading, words: Words) -> Iterator[tuple[str, str]]:
         token, took = found[at], 1
         if token.leaf:
             yield f"#{token.kind}{token.unit}", ""
-        elif phrases := reading.phrases(at):
+        elif phrases := reading.phrases[at]:
             took = max(length for length, _ in phrases)
             yield words.root(tuple(each.low for each in found[at : at + took])), ""
         elif skipped := reading.skips(at):

@@ -143,24 +143,13 @@ class Methods:
 
     def _known(self, vector: Any) -> list[Method]:
         """The methods for similar tasks."""
-        there = self.shelf.count(Method)
-        if not there:
-            return []
-        hits = self.shelf.nearest(Method, self.embedder.name, vector, NEAR_METHODS)
-        if len(hits) < min(there, NEAR_METHODS) and self._embed_anew():
-            hits = self.shelf.nearest(Method, self.embedder.name, vector, NEAR_METHODS)
+        name, there = self.embedder.name, self.shelf.count(Method)
+        hits = self.shelf.nearest(Method, name, vector, NEAR_METHODS) if there else []
+        if len(hits) < min(there, NEAR_METHODS):
+            missing = [method.id for method in self.shelf.scan(Method) if name not in method.vectors]
+            self.shelf.embed(Method, missing, self.embedder)
+            hits = self.shelf.nearest(Method, name, vector, NEAR_METHODS)
         return self.shelf.pick(Method, [hit.id for hit in hits])
-
-    def _embed_anew(self) -> int:
-        """Give methods vectors of this embedder; returns how many needed them."""
-        name = self.embedder.name
-        missing = [method for method in self.shelf.scan(Method) if name not in method.vectors]
-        for method in missing:
-            first = next(iter(self.shelf.pick(Solved, method.trees[:1])), None)
-            (vector,) = self.embedder.embed([first.text if first else method.text])
-            vectors = {**method.vectors, name: pack(vector)}
-            self.shelf.put(method.model_copy(update={"vectors": vectors}))
-        return len(missing)
 
     def _covered(self, tree: NeuronTree, methods: Iterable[Method]) -> bool:
         """Whether a method, in its present or its written text, already matches this task."""

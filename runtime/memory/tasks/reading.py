@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import pairwise
 
 from runtime.memory.tasks.words import Words
 from runtime.text.inflection import singular
@@ -24,7 +25,6 @@ class Reading:
     def __init__(self, found: Sequence[Token], words: Words) -> None:
         self.tokens = found
         self._words = words
-        self._spans: dict[int, tuple[Span, ...]] = {}
 
     @staticmethod
     def read(task: str, words: Words) -> Reading:
@@ -35,12 +35,18 @@ class Reading:
     def _lows(self) -> tuple[str, ...]:
         return tuple(token.low for token in self.tokens)
 
-    def phrases(self, at: int) -> tuple[Span, ...]:
-        """The known phrases that begin at a token."""
-        known = self._spans.get(at)
-        if known is None:
-            known = self._spans[at] = _spans(self._lows, at, self._words)
-        return known
+    @cached_property
+    def phrases(self) -> list[list[Span]]:
+        """For each token the known phrases that begin at it."""
+        lows, words = self._lows, self._words
+        return [
+            [
+                (length, frozenset(groups))
+                for length in words.lengths.get(low, ())
+                if (groups := words.same.get(lows[at : at + length])) and at + length <= len(lows)
+            ]
+            for at, low in enumerate(lows)
+        ]
 
     def skips(self, at: int) -> int:
         """How many tokens from this one on are optional."""
@@ -97,46 +103,31 @@ def may_be_name(token: Token, words: Words) -> bool:
     return low not in words.fixed or (not token.first and low in words.names)
 
 
-def _spans(lows: tuple[str, ...], at: int, words: Words) -> tuple[Span, ...]:
-    lengths = words.lengths.get(lows[at])
-    if lengths is None:
-        return ()
-    found: list[Span] = []
-    for length in lengths:
-        phrase = lows[at : at + length]
-        if len(phrase) == length and (groups := words.same.get(phrase)):
-            found.append((length, frozenset(groups)))
-    return tuple(found)
-
-
 def without_courtesies(task: str, words: Words) -> list[Token]:
     """The tokens of a task without phrases such as `Quick question.`, `Thanks!`, `please`."""
-    found = tokens(task)
-    while (end := _sentence(found)) and end < len(found) and _polite(found[:end], words):
-        found = found[end:]
-    while (begin := _last_sentence(found)) and _polite(found[begin:], words):
-        found = found[:begin]
+    read = tokens(task)
+    ends = [at + 1 for at, token in enumerate(read) if _ends(token)]
+    parts = [read[a:b] for a, b in pairwise([0, *ends, len(read)]) if a < b]
+    while len(parts) > 1 and _polite(parts[0], words):
+        del parts[0]
+    while len(parts) > 1 and _polite(parts[-1], words):
+        del parts[-1]
+    found = [token for part in parts for token in part]
     while len(found) > 1 and (took := _order(found, words)) and took < len(found):
         found = found[took:]
-    while len(found) > 1 and found[-1].kind == "mark" and found[-1].text in _ENDS:
+    while len(found) > 1 and _ends(found[-1]):
         found = found[:-1]
     return found
+
+
+def _ends(token: Token) -> bool:
+    return token.kind == "mark" and token.text in _ENDS
 
 
 def _order(found: list[Token], words: Words) -> int:
     """How many of the first tokens are words such as `could you`."""
     lows = tuple(token.low for token in found[:3])
     return next((took for took in (3, 2, 1) if lows[:took] in words.orders), 0)
-
-
-def _sentence(found: list[Token]) -> int:
-    ends = (at + 1 for at, token in enumerate(found) if token.kind == "mark" and token.text in _ENDS)
-    return next(ends, 0)
-
-
-def _last_sentence(found: list[Token]) -> int:
-    ends = [at + 1 for at, token in enumerate(found[:-1]) if token.kind == "mark" and token.text in _ENDS]
-    return ends[-1] if ends else 0
 
 
 def _polite(part: list[Token], words: Words) -> bool:

@@ -49,7 +49,6 @@ class Words:
     genders: dict[str, int] = field(default_factory=dict[str, int])  # 0 he, 1 she
     swaps: set[Phrase] = field(default_factory=set[Phrase])  # pairs such as (he, she)
     strict: set[int] = field(default_factory=set[int])
-    longest: int = 1
     lengths: dict[str, tuple[int, ...]] = field(default_factory=dict[str, "tuple[int, ...]"])
     # by first word: the lengths of the phrases in `same`
     _groups: int = 0
@@ -66,22 +65,17 @@ class Words:
         return self._roots.get(phrase, " ".join(phrase))
 
     def _find_roots(self) -> None:
-        order = {phrase: at for at, phrase in enumerate(self.same)}  # so that later additions rename little
-        leaders: dict[int, Phrase] = {}
-        parents: dict[Phrase, Phrase] = {}
-
-        def top(phrase: Phrase) -> Phrase:
-            while parents.setdefault(phrase, phrase) != phrase:
-                parents[phrase] = phrase = parents[parents[phrase]]
-            return phrase
-
+        members: dict[int, list[Phrase]] = {}
         for phrase, groups in self.same.items():
             for group in groups:
-                one, other = top(leaders.setdefault(group, phrase)), top(phrase)
-                if order[other] < order[one]:
-                    one, other = other, one
-                parents[other] = one
-        self._roots = {phrase: " ".join(top(phrase)) for phrase in self.same}
+                members.setdefault(group, []).append(phrase)
+        for first in self.same:  # in their order, so that later additions rename little
+            waiting = [] if first in self._roots else [first]
+            while waiting:
+                phrase = waiting.pop()
+                if phrase not in self._roots:
+                    self._roots[phrase] = " ".join(first)
+                    waiting += (each for group in self.same[phrase] for each in members.pop(group, ()))
 
     def join(self, phrases: Iterable[Phrase], *, strict: bool = False) -> None:
         """Make these phrases synonyms."""
@@ -91,7 +85,6 @@ class Words:
             self.strict.add(self._groups)
         for phrase in phrases:
             self.same.setdefault(phrase, set()).add(self._groups)
-            self.longest = max(self.longest, len(phrase))
             known = self.lengths.get(phrase[0], ())
             if len(phrase) not in known:
                 self.lengths[phrase[0]] = tuple(sorted((*known, len(phrase))))
