@@ -84,14 +84,13 @@ def best_agents(profiles: Sequence[Profile]) -> list[Best]:
     """Who does what best, by type; of types that nobody has tried often enough, nobody."""
     from runtime.memory.context.awareness import FEW, best
 
-    found: list[Best] = []
-    for name in sorted({name for each in profiles for name in each.by_type}):
-        if told := best(profiles, name):
-            agent, score = told
-            mine = [each.by_type[name] for each in profiles if each.agent == agent and name in each.by_type]
-            if (samples := sum(each.samples for each in mine)) >= FEW:
-                found.append(Best(name, agent, round(score, 4), samples))
-    return found
+    types = sorted({name for each in profiles for name in each.by_type})
+    found = [(name, *told) for name in types if (told := best(profiles, name))]
+    return [
+        Best(name, agent, round(record.score, 4), record.samples)
+        for name, agent, record in found
+        if record.samples >= FEW
+    ]
 
 
 def imported(fractal: Fractal, path: Path) -> tuple[list[Pattern], list[Pattern]]:

@@ -280,7 +280,7 @@ def agents(as_json: bool) -> None:
     types = sorted({name for each in profiles for name in each.by_type})
     best = {name: found for name in types if (found := awareness.best(profiles, name))}
     if as_json:
-        scores = {name: {"agent": agent, "score": round(score, 4)} for name, (agent, score) in best.items()}
+        scores = {name: {"agent": each[0], "score": round(each[1].score, 4)} for name, each in best.items()}
         print_json({"agents": profiles, "best": scores, "active": active})
         return
     if not profiles and not active:
@@ -289,7 +289,7 @@ def agents(as_json: bool) -> None:
     rows = [(each, name, tried) for each in profiles for name, tried in sorted(each.by_type.items())]
 
     def mark(row: tuple[Any, str, Any]) -> str:
-        is_best = best.get(row[1], ("", 0))[0] == row[0].agent and row[2].samples >= awareness.FEW
+        is_best = best[row[1]][0] == row[0].agent and row[2].samples >= awareness.FEW
         return "best" if is_best else ""
 
     shown: Columns = {

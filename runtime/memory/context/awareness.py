@@ -149,13 +149,12 @@ def profiles(
     return [found[key] for key in sorted(found)]
 
 
-def best(known: Iterable[Profile], type: str) -> tuple[str, float] | None:
-    """The best agent for tasks of a type, and its score; None if nobody has done one."""
-    records: dict[str, Record] = {}  # of an agent in all spaces
+def best(known: Iterable[Profile], type: str) -> tuple[str, Record] | None:
+    """The best agent for tasks of a type, with its record in all spaces; None if nobody has done one."""
+    records: dict[str, Record] = {}
     for profile in known:
         if record := profile.by_type.get(type):
             whole = records.setdefault(profile.agent, Record())
             whole.successes += record.successes
             whole.failures += record.failures
-    scores = {agent: record.score for agent, record in records.items()}
-    return max(scores.items(), key=lambda each: (each[1], each[0])) if scores else None
+    return max(records.items(), key=lambda each: (each[1].score, each[0]), default=None)

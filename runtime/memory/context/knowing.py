@@ -161,12 +161,11 @@ def _best(near: Sequence[tuple[Experience, float]]) -> list[Line]:
     alike = [each for each, score in near if score >= LIKE]
     known = awareness.profiles(alike, lambda each: "")
     best = awareness.best(known, "") if len({each.agent for each in known}) > 1 else None
-    records = [each.by_type[""] for each in known if best and each.agent == best[0]]
-    good, all_ = sum(each.successes for each in records), sum(each.samples for each in records)
-    if best is None or all_ < awareness.FEW:
+    if best is None or best[1].samples < awareness.FEW:
         return []
-    told = f"agent {best[0]} does tasks like this one best: {good} of {all_} went well"
-    return [Line(told, f"{len(alike)} tasks like it", f"score {best[1]:.2f}")]
+    agent, record = best
+    told = f"agent {agent} does tasks like this one best: {record.successes} of {record.samples} went well"
+    return [Line(told, f"{len(alike)} tasks like it", f"score {record.score:.2f}")]
 
 
 def _line(way: Way) -> Line:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import _lru_cache_wrapper, cache, cached_property, lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from runtime.text.inflection import stem, verb_forms
+from runtime.text.sections import sections
 
 _SETS = {
     "says nothing": "silent",
@@ -24,6 +25,7 @@ _SETS = {
 }
 """Sections of `agreement.md` that are plain lists of words, and the field that holds each."""
 _PAIRS = {"either one or the other": "either", "opposites": "opposites", "different ones": "different"}
+_GROUPS = {"only one of": "kinds", "one topic": "topics"}
 CACHED = 20_000
 """Words whose base form is cached."""
 _PREFIXES = ("un", "in", "im", "ir", "il", "dis", "non")
@@ -68,10 +70,9 @@ class Language:
 
     # ---- questions ---------------------------------------------------------------------------------------
 
-    @cached_property
-    def base(self) -> _lru_cache_wrapper[str]:
-        """One form for all forms of a word; called with a word."""
-        return lru_cache(CACHED)(self._base)
+    def __post_init__(self) -> None:
+        self.base: Callable[[str], str] = self._base
+        """One form for all forms of a word."""
 
     def _base(self, word: str) -> str:
         if (known := self.bases.get(word)) is not None:
@@ -130,18 +131,9 @@ class Language:
 
     # ---- reading -----------------------------------------------------------------------------------------
 
-    def read_agreement(self, text: str) -> None:
-        """Add the content of an `agreement.md`."""
-        self._know(text)
-        for title, line in _lines(text):
-            self._line(title, line)
-        self.base.cache_clear()
-
-    def read_words(self, text: str) -> None:
-        """Add forms of verbs and synonyms from a `words.md`."""
-        self._know(text)
-        for title, line in _lines(text):
-            parts = [part.strip() for part in line.split("|")]
+    def read_words(self, title: str, body: str) -> None:
+        """Add forms of verbs and synonyms from a section of a `words.md`."""
+        for parts in _lines(body):
             if title in ("verbs", "never exchanged, in all forms"):
                 for part in parts:
                     for form in verb_forms(part):
@@ -149,37 +141,30 @@ class Language:
             if title in ("verbs", "nouns") and len(parts) > 1:
                 plain = [re.sub(r" \([^)]*\)", "", part) for part in parts]
                 self._group(self.synonyms, [self.base(each) for each in plain if " " not in each])
-        self.base.cache_clear()
 
-    def _know(self, text: str) -> None:
-        text = re.sub(r"(?ms)^## names that are words$.*?(?=^## )", "", text.lower())
-        self.known.update(re.findall(r"[a-z]+", text))
-
-    def _line(self, title: str, line: str) -> None:
-        parts = [part.strip() for part in line.split("|")]
-        if title in ("ends", "begins"):
-            getattr(self, title).update(map(self._word, parts))
-        elif title in _SETS:
-            words = line.split()
+    def read_agreement(self, title: str, body: str) -> None:
+        """Add a section of an `agreement.md`."""
+        if title in _SETS:
             literal = title in ("says nothing", "denies")
+            words = body.split()
             getattr(self, _SETS[title]).update(words if literal else [*words, *map(self.base, words)])
-            self.base.cache_clear()  # bases depend on silent words
-        elif title == "denies what was":
-            for part in parts:
-                self._phrase(part.split(), "nolonger")
-        elif title == "means the same":
-            self._group(self.synonyms, map(self._word, parts))
-        elif title in _PAIRS:
-            words = [self._word(part) for part in parts]
-            getattr(self, _PAIRS[title]).update((a, b) for a in words for b in words if a != b)
-        elif title == "only one of":
-            self._group(self.kinds, map(self.base, line.split()))
-        elif title == "one topic":
-            self._group(self.topics, map(self.base, line.split()))
-        elif title == "units":
-            words, _, size = line.partition(":")
-            number, dimension = size.split()
-            self.units.update((word, (dimension, Fraction(number))) for word in words.split())
+        for parts in _lines(body):
+            if title in ("ends", "begins"):
+                getattr(self, title).update(map(self._word, parts))
+            elif title == "denies what was":
+                for part in parts:
+                    self._phrase(part.split(), "nolonger")
+            elif title == "means the same":
+                self._group(self.synonyms, map(self._word, parts))
+            elif title in _PAIRS:
+                words = [self._word(part) for part in parts]
+                getattr(self, _PAIRS[title]).update((a, b) for a in words for b in words if a != b)
+            elif title in _GROUPS:
+                self._group(getattr(self, _GROUPS[title]), map(self.base, parts[0].split()))
+            elif title == "units":
+                words, _, size = parts[0].partition(":")
+                number, dimension = size.split()
+                self.units.update((word, (dimension, Fraction(number))) for word in words.split())
 
     def _word(self, phrase: str) -> str:
         """The one word that replaces a phrase."""
@@ -208,28 +193,25 @@ def _negated(word: str, other: str) -> bool:
     return len(word) > 3 and other.endswith(word) and other.removesuffix(word) in _PREFIXES
 
 
-def _lines(text: str) -> Iterable[tuple[str, str]]:
-    """The lines of all sections, each with the title of its section."""
-    title = ""
-    for line in text.lower().splitlines():
-        if line.startswith("## "):
-            title = line[3:].strip()
-        elif title and line.strip():
-            yield title, line.strip()
+def _lines(body: str) -> Iterable[list[str]]:
+    """The parts of each line."""
+    return ([part.strip() for part in line.split("|")] for line in body.splitlines() if line.strip())
 
 
 def language_of(systems: tuple[Path, ...]) -> Language:
     """The language of these system folders, nearest first, all of them together."""
     names = ("words.md", "agreement.md")
-    files = [folder / "memory" / name for name in names for folder in reversed(systems)]
-    return _language(tuple(path for path in files if path.is_file()))
+    return _language(tuple(each for each in systems if any((each / "memory" / n).is_file() for n in names)))
 
 
 @cache
-def _language(files: tuple[Path, ...]) -> Language:
+def _language(systems: tuple[Path, ...]) -> Language:
     """Read once per process; workspaces without files of their own share one."""
     language = Language()
-    for path in files:
-        read = language.read_words if path.name == "words.md" else language.read_agreement
-        read(path.read_text("utf-8"))
+    for name, read in (("words.md", language.read_words), ("agreement.md", language.read_agreement)):
+        for title, body in sections(systems[::-1], name):
+            read(title, body.lower())
+            if title != "names that are words":
+                language.known.update(re.findall(r"[a-z]+", f"{title} {body.lower()}"))
+    language.base = lru_cache(CACHED)(language.base)
     return language

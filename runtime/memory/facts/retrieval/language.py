@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
 
 from kernel.errors import ConfigurationError
 from runtime.memory.store.words import plain
+from runtime.text.inflection import stem
 from runtime.text.sections import sections
 
 LONGEST = 20_000
@@ -74,19 +74,6 @@ def words(text: str) -> list[str]:
 def any_of(phrases: Iterable[str]) -> str:
     """A pattern that matches any of these, the longest first."""
     return "|".join(re.escape(each) for each in sorted(phrases, key=len, reverse=True)) or r"(?!)"
-
-
-@cache
-def _stemmer() -> Any:
-    from snowballstemmer import stemmer
-
-    return stemmer("english")
-
-
-@lru_cache(maxsize=100_000)
-def stem(word: str) -> str:
-    """The stem of a word."""
-    return _stemmer().stemWord(word) if word.isascii() and len(word) < 40 else word
 
 
 @cache

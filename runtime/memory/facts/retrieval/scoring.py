@@ -12,11 +12,12 @@ import numpy as np
 
 from runtime.memory.embed.threads import one_thread
 from runtime.memory.facts.retrieval.index import Index
-from runtime.memory.facts.retrieval.language import LONGEST, stem, words
+from runtime.memory.facts.retrieval.language import LONGEST, words
 from runtime.memory.facts.retrieval.parts import Parts
 from runtime.memory.facts.retrieval.passages import Meaning, meaning_of
 from runtime.memory.facts.retrieval.rows import REACH, Columns
 from runtime.memory.facts.retrieval.times import Span, likely
+from runtime.text.inflection import stem
 
 K1, B = 0.9, 0.4
 """Of BM25. A turn is short: its length says little."""

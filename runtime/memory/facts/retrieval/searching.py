@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
+from functools import partial
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -88,28 +90,22 @@ class Retrieval:
         if mode not in MODES:
             raise UsageError(f"mode: {mode!r} is not {', '.join(MODES)}")
         with self._lock:
-            return self._answer(
-                query, limit, mode, _Asked(scope or Scope(), who, now, parts or self.parts), ask
-            )
-
-    def _answer(self, query: str, limit: int, mode: Mode, asked: _Asked, ask: Ask | None) -> list[Found]:
-        self.index.refresh()
-        if mode == "multi-anchor":
-            texts = anchors.rephrased(
-                query, ask, self.index.language, lambda: self._one(query, 5, "standard", asked)
-            )
-            return anchors.borda(
-                [self._one(text, max(3 * limit, 15), "standard", asked) for text in texts], limit
-            )
-        return self._one(query, limit, mode, asked)
+            self.index.refresh()
+            asked = _Asked(parts or self.parts, self._allowed(scope or Scope()), who, now)
+            if mode != "multi-anchor":
+                return self._one(query, limit, asked, mode)
+            first = partial(self._one, query, 5, asked)
+            texts = anchors.rephrased(query, ask, self.index.language, first)
+            return anchors.borda([self._one(text, max(3 * limit, 15), asked) for text in texts], limit)
 
     # ---- one question ------------------------------------------------------------------------------------
 
-    def _one(self, query: str, limit: int, mode: Mode, asked: _Asked) -> list[Found]:
+    def _one(self, query: str, limit: int, asked: _Asked, mode: Mode = "standard") -> list[Found]:
         if not self.index.at or not any(sign.isalnum() for sign in query):
             return []
-        question = question_of(self.index, query, asked.parts, now=asked.today, who=asked.who)
-        ranked = self.ranked(question, asked.parts, self._allowed(asked.scope))
+        today = asked.now.date() if asked.now else None
+        question = question_of(self.index, query, asked.parts, now=today, who=asked.who)
+        ranked = self.ranked(question, asked.parts, asked.allowed)
         if mode == "aggregated":
             ranked = ranking.aggregated(self.index, question, ranked, self._weights(asked.parts), 2 * limit)
         return self._found(question, ranked, limit, asked)
@@ -177,55 +173,38 @@ class Retrieval:
     # ---- what is told ------------------------------------------------------------------------------------
 
     def _found(self, question: Question, ranked: Ranked, limit: int, asked: _Asked) -> list[Found]:
-        index = self.index
-        chances = dict(zip(ranked.rows.tolist(), ranked.shares().tolist(), strict=True))
-        place = {int(row): at for at, row in enumerate(ranked.rows)}
+        index, rows, now = self.index, ranked.rows.tolist(), asked.now or datetime.now(UTC)
+        chances = dict(zip(rows, ranked.shares().tolist(), strict=True))
+        place = {row: at for at, row in enumerate(rows)}
         came: dict[int, tuple[int, float]] = {}
         if asked.parts.spread and self.shelf.count(Edge):
-            allowed = self._allowed(asked.scope)
-            came = ranking.spread(index, question, chances, allowed)
-            for row, (_, score) in came.items():
-                chances[row] = score
-        final: list[tuple[float, str, int, dict[str, float]]] = []
+            came = ranking.spread(index, question, chances, asked.allowed)
+            chances |= {row: score for row, (_, score) in came.items()}
         best = sorted(chances, key=lambda row: -chances[row])[: max(3 * limit, 15)]
         index.rows.need(best)
-        for row in best:
-            entry = index.rows[row]
-            factors = ranking.strength(entry, asked.moment) if asked.parts.strength else {}
-            score = chances[row]
-            for factor in factors.values():
-                score *= factor
-            final.append((score, entry.id, row, factors))
-        final.sort(key=lambda each: (-round(each[0], 9), each[1]))
         found: list[Found] = []
-        for score, id, row, factors in final[:limit]:
-            entry = index.rows[row]
-            parts = {
-                name: float(values[place[row]]) for name, values in ranked.by_part.items() if row in place
-            }
+        for row in best:
+            entry, at = index.rows[row], place.get(row)
+            factors = ranking.strength(entry, now) if asked.parts.strength else {}
+            parts: dict[str, float] = {}
+            if at is not None:
+                parts = {name: float(values[at]) for name, values in ranked.by_part.items()}
             if row in came:
                 parts["spread"] = chances[row]
             via = index.rows.keys[came[row][0]][1] if row in came else ""
-            why = _why(parts, question, via)
-            likeness = float(ranked.likeness[place[row]]) if row in place else 0.0
-            found.append(Found(id, entry.kind, entry.text, float(score), {**parts, **factors}, why, likeness))
-        return found
+            likeness = float(ranked.likeness[at]) if at is not None else 0.0
+            score, why = chances[row] * prod(factors.values()), _why(parts, question, via)
+            found.append(Found(entry.id, entry.kind, entry.text, score, {**parts, **factors}, why, likeness))
+        found.sort(key=lambda each: (-round(each.score, 9), each.id))
+        return found[:limit]
 
 
 @dataclass(frozen=True)
 class _Asked:
-    scope: Scope
+    parts: Parts
+    allowed: Any  # whether each row may be found
     who: str
     now: datetime | None
-    parts: Parts
-
-    @property
-    def today(self) -> date | None:
-        return self.now.date() if self.now else None
-
-    @property
-    def moment(self) -> datetime:
-        return self.now or datetime.now(UTC)
 
 
 def _related(question: Question, told: Mapping[str, Any], columns: Columns) -> Any:
