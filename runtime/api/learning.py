@@ -38,7 +38,7 @@ def from_run(fractal: Fractal, run: str) -> list[Pattern]:
     found = memory.learning.end(fractal.documents(run), memory.word_on(run), ask)
     if not found:
         attempts = list(memory.brain.shelf.scan(Tried, {"run": run}))
-        found = [each for tried in attempts for each in memory.learning.learn(tried, ask) if each]
+        found = [each for tried in attempts for each in memory.learning.learn(tried, ask)]
     return list({each.name: each for each in found}.values())
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from kernel.document.model import Document
 from runtime.memory import DIRECT, methods_of
+from runtime.memory.context.ways import EXAMPLE_CHARS, flat, shortened
 from runtime.memory.embed.choosing import Deferred, told
 from runtime.memory.episodes.attempts import Attempt, attempts, decision_of, lesson_of
 from runtime.memory.store import Record, Shelf, share_shelf
@@ -40,8 +41,6 @@ EXAMPLES = 3
 """Solved tasks that a model is shown. Source: learning.md."""
 LIKE = 0.5
 """The least cosine of a solved task that a model is shown."""
-EXAMPLE_CHARS = 400
-"""Characters of each example."""
 
 
 class Untaken(Record):
@@ -123,13 +122,13 @@ class Brain:
 
     def recall(self, task: str) -> Recall | None:
         """What is remembered for a task; None if nothing is, or if recall is off."""
-        if not self.config.recall or len(task) > LONGEST_TASK:
-            return None
-        if task not in self._recalled:
-            if self.empty:
-                return None
+        if task not in self._recalled and self._recalls(task):
             self._recalled[task] = self.memory.recall(task)
-        return self._recalled[task]
+        return self._recalled.get(task)
+
+    def _recalls(self, task: str) -> bool:
+        """Whether there is anything to recall for a task."""
+        return self.config.recall and len(task) <= LONGEST_TASK and not self.empty
 
     def recognise(self, task: str) -> None:
         """Recognise the type of a task that a model is about to be asked; its decision will name it."""
@@ -146,7 +145,7 @@ class Brain:
 
     def similar(self, task: str, most: int = EXAMPLES) -> list[tuple[NeuronTree, float]]:
         """The solved tasks most like this one, with their cosine; without those in quarantine."""
-        if not self.config.recall or len(task) > LONGEST_TASK or self.empty:
+        if not self._recalls(task):
             return []
         memory = self.memory
         (vector,) = memory.embedder.embed([task])
@@ -157,9 +156,7 @@ class Brain:
 
     def guided(self, task: str) -> str:
         """The guidance of the method that suits a task; "" if there is none."""
-        if not self.config.recall or len(task) > LONGEST_TASK or self.empty:
-            return ""
-        return next(iter(self.methods.guidance(task)), "")
+        return next(iter(self.methods.guidance(task)), "") if self._recalls(task) else ""
 
     def decide(self, attempt: str, found: Recall) -> None:
         """Keep the decision for an attempt until its outcome is known."""
@@ -388,5 +385,4 @@ def _used(decision: Decision) -> bool:
 def example(tree: NeuronTree) -> str:
     """A solved task and its steps, shortened."""
     calls = (f"{step['tool']} {json.dumps(step['args'], ensure_ascii=False)}" for step in tree.exemplar.steps)
-    told = f"“{' '.join(tree.exemplar.task.split())}” was solved by: {'; '.join(calls)}"
-    return told if len(told) <= EXAMPLE_CHARS else f"{told[: EXAMPLE_CHARS - 1]}…"
+    return shortened(f"“{flat(tree.exemplar.task)}” was solved by: {'; '.join(calls)}", EXAMPLE_CHARS)

@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from kernel.asking.responder import FREE, Ask, Reply, Responder, Usage, Waits
 from kernel.document.model import Document, Meta, Note, Section
-from kernel.errors import ConfigurationError, Declined, FractalError, ProviderError, ReplyError
+from kernel.errors import ConfigurationError, Declined, FractalError, LimitReached, ProviderError, ReplyError
 from kernel.loop.budget import Amount, Bounds
 from kernel.store.call_log import ReplyLog, Totals
 from runtime.text.json_reader import read_reply
@@ -133,7 +133,7 @@ class Asking:
                     return _read(prompt, reply)
                 except ReplyError as error:
                     self._trouble(f"{rung.name} to {name}: {error}")
-                except _Spent as error:
+                except LimitReached as error:
                     self._trouble(str(error))
                     return ""
                 except (ProviderError, ConfigurationError, Declined) as error:
@@ -198,14 +198,12 @@ class Asking:
         return reply
 
     def _reserve(self, most: Usage) -> None:
-        bounds, spent = self.bounds, self.spent()
+        bounds = self.bounds
         limit = Amount(bounds.calls, bounds.tokens, float("inf") if bounds.usd is None else bounds.usd)
-        used = Amount(spent.calls, spent.prompt_tokens + spent.completion_tokens, spent.usd)
-        wanted = Amount(most.calls, most.prompt_tokens + most.completion_tokens, most.usd or 0.0)
         if bounds.usd is not None and most.usd is None:
-            raise _Spent("a model without a known price is not asked while there is a limit of money (usd)")
-        if not (limit - used).covers(wanted):
-            raise _Spent("the budget (calls, tokens, usd) is used up")
+            raise LimitReached("a model without a known price is not asked while money (usd) has a limit")
+        if not (limit - Amount.of(self.spent())).covers(Amount.of(most)):
+            raise LimitReached("the budget (calls, tokens, usd) is used up")
 
 
 class Ahead:
@@ -237,10 +235,6 @@ class Ahead:
         wanted, self._wanted = self._wanted, {}
         for key, slots in wanted.items():
             self._known[key] = self._asking(key[0], slots)
-
-
-class _Spent(Exception):
-    """The budget is used up."""
 
 
 async def _answer(rung: Responder, ask: Ask) -> Reply:

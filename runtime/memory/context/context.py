@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from runtime.memory.context.ways import flat
+
 FILES, PATTERNS, TASKS, OTHERS = "files", "patterns", "similar tasks", "others"
 SHARES: Mapping[str, float] = {FILES: 0.40, PATTERNS: 0.25, TASKS: 0.20, OTHERS: 0.15}
 """Shares of files and facts that the task needs, guidance, solved tasks like it, and what others do now.
@@ -91,11 +93,6 @@ class Context:
         """As `--json` shows it."""
         parts = {part.name: part.as_dict() for part in self.parts}
         return {"room": self.room, "tokens": self.tokens, "parts": parts}
-
-
-def flat(text: str) -> str:
-    """A text on one line."""
-    return " ".join(text.split())
 
 
 def room_for(context: int, used: int) -> int:

@@ -22,10 +22,9 @@ from runtime.memory.context.context import (
     Context,
     Count,
     Line,
-    flat,
     synthesized,
 )
-from runtime.memory.context.ways import Way, ways
+from runtime.memory.context.ways import Way, flat, ways
 
 if TYPE_CHECKING:
     from runtime.memory.brain import Brain
@@ -203,28 +202,20 @@ def facts(brain: Brain, task: str) -> list[Line]:
     """The facts that bear on a task, the best first. Raises `FractalError`."""
     from runtime.memory.facts.mind import Mind
     from runtime.memory.facts.records import Memory, Observation
+    from runtime.memory.facts.retrieval.searching import Scope, retrieval_of
 
     kinds = {each.KIND: each for each in (Memory, Observation)}
     if not kinds.keys() & set(brain.shelf.kinds()):
         return []
     Mind.of(brain).take_in()
     lines: dict[str, Line] = {}
-    for kind, id, likeness, why in _hits(brain, task):
-        record = brain.shelf.get(kinds[kind], id) if likeness >= FACT_LIKE else None
-        if record is not None and _holds(record.model_dump()):
-            told = f"{why} ({likeness:.2f})"
-            lines.setdefault(flat(record.text), Line(record.text, record.source or kind, told))
-    return list(lines.values())[:MOST_FACTS]
-
-
-def _hits(brain: Brain, task: str) -> Iterator[tuple[str, str, float, str]]:
-    """Kind, id, likeness and reason."""
-    from runtime.memory.facts.retrieval.searching import Scope, retrieval_of
-
     retrieval = retrieval_of(brain.shelf, brain.embedder, brain.settings.systems)
     for hit in retrieval.search(task, 2 * MOST_FACTS, scope=Scope(keep=_holds)):
-        if hit.score >= SHARE:
-            yield hit.kind, hit.id, hit.likeness, hit.why or "like the task"
+        bears = hit.score >= SHARE and hit.likeness >= FACT_LIKE
+        if bears and (record := brain.shelf.get(kinds[hit.kind], hit.id)):
+            told = f"{hit.why or 'like the task'} ({hit.likeness:.2f})"
+            lines.setdefault(flat(record.text), Line(record.text, record.source or hit.kind, told))
+    return list(lines.values())[:MOST_FACTS]
 
 
 def _holds(fields: Mapping[str, Any]) -> bool:

@@ -118,12 +118,10 @@ def _masked(value: Any, own: set[str]) -> Any:
 
 
 def _told(experience: Experience, steps: Sequence[Step]) -> str:
-    task = " ".join(experience.text.split())
-    task = task if len(task) <= TASK_CHARS else f"{task[: TASK_CHARS - 1]}…"
+    task = shortened(flat(experience.text), TASK_CHARS)
     if not steps:
         return f"“{task}” went well with: {', '.join(experience.moves) or 'no step'}"
-    told = f"“{task}” was solved by: {'; '.join(_calls(steps))}"
-    return told if len(told) <= EXAMPLE_CHARS else f"{told[: EXAMPLE_CHARS - 1]}…"
+    return shortened(f"“{task}” was solved by: {'; '.join(_calls(steps))}", EXAMPLE_CHARS)
 
 
 def _calls(steps: Sequence[Step]) -> Iterator[str]:
@@ -134,4 +132,14 @@ def _calls(steps: Sequence[Step]) -> Iterator[str]:
 
 def _short(value: Any) -> Any:
     text = value if isinstance(value, str) else to_json(value)
-    return value if len(text) <= ARGUMENT_CHARS else f"{text[: ARGUMENT_CHARS - 1]}…"
+    return value if len(text) <= ARGUMENT_CHARS else shortened(text, ARGUMENT_CHARS)
+
+
+def flat(text: str) -> str:
+    """A text on one line."""
+    return " ".join(text.split())
+
+
+def shortened(text: str, most: int) -> str:
+    """The text, or its beginning with an ellipsis."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"

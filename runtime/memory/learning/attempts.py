@@ -64,6 +64,11 @@ class Outcome:
         return self.signal in ACCEPTED
 
 
+def by_person(good: bool) -> Outcome:
+    """The outcome of an attempt that a person has judged."""
+    return Outcome("user_approved" if good else "user_rejected")
+
+
 def outcomes(document: Document, said: bool | None = None) -> Sequence[tuple[int, Outcome]]:
     """The outcome of each attempt of an ended loop; `said` is a person's verdict on the last one."""
     last = document.meta.attempt
@@ -176,8 +181,6 @@ def _tried(document: Document, number: int, way: Trajectory, kinds: Kinds) -> Tr
         last=last,
         parent=meta.parent,
         type=kinds.of(document.text(1, "task"))[0],
-        agent=str(meta.extra.get("agent") or DEFAULT),
-        space=str(meta.extra.get("space") or DEFAULT),
         group=str(meta.extra.get("group") or ""),
         acts=way.acts,
         criteria=way.criteria,

@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from kernel.document.model import Document
 from runtime.memory.brain import Brain
 from runtime.memory.dream.stage import Ask
 from runtime.memory.episodes.experience import Experience
-from runtime.memory.learning.attempts import Outcome, Tried, tried_of
+from runtime.memory.learning.attempts import Tried, by_person, tried_of
 from runtime.memory.learning.contrast import SAMPLE, Finding, Sample, contrast, sample, standing
 from runtime.memory.learning.distiller import Distiller, extracted
 from runtime.memory.learning.library import Library
@@ -57,14 +58,11 @@ class Learning:
         self.merging = Merging(library, brain.embedder)
         self.distiller = Distiller(brain.shelf, self.wording)
         self._ask = offered
-        self._offered: Offered | None = None
 
-    @property
+    @cached_property
     def offered(self) -> Offered:
         """What the tools offer; read on first use."""
-        if self._offered is None:
-            self._offered = self._ask()
-        return self._offered
+        return self._ask()
 
     # ---- after a run -------------------------------------------------------------------------------------
 
@@ -80,42 +78,43 @@ class Learning:
         found = [each.model_copy(update={"agent": self.library.agent, "space": self.space}) for each in found]
         there = {each.id: each for each in shelf.pick(Tried, [each.id for each in found])}
         new = [each for each in found if _outcome(there.get(each.id)) != _outcome(each)]
-        new = [self._said_before(each, there.get(each.id)) for each in new]
         if not new:
             return []
+        for at, each in enumerate(new):  # a person's earlier verdict stands unless there is a new one
+            known = there.get(each.id)
+            if known is not None and known.said is not None and each.said is None:
+                new[at] = each.judged(by_person(known.said), known.said)
         shelf.put(*(self._credited(each, there.get(each.id)) for each in new))
         learned = self.distiller.take([each for each in new if each.accepted and each.last])
-        taught = [self._add(each) for each in learned if not self._said(each)]
-        for each in {each.type: each for each in new}.values():
-            taught += self.learn(each, ask)
-        return [each for each in taught if each is not None]
+        added = [self._add(each) for each in learned if not self._said(each)]
+        taught = [
+            found for each in {each.type: each for each in new}.values() for found in self.learn(each, ask)
+        ]
+        return [*filter(None, added), *taught]
 
     def feedback(self, run: str, good: bool) -> list[Pattern]:
         """Apply a person's verdict to the last attempt of a run and to the patterns that it was shown."""
         shelf = self.brain.shelf
         changed = [
-            each.judged(Outcome("user_approved" if good else "user_rejected"), good)
+            each.judged(by_person(good), good)
             for each in shelf.scan(Tried, {"run": run, "last": True, "parent": ""})
             if each.said is not good
         ]
-        if not changed:
-            return []
         shelf.put(*(self._credited(each, each) for each in changed))
-        taught = [found for each in changed for found in self.learn(each)]
-        return [each for each in taught if each is not None]
+        return [found for each in changed for found in self.learn(each)]
 
-    def learn(self, tried: Tried, ask: Ask | None = None) -> list[Pattern | None]:
+    def learn(self, tried: Tried, ask: Ask | None = None) -> list[Pattern]:
         """Compare an attempt with similar ones: review the known patterns, and look for a new one."""
         found = sample(self.similar(tried))
         patterns = [each for each in self.library.all() if {tried.type, GENERAL} & {*each.types}]
-        changed = [self._reviewed(each, found) for each in patterns]
+        changed: list[Pattern | None] = [self._reviewed(each, found) for each in patterns]
         known = [rule for each in patterns if each.active and (rule := parsed(each.rule))]
         gone = frozenset(each.rule for each in patterns if not each.active)
         if finding := contrast(found, known, self.offered, refused=gone):
-            return [*changed, self._add(self._pattern(finding, tried.type))]
-        if ask is not None and found.ready:
-            return [*changed, self._add(extracted(found, tried.type, ask))]
-        return changed
+            changed.append(self._add(self._pattern(finding, tried.type)))
+        elif ask is not None and found.ready:
+            changed.append(self._add(extracted(found, tried.type, ask)))
+        return [each for each in changed if each is not None]
 
     def similar(self, tried: Tried) -> list[Tried]:
         """The attempts of the same type with the most similar tasks, including itself, oldest first."""
@@ -134,12 +133,6 @@ class Learning:
         return sorted(near, key=lambda each: (each.at, each.id))[-SAMPLE:]
 
     # ---- credit ------------------------------------------------------------------------------------------
-
-    def _said_before(self, tried: Tried, known: Tried | None) -> Tried:
-        """Keep a person's earlier verdict unless there is a new one."""
-        if known is None or known.said is None or tried.said is not None:
-            return tried
-        return tried.judged(Outcome("user_approved" if known.said else "user_rejected"), known.said)
 
     def _credited(self, tried: Tried, known: Tried | None) -> Tried:
         """Count the outcome for the patterns that it was shown and followed, replacing earlier counts."""

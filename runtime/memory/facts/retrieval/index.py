@@ -23,7 +23,6 @@ from runtime.memory.facts.retrieval.language import Language
 from runtime.memory.facts.retrieval.passages import (
     Meaning,
     Passage,
-    digest_of,
     forget,
     name,
     opened,
@@ -84,8 +83,7 @@ class Index:
                 self._look_at(kind, ids[start : start + AT_ONCE])
         if self._columns is None:
             self._renumber()
-            if self.embedder is not None:
-                self._mean()
+            self._mean()
         self._since = now
         self._keep(mark)
 
@@ -158,7 +156,6 @@ class Index:
 
     def _mean(self) -> None:
         """Load missing passages, and make those that do not exist."""
-        assert self.embedder is not None
         rows = [row for row in self.at.values() if row >= self._known and row not in self.meant]
         self._mean_of(rows, first=not self.meant and not self._known)
 
@@ -179,40 +176,35 @@ class Index:
         return self.at.get(self.rows.keys[row]) == row
 
     def _mean_of(self, rows: Sequence[int], first: bool = False) -> None:
-        assert self.embedder is not None
-        waiting = {name(*self.rows.keys[row]): row for row in rows}
-        stray: list[str] = []
-        if not waiting:
-            return
         self.rows.need(rows)
-        for passage in self._passages(list(waiting)) if not first else self.shelf.scan(Passage):
+        embedder, texts = self.embedder, {row: self.said(row) for row in rows}
+        waiting = {name(*self.rows.keys[row]): row for row in rows}
+        if not waiting or embedder is None:
+            return
+        stray: list[str] = []
+        for passage in self.shelf.scan(Passage) if first else self._passages(list(waiting)):
             row = waiting.get(passage.id)
             if row is None:
                 stray.append(passage.id)
-            elif passage.made_by == self.embedder.name and passage.digest == digest_of(self.said(row)):
-                meant = opened(passage, self.embedder.name, self.embedder.size)
-                if meant is not None:
-                    self.meant[row] = meant
-                    del waiting[passage.id]
-        if first and stray:  # their records were deleted meanwhile
-            self.shelf.delete(Passage, *stray)
+            elif meant := opened(passage, embedder, texts[row]):
+                self.meant[row] = meant
+                del waiting[passage.id]
+        self.shelf.delete(Passage, *stray)  # their records were deleted meanwhile
         rows = list(waiting.values())  # without a passage
         for start in range(0, len(rows), AT_ONCE):
-            made = {row: self._passage(row) for row in rows[start : start + AT_ONCE]}
+            made = {
+                row: passage_of(embedder, self.language, *self.rows.keys[row], texts[row])
+                for row in rows[start : start + AT_ONCE]
+            }
             self.shelf.put(*made.values())
             for row, passage in made.items():
-                meant = opened(passage, self.embedder.name, self.embedder.size)
+                meant = opened(passage, embedder, texts[row])
                 assert meant is not None
                 self.meant[row] = meant
 
     def _passages(self, ids: list[str]) -> Iterator[Passage]:
         for start in range(0, len(ids), AT_ONCE):
             yield from self.shelf.pick(Passage, ids[start : start + AT_ONCE])
-
-    def _passage(self, row: int) -> Passage:
-        assert self.embedder is not None
-        entry = self.rows[row]
-        return passage_of(self.embedder, self.language, entry.kind, entry.id, self.said(row))
 
     def said(self, row: int) -> str:
         """The text that is embedded, with the speaker."""

@@ -100,9 +100,11 @@ def forget(shelf: Shelf, kind: str, ids: Iterable[str]) -> int:
     return shelf.delete(Passage, *(name(kind, id) for id in ids))
 
 
-def opened(passage: Passage, embedder: str, size: int) -> Meaning | None:
-    """The content of a passage; None if it is damaged."""
-    whole = passage.vector(embedder)
+def opened(passage: Passage, embedder: Embedder, text: str) -> Meaning | None:
+    """The content of a passage; None if it is damaged, or made of another text or by another embedder."""
+    whole, size = passage.vector(embedder.name), embedder.size
+    if passage.made_by != embedder.name or passage.digest != digest_of(text):
+        return None
     if whole is None or len(whole) != size or len(passage.states) % size:
         return None
     return Meaning(whole, np.frombuffer(passage.states, np.int8).reshape(-1, size))
