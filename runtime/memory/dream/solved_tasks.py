@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from runtime.memory.dream.stage import Dream, Told, short
 from runtime.memory.learning.library import Library
 from runtime.memory.learning.merging import Merging, Promotion
 from runtime.memory.store import Shelf
-from runtime.memory.store.record import parsed
 from runtime.memory.tasks.births import BORN, operation
 from runtime.memory.tasks.decisions import Decision
-from runtime.memory.tasks.exemplar import Exemplar
-from runtime.memory.tasks.hebbian import cut_back, faded, misled, weak, without_weak
-from runtime.memory.tasks.ledger import Ledger
+from runtime.memory.tasks.hebbian import cut_back, faded, without_weak
 from runtime.memory.tasks.merging import Alias, absorb
 from runtime.memory.tasks.methods import Method
 from runtime.memory.tasks.mitosis import split
@@ -43,16 +39,11 @@ SHOWN = 12
 BATCH = 64
 _NUMBER = re.compile(r"\d[\d,.]*")
 
-# These patterns select rows by their JSON without parsing it. A key in quotes is never found inside a text,
-# where quotes are escaped.
+# These patterns select trees by their JSON, before it is parsed. A key in quotes is never found inside a
+# text, where quotes are escaped.
 _WRONG = re.compile(r'"incorrect":\s*(?!0[,}\s])')
 _WEAK = re.compile(r'"weight":\s*(?:0\.0[0-4]|\d[\d.]*e-)')
 _JUDGED = re.compile(r'"(?:right|wrong)":\s*(?!0[,}\s])')
-_TYPE = re.compile(r'"type":\s*"([^"]*)"')
-_NEURON = re.compile(r'"fingerprint":')
-
-Tree = Mapping[str, Any]
-"""A neuron tree as JSON has it. What a stage changes is read whole afterwards."""
 
 
 # ---- trees -----------------------------------------------------------------------------------------------
@@ -62,12 +53,11 @@ def merge_neurons(dream: Dream) -> Told:
     """Trees that are one procedure become one: those whose tasks have the same words."""
     alike: dict[tuple[str, str], list[str]] = defaultdict(list)
     fresh: set[str] = set()
-    for id, tree in _trees(dream):
-        exemplar = _exemplar(tree)
-        wording = _NUMBER.sub("#", " ".join(exemplar.task.lower().split()))
-        alike[operation(exemplar), wording].append(id)
-        if _after(tree.get("created"), dream.since):
-            fresh.add(id)
+    for tree in _trees(dream):
+        wording = _NUMBER.sub("#", " ".join(tree.exemplar.task.lower().split()))
+        alike[operation(tree.exemplar), wording].append(tree.id)
+        if _after(tree.created, dream.since):
+            fresh.add(tree.id)
     did: list[str] = []
     for ids in alike.values():
         kept: list[NeuronTree] = []
@@ -87,32 +77,18 @@ def merge_neurons(dream: Dream) -> Told:
 
 def prune_synapses(dream: Dream) -> Told:
     """Remove weak synapses, and what depends on them alone."""
-    return _trimmed(dream, _WEAK, weak, without_weak)
+    return _trimmed(dream, _WEAK, without_weak)
 
 
 def prune_branches(dream: Dream) -> Told:
     """Cut a branch that misled too often back to a stump that keeps the blame."""
-
-    def cut(tree: NeuronTree) -> NeuronTree:
-        return cut_back(tree, misled([each.model_dump() for each in tree.synapses]))
-
-    return _trimmed(dream, _JUDGED, misled, cut)
+    return _trimmed(dream, _JUDGED, cut_back)
 
 
-def _trimmed(
-    dream: Dream,
-    may: re.Pattern[str],
-    needs: Callable[[Sequence[Mapping[str, Any]]], Any],
-    trim: Callable[[NeuronTree], NeuronTree],
-) -> Told:
-    wanted = [
-        id
-        for id, tree in _trees(dream, may)
-        if _after(tree.get("created"), dream.since) and needs(tree.get("synapses") or ())
-    ]
+def _trimmed(dream: Dream, may: re.Pattern[str], trim: Callable[[NeuronTree], NeuronTree]) -> Told:
     counts = {"trees": 0, "synapses": 0, "neurons": 0}
-    for tree in _picked(dream.shelf, wanted):
-        made = trim(tree)
+    for tree in _trees(dream, may):
+        made = trim(tree) if _after(tree.created, dream.since) else tree
         if made.synapses != tree.synapses:
             dream.shelf.put(made)
             counts["trees"] += 1
@@ -123,19 +99,19 @@ def _trimmed(
 
 def delete_weak_trees(dream: Dream) -> Told:
     """Forget what is in quarantine and was never right; the archive keeps it."""
-    gone = {id: tree for id, tree, ledger in _quarantined(dream) if not ledger.correct}
+    gone = {tree.id: tree for tree in _quarantined(dream) if not tree.ledger.correct}
     dream.shelf.delete(NeuronTree, *gone)
     dream.shelf.delete(Outline, *gone)
-    did = [f"{id[:8]} was never right: {short(str(tree.get('text', '')))}" for id, tree in gone.items()]
+    did = [f"{id[:8]} was never right: {short(tree.text)}" for id, tree in gone.items()]
     return _told(did, deleted=len(gone))
 
 
 def rehabilitate(dream: Dream) -> Told:
     """Release what has been in quarantine for long and was right at least once."""
-    held = [id for id, _, ledger in _quarantined(dream) if ledger.correct]
+    held = [tree for tree in _quarantined(dream) if tree.ledger.correct]
     used = _last_used(dream.shelf) if held else {}
     did: list[str] = []
-    for tree in dream.shelf.pick(NeuronTree, held):
+    for tree in held:
         last = _time(used.get(tree.id) or tree.created)
         if last is not None and dream.now - last >= RESTED:
             dream.shelf.put(tree.model_copy(update={"ledger": tree.ledger.released()}))
@@ -143,35 +119,29 @@ def rehabilitate(dream: Dream) -> Told:
     return _told(did, released=len(did))
 
 
-def _quarantined(dream: Dream) -> Iterator[tuple[str, Tree, Ledger]]:
-    for id, tree in _trees(dream, _WRONG):
-        ledger = _ledger(tree)
-        if ledger and ledger.quarantined:
-            yield id, tree, ledger
+def _quarantined(dream: Dream) -> list[NeuronTree]:
+    return [tree for tree in _trees(dream, _WRONG) if tree.ledger.quarantined]
 
 
 def _last_used(shelf: Shelf) -> dict[str, str]:
     """When each tree was last decided on, by the tree that it is part of now."""
     into = {each.id: each.into for each in shelf.scan(Alias)}
     found: dict[str, str] = {}
-    for told in _decisions(shelf):
-        tree, at = told.get("tree"), told.get("at")
-        seen: set[str] = set()
-        while isinstance(tree, str) and tree in into and tree not in seen:
+    for each in shelf.scan(Decision):
+        tree, seen = each.tree, set[str]()
+        while tree in into and tree not in seen:
             seen.add(tree)
             tree = into[tree]
-        if isinstance(tree, str) and isinstance(at, str):
-            found[tree] = max(found.get(tree, ""), at)
+        found[tree] = max(found.get(tree, ""), each.at)
     return found
 
 
 def prune_events(dream: Dream) -> Told:
     """Keep the newest decisions on each tree and method."""
     by: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for told in _decisions(dream.shelf):
-        about = told.get("tree") or told.get("method")
-        if isinstance(about, str) and about:
-            by[about].append((str(told.get("at", "")), told["id"]))
+    for each in dream.shelf.scan(Decision):
+        if about := each.tree or each.method:
+            by[about].append((each.at, each.id))
     old = [id for each in by.values() for _, id in sorted(each)[:-EVENTS]]
     for start in range(0, len(old), BATCH):
         dream.shelf.delete(Decision, *old[start : start + BATCH])
@@ -183,16 +153,15 @@ def fade_synapses(dream: Dream, last: str) -> int:
     since = _time(last)
     if since is not None and dream.now - since < FADES:
         return 0
-    begun: dict[str, datetime] = {}
-    for id, tree in _trees(dream, _JUDGED):
-        start = since or _time(str(tree.get("created") or ""))
-        judged = any(each.get("right") or each.get("wrong") for each in tree.get("synapses") or ())
+    count = 0
+    for tree in _trees(dream, _JUDGED):
+        start = since or _time(tree.created)
+        judged = any(each.right or each.wrong for each in tree.synapses)
         if judged and start is not None and dream.now - start >= FADES:
-            begun[id] = start
-    for tree in _picked(dream.shelf, [*begun]):
-        days = (dream.now - begun[tree.id]).total_seconds() / 86_400
-        dream.shelf.put(faded(tree, days, hebbian=dream.brain.settings.parts.hebbian))
-    return len(begun)
+            days = (dream.now - start).total_seconds() / 86_400
+            dream.shelf.put(faded(tree, days, hebbian=dream.brain.settings.parts.hebbian))
+            count += 1
+    return count
 
 
 # ---- types and methods -----------------------------------------------------------------------------------
@@ -202,10 +171,9 @@ def mitosis(dream: Dream) -> Told:
     """Split a problem type with many neurons and little in common."""
     neurons: Counter[str] = Counter()
     of: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for row in dream.shelf.rows(NeuronTree.KIND):
-        type = _type_of(row.body)
-        neurons[type] += len(_NEURON.findall(row.body))
-        of[type, row.text].append(row.id)
+    for tree in _trees(dream):
+        neurons[tree.type] += len(tree.neurons)
+        of[tree.type, tree.text].append(tree.id)
     found = split(dream.shelf, dream.brain.embedder.name, neurons, _iso(dream.now))
     for each in found:
         ids = [id for task in each.moved for id in of.get((each.kept, task), ())]
@@ -220,11 +188,7 @@ def cluster_substrates(dream: Dream) -> Told:
     brain = dream.brain
     known = {row.id for row in dream.shelf.rows(ProblemType.KIND)}
     waiting = [
-        row.id
-        for row in dream.shelf.rows(NeuronTree.KIND)
-        if _type_of(row.body) not in known
-        and "exemplar" in (tree := (parsed(row.body) or {}))
-        and _after(tree.get("created"), dream.since)
+        tree.id for tree in _trees(dream) if tree.type not in known and _after(tree.created, dream.since)
     ]
     some = waiting[:TYPED] if brain.settings.parts.types else []
     count = 0
@@ -246,10 +210,9 @@ def birth_methods(dream: Dream) -> Told:
     before = {row.id for row in dream.shelf.rows(Method.KIND)}
     taken = {id for method in dream.shelf.scan(Method) for id in method.trees}
     free: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for id, tree in _trees(dream):
-        ledger = _ledger(tree)
-        if id not in taken and not (ledger and ledger.quarantined):
-            free[operation(_exemplar(tree))].append((str(tree.get("created", "")), id))
+    for tree in _trees(dream):
+        if tree.id not in taken and not tree.ledger.quarantined:
+            free[operation(tree.exemplar)].append((tree.created, tree.id))
     groups = [sorted(each, reverse=True) for each in free.values() if len(each) >= BORN]
     groups.sort(key=lambda each: (-len(each), each))
     for group in groups[:OPERATIONS]:
@@ -285,48 +248,17 @@ def _library(dream: Dream) -> Library:
 # ---- reading ---------------------------------------------------------------------------------------------
 
 
-def _trees(dream: Dream, may: re.Pattern[str] | None = None) -> Iterator[tuple[str, Tree]]:
-    """All readable trees, without their model; `may` selects rows by their JSON."""
-    for row in dream.shelf.rows(NeuronTree.KIND):
-        if may is None or may.search(row.body):
-            told = parsed(row.body) or {}
-            if isinstance(told.get("exemplar"), dict):
-                yield row.id, told
-
-
-def _picked(shelf: Shelf, ids: Sequence[str]) -> Iterator[NeuronTree]:
+def _trees(dream: Dream, may: re.Pattern[str] | None = None) -> Iterator[NeuronTree]:
+    """All trees as they are now, or those whose JSON matches."""
+    rows = dream.shelf.rows(NeuronTree.KIND, vectors=False)
+    ids = [row.id for row in rows if may is None or may.search(row.body)]
     for start in range(0, len(ids), BATCH):
-        yield from shelf.pick(NeuronTree, ids[start : start + BATCH])
+        yield from dream.shelf.pick(NeuronTree, ids[start : start + BATCH])
 
 
-def _decisions(shelf: Shelf) -> Iterator[dict[str, Any]]:
-    for row in shelf.rows(Decision.KIND):
-        yield {**(parsed(row.body) or {}), "id": row.id}
-
-
-def _type_of(body: str) -> str:
-    """A tree's problem type; parsed if a step has an argument of that name."""
-    found = _TYPE.findall(body)
-    return found[0] if len(found) == 1 else str((parsed(body) or {}).get("type") or "")
-
-
-def _exemplar(tree: Tree) -> Exemplar:
-    """As much of an exemplar as its operation and its wording need."""
-    told = tree["exemplar"]
-    steps = tuple(each for each in told.get("steps") or () if isinstance(each, dict) and "tool" in each)
-    return Exemplar.model_construct(task=str(told.get("task", "")), steps=steps)
-
-
-def _ledger(tree: Tree) -> Ledger | None:
-    try:
-        return Ledger.model_validate(tree.get("ledger") or {})
-    except ValueError:
-        return None
-
-
-def _after(at: Any, since: str) -> bool:
+def _after(at: str, since: str) -> bool:
     """Whether something came after; true without a time."""
-    one, other = _time(str(at or "")), _time(since)
+    one, other = _time(at), _time(since)
     return one is None or other is None or one > other
 
 

@@ -7,8 +7,7 @@ matter and an outcome can be taken back. Old credit fades; weak synapses are pru
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from runtime.memory.tasks.ledger import QUARANTINE_USES, more, rejected
 from runtime.memory.tasks.trees import LEAST_WEIGHT, MOST_WEIGHT, NeuronTree, Synapse, short
@@ -66,24 +65,9 @@ def _counted(synapse: Synapse, counts: Mapping[str, float], hebbian: bool) -> Sy
 # ---- pruning ---------------------------------------------------------------------------------------------
 
 
-def weak(synapses: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether any stored synapse can be pruned; one with credit or blame is kept."""
-    return any(_weak(each["weight"], each.get("right", 0), each.get("wrong", 0)) for each in synapses)
-
-
-def _weak(weight: float, right: float, wrong: float) -> bool:
-    return weight < WEAK and not (right or wrong)
-
-
 def without_weak(tree: NeuronTree) -> NeuronTree:
-    """The tree without its weak synapses and what only they connect."""
-    return _reached(tree, [each for each in tree.synapses if not _weak(each.weight, each.right, each.wrong)])
-
-
-def misled(synapses: Sequence[Mapping[str, Any]]) -> set[str]:
-    """The neurons that misled too often and have children."""
-    bad = {each["child"] for each in synapses if failed(each.get("right", 0), each.get("wrong", 0))}
-    return bad & {each["parent"] for each in synapses}
+    """The tree without its weak synapses and what only they connect; one with credit or blame is kept."""
+    return _reached(tree, [s for s in tree.synapses if s.weight >= WEAK or s.right or s.wrong])
 
 
 def failed(right: float, wrong: float) -> bool:
@@ -91,14 +75,18 @@ def failed(right: float, wrong: float) -> bool:
     return right + wrong >= QUARANTINE_USES and rejected(right, wrong)
 
 
-def cut_back(tree: NeuronTree, stumps: Collection[str]) -> NeuronTree:
-    """The tree without what is below these neurons; they keep their blame, so they still prevent a replay."""
+def cut_back(tree: NeuronTree) -> NeuronTree:
+    """The tree without what is below neurons that misled too often.
+
+    These keep their blame, so they still prevent a replay.
+    """
+    stumps = {each.child for each in tree.synapses if failed(each.right, each.wrong)}
     return _reached(tree, [each for each in tree.synapses if each.parent not in stumps])
 
 
 def _reached(tree: NeuronTree, synapses: Sequence[Synapse]) -> NeuronTree:
     """The tree with those of these synapses, and the neurons, that its root reaches."""
-    if not tree.neurons:
+    if not tree.neurons or len(synapses) == len(tree.synapses):
         return tree
     below: dict[str, list[str]] = {}
     for each in synapses:
