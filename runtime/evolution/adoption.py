@@ -7,7 +7,8 @@ as without a model, nothing is shown, and a person decides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,8 @@ from runtime.workspace.workspace import Workspace
 if TYPE_CHECKING:
     from runtime.memory.learning.library import Library
     from runtime.memory.learning.patterns import Pattern
+
+_TOOL = re.compile(r"tools/[^/]+/(?:pattern|SKILL)\.md|(?:operations|kernel)/[^/]+\.md")
 
 
 @dataclass(frozen=True)
@@ -70,17 +73,20 @@ class SampleTasks:
 
     async def compare(
         self, tasks: Sequence[Task], present: Side, tried: Side, new: Collection[str] = ()
-    ) -> tuple[list[Tested], list[Tested]]:
+    ) -> Compared:
         """Each task both ways, in alternating order; tools named in `new` exist only on the tried side."""
-        found: dict[str, list[Tested]] = {present.name: [], tried.name: []}
+        pairs: list[Pair] = []
         for number, task in enumerate(tasks):
+            done: dict[str, Tested] = {}
             for side in (present, tried) if number % 2 == 0 else (tried, present):
                 if side is present and task.tool.name in new:
-                    tested = Tested(task.tool.name, False, "there is none without it")
+                    done[side.name] = Tested(task.tool.name, False, "there is none without it")
                 else:
-                    tested = await self.do(task, side)
-                found[side.name].append(tested)
-        return found[present.name], found[tried.name]
+                    done[side.name] = await self.do(task, side)
+            a, b = done[present.name], done[tried.name]
+            calls = int(a.spent.get("calls") or 0), int(b.spent.get("calls") or 0)
+            pairs.append(Pair(task.tool.name, a.passed, b.passed, calls, b.note))
+        return Compared(pairs)
 
     async def do(self, task: Task, side: Side) -> Tested:
         """Do a task once."""
@@ -101,18 +107,15 @@ class Verdict:
     good: bool
     why: str
     tested: Sequence[Tested] = ()  # its own programs
-    without: Sequence[Tested] = ()
-    within: Sequence[Tested] = ()
-
-    @property
-    def compared(self) -> Compared:
-        """The sample tasks in pairs."""
-        return compared(self.without, self.within)
+    compared: Compared = field(default_factory=lambda: Compared(()))  # the sample tasks in pairs
 
     def as_dict(self) -> dict[str, Any]:
         """As `--json` shows it."""
-        pairs = zip(self.without, self.within, strict=False)
-        tasks = [{"task": a.tool, "without": a.passed, "with": b.passed, "note": b.note} for a, b in pairs]
+        pairs = self.compared.pairs
+        tasks = [
+            {"task": each.task, "without": each.present, "with": each.tried, "note": each.note}
+            for each in pairs
+        ]
         own = [{"tool": each.tool, "passed": each.passed, "note": each.note} for each in self.tested]
         return {"good": self.good, "why": self.why, "own": own, "tasks": tasks}
 
@@ -139,7 +142,8 @@ class Adoption:
 
     async def judge(self) -> Verdict:
         """Test the proposal. Raises `UsageError` if a file of it is malformed."""
-        self._refuse_malformed()
+        if fault := next(self._faults(), None):
+            raise UsageError(f"{self.proposal.id}: {fault}")
         tested = [await self._own_sample(tool) for tool in self._tools() if tool.scheme == "command"]
         if bad := next((each for each in tested if not each.passed), None):
             return Verdict(False, f"{bad.tool}: {bad.note}", tested)
@@ -149,17 +153,17 @@ class Adoption:
             return Verdict(bool(tested), why, tested)
         new = {task.tool.name for task in tasks if task.guided} - set(self.samples.catalogue.tools)
         sides = Side("without it"), Side("with it", self.proposal.files)
-        without, within = await self.samples.compare(tasks, *sides, new)
-        return Verdict(*self._judged(without, within), tested, without, within)
+        found = await self.samples.compare(tasks, *sides, new)
+        return Verdict(*self._judged(found.pairs), tested, found)
 
-    def _judged(self, without: list[Tested], within: list[Tested]) -> tuple[bool, str]:
-        before, after = (sum(bool(each.passed) for each in side) for side in (without, within))
-        why = f"{after} of {len(within)} sample tasks done with it, {before} without it"
-        if any(each.passed is None for each in (*without, *within)):
+    def _judged(self, pairs: Sequence[Pair]) -> tuple[bool, str]:
+        before, after = sum(bool(each.present) for each in pairs), sum(bool(each.tried) for each in pairs)
+        why = f"{after} of {len(pairs)} sample tasks done with it, {before} without it"
+        if not all(each.whole for each in pairs):
             return False, f"{why}; the money for comparing was used up"
         if after < before:
-            worse = [b for a, b in zip(without, within, strict=True) if a.passed and not b.passed]
-            return False, f"it does worse: {why}; {worse[0].tool}: {worse[0].note}"
+            worse = next(each for each in pairs if each.present and not each.tried)
+            return False, f"it does worse: {why}; {worse.task}: {worse.note}"
         if not self.has_model:
             return False, f"{why}, by code alone: there is no model, so this proves little"
         return (True, why) if after else (False, f"{why}, which proves nothing")
@@ -170,7 +174,7 @@ class Adoption:
         Raises `UsageError` if a file is malformed or no sample task tests the change.
         """
         verdict = await self.judge()
-        if not verdict.within:
+        if not verdict.compared.pairs:
             raise UsageError(
                 f"{self.proposal.id}: {verdict.why}; a trial needs sample tasks (system/samples/)"
             )
@@ -206,31 +210,27 @@ class Adoption:
         self.samples.told(tested, "its own sample")
         return tested
 
-    def _tools(self) -> list[Tool]:
-        """The tools in the proposal, as they would be."""
-        found = (self._read(name) for name in self.proposal.files)
-        return [each for each in found if isinstance(each, Tool)]
-
-    def _read(self, name: str) -> Tool | Fault | None:
-        parts = name.split("/")
-        tool = parts[0] == "tools" and len(parts) == 3 and parts[2] in ("pattern.md", "SKILL.md")
-        operation = parts[0] in ("operations", "kernel") and len(parts) == 2 and name.endswith(".md")
-        path = self._folder / name
-        return tool_at(path) if (tool or operation) and path.is_file() else None
-
     @property
     def _folder(self) -> Path:
         return self.proposals.folder / self.proposal.id / "files"
 
-    def _refuse_malformed(self) -> None:
+    def _read(self) -> Iterator[tuple[str, Tool | Fault]]:
+        """The tools in the proposal as they would be, or what is wrong with them, by file."""
         for name in self.proposal.files:
-            if isinstance(fault := self._read(name), Fault):
-                raise UsageError(f"{self.proposal.id}: {name}:{fault.line}: {fault.message}")
+            if _TOOL.fullmatch(name) and (path := self._folder / name).is_file():
+                yield name, tool_at(path)
+
+    def _tools(self) -> list[Tool]:
+        return [each for _, each in self._read() if isinstance(each, Tool)]
+
+    def _faults(self) -> Iterator[str]:
+        for name, each in self._read():
+            if isinstance(each, Fault):
+                yield f"{name}:{each.line}: {each.message}"
         if any(name.startswith("reflexes/") for name in self.proposal.files):
             from runtime.reflexes.reflex import Reflex
 
-            if faults := list(Reflex([self._folder]).faults):
-                raise UsageError(f"{self.proposal.id}: {faults[0]}")
+            yield from map(str, Reflex([self._folder]).faults)
 
 
 @dataclass
@@ -301,14 +301,7 @@ class ChangeTrials:
         tasks = self.samples.all()
         if not tasks:
             raise UsageError("a trial needs sample tasks: put some into system/samples/")
-        return compared(*await self.samples.compare(tasks, present, tried))
-
-
-def compared(without: Sequence[Tested], within: Sequence[Tested]) -> Compared:
-    """The same tasks done both ways, in pairs."""
-    calls = [[int(each.spent.get("calls") or 0) for each in side] for side in (without, within)]
-    sides = zip(without, within, *calls, strict=True)
-    return Compared([Pair(a.tool, a.passed, b.passed, (x, y), b.note) for a, b, x, y in sides])
+        return await self.samples.compare(tasks, present, tried)
 
 
 def _pattern(library: Library, name: str) -> tuple[Pattern, bool]:

@@ -5,8 +5,6 @@ The run that wrote a draft sees it in place of the system's own file, so that it
 
 from __future__ import annotations
 
-import hashlib
-import os
 import shutil
 import stat
 import tempfile
@@ -20,6 +18,7 @@ from kernel.document.escaping import fingerprint
 from kernel.document.model import Step
 from kernel.errors import OperationFailed
 from kernel.tools.operations import ALIAS
+from runtime.evolution.files import files, mark_of
 
 PERSONS = ("dangers.md",)
 """What only a person changes: no run may loosen what holds it."""
@@ -74,8 +73,7 @@ class Drafts:
         """The drafts that differ from what the system has: `tools/web`, `operations/x.md`, `phases/do.md`."""
         if not self.folder.is_dir():
             return []
-        paths = (path.relative_to(self.folder) for path in self.folder.rglob("*") if path.is_file())
-        names = {unit_of(path.as_posix()) for path in paths if not any(part[0] == "." for part in path.parts)}
+        names = {unit_of(path.relative_to(self.folder).as_posix()) for path in files(self.folder)}
         return sorted(name for name in names if self._differs(name))
 
     def _differs(self, unit: str) -> bool:
@@ -141,13 +139,11 @@ class Layout:
 
 def _files(folder: Path) -> Iterator[tuple[str, tuple[int, ...]]]:
     """The ordinary files below a folder, with what tells a changed one."""
-    for where, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if name[0] != "." and name != "__pycache__"]
-        for path in (Path(where, name) for name in names):
-            seen = path.lstat()
-            if stat.S_ISREG(seen.st_mode):
-                known = (seen.st_mode, seen.st_size, seen.st_ino, seen.st_mtime_ns, seen.st_ctime_ns)
-                yield path.relative_to(folder).as_posix(), known
+    for path in files(folder):
+        seen = path.lstat()
+        if stat.S_ISREG(seen.st_mode):
+            known = (seen.st_mode, seen.st_size, seen.st_ino, seen.st_mtime_ns, seen.st_ctime_ns)
+            yield path.relative_to(folder).as_posix(), known
 
 
 def unit_of(name: str) -> str:
@@ -163,10 +159,6 @@ def written_by(step: Step, unit: str) -> bool:
 
 
 def content(path: Path) -> list[list[str]]:
-    """The files of a unit with their hashes."""
-    files = sorted(path.rglob("*")) if path.is_dir() else [path]
-    plain = [each for each in files if each.is_file() and "__pycache__" not in each.parts]
-    base = path if path.is_dir() else path.parent
-    return [
-        [each.relative_to(base).as_posix(), hashlib.sha256(each.read_bytes()).hexdigest()] for each in plain
-    ]
+    """The files of a unit with the marks of their contents."""
+    found = files(path) if path.is_dir() else [path]
+    return [[each.relative_to(path).as_posix(), mark_of(each)] for each in found]

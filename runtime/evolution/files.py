@@ -9,22 +9,21 @@ import hashlib
 import json
 import os
 import re
-import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from kernel import disk
+from kernel.document.escaping import to_json
 from kernel.errors import FractalError
 from kernel.tools.tool import Fault, Tool
 from runtime.catalogue.pattern import load
 
 KEPT_BYTES = 20_000_000
 """The content of a larger file is not kept, so the file cannot be put back."""
-SETTLED_NS = 50_000_000
-"""A file changed this recently may change again without a new modification time."""
 EXECUTABLE = "+x"
 _FRONTMATTER = re.compile(r"(?ms)\A(?:\ufeff)?---[ \t]*\r?\n(?P<fields>.*?)^---[ \t]*\r?$")
 
@@ -40,16 +39,6 @@ class File:
     def mark(self) -> str:
         """The mark of this content."""
         return hashlib.sha256(self.raw).hexdigest() + (EXECUTABLE if self.executable else "")
-
-
-@dataclass(frozen=True)
-class Seen:
-    """The mark of a file when it was last read, with its size and times in nanoseconds at that moment."""
-
-    mark: str
-    size: int = -1
-    modified: int = 0
-    changed: int = 0
 
 
 def read(path: Path, limit: float = float("inf")) -> File | None:
@@ -85,24 +74,17 @@ def files(folder: Path) -> Iterator[Path]:
                 yield Path(where, name)
 
 
-def scan(folder: Path, known: Mapping[str, Seen]) -> dict[str, Seen]:
-    """Every file below a folder; a file whose size and times match `known` is not read again."""
-    now = time.time_ns()
-    found: dict[str, Seen] = {}
+def scan(folder: Path, known: Mapping[str, str]) -> dict[str, str]:
+    """The mark of every file below a folder; one that is unreadable now keeps its `known` mark."""
+    found: dict[str, str] = {}
     for path in files(folder):
         name = path.relative_to(folder).as_posix()
-        before = known.get(name)
         try:
-            stat = path.stat()
-            stamps = (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
-            if before and (before.size, before.modified, before.changed) == stamps:
-                found[name] = before
-            elif mark := mark_of(path):
-                settled = stat.st_ctime_ns <= now - SETTLED_NS
-                found[name] = Seen(mark, *stamps) if settled else Seen(mark)
-        except OSError:  # unreadable now: its last known content stays known
-            if before:
-                found[name] = before
+            mark = mark_of(path)
+        except OSError:
+            mark = known.get(name, "")
+        if mark:
+            found[name] = mark
     return found
 
 
@@ -122,6 +104,19 @@ def with_field(text: str, name: str, value: str) -> str:
         fields += line + newline
     start, end = block.span("fields")
     return text[:start] + fields + text[end:]
+
+
+def with_head(values: Mapping[str, Any], body: str) -> bytes:
+    """A markdown file whose head has a line for each value that is not empty."""
+    head = "".join(f"{name}: {to_json(value)}\n" for name, value in values.items() if value)
+    return f"---\n{head}---\n{body}\n".encode()
+
+
+def read_head(text: str, known: Container[str]) -> tuple[dict[str, Any], str]:
+    """The `known` values of such a file, and its body. Raises `ValueError`."""
+    _, head, body = text.split("---\n", 2)
+    pairs = (line.split(": ", 1) for line in head.splitlines())
+    return {name: json.loads(value) for name, value in pairs if name in known}, body.strip()
 
 
 def tool_at(path: Path) -> Tool | Fault:

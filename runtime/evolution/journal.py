@@ -24,7 +24,6 @@ from runtime.evolution.files import (
     KEPT_BYTES,
     Blobs,
     File,
-    Seen,
     content_of,
     mark_of,
     read,
@@ -119,21 +118,15 @@ class Entry:
 
 @dataclass
 class _Known:
-    """The system as it was last seen: after which entry, at which size of the journal."""
+    """The marks of the files as they were last seen, and after which entry."""
 
     upto: int = 0
-    size: int = 0
-    files: dict[str, Seen] = field(default_factory=dict[str, Seen])
-
-    def mark(self, name: str) -> str:
-        return self.files[name].mark if name in self.files else ""
+    files: dict[str, str] = field(default_factory=dict[str, str])
 
     def made(self, entry: Entry) -> None:
         """Take over what an entry wrote."""
-        for change in entry.files:
-            self.files.pop(change.path, None)
-            if change.after:
-                self.files[change.path] = Seen(change.after)
+        self.files |= {change.path: change.after for change in entry.files}
+        self.files = {name: mark for name, mark in self.files.items() if mark}
 
 
 class Journal:
@@ -230,9 +223,9 @@ class Journal:
             known, _ = self._caught_up()
             marks = {name: file.mark if file else "" for name, file in files.items()}
             changes = tuple(
-                Change(name, known.mark(name), mark)
+                Change(name, known.files.get(name, ""), mark)
                 for name, mark in marks.items()
-                if mark != known.mark(name)
+                if mark != known.files.get(name, "")
             )
             if files and not changes:
                 return None
@@ -299,7 +292,7 @@ class Journal:
             if not self.path.exists():
                 self._save(known)  # after a crash it shows that the first line was not carried out
                 disk.put(self.path, b"", mode=0o600, fsync=self._fsync)
-            known.size = disk.append(self.path, line, fsync=self._fsync)[1]
+            disk.append(self.path, line, fsync=self._fsync)
         known.upto = entry.id
         self._told(entry)
         return entry
@@ -346,9 +339,11 @@ class Journal:
         found = scan(self.system, known.files)
         if found == known.files:
             return known, []
-        changes = [self._noticed(name, known, found) for name in sorted(known.files | found)]
         units: dict[str, tuple[Change, ...]] = {}
-        for change in filter(None, changes):
+        for name in sorted(known.files | found):
+            if known.files.get(name) == found.get(name):
+                continue
+            change = self._noticed(name, known, found)
             unit = unit_named(change.path, found) if known.upto else ""
             units[unit] = (*units.get(unit, ()), change)
         kind, author, reason = "edited", PERSON, ""
@@ -362,30 +357,22 @@ class Journal:
         self._save(known)
         return known, written
 
-    def _noticed(self, name: str, known: _Known, found: dict[str, Seen]) -> Change | None:
+    def _noticed(self, name: str, known: _Known, found: dict[str, str]) -> Change:
         """How a file differs from what is known of it; its new content is kept."""
-        before = known.mark(name)
-        after = found[name].mark if name in found else ""
-        if before == after:
-            return None
-        if after and (file := read(self.system / name, KEPT_BYTES)):
-            if file.mark != after:  # it changed again since the scan
-                after = file.mark
-                found[name] = Seen(after)
+        if name in found and (file := read(self.system / name, KEPT_BYTES)):
+            found[name] = file.mark  # it may have changed again since the scan
             with disk.of_the_state(self.blobs.folder):
                 self.blobs.keep(file, fsync=known.upto > 0)  # many at first, and all of them are in place
-        return Change(name, before, after)
+        return Change(name, known.files.get(name, ""), found.get(name, ""))
 
     def _known(self) -> _Known:
         """What was last seen, rebuilt from the journal if it was lost; finishes what a dead process began."""
         disk.sweep(self.folder)
         disk.sweep(self.blobs.folder)
-        size = self._cut_torn_line()
-        known = self._stored()
-        if known and known.size == size:
-            return known
+        self._cut_torn_line()
         entries = self.entries()
         last = entries[-1].id if entries else 0
+        known = self._stored()
         if known is None:
             known = _Known(last)
             for entry in entries:
@@ -394,29 +381,26 @@ class Journal:
             if entry.id > known.upto:
                 self._apply(entry)
                 known.made(entry)
-        known.upto, known.size = last, size
+        known.upto = last
         return known
 
-    def _cut_torn_line(self) -> int:
-        """The size of the journal, after an unfinished last line was cut off."""
+    def _cut_torn_line(self) -> None:
+        """Cut off an unfinished last line of the journal."""
         raw = self.path.read_bytes() if self.path.exists() else b""
-        size = raw.rfind(b"\n") + 1
-        if size < len(raw):
+        if not raw.endswith(b"\n") and raw:
             with disk.of_the_state(self.path):
-                disk.cut(self.path, size)
-        return size
+                disk.cut(self.path, raw.rfind(b"\n") + 1)
 
     def _stored(self) -> _Known | None:
         try:
             values = json.loads((self.folder / "known.json").read_bytes())
-            seen = {name: Seen(*each) for name, each in values["files"].items()}
-            return _Known(int(values["upto"]), int(values["size"]), seen)
+            files = {str(name): str(mark) for name, mark in values["marks"].items()}
+            return _Known(int(values["upto"]), files)
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return None
 
     def _save(self, known: _Known) -> None:
-        seen = {name: [s.mark, s.size, s.modified, s.changed] for name, s in known.files.items()}
-        raw = json.dumps({"upto": known.upto, "size": known.size, "files": seen}).encode()
+        raw = json.dumps({"upto": known.upto, "marks": known.files}).encode()
         with disk.of_the_state(self.folder / "known.json"):
             disk.put(self.folder / "known.json", raw, mode=0o600, fsync=self._fsync)
 

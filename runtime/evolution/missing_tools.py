@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -30,13 +31,7 @@ _LACKS = re.compile(
 )
 
 # ---- the shape of a command: programs, options and joins, without arguments ----
-_TOKEN = re.compile(
-    r"""'[^']*' | "(?:\\.|[^"\\])*" | \$\( | \$\{[^}]*\} | \|\| | && | ;; | [|;&()\n]
-    | [<>]+&?\d* | [^\s|;&()<>'"]+""",
-    re.X,
-)
 _STRINGS = re.compile(r"""'[^'\n]*'|"[^"\n]*\"""")
-_JOINS = frozenset({"|", "||", "&&", ";", ";;", "&", "\n", "$(", "(", ")"})
 
 
 def _set(words: str) -> frozenset[str]:
@@ -173,13 +168,19 @@ def shape(command: str) -> str:
     `grep -c "x" a.txt | sort -n` and `grep -c y *.md | sort -n` have one shape. A command has a shape if it
     joins several programs or contains a program.
     """
-    line, here, rest = command.partition("<<")
+    line, _, rest = command.partition("<<")
+    lexer = shlex.shlex(line.replace("\n", " ; "), punctuation_chars=True)
+    lexer.commenters, lexer.whitespace_split = "", True
+    try:
+        tokens = list(lexer)
+    except ValueError:  # a quotation that does not end
+        return ""
     parts: list[str] = []
     programs: list[str] = []
     words: list[str] = []
     first, program = True, ""  # whether a program's name comes next; the program before
-    for token in _TOKEN.findall(line):
-        if token in _JOINS:
+    for token in tokens:
+        if token[0] in "|;&()" or token == "<(":
             first, program = True, ""
             if parts and parts[-1] not in ("|", ";"):
                 parts.append("|" if token == "|" else ";")
@@ -198,8 +199,7 @@ def shape(command: str) -> str:
             parts += [option] if len(option) > 1 else []
         elif program in _SUBCOMMANDS and re.fullmatch(r"[a-z][a-z-]*", token) and parts[-1] == program:
             parts.append(token)
-    if here:
-        words += _program_words(rest.partition("\n")[2])
+    words += _program_words(rest.partition("\n")[2])
     working = any(name not in _SHOWING for name in programs)
     if len(words) < _LEAST_WORDS and not (len(programs) > 1 and working):
         return ""

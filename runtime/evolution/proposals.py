@@ -6,8 +6,6 @@ the system would have them. The journal knows whether a proposal is still open.
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +14,7 @@ from typing import Any
 from kernel import disk
 from kernel.errors import FractalError, UsageError
 from kernel.events import now
-from runtime.evolution.files import File, claim, files, mark_of, numbered, read
+from runtime.evolution.files import File, claim, files, mark_of, numbered, read, read_head, with_head
 from runtime.evolution.journal import PERSON, Journal, unit_for
 
 FOLDERS = ("kernel", "operations", "phases", "reflexes", "samples", "templates", "tools")
@@ -90,11 +88,8 @@ class Proposals:
                     disk.put(folder / "files" / name, file.raw, mode=mode)
             values = {"kind": kind, "unit": unit, "reason": reason, "author": author, "time": now(), **more}
             values |= {"base": base, "gone": sorted(name for name, file in contents.items() if file is None)}
-            lines = [
-                f"{name}: {json.dumps(each, ensure_ascii=False)}" for name, each in values.items() if each
-            ]
-            whole = "\n".join(["---", f"id: {folder.name}", *lines, "---", text or reason]) + "\n"
-            disk.put(folder / "proposal.md", whole.encode(), mode=0o600)  # the last file: now it exists
+            raw = with_head({"id": folder.name, **values}, text or reason)
+            disk.put(folder / "proposal.md", raw, mode=0o600)  # the last file: now it exists
         proposal = self._read(folder.name)
         assert proposal
         self.record(proposal)
@@ -143,15 +138,12 @@ class Proposals:
             text = (folder / "proposal.md").read_text("utf-8")
         except FileNotFoundError:
             return None
-        head = re.match(r"---\n(.*?)^---\n(.*)\Z", text, re.S | re.M)
         try:
-            lines = dict(line.split(": ", 1) for line in head[1].splitlines()) if head else {}
-            values = {key: json.loads(value) for key, value in lines.items() if key != "id"}
+            values, body = read_head(text, {"gone", *Proposal.__dataclass_fields__} - {"id"})
             inside: dict[str, File | None] = dict.fromkeys(values.pop("gone", []))
-            known = {key: value for key, value in values.items() if key in Proposal.__dataclass_fields__}
             for path in files(folder / "files"):
                 inside[path.relative_to(folder / "files").as_posix()] = read(path)
-            return Proposal(id=name, text=head[2].strip() if head else "", files=inside, **known)
+            return Proposal(id=name, text=body, files=inside, **values)
         except (ValueError, TypeError) as error:
             raise FractalError(
                 f"{folder / 'proposal.md'}: invalid proposal: {error}; fix or remove it"

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from kernel import disk
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Step
 from kernel.errors import ConfigurationError, DocumentError, OperationFailed, explained
@@ -103,17 +102,6 @@ def sample_missing(tool: Tool) -> str:
     return ""
 
 
-@contextmanager
-def _place() -> Generator[Path]:
-    """An empty folder, which is gone afterwards, whatever a program leaves in it."""
-    folder = Path(tempfile.mkdtemp(prefix="fractal-sample-"))
-    try:
-        yield folder
-    finally:
-        with suppress(OSError):
-            disk.remove_all(folder)
-
-
 async def try_sample(
     tool: Tool, context: OperationContext, runners: Mapping[str, Runner]
 ) -> tuple[bool, str]:
@@ -128,13 +116,12 @@ async def _tried(tool: Tool, context: OperationContext, runners: Mapping[str, Ru
     sample = tool.sample
     args = cast(dict[str, Any], sample.get("args") or {})
     before = cast(list[dict[str, Any]], sample.get("before") or [])  # the way there of a state machine
-    with _place() as folder:
+    with tempfile.TemporaryDirectory(prefix="fractal-sample-", ignore_cleanup_errors=True) as place:
+        folder = Path(place)
         if problem := lay_out(tool, folder):
             return False, problem
         there = replace(context, folder=folder, protected=(), drafts=None)
-        result, now = Result(""), MachineState("")
-        if tool.states:
-            now = MachineState(tool.states.start)
+        result, now = Result(""), MachineState(tool.states.start if tool.states else "")
         for call in (*before, args):
             if problem := tool.problem(call):
                 return False, f"sample: {problem}"
@@ -209,19 +196,13 @@ def _phase_trial(session: Session, drafts: Drafts, unit: str) -> Trial:
     for document, step in _steps(session):
         if step.evidence.get("drafts", {}).get("phases") == now and step.state == "done":
             where = f"{document.meta.id}, step {step.n}"
-            if phase == "base" or phase in _asked(session, step.link.removesuffix(".md")):
+            below = _documents(session, step.link.removesuffix(".md"))
+            if phase in {"base"} | {rung.get("phase") for each in below for rung in each.meta.rungs}:
                 return Trial(unit, True, f"a loop went through it and was accepted ({where})")
             idle = f"a loop with it was accepted that came to no such ask ({where})"
     if idle:
         return Trial(unit, True, idle)
     return Trial(unit, False, "no subtask has gone through it as it stands: give a small task as a subtask")
-
-
-def _asked(session: Session, loop_id: str) -> set[str]:
-    """The phases that a loop and those below it were asked for."""
-    return {
-        str(rung.get("phase")) for document in _documents(session, loop_id) for rung in document.meta.rungs
-    }
 
 
 def _steps(session: Session) -> list[tuple[Document, Step]]:

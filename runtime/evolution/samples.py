@@ -21,7 +21,7 @@ from kernel import disk
 from kernel.document.model import child_id
 from kernel.document.parser import parse
 from kernel.errors import Exit, FractalError
-from kernel.events import Event, Listener, now
+from kernel.events import Event, now
 from kernel.loop.run_context import RunContext
 from kernel.tools.operations import OperationContext
 from kernel.tools.running import Runner
@@ -175,17 +175,12 @@ class ToolRecords:
 
     # ---- use ----
 
-    def watching(self, run_context: RunContext, listener: Listener) -> Listener:
-        """A listener that also counts successes and failures of the workspace's own tools."""
-
-        def hear(event: Event) -> None:
-            listener(event)
-            name, good = _finished_call(event, run_context)
-            tool = run_context.catalogue.tools.get(name) if name else None
-            if tool and not tool.draft and self.own(tool) and not self.shipped(tool):
-                self.count(tool, good, run_context.id)
-
-        return hear
+    def heard(self, event: Event, run_context: RunContext) -> None:
+        """Count the successes and failures of the workspace's own tools."""
+        name, good = _finished_call(event, run_context)
+        tool = run_context.catalogue.tools.get(name) if name else None
+        if tool and not tool.draft and self.own(tool) and not self.shipped(tool):
+            self.count(tool, good, run_context.id)
 
     def count(self, tool: Tool, good: bool, run: str = "") -> Entry | None:
         """Count a call; too many failures in a row put the tool into quarantine."""

@@ -6,7 +6,6 @@ is kept as a markdown file in `state/memory/trials/`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import comb, sqrt
@@ -14,9 +13,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kernel import disk
-from kernel.document.escaping import to_json
 from kernel.errors import DocumentError
-from runtime.evolution.files import claim, numbered
+from runtime.evolution.files import claim, numbered, read_head, with_head
 
 Z = 1.959964
 """Of the normal distribution, for an interval of 95 %."""
@@ -173,7 +171,7 @@ class Trials:
 
         with disk.of_the_state(self.folder):
             trial = Trial(claim(self.folder, "t", create), kind, unit, compared, at, **more)
-            disk.put(self.folder / f"{trial.id}.md", _written(trial).encode(), mode=0o600)
+            disk.put(self.folder / f"{trial.id}.md", _written(trial), mode=0o600)
         return trial
 
     def all(self) -> list[Trial]:
@@ -186,12 +184,9 @@ class Trials:
         """One trial. Raises `DocumentError`."""
         path = self.folder / f"{name}.md"
         try:
-            head = path.read_text("utf-8").split("---\n", 2)[1]
-            told = {
-                key: json.loads(value) for key, value in (line.split(": ", 1) for line in head.splitlines())
-            }
-            pairs = [Pair(t, p, n, (int(c[0]), int(c[1])), note) for t, p, n, c, note in told.pop("pairs")]
-            told = {key: value for key, value in told.items() if key in Trial.__dataclass_fields__}
+            told, _ = read_head(path.read_text("utf-8"), {"pairs", *Trial.__dataclass_fields__})
+            pairs = told.pop("pairs", [])
+            pairs = [Pair(t, p, n, (int(c[0]), int(c[1])), note) for t, p, n, c, note in pairs]
             return Trial(**{**told, "id": name, "compared": Compared(pairs)})
         except (OSError, ValueError, IndexError, TypeError) as error:
             raise DocumentError(f"invalid trial: {error}; fix or remove it", str(path)) from None
@@ -200,15 +195,14 @@ class Trials:
 _MARKS: Mapping[bool | None, str] = {True: "done", False: "not done", None: "–"}
 
 
-def _written(trial: Trial) -> str:
+def _written(trial: Trial) -> bytes:
     pairs = [[p.task, p.present, p.tried, list(p.calls), p.note] for p in trial.compared.pairs]
-    names = ("kind", "unit", "at", "did", "against", "proposal")
-    told = {name: getattr(trial, name) for name in names if getattr(trial, name)} | {"pairs": pairs}
-    head = "".join(f"{key}: {to_json(value)}\n" for key, value in told.items())
     rows = ["| task | present | tried | calls |", "| --- | --- | --- | ---: |"]
     for each in trial.compared.pairs:
         task = " ".join(each.task.split()).replace("|", "\\|")[:120]
         calls = f"{each.calls[0]} · {each.calls[1]}"
         rows.append(f"| {task} | {_MARKS[each.present]} | {_MARKS[each.tried]} | {calls} |")
+    names = ("kind", "unit", "at", "did", "against", "proposal")
+    values = {name: getattr(trial, name) for name in names}
     body = f"# Trial of {trial.unit}\n\n{trial.compared.told}\n\n" + "\n".join(rows)
-    return f"---\n{head}---\n{body}\n"
+    return with_head({**values, "pairs": pairs}, body)

@@ -64,8 +64,7 @@ class Workshop:
             if fault.message == NO_SKILLS:
                 self._warn(run_context.id, f"{NO_SKILLS}: {fault.path}; fix the setting `skills`")
         run_context.admitted = partial(self.records.admitted, run_context)
-        counting = self.records.watching(run_context, run_context.listener)
-        run_context.listener = self._marking(run_context, counting)
+        run_context.listener = self._watching(run_context, run_context.listener)
 
     def end(self, run_context: RunContext, result: RunResult) -> None:
         """After a run: register what it built and note what it lacked; failures here are only warnings."""
@@ -144,13 +143,14 @@ class Workshop:
             self._warn(folder.name, text)
         disk.remove(self._building / folder.name)
 
-    def _marking(self, run_context: RunContext, listener: Listener) -> Listener:
-        """A listener that marks a run that drafts, and remembers a run whose documents are worth reading."""
+    def _watching(self, run_context: RunContext, listener: Listener) -> Listener:
+        """A listener that also counts failures, marks a run that drafts, and notes one worth reading."""
         folder, marked = self.workspace.runs / run_context.id, False
 
         def hear(event: Event) -> None:
             nonlocal marked
             listener(event)
+            self.records.heard(event, run_context)
             bash = event.kind == "step_finished" and event.data.get("tool") == "bash"
             if bash or (event.kind == "loop_finished" and event.data.get("status") == "escalated"):
                 self._to_read.add(run_context.id)
