@@ -7,8 +7,7 @@ import re
 import secrets
 import signal
 import sys
-from collections.abc import Coroutine, Sequence
-from dataclasses import asdict
+from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,8 @@ import click
 from kernel.errors import UsageError
 from runtime.api import dreaming, knowledge
 from runtime.api.fractal import Fractal
-from runtime.api.knowledge import Recalled
 from runtime.api.scheduling import Scheduler
-from runtime.cli.output import count, line, print_json, put, safe, tell
+from runtime.cli.output import count, line, picked, print_json, put, safe, tell
 from runtime.cli.session import Session, command, json_option, opened, view
 from runtime.memory.context.context import NAMES, Context, room_for
 from runtime.memory.dream.stage import Done
@@ -51,24 +49,18 @@ def recall(query: tuple[str, ...], explain: bool, mode: str, limit: int, as_json
     """Search memory for QUERY: remembered facts, results and failures of runs."""
     found = knowledge.recall(opened(), " ".join(query), limit=limit, mode=mode)
     if as_json:
-        print_json([asdict(each) for each in found])
+        print_json(found)
         return
     for each in found:
-        click.echo(line(each.text))
-        click.echo(f"  {safe(each.whence)}")
+        click.echo(f"{line(each.text)}\n  {safe(each.whence)}")
         if explain:
-            _print_score(each)
+            parts = sorted(each.parts.items(), key=lambda part: (-abs(part[1]), part[0]))
+            sums = " ".join(f"{name} {value:+.2f}" for name, value in parts)
+            why = f"; {safe(each.why)}" if each.why else ""
+            click.echo(f"  {each.kind} {each.id[:12]}, rank {each.rank:.3f} from {sums}")
+            click.echo(f"  similarity to the question: {each.score:.2f}{why}")
     if not found:
         tell(knowledge.NOTHING)
-
-
-def _print_score(each: Recalled) -> None:
-    parts = sorted(each.parts.items(), key=lambda part: (-abs(part[1]), part[0]))
-    sums = " ".join(f"{name} {value:+.2f}" for name, value in parts)
-    click.echo(f"  {each.kind} {each.id[:12]}, rank {each.rank:.3f} from {sums}")
-    click.echo(
-        f"  similarity to the question: {each.score:.2f}" + (f"; {safe(each.why)}" if each.why else "")
-    )
 
 
 @click.command()
@@ -155,7 +147,7 @@ def goal(words: tuple[str, ...], priority: float, past: bool, as_json: bool) -> 
 
 
 def _goal(each: Any) -> dict[str, Any]:
-    return {name: getattr(each, name) for name in ("id", "text", "priority", "created", "reached")}
+    return picked(each, "id", "text", "priority", "created", "reached")
 
 
 @click.command()
@@ -170,9 +162,7 @@ def wander(about: tuple[str, ...], steps: int, seed: int | None, as_json: bool) 
     way = knowledge.wander(opened(), " ".join(about), steps=steps, seed=chosen)
     if as_json:
         taken = [
-            {"id": step.memory.id, "text": step.memory.text, "gain": round(step.gain, 4)}
-            | {"why": list(step.why)}
-            for step in way
+            picked(each.memory, "id", "text") | {"gain": round(each.gain, 4), "why": each.why} for each in way
         ]
         print_json({"seed": chosen, "steps": taken})
         return
@@ -227,10 +217,7 @@ def forget(
             return 0
     done = forgetting.do(wanted, with_documents=documents)
     if as_json:
-        print_json(
-            _preview(done.preview)
-            | {"removed": list(done.removed), "left": list(done.left), "hindered": done.hindered}
-        )
+        print_json(_preview(done.preview) | picked(done, "removed", "left", "hindered"))
     else:
         _print_forgotten(done)
     return 1 if done.hindered or done.at_work else 0
@@ -260,11 +247,8 @@ def _preview(preview: Preview) -> dict[str, Any]:
     return {
         "forgets": [{"kind": kind, "id": id, "text": text} for kind, id, text in _gone(preview)],
         "rewords": [{"id": id, "before": before, "after": after} for id, (before, after) in reworded],
-        "files": [str(path) for path in (*preview.files, *preview.strays)],
-        "archived": preview.archived,
-        "runs": list(preview.runs),
-        "elsewhere": [str(path) for path in preview.elsewhere],
-        "spaces": list(preview.spaces),
+        "files": [*preview.files, *preview.strays],
+        **picked(preview, "archived", "runs", "elsewhere", "spaces"),
     }
 
 
@@ -282,35 +266,33 @@ def _print_preview(preview: Preview, documents: bool) -> None:
         click.echo(f"- {count(preview.archived, 'archived line')} of dreams; no dream restores them")
     if preview.nothing:
         tell("memory has nothing that matches")
-    _print_documents(preview.runs, removed=documents)
-    _print_elsewhere(preview)
+    _print_rest(preview, preview.runs, documents)
 
 
-def _print_documents(runs: Sequence[str], *, removed: bool) -> None:
+def _print_rest(preview: Preview, runs: Sequence[str], removed: bool = False) -> None:
+    """Print which documents of runs contain it, and what else stays."""
     if runs:
         named = ", ".join(runs[:10]) + (" …" if len(runs) > 10 else "")
         text = f"the documents of {'run' if len(runs) == 1 else 'runs'} {named}"
         click.echo(f"- {text}" if removed else f"stays: {text} (--documents removes them)")
-
-
-def _print_elsewhere(preview: Preview) -> None:
     for path in preview.elsewhere[:10]:
         click.echo(f"stays: {safe(str(path))}, which is not part of memory; check it yourself")
-    for name in preview.spaces:
-        name = safe(name)
+    for name in map(safe, preview.spaces):
         click.echo(f"stays: memories of the space {name}; to forget them there, set FRACTAL_SPACE={name}")
 
 
 def _print_forgotten(done: Forgot) -> None:
     gone = done.preview
     counted = [count(n, *_KINDS[kind]) for kind, n in gone.counts.items() if kind in _KINDS]
-    counted += [f"{count(len(gone.reworded), 'memory', 'memories')} reworded"] if gone.reworded else []
-    counted += [count(len(gone.files), "file")] if gone.files else []
-    counted += [count(gone.archived, "archived line")] if gone.archived else []
-    counted += [f"the documents of {count(len(done.removed), 'run')}"] if done.removed else []
+    more = {
+        f"{count(len(gone.reworded), 'memory', 'memories')} reworded": gone.reworded,
+        count(len(gone.files), "file"): gone.files,
+        count(gone.archived, "archived line"): gone.archived,
+        f"the documents of {count(len(done.removed), 'run')}": done.removed,
+    }
+    counted += [text for text, found in more.items() if found]
     click.echo("forgotten: " + (", ".join(counted) or "nothing; memory had nothing that matches"))
-    _print_documents(done.left, removed=False)
-    _print_elsewhere(gone)
+    _print_rest(gone, done.left)
     for run in done.at_work:
         tell(f"run {run} is running, so its documents stay; cancel it: {command('cancel', run)}", "yellow")
     if done.hindered:
@@ -340,13 +322,10 @@ def context(task: tuple[str, ...], room: int | None, as_json: bool) -> None:
     found = memory.context(words, given, fractal.workspace.folder) if memory.taught else Context(given)
     if as_json:
         print_json({"task": words, "level": level, **found.as_dict()})
-    elif not found.notes():
+        return
+    if not found.notes():
         tell("memory has nothing for that task; a run would only see the folder")
-    else:
-        _print_context(found, level)
-
-
-def _print_context(found: Context, level: int) -> None:
+        return
     click.echo(f"{found.tokens} of {found.room} tokens, in a level of {level}")
     for part in found.parts:
         used = f"{part.tokens} of {part.room} tokens" if part.shown else "nothing"
@@ -412,19 +391,18 @@ def _dream_once(order: Order, as_json: bool, quiet: bool) -> int:
     result = session.drive(dreaming.dream(fractal, order))
     if not as_json:
         return session.conclude(result)
-    stages = {name: _stage(each) for name, each in dreaming.done(fractal, result.id).items()}
-    print_json({"dream": result.run, "status": result.status, "stages": stages})
+    done = dreaming.done(fractal, result.id)
+    print_json({"dream": result.run, "status": result.status, "stages": _stages(done)})
     return int(result.exit)
 
 
-def _stage(done: Done) -> dict[str, Any]:
-    return done.model_dump(mode="json", exclude={"part"})
+def _stages(found: Mapping[str, Done]) -> dict[str, Any]:
+    return {name: each.model_dump(mode="json", exclude={"part"}) for name, each in found.items()}
 
 
-def _print_rehearsal(found: dict[str, Done], as_json: bool) -> int:
-
+def _print_rehearsal(found: Mapping[str, Done], as_json: bool) -> int:
     if as_json:
-        print_json({"dry_run": True, "stages": {name: _stage(each) for name, each in found.items()}})
+        print_json({"dry_run": True, "stages": _stages(found)})
         return 0
     for name, each in found.items():
         put(f"{name}: {dreaming.shown(each)}")
@@ -433,10 +411,9 @@ def _print_rehearsal(found: dict[str, Done], as_json: bool) -> int:
 
 
 def _undo_dream(as_json: bool) -> int:
-
     found = dreaming.undo(opened())
     if as_json:
-        print_json({"dream": found.dream, "rows": found.rows, "files": found.files, "left": list(found.left)})
+        print_json(picked(found, "dream", "rows", "files", "left"))
         return 0
     put(f"{found.dream}: restored {count(found.rows, 'row')} and {count(found.files, 'file')}")
     for name in found.left:
