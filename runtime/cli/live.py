@@ -84,90 +84,71 @@ class Board:
 
     def apply(self, event: Event) -> None:
         """Take one event in; an unknown kind changes nothing."""
+        data: Any = event.data
         if event.kind == "run_started":
             self.run, self.root = event.run, event.loop_id
         if event.kind == "run_finished":
-            self._run_finished(str(event.data.get("status", "")))
+            self._run_finished(str(data.get("status", "")))
         if event.kind in ("run_finished", "warning", "stale") or not event.loop_id:
             return
         loop = self._loop(event)
-        take = getattr(self, f"_{event.kind}", None)
-        if take:
-            take(loop, event.data)
+        match event.kind:
+            case "loop_started" | "run_started":
+                loop.task = str(data.get("task") or loop.task)
+            case "phase_started":
+                loop.phase, loop.attempt, loop.status = data["phase"], data.get("attempt", 1), "running"
+            case "phase_finished":
+                loop.phase = data["phase"]
+            case "ask_started":
+                loop.phase = _ASKED.get(data["phase"], str(data["phase"]))
+            case "ask_finished" if not data.get("reused"):
+                for name in ("prompt_tokens", "completion_tokens", "instruction_tokens", "usd"):
+                    loop.own[name] = loop.own.get(name, 0) + (data.get(name) or 0)
+            case "step_started" | "step_finished":
+                self._step(loop, event.kind, data)
+            case "loop_waiting":
+                loop.status = "waiting"
+                loop.waits_for = "an answer" if data.get("for") == "person" else "an approval"
+            case "loop_finished":
+                loop.status, loop.finished = str(data["status"]), self.clock()
+                spent = (data.get("spent") or {}).items()
+                loop.whole = {name: float(value) for name, value in spent if isinstance(value, int | float)}
+            case _:
+                pass
+        if event.kind == "ask_started":
+            loop.asking = str(data.get("rung", ""))
+        elif event.kind.startswith(("ask_", "phase_", "loop_finished")):
+            loop.asking = ""
+
+    def _step(self, loop: LoopRow, kind: str, data: Any) -> None:
+        n, tool = int(data["step"]), str(data.get("tool", ""))
+        if kind == "step_started":
+            known = loop.steps.get(n)
+            loop.steps[n] = StepRow(n, tool, dict(data.get("args") or {}), loop=known.loop if known else "")
+        else:
+            loop.steps.setdefault(n, StepRow(n, tool, {})).state = str(data.get("state", "done"))
 
     def _loop(self, event: Event) -> LoopRow:
-        if event.loop_id not in self.loops:
-            row = LoopRow(event.loop_id, event.parent_id, event.type or "task", began=self.clock())
-            self.loops[event.loop_id] = row
-            self._join(row, event.run)
-        return self.loops[event.loop_id]
-
-    def _join(self, row: LoopRow, run: str) -> None:
-        """Attach a child to the step of its parent; the child's id ends with the step's number."""
+        """The row of a loop; a new one is attached to the step of its parent, whose number ends its id."""
+        if event.loop_id in self.loops:
+            return self.loops[event.loop_id]
+        row = LoopRow(event.loop_id, event.parent_id, event.type or "task", began=self.clock())
+        self.loops[row.id] = row
         parent = self.loops.get(row.parent)
-        number = row.id.rpartition(f"-{run}-")[2].rpartition(".")[2]
+        number = row.id.rpartition(f"-{event.run}-")[2].rpartition(".")[2]
         if parent is not None and number.isdigit():
             step = parent.steps.setdefault(int(number), StepRow(int(number), row.kind, {}))
             step.loop = row.id
-            row.task = row.task or str(step.args.get("task", ""))
+            row.task = str(step.args.get("task", ""))
+        return row
 
     def _run_finished(self, status: str) -> None:
         """Mark open loops and steps of an interrupted run."""
-        if status != "interrupted":
-            return
-        for loop in self.loops.values():
+        for loop in self.loops.values() if status == "interrupted" else ():
             if not loop.ended:
                 loop.status, loop.finished, loop.asking = status, self.clock(), ""
             for step in loop.steps.values():
                 step.state = step.state if step.ended else status
-
-    # ---- one method an event ----
-
-    def _loop_started(self, loop: LoopRow, data: Any) -> None:
-        loop.task = str(data.get("task") or loop.task)
-
-    _run_started = _loop_started
-
-    def _phase_started(self, loop: LoopRow, data: Any) -> None:
-        loop.phase, loop.attempt, loop.status = data["phase"], data.get("attempt", 1), "running"
-        loop.asking = ""
-
-    def _phase_finished(self, loop: LoopRow, data: Any) -> None:
-        loop.phase, loop.asking = data["phase"], ""
-
-    def _ask_started(self, loop: LoopRow, data: Any) -> None:
-        loop.asking = str(data.get("rung", ""))
-        loop.phase = _ASKED.get(data["phase"], str(data["phase"]))
-
-    def _ask_finished(self, loop: LoopRow, data: Any) -> None:
-        loop.asking = ""
-        if not data.get("reused"):
-            for name in ("prompt_tokens", "completion_tokens", "instruction_tokens", "usd"):
-                loop.own[name] = loop.own.get(name, 0) + (data.get(name) or 0)
-
-    def _ask_refused(self, loop: LoopRow, data: Any) -> None:
-        loop.asking = ""
-
-    def _step_started(self, loop: LoopRow, data: Any) -> None:
-        n = int(data["step"])
-        known = loop.steps.get(n)
-        loop.steps[n] = StepRow(
-            n, str(data.get("tool", "")), dict(data.get("args") or {}), loop=known.loop if known else ""
-        )
-
-    def _step_finished(self, loop: LoopRow, data: Any) -> None:
-        n = int(data["step"])
-        step = loop.steps.setdefault(n, StepRow(n, str(data.get("tool", "")), {}))
-        step.state = str(data.get("state", "done"))
-
-    def _loop_waiting(self, loop: LoopRow, data: Any) -> None:
-        loop.status = "waiting"
-        loop.waits_for = "an answer" if data.get("for") == "person" else "an approval"
-
-    def _loop_finished(self, loop: LoopRow, data: Any) -> None:
-        loop.status, loop.finished, loop.asking = str(data["status"]), self.clock(), ""
-        spent = data.get("spent") or {}
-        loop.whole = {name: float(value) for name, value in spent.items() if isinstance(value, int | float)}
 
     def skip(self, seconds: float) -> None:
         """Leave out the time of waiting for a person."""
@@ -183,13 +164,10 @@ class Board:
 
     def spent(self, loop: LoopRow) -> dict[str, float]:
         """The cost so far of the loop and its children; `tokens` counts prompts and replies."""
-        if loop.whole:
-            total = dict(loop.whole)
-        else:
-            total = dict(loop.own)
-            for child in self.children(loop):
-                for name, value in self.spent(child).items():
-                    total[name] = total.get(name, 0) + value
+        total = dict(loop.whole or loop.own)
+        for child in () if loop.whole else self.children(loop):
+            for name, value in self.spent(child).items():
+                total[name] = total.get(name, 0) + value
         total["tokens"] = total.get("prompt_tokens", 0) + total.get("completion_tokens", 0)
         return total
 

@@ -98,59 +98,51 @@ class PlainLines(View):
 
     def __call__(self, event: Event) -> None:
         """Print the event, if it is worth a line."""
-        say = getattr(self, f"_{event.kind}", None)
-        for text in filter(None, (say(event.data, event) if say else "", notice(event))):
+        for text in filter(None, (self._told(event, event.data), notice(event))):
             where = event.loop_id.rpartition(f"-{event.run}-")[2] if event.parent_id else ""
             _write(f"[{where}] {text}" if where else text)
 
-    def _run_started(self, data: Mapping[str, Any], event: Event) -> str:
-        return f"run {event.run}: {elide(str(data.get('task', '')), 100)}"
+    def _told(self, event: Event, data: Mapping[str, Any]) -> str:
+        phase, gate, attempt = str(data.get("phase")), str(data.get("gate", "")), int(data.get("attempt", 1))
+        match event.kind:
+            case "run_started":
+                return f"run {event.run}: {elide(str(data.get('task', '')), 100)}"
+            case "phase_started" if phase == "plan" and attempt > 1:
+                return f"planning, attempt {attempt}…"
+            case "phase_started":
+                return "understanding…" if phase == "understand" else ""
+            case "phase_finished" if phase == "plan" and gate == "PROCEED":
+                steps = data.get("steps") or [0]
+                self._last[event.loop_id] = max(steps)
+                return f"planned {count(len(steps), 'step')}" if steps != [0] else "planned"
+            case "phase_finished":
+                return (
+                    f"checked: {GATES.get(gate, gate.lower())}" if phase == "check" else GATES.get(gate, "")
+                )
+            case "ask_finished":
+                used = (data.get("prompt_tokens") or 0) + (data.get("completion_tokens") or 0)
+                by = f"{PHASES.get(phase, phase)} by {line(str(data.get('model') or data.get('rung')))}"
+                logged = ", from the log" if data.get("reused") else ""
+                return f"{by}: {tokens(used)} tokens, {money(data.get('usd'))}{logged}" if used else ""
+            case "ask_refused":
+                why = elide(str(data.get("why", "")), 160)
+                return f"refused a reply of {line(str(data.get('rung')))}: {why}"
+            case "step_started":
+                return f"{self._step(event)} {call(str(data.get('tool', '')), data.get('args'), 100)}"
+            case "step_finished":
+                result = elide(str(data.get("result", "")), 80)
+                return f"{self._step(event)}: {data.get('state')}" + (f" → {result}" if result else "")
+            case "loop_waiting":
+                return f"waiting for {'an answer' if data.get('for') == 'person' else 'an approval'}"
+            case "run_finished":
+                return f"run {event.run}: {data.get('status')}, {summary(data.get('spent') or {})}"
+            case _:
+                return ""
 
-    def _phase_started(self, data: Mapping[str, Any], event: Event) -> str:
-        attempt = int(data.get("attempt", 1))
-        if data["phase"] == "plan" and attempt > 1:
-            return f"planning, attempt {attempt}…"
-        return "understanding…" if data["phase"] == "understand" else ""
-
-    def _phase_finished(self, data: Mapping[str, Any], event: Event) -> str:
-        gate = str(data.get("gate", ""))
-        if data["phase"] == "plan" and gate == "PROCEED":
-            steps = data.get("steps") or [0]
-            self._last[event.loop_id] = max(steps)
-            return f"planned {count(len(steps), 'step')}" if steps != [0] else "planned"
-        if data["phase"] == "check":
-            return f"checked: {GATES.get(gate, gate.lower())}"
-        return GATES.get(gate, "")
-
-    def _ask_finished(self, data: Mapping[str, Any], event: Event) -> str:
-        used = (data.get("prompt_tokens") or 0) + (data.get("completion_tokens") or 0)
-        if not used:
-            return ""
-        model = line(str(data.get("model") or data.get("rung")))
-        phase = PHASES.get(str(data["phase"]), str(data["phase"]))
-        logged = ", from the log" if data.get("reused") else ""
-        return f"{phase} by {model}: {tokens(used)} tokens, {money(data.get('usd'))}{logged}"
-
-    def _ask_refused(self, data: Mapping[str, Any], event: Event) -> str:
-        return f"refused a reply of {line(str(data.get('rung')))}: {elide(str(data.get('why', '')), 160)}"
-
-    def _step_started(self, data: Mapping[str, Any], event: Event) -> str:
-        return f"{self._step(data, event)} {call(str(data.get('tool', '')), data.get('args'), 100)}"
-
-    def _step_finished(self, data: Mapping[str, Any], event: Event) -> str:
-        result = elide(str(data.get("result", "")), 80)
-        return f"{self._step(data, event)}: {data.get('state')}" + (f" → {result}" if result else "")
-
-    def _step(self, data: Mapping[str, Any], event: Event) -> str:
+    def _step(self, event: Event) -> str:
         """`step 1/3`; without the total where the plan was made before this process began."""
         last = self._last.get(event.loop_id, 0)
-        return f"step {data['step']}" + (f"/{last}" if last else "")
-
-    def _loop_waiting(self, data: Mapping[str, Any], event: Event) -> str:
-        return f"waiting for {'an answer' if data.get('for') == 'person' else 'an approval'}"
-
-    def _run_finished(self, data: Mapping[str, Any], event: Event) -> str:
-        return f"run {event.run}: {data.get('status')}, {summary(data.get('spent') or {})}"
+        return f"step {event.data['step']}" + (f"/{last}" if last else "")
 
 
 def _write(text: str) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from runtime.safety import code
 from runtime.safety.acts import ANY, FETCHED, NAME, NOTHING, TELLS, UNTOLD, Act, Stream, untold
 from runtime.safety.grammars import GRAMMARS
-from runtime.safety.programs import Line, Program, Reader, effects, given_code, printed, rest_of, sort_words
+from runtime.safety.programs import Line, Program, effects, given_code, printed, rest_of, sort_words
 from runtime.safety.words import unescaped
 
 if TYPE_CHECKING:
@@ -40,10 +40,8 @@ def run(shell: Shell, words: Sequence[str], stdin: Stream) -> Stream:
     program = name.rstrip("/").rpartition("/")[2] or name
     spec = shell.table.of(program)
     line = sort_words(program, words[1:], spec)
-    if program in BUILTINS:
-        found = BUILTINS[program](shell, line, stdin)
-        if found is not None:
-            return found
+    if (found := _builtin(shell, line, stdin)) is not None:
+        return found
     shown = " ".join(["runs", program, *line.words])
     shell.note(Act("run", program, tuple(line.words), tags=stdin.sorts, shown=shown))
     if tuple(line.words) in TELLS:
@@ -151,87 +149,96 @@ def _interpreted(shell: Shell, line: Line, stdin: Stream) -> Stream:
 
 # ---- builtins of the shell -------------------------------------------------------------------------------
 
+_QUIET = (":", "true", "false", "test", "[", "[[", "wait", "return", "break", "continue")
+_VALUED = frozenset(["-p", "-n", "-N", "-t", "-d", "-u", "-i", "-a", "-A"])
+"""Options of `read` with a value."""
 
-def _cd(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    target = line.operands[0] if line.operands else "~"
-    before = shell.cwd
-    if line.program == "popd":
-        shell.cwd = shell.places.folder
-    else:
-        shell.cwd = "".join(shell.variables.get("OLDPWD", [ANY])) if target == "-" else shell.path(target)
-    shell.variables["OLDPWD"] = [before]
+
+def _builtin(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
+    """Follow a builtin of the shell; None for any other program."""
+    words = line.words
+    match line.program:
+        case "cd" | "pushd" | "popd":
+            before, target = shell.cwd, line.operands[0] if line.operands else "~"
+            if line.program == "popd":
+                shell.cwd = shell.places.folder
+            else:
+                known = target != "-"
+                shell.cwd = shell.path(target) if known else "".join(shell.variables.get("OLDPWD", [ANY]))
+            shell.variables["OLDPWD"] = [before]
+        case "source" | ".":
+            if words[:1] in (["/dev/stdin"], ["-"]):
+                code.fed(shell, "shell", stdin, "source")
+            elif words:
+                code.file(shell, "shell", words[0])
+            return UNTOLD
+        case "export" | "declare" | "typeset" | "local" | "readonly":
+            for word in line.operands:
+                if hit := _ASSIGNMENT.fullmatch(word):  # after expansion: `export $x=…`
+                    shell.assign(hit[1], [hit[2]])
+            return NOTHING if line.operands else UNTOLD.tagged("environment")
+        case "mapfile" | "readarray":
+            name = line.operands[-1] if line.operands else "MAPFILE"
+            shell.assign(name, [stdin.shape] if stdin.text is None else stdin.text.splitlines()[:64] or [""])
+        case "hash" | "enable":  # `hash -p FILE NAME` and `enable -f FILE NAME` rename a program
+            if line.has("-p", "-f"):
+                shown = f"{line.program} {' '.join(words)}"
+                shell.note(Act("set", text="PATH", words=(".",), shown=shown))
+        case "shopt":
+            if "dotglob" in line.operands and line.has("-s"):
+                shell.variables["dotglob"] = ["on"]
+        case "eval":
+            return shell.run_text(" ".join(words), stdin, shell.positional) if words else NOTHING
+        case "trap":
+            shell.traps += [each for each in line.operands[:1] if each not in ("-", "")]
+        case "alias":
+            for name, _, text in (word.partition("=") for word in line.operands if "=" in word):
+                shell.aliases[name] = text
+                shell.run_text(text)
+        case "set" if words[:2] == ["+o", "history"]:
+            return None
+        case "set":
+            if "--" in words:
+                shell.positional = tuple(words[words.index("--") + 1 :])
+            elif words and words[0][:1] not in "-+":
+                shell.positional = tuple(words)
+            return NOTHING if words else UNTOLD.tagged("environment")
+        case "shift":
+            number = "".join(line.operands[:1])
+            shell.positional = shell.positional[int(number) if re.fullmatch(r"\d{1,3}", number) else 1 :]
+        case "read":
+            _read(shell, sort_words("read", words, Program(_VALUED)), stdin)
+        case "printf":
+            return _printf(shell, list(words))
+        case "echo":
+            flags = ""
+            while words and re.fullmatch(r"-[neE]+", words[0]):
+                flags, words = flags + words[0], words[1:]
+            text = " ".join(words)
+            return Stream((unescaped(text) if "e" in flags else text) + ("" if "n" in flags else "\n"))
+        case "unset":
+            for name in line.operands:
+                shell.variables.pop(name, None)
+                shell.note(Act("set", text=name, tags=frozenset({"unset"}), shown=f"unsets {name}"))
+        case "pwd":
+            return Stream(shell.cwd + "\n")
+        case name:
+            return NOTHING if name in _QUIET else None
     return NOTHING
 
 
-def _source(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    for each in line.words[:1]:
-        if each in ("/dev/stdin", "-"):
-            code.fed(shell, "shell", stdin, "source")
-        else:
-            code.file(shell, "shell", each)
-    return UNTOLD
-
-
-def _alias(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    for word in line.operands:
-        name, equals, text = word.partition("=")
-        if equals:
-            shell.aliases[name] = text
-            shell.run_text(text)
-    return NOTHING
-
-
-def _hash(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    """`hash -p FILE NAME` and `enable -f FILE NAME` give a name to another program."""
-    if line.has("-p", "-f"):
-        shell.note(Act("set", text="PATH", words=(".",), shown=f"{line.program} {' '.join(line.words)}"))
-    return NOTHING
-
-
-def _shopt(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    if "dotglob" in line.operands and line.has("-s"):
-        shell.variables["dotglob"] = ["on"]
-    return NOTHING
-
-
-def _set(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    if line.words[:2] == ["+o", "history"]:
-        return None
-    if "--" in line.words:
-        shell.positional = tuple(line.words[line.words.index("--") + 1 :])
-    elif line.words and line.words[0][:1] not in "-+":
-        shell.positional = tuple(line.words)
-    return NOTHING if line.words else UNTOLD.tagged("environment")
-
-
-def _shift(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    count = line.operands[0] if line.operands else "1"
-    shell.positional = shell.positional[int(count) if re.fullmatch(r"\d{1,3}", count) else 1 :]
-    return NOTHING
-
-
-def _read(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    valued = frozenset(["-p", "-n", "-N", "-t", "-d", "-u", "-i", "-a", "-A"])
-    line = sort_words("read", line.words, Program(valued))
+def _read(shell: Shell, line: Line, stdin: Stream) -> None:
     first = None if stdin.text is None else stdin.text.partition("\n")[0]
     if array := line.value("-a", "-A"):
         shell.assign(array, ([stdin.shape] if first is None else first.split()) or [""])
-        return NOTHING
+        return
     names = line.operands or ["REPLY"]
     parts = [] if first is None else first.split(None, len(names) - 1)
     for at, each in enumerate(names):
         shell.assign(each, [stdin.shape if first is None else parts[at] if at < len(parts) else ""])
-    return NOTHING
 
 
-def _mapfile(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    name = line.operands[-1] if line.operands else "MAPFILE"
-    shell.assign(name, [stdin.shape] if stdin.text is None else stdin.text.splitlines()[:64] or [""])
-    return NOTHING
-
-
-def _printf(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    words = list(line.words)
+def _printf(shell: Shell, words: list[str]) -> Stream:
     into = words[1] if words[:1] == ["-v"] and len(words) > 2 else ""
     words = words[2:] if into else words[words[:1] == ["--"] :]
     out: list[str] = []
@@ -250,57 +257,3 @@ def _printf(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
     if into:
         shell.assign(into, ["".join(out) if known else ANY])
     return NOTHING if into else Stream("".join(out)) if known else UNTOLD
-
-
-def _echo(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    words, flags = list(line.words), ""
-    while words and re.fullmatch(r"-[neE]+", words[0]):
-        flags += words.pop(0)[1:]
-    text = " ".join(words)
-    return Stream((unescaped(text) if "e" in flags else text) + ("" if "n" in flags else "\n"))
-
-
-def _export(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    for word in line.operands:
-        if hit := _ASSIGNMENT.fullmatch(word):  # after expansion: `export $x=…`
-            shell.assign(hit[1], [hit[2]])
-    return UNTOLD.tagged("environment") if not line.operands else NOTHING
-
-
-def _unset(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    for name in line.operands:
-        shell.variables.pop(name, None)
-        shell.note(Act("set", text=name, tags=frozenset({"unset"}), shown=f"unsets {name}"))
-    return NOTHING
-
-
-def _trap(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    shell.traps += [each for each in line.operands[:1] if each not in ("-", "")]
-    return NOTHING
-
-
-def _eval(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    return shell.run_text(" ".join(line.words), stdin, shell.positional) if line.words else NOTHING
-
-
-_READERS: dict[str, Reader] = {
-    "cd pushd popd": _cd,
-    "source .": _source,
-    "export declare typeset local readonly": _export,
-    "mapfile readarray": _mapfile,
-    ": true false test [ [[ wait return break continue": lambda *_: NOTHING,
-    "hash enable": _hash,
-    "shopt": _shopt,
-    "eval": _eval,
-    "trap": _trap,
-    "alias": _alias,
-    "set": _set,
-    "shift": _shift,
-    "read": _read,
-    "printf": _printf,
-    "echo": _echo,
-    "unset": _unset,
-    "pwd": lambda shell, *_: Stream(shell.cwd + "\n"),
-}
-BUILTINS = {name: reader for names, reader in _READERS.items() for name in names.split()}
-"""The builtins of the shell by name."""
