@@ -169,7 +169,7 @@ def shape(command: str) -> str:
     joins several programs or contains a program.
     """
     line, _, rest = command.partition("<<")
-    lexer = shlex.shlex(line.replace("\n", " ; "), punctuation_chars=True)
+    lexer = shlex.shlex(line.replace("\n", " ; "), posix=True, punctuation_chars=True)
     lexer.commenters, lexer.whitespace_split = "", True
     try:
         tokens = list(lexer)
@@ -180,7 +180,7 @@ def shape(command: str) -> str:
     words: list[str] = []
     first, program = True, ""  # whether a program's name comes next; the program before
     for token in tokens:
-        if token[0] in "|;&()" or token == "<(":
+        if token[:1] in ("|", ";", "&", "(", ")") or token == "<(":
             first, program = True, ""
             if parts and parts[-1] not in ("|", ";"):
                 parts.append("|" if token == "|" else ";")
@@ -188,14 +188,14 @@ def shape(command: str) -> str:
             parts.append(token)
             first = token not in ("for", "in", "case")
         elif first and not re.fullmatch(r"\w+=.*", token, re.S):
-            first, program = False, token.strip("'\"").rpartition("/")[2]
+            first, program = False, token.rpartition("/")[2]
             if program not in _PREPARING:
                 programs.append(program)
                 parts.append(program)
-        elif program in _INTERPRETERS and token[0] in "'\"":
-            words += _program_words(token[1:-1])
+        elif program in _INTERPRETERS and re.search(r"[\s(){};]", token):
+            words += _program_words(token)
         elif token.startswith("-") and program and program not in _PREPARING:
-            option = re.sub(r"[=\d,].*", "", token)
+            option = re.sub(r"[^A-Za-z-].*", "", token)
             parts += [option] if len(option) > 1 else []
         elif program in _SUBCOMMANDS and re.fullmatch(r"[a-z][a-z-]*", token) and parts[-1] == program:
             parts.append(token)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+from kernel import disk
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Step
 from kernel.errors import ConfigurationError, DocumentError, OperationFailed, explained
@@ -102,6 +103,17 @@ def sample_missing(tool: Tool) -> str:
     return ""
 
 
+@contextmanager
+def _place() -> Generator[Path]:
+    """An empty folder, which is gone afterwards, whatever a program leaves in it."""
+    folder = Path(tempfile.mkdtemp(prefix="fractal-sample-"))
+    try:
+        yield folder
+    finally:
+        with suppress(OSError):
+            disk.remove_all(folder)
+
+
 async def try_sample(
     tool: Tool, context: OperationContext, runners: Mapping[str, Runner]
 ) -> tuple[bool, str]:
@@ -116,8 +128,7 @@ async def _tried(tool: Tool, context: OperationContext, runners: Mapping[str, Ru
     sample = tool.sample
     args = cast(dict[str, Any], sample.get("args") or {})
     before = cast(list[dict[str, Any]], sample.get("before") or [])  # the way there of a state machine
-    with tempfile.TemporaryDirectory(prefix="fractal-sample-", ignore_cleanup_errors=True) as place:
-        folder = Path(place)
+    with _place() as folder:
         if problem := lay_out(tool, folder):
             return False, problem
         there = replace(context, folder=folder, protected=(), drafts=None)
