@@ -9,12 +9,12 @@ import json
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import click
 
-from kernel.document.model import Document, Fold, Step
+from kernel.document.model import Document, Step
 from kernel.document.redaction import redact_forms
 from kernel.errors import UsageError
 from runtime.cli.output import columns, count, phase_name, print_json, safe, width
@@ -25,6 +25,7 @@ _NOW = {"pass": "holds now", "FAIL": "does not hold", "judge": "is left to judge
 _BEFORE = {"pass": "held already", "FAIL": "did not hold", "judge": "was not decided"}
 _ACCOUNTS = ("spent", "asked", "approved", "needed", "was", "same as")
 """Evidence that is explained in words, or shown by `fractal cost`."""
+_TRIED = {"learned": "learned", "approach": "tried", "steps then": "its steps", "undone then": "undone"}
 _MEANS = {"ACCEPT": "accepted", "RETRY": "retried", "ESCALATE": "escalated"}
 
 
@@ -53,15 +54,14 @@ def reasons(documents: Sequence[Document], loop: str, step: int | None = None) -
     document = known[loop]
     if step is not None:
         return list(_step(document, step, known, whole=True))
-    found: list[Reason] = []
-    for part in (_task, _plan):
-        found += part(document)
-    for n in sorted({**document.planned, **document.steps}):
-        found += _step(document, n, known, whole=False)
-    for part in (_rungs, _again, _verdict, _waiting, _end):
-        found += part(document)
-    found += _budget(document, known)
-    return found
+    steps = sorted({**document.planned, **document.steps})
+    parts = [
+        *(part(document) for part in (_task, _plan)),
+        *(_step(document, n, known, whole=False) for n in steps),
+        *(part(document) for part in (_rungs, _again, _verdict, _waiting, _end)),
+        _budget(document, known),
+    ]
+    return [reason for part in parts for reason in part]
 
 
 def _reason(document: Document, question: str, answer: str, section: str) -> Reason:
@@ -73,11 +73,6 @@ def _who(origin: str) -> str:
     if origin.startswith("client:"):
         return f'the MCP client "{origin.removeprefix("client:")}"'
     return {"person": "a person", "kernel": "the kernel"}.get(origin, origin.removeprefix("model:"))
-
-
-def _decider(approved: str) -> str:
-    """Who approved, as used in a sentence."""
-    return approved if approved.startswith("policy") else f"{'an' if approved[:1] == 'M' else 'a'} {approved}"
 
 
 # ---- the task and the plan -------------------------------------------------------------------------------
@@ -111,12 +106,8 @@ def _plan(document: Document) -> Iterator[Reason]:
     if approach is None:
         return
     lines = [f"{approach.text} (by {_who(approach.origin)})"]
-    if rationale := document.text(2, "rationale"):
-        lines.append(f"rationale: {rationale}")
-    if confidence := document.text(2, "confidence"):
-        lines.append(f"confidence: {confidence}")
-    if approved := document.text(2, "approved"):
-        lines.append(f"the plan was approved {approved}")
+    said = {"rationale": "rationale:", "confidence": "confidence:", "approved": "the plan was approved"}
+    lines += [f"{words} {text}" for key, words in said.items() if (text := document.text(2, key))]
     if document.meta.attempt > 1:
         lines.append(f"attempt {document.meta.attempt}, which knew what earlier attempts had learned")
     yield _reason(document, "Why this plan?", "\n".join(lines), "§2 approach")
@@ -140,7 +131,8 @@ def _step(document: Document, n: int, known: Mapping[str, Document], *, whole: b
     if asked := step.evidence.get("asked"):
         lines.append(f"its arguments were filled in when it was reached, by {_who(str(asked))}")
     if approved := step.evidence.get("approved"):
-        lines.append(f"approved by {_decider(str(approved))}")
+        article = "" if str(approved).startswith("policy") else "an " if str(approved)[:1] == "M" else "a "
+        lines.append(f"approved by {article}{approved}")
     if same := step.evidence.get("same as"):
         lines.append(f"its result is that of step {same}, the same call in the plan before a person's edit")
     if step.state == "stale":
@@ -148,8 +140,10 @@ def _step(document: Document, n: int, known: Mapping[str, Document], *, whole: b
     yield _reason(document, f"Why step {n}?", "; ".join(lines), f"§{2 if planned else 3} step {n}")
     if went is not None and (whole or went.state != "done"):
         yield _outcome(document, went, known)
-    if whole and went is not None:
-        yield from _evidence(document, went)
+    kept = {key: value for key, value in went.evidence.items() if key not in _ACCOUNTS} if went else {}
+    if whole and kept:
+        text = json.dumps(kept, ensure_ascii=False)
+        yield _reason(document, f"What is recorded of step {n}?", text, f"§3 step {n} evidence")
 
 
 def _call(step: Step, whole: bool) -> str:
@@ -174,17 +168,8 @@ def _outcome(document: Document, step: Step, known: Mapping[str, Document]) -> R
     child = known.get(step.link.removesuffix(".md"))
     if child is not None and not child.meta.operation:
         answer += f"\nits loop {child.meta.id} ended {child.meta.status}"
-    question = (
-        f"Why is step {step.n} {step.state}?" if step.state != "done" else f"What did step {step.n} give?"
-    )
-    return _reason(document, question, answer, f"§3 step {step.n}")
-
-
-def _evidence(document: Document, step: Step) -> Iterator[Reason]:
-    kept = {key: value for key, value in step.evidence.items() if key not in _ACCOUNTS}
-    if kept:
-        text = json.dumps(kept, ensure_ascii=False)
-        yield _reason(document, f"What is recorded of step {step.n}?", text, f"§3 step {step.n} evidence")
+    asked = f"What did step {step.n} give?" if step.state == "done" else f"Why is step {step.n} {step.state}?"
+    return _reason(document, asked, answer, f"§3 step {step.n}")
 
 
 # ---- rungs, attempts, the verdict ------------------------------------------------------------------------
@@ -207,8 +192,9 @@ def _rungs(document: Document) -> Iterator[Reason]:
         if not passed:
             cheapest = "no cheaper responder took this attempt"
             lines.append(cheapest if attempt == 1 else f"attempt {attempt} began with it")
-        names = ("its one operation" if phase == "atomic" else phase_name(phase) for phase, _ in parts)
-        name = ", ".join(names)
+        name = ", ".join(
+            "its one operation" if phase == "atomic" else phase_name(phase) for phase, _ in parts
+        )
         again = f" in attempt {attempt}" if attempt > 1 else ""
         asked = f"Why {who} for {name}{again}?" if who else f"Why did nobody answer {name}{again}?"
         yield _reason(document, asked, "; ".join(lines), "§0 rungs")
@@ -230,15 +216,10 @@ def _again(document: Document) -> Iterator[Reason]:
             "retry": f"Why a retry after attempt {fold.attempt}?",
             "rejected": f"Why was the plan of attempt {fold.attempt} rejected?",
         }.get(fold.decision, f"Why did attempt {fold.attempt} end with {fold.decision}?")
-        yield _reason(document, question, _learned(fold), f"§2 attempt {fold.attempt}")
-
-
-def _learned(fold: Fold) -> str:
-    names = {"learned": "learned", "approach": "tried", "steps then": "its steps"}
-    names["undone then"] = "undone"
-    lines = [f"{names[note.key]}: {note.text}" for note in fold.notes if note.key in names]
-    lines.sort(key=lambda line: not line.startswith("learned"))
-    return "\n".join(lines) or "nothing is recorded"
+        lines = [f"{_TRIED[note.key]}: {note.text}" for note in fold.notes if note.key in _TRIED]
+        lines.sort(key=lambda line: not line.startswith("learned"))
+        learned = "\n".join(lines) or "nothing is recorded"
+        yield _reason(document, question, learned, f"§2 attempt {fold.attempt}")
 
 
 def _verdict(document: Document) -> Iterator[Reason]:
@@ -326,31 +307,25 @@ def explain(run: str, step: str | None, as_json: bool) -> None:
     start = fractal.document(run)
     found = _of_step(documents, start, step) if step else _of_loops(documents, start)
     if as_json:
-        print_json([asdict(each) for each in found])
+        print_json(found)
         return
+    loops = {each.loop for each in found}
     loop, room = "", columns()
     for each in found:
-        if not step and each.loop != loop and len({one.loop for one in found}) > 1:
+        if not step and each.loop != loop and len(loops) > 1:
             click.echo(click.style(f"{chr(10) * bool(loop)}— {each.loop} —", fg="cyan"))
             loop = each.loop
         click.echo(click.style(each.question, bold=True))
         for text in safe(each.answer).splitlines():
-            click.echo("\n".join(_wrapped(text, room)))
+            lines = textwrap.wrap(text, room, initial_indent="  ", subsequent_indent="  ")
+            click.echo(f"  {text}" if width(text) + 2 <= room else "\n".join(lines))
         click.echo(click.style(f"  ← {each.source}", dim=True))
-
-
-def _wrapped(text: str, room: int) -> list[str]:
-    """A line of an answer, indented and wrapped between words."""
-    if width(text) + 2 <= room:
-        return [f"  {text}"]
-    return textwrap.wrap(text, room, initial_indent="  ", subsequent_indent="  ")
 
 
 def _of_loops(documents: list[Document], start: Document) -> list[Reason]:
     """The reasons of a document; for a root, also those of every loop below it."""
-    loops = [start]
-    if not start.meta.parent:
-        loops += [each for each in documents if each.meta.parent and not each.meta.operation]
+    below = [each for each in documents if each.meta.parent and not each.meta.operation]
+    loops = [start, *(() if start.meta.parent else below)]
     return [reason for loop in loops for reason in reasons(documents, loop.meta.id)]
 
 

@@ -143,12 +143,8 @@ def _as_object(document: Document) -> dict[str, Any]:
 
     sections: dict[str, Any] = {}
     for number, section in sorted(document.sections.items()):
-        parts = {
-            "notes": [full(note) for note in section.notes],
-            "folds": [full(fold) for fold in section.folds],
-            "steps": [full(step) for step in section.steps.values()],
-        }
-        sections[str(number)] = {key: each for key, each in parts.items() if each}
+        parts = {"notes": section.notes, "folds": section.folds, "steps": section.steps.values()}
+        sections[str(number)] = {key: [full(each) for each in found] for key, found in parts.items() if found}
     return {"meta": asdict(document.meta), "sections": sections}
 
 

@@ -208,7 +208,10 @@ class Session:
         from kernel.document.model import ACCEPTED
 
         if result.status in ACCEPTED:
-            self._deliver(result.output, output)
+            if output is not None:
+                output.write_text(result.output, "utf-8", errors="backslashreplace")
+            elif not self.json and result.output:
+                put(result.output)
             if result.status == "unverified":
                 why = result.reason or "accepted without a criterion that could be checked"
                 tell(f"unverified: {why}", "red" if result.exit else "yellow")
@@ -219,12 +222,6 @@ class Session:
         else:
             self._say_ended(result)
         return int(result.exit)
-
-    def _deliver(self, text: str, output: Path | None) -> None:
-        if output is not None:
-            output.write_text(text, "utf-8", errors="backslashreplace")
-        elif not self.json and text:
-            put(text)
 
     def _say_waiting(self, result: RunResult) -> None:
         run = result.run
