@@ -9,7 +9,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -65,7 +66,7 @@ def doctor(as_json: bool, fetch: bool, yes: bool) -> int:
         _fetch(yes)
     checks = list(_checks())
     if as_json:
-        print_json([asdict(each) for each in checks])
+        print_json(checks)
     else:
         for each in checks:
             sign, colour = SIGNS[each.state]
@@ -172,19 +173,12 @@ def _model(fractal: Fractal) -> Found:
     keys = [key for key in KEYS if key.partition("_")[0].lower() in providers and not os.environ.get(key)]
     if keys and not config.api_base:
         return BAD, f"{named}: no key", f"set {', '.join(keys)} in the environment"
-    if config.usd is not None and (unknown := _unpriced(fractal)):
-        return FAIR, f"{named}: no price is known", unpriced(unknown, config.usd)
+    with suppress(FractalError):  # reported by the check of the ladder
+        unknown = [rung.name for rung in tuple(fractal.ladder) if getattr(rung, "price", "free") is None]
+        if config.usd is not None and unknown:
+            return FAIR, f"{named}: no price is known", unpriced(unknown[0], config.usd)
     key = next(filter(os.environ.get, KEYS), "") if not (config.model or config.ladder) else ""
     return GOOD, named + (f" (because {key} is set)" if key else "")
-
-
-def _unpriced(fractal: Fractal) -> str:
-    """The first model on the ladder without a known price, or ""."""
-    try:
-        rungs = tuple(fractal.ladder)
-    except FractalError:  # reported by the check of the ladder
-        return ""
-    return next((rung.name for rung in rungs if getattr(rung, "price", "free") is None), "")
 
 
 def _installed(package: str, module: str, extra: str, what: str) -> Callable[[Fractal], Found]:

@@ -23,6 +23,8 @@ from runtime.memory.context import awareness
 from runtime.memory.learning.patterns import Pattern, write_practice
 from runtime.workspace.runs import RunResult
 
+NO_PATTERNS = "no patterns learned here yet"
+
 
 class _Learn(click.Group):
     """A group whose arguments are a task if `--group` is given."""
@@ -188,10 +190,7 @@ def _list_patterns(fractal: Fractal, type_: str | None, as_json: bool) -> int:
         "STATUS": "status",
         "SAYS": lambda each: elide(each.guidance, 60),
     }
-    if as_json:
-        print_json([_object(each) for each in wanted])
-    else:
-        print_list(False, wanted, shown, "no patterns learned here yet")
+    print_list(as_json, [_object(each) for each in wanted] if as_json else wanted, shown, NO_PATTERNS)
     for fault in library.faults.values():
         tell(str(fault), "yellow")
     return 1 if library.faults else 0
@@ -211,6 +210,14 @@ def _taught(found: Sequence[Pattern]) -> None:
 
 
 # ---- trials ----------------------------------------------------------------------------------------------
+
+TRIALS: Columns = {
+    "ID": "id",
+    "WHEN": lambda each: local(each.at),
+    "WHAT": lambda each: f"{each.kind} {each.unit}",
+    "FOUND": lambda each: elide(each.compared.told, 80),
+    "THEN": "did",
+}
 
 
 @learn.command()
@@ -236,7 +243,8 @@ def trial(what: str | None, model: str | None, usd: float | None, dry_run: bool,
     fractal = session.open(model=model, usd=usd)
     fractal.workshop.open()
     if what is None:
-        _list_trials(trials_of(fractal).all(), as_json)
+        nothing = f"no trials yet; try a proposal, an entry or a pattern: {command('learn', 'trial', '…')}"
+        print_list(as_json, trials_of(fractal).all(), TRIALS, nothing)
         return 0
     made = asyncio.run(_tried(fractal, what, dry_run, as_json))
     if as_json:
@@ -257,14 +265,6 @@ async def _tried(fractal: Fractal, what: str, dry_run: bool, quiet: bool) -> Tri
     if what.isdigit():
         return await trying.entry(int(what))
     return await trying.pattern(fractal.memory.library, what)
-
-
-def _list_trials(trials: Sequence[Trial], as_json: bool) -> None:
-    nothing = f"no trials yet; try a proposal, an entry or a pattern: {command('learn', 'trial', '…')}"
-    shown: Columns = {"ID": "id", "WHEN": lambda each: local(each.at)}
-    shown = {**shown, "WHAT": lambda each: f"{each.kind} {each.unit}"}
-    shown = {**shown, "FOUND": lambda each: elide(each.compared.told, 80), "THEN": "did"}
-    print_list(as_json, trials, shown, nothing)
 
 
 # ---- agents ----------------------------------------------------------------------------------------------

@@ -108,7 +108,7 @@ def run(
 
     Piped data is context for the task. The result goes to standard output, progress to standard error.
     """
-    task, context = _task(words, file), [_context(path) for path in files]
+    task, context = _task(words, file), [(f"file {path}", _text(path)) for path in files]
     _refuse_output(output)
     if words != ("-",) and file != Path("-") and (data := piped()):
         context.append(("stdin", data))
@@ -220,10 +220,6 @@ def _task(words: tuple[str, ...], file: Path | None) -> str:
     return " ".join(words)
 
 
-def _context(path: Path) -> tuple[str, str]:
-    return f"file {path}", _text(path)
-
-
 def _text(path: Path) -> str:
     try:
         if path.stat().st_size > MOST_CONTEXT:
@@ -262,8 +258,7 @@ def piped(*, always: bool = False) -> str:
 
 
 def _read_all(handle: int) -> str:
-    chunks: list[bytes] = []
-    size = 0
+    data = bytearray()
     patience: float | None = NOTICE_AFTER
     while True:
         if not os.isatty(handle) and not select.select([handle], [], [], patience)[0]:
@@ -273,12 +268,11 @@ def _read_all(handle: int) -> str:
         chunk = os.read(handle, 1 << 16)
         if not chunk:
             break
-        chunks.append(chunk)
-        size += len(chunk)
-        if size > MOST_CONTEXT:
+        data += chunk
+        if len(data) > MOST_CONTEXT:
             raise click.UsageError(f"standard input: more than {MOST_CONTEXT // 1_000_000} MB")
     try:
-        return b"".join(chunks).decode("utf-8")
+        return data.decode("utf-8")
     except UnicodeDecodeError:
         raise click.UsageError("standard input is not UTF-8 text; convert it, or use < /dev/null") from None
 

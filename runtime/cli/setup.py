@@ -74,7 +74,10 @@ def init(directory: str | None, full: bool, bare: bool) -> None:
         _write_missing(place / "system" / "README.md", SYSTEM)
     _write_missing(place / "state" / "README.md", STATE)
     (place / "state" / "runs").mkdir(exist_ok=True)
-    _ignore(place / ".gitignore")
+    ignored = place / ".gitignore"
+    lines = ignored.read_text("utf-8").splitlines() if ignored.is_file() else []
+    if missing := [line for line in ("/state/*", "!/state/README.md") if line not in lines]:
+        ignored.write_text("\n".join([*lines, *missing]) + "\n", "utf-8")
     workspace = Workspace.find(place, shipped)
     workspace.make()
     _trust(workspace, copied, {"shipped": False} if ours and bare else {})
@@ -110,8 +113,8 @@ def _more_than_bare(place: Path) -> Path | None:
     settings, system = place / "fractal.yaml", place / "system"
     if settings.exists():
         return settings if load(place, {})[0].shipped else None
-    found = (path for path in sorted(system.rglob("*")) if path.is_file())
-    return next((path for path in found if not path.relative_to(system).as_posix().startswith(BARE)), None)
+    names = (path.relative_to(system).as_posix() for path in sorted(system.rglob("*")) if path.is_file())
+    return next((system / name for name in names if not name.startswith(BARE)), None)
 
 
 def _copy_missing(source: Path, target: Path, only: tuple[str, ...]) -> list[str]:
@@ -128,19 +131,9 @@ def _copy_missing(source: Path, target: Path, only: tuple[str, ...]) -> list[str
     return copied
 
 
-def _ignore(path: Path) -> None:
-    lines = path.read_text("utf-8").splitlines() if path.is_file() else []
-    missing = [line for line in ("/state/*", "!/state/README.md") if line not in lines]
-    if missing:
-        path.write_text("\n".join([*lines, *missing]) + "\n", "utf-8")
-
-
 def template(given: Mapping[str, Any] | None = None) -> str:
     """A fractal.yaml with every setting, its default and meaning; the settings `given` are set."""
-    lines = [
-        "# Settings of this workspace; commented lines show the defaults. See: fractal config",
-        "",
-    ]
+    lines = ["# Settings of this workspace; commented lines show the defaults. See: fractal config", ""]
     for name, field in Config.model_fields.items():
         value = json.dumps(field.get_default(call_default_factory=True), default=list)
         set_to = f"{name}: {json.dumps(given[name])}" if given and name in given else f"# {name}: {value}"

@@ -70,18 +70,12 @@ def edit(name: str) -> None:
 
 def _file_of_system(fractal: Fractal, name: str) -> Path:
     """The path below system/ that a person means by NAME. Raises `UsageError`."""
-    tries = [
-        name,
-        f"{name}.md",
-        *(f"{kind}/{name}.md" for kind in ("phases", "operations", "kernel", "reflexes")),
-    ]
-    tries += [f"tools/{name}/pattern.md", f"tools/{name}/SKILL.md"]
+    tries = [name, f"{name}.md", f"tools/{name}/pattern.md", f"tools/{name}/SKILL.md"]
+    tries[2:2] = [f"{kind}/{name}.md" for kind in ("phases", "operations", "kernel", "reflexes")]
     folders = [folder.resolve() for folder in fractal.systems]
-    for each in tries:
-        for folder in folders:
-            path = (folder / each).resolve()
-            if path.is_file() and path.is_relative_to(folder):
-                return path.relative_to(folder)
+    for folder, path in ((folder, (folder / each).resolve()) for each in tries for folder in folders):
+        if path.is_file() and path.is_relative_to(folder):
+            return path.relative_to(folder)
     files = {path.relative_to(folder).as_posix() for folder in folders for path in folder.rglob("*.md")}
     names = files | {Path(each).stem for each in files} | {Path(each).parent.name for each in files}
     near = difflib.get_close_matches(name, sorted(names), 1)
@@ -153,8 +147,8 @@ def _open_ones(fractal: Fractal, as_json: bool, proposal: str) -> None:
     for name, unit, reason, files in (each for each in open_ones if proposal in ("", each[0])):
         texts: list[str] = []
         for path, file in sorted(files.items()):
-            places = (folder / path for folder in fractal.systems)
-            texts.append(difference(path, next((found for p in places if (found := read(p))), None), file))
+            present = filter(None, (read(folder / path) for folder in fractal.systems))
+            texts.append(difference(path, next(present, None), file))
         changes.append({"name": name, "unit": unit, "reason": reason, "diff": "\n".join(filter(None, texts))})
     if as_json:
         print_json(changes)
@@ -230,7 +224,7 @@ def adopt(
         return 0
     chosen = _chosen(fractal, name)
     return max(
-        _build(session, fractal, each)
+        session.conclude(session.drive(build(fractal, each)))
         if each.kind == "build"
         else _adopt(fractal, each, force, strict, as_json)
         for each in chosen
@@ -314,17 +308,11 @@ def said(quiet: bool) -> Callable[[Tested, str], None]:
     """A callback that prints each finished sample task."""
 
     def say(tested: Tested, how: str) -> None:
-        if not quiet:
-            mark, colour = OUTCOMES[tested.passed]
-            note = "" if tested.passed else f": {elide(tested.note, 120)}"
-            tell(f"{mark} {tested.tool}, {how}{note}", colour)
+        mark, colour = OUTCOMES[tested.passed]
+        note = "" if tested.passed else f": {elide(tested.note, 120)}"
+        tell(f"{mark} {tested.tool}, {how}{note}", colour)
 
-    return say
-
-
-def _build(session: Session, fractal: Fractal, proposal: Proposal) -> int:
-    """Start the run that builds what a proposal asks for; an accepted run closes the proposal."""
-    return session.conclude(session.drive(build(fractal, proposal)))
+    return (lambda tested, how: None) if quiet else say
 
 
 @system.command()

@@ -39,6 +39,8 @@ from runtime.mcp.client.servers import Servers
 from runtime.reflexes.reflex import Reflex
 from runtime.workspace.trust import digest_of
 
+KINDS = click.Choice(["guided", "command"])
+
 
 @click.group()
 def tools() -> None:
@@ -154,25 +156,16 @@ def check(names: tuple[str, ...]) -> int:
         raise UsageError(catalogue.unknown(unknown[0]))
     chosen = [known[name] for name in names or sorted(known)]
     for tool in chosen:
-        for text in _departures(tool):
+        for text in read_skill(tool.path).departures if tool.skill else ():
             tell(f"{tool.path}: {text}", "yellow")
-    problems = [] if names else [str(fault) for fault in (*catalogue.faults, *_reflex_faults(catalogue))]
+    faults = () if names else (*catalogue.faults, *Reflex(catalogue.folders).faults)
+    problems = [str(fault) for fault in faults]
     problems += [f"{tool.path}: {text}" for tool in chosen if (text := _problem(tool))]
     for text in problems:
         click.echo(click.style(f"✗ {line(text)}", fg="red"))
     found = count(len(problems), "problem") if problems else "no problems"
     click.echo(f"{len(chosen)} tools and operations, {found}")
     return 1 if problems else 0
-
-
-def _reflex_faults(catalogue: Catalogue) -> list[object]:
-    """Malformed reflexes, which are skipped too."""
-    return list(Reflex(catalogue.folders).faults)
-
-
-def _departures(tool: Tool) -> tuple[str, ...]:
-    """Where a skill deviates from the specification; it is used anyway."""
-    return read_skill(tool.path).departures if tool.skill else ()
 
 
 def _problem(tool: Tool) -> str:
@@ -198,11 +191,7 @@ def _problem(tool: Tool) -> str:
 @tools.command()
 @click.argument("name")
 @click.option(
-    "--kind",
-    type=click.Choice(["guided", "command"]),
-    default="guided",
-    show_default=True,
-    help="Guidance for a loop, or a program.",
+    "--kind", type=KINDS, default="guided", show_default=True, help="Guidance for a loop, or a program."
 )
 def new(name: str, kind: str) -> None:
     """Create a tool from a template; it is a draft until its sample passes."""
@@ -269,18 +258,14 @@ def test(names: tuple[str, ...], everything: bool, model: str | None, as_json: b
         chosen = [_named(fractal, name) for name in names]
     guided = [tool for tool in chosen if tool.guided and tool.sample]
     if guided and has_model(fractal) and not as_json:
-        tell(f"{count(len(guided), 'run')} of at most {_budget(fractal)} each")
+        bounds = fractal.config.bounds()
+        usd = "" if bounds.usd is None else f" and {money(bounds.usd)}"
+        tell(f"{count(len(guided), 'run')} of at most {bounds.calls} calls{usd} each")
     found = asyncio.run(_test(fractal, chosen, quiet=as_json))
     if as_json:
         print_json(found)
     bad = [each for each in found if each.passed is False or (each.passed is None and not everything)]
     return 1 if bad else 0
-
-
-def _budget(fractal: Fractal) -> str:
-    bounds = fractal.config.bounds()
-    usd = "" if bounds.usd is None else f" and {money(bounds.usd)}"
-    return f"{bounds.calls} calls{usd}"
 
 
 async def _test(fractal: Fractal, tools: list[Tool], *, quiet: bool = False) -> list[Tested]:
