@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -41,7 +41,11 @@ _PIECE = re.compile(
 )
 """A block, a heading or a line of prose."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
-Check = Callable[[Act, Line, Places], bool]
+KEYS = (
+    *("does", "program", "words", "option", "all", "argument", "text", "place", "places", "tag", "path"),
+    *("host", "tool", "unless"),
+)
+"""The keys of an entry of a rule."""
 
 
 class DangerRules(ConfigurationError):
@@ -62,7 +66,7 @@ class Matcher:
 
     does: frozenset[str]
     programs: frozenset[str]
-    checks: tuple[Check, ...]
+    checks: tuple[tuple[str, Any], ...]  # a key, and what it has to be
 
     def about(self, does: str, program: str) -> bool:
         """Whether the entry can match what is done, and by which program."""
@@ -72,7 +76,8 @@ class Matcher:
 
     def __call__(self, act: Act, line: Line, places: Places) -> bool:
         """Whether the act matches."""
-        return self.about(act.does, act.program) and all(check(act, line, places) for check in self.checks)
+        about = self.about(act.does, act.program)
+        return about and all(_holds(key, wanted, act, line, places) for key, wanted in self.checks)
 
 
 @dataclass(frozen=True)
@@ -286,12 +291,9 @@ def _matcher(entry: Any, parent: str) -> Matcher:
     does = _texts("does", entry.get("does", []), DOES)
     if parent == "match" and not does:
         raise Wrong("does", f"does is missing; it is one of {', '.join(DOES)}")
-    checks = [
-        _path(key, value, surely=parent == "unless") if key == "path" else _CHECKS[key](key, value)
-        for key, value in entry.items()
-        if key not in ("does", "program")
-    ]
-    return Matcher(does, _texts("program", entry.get("program", [])), tuple(checks))
+    pairs = ((key, value) for key, value in entry.items() if key not in ("does", "program"))
+    checks = tuple((key, _wanted(key, value, parent)) for key, value in pairs)
+    return Matcher(does, _texts("program", entry.get("program", [])), checks)
 
 
 def _named(name: str, pattern: str) -> bool:
@@ -316,23 +318,54 @@ def _pattern(key: str, value: Any) -> re.Pattern[str]:
         raise Wrong(key, f"{key}: {value!r} is no regular expression: {error}") from None
 
 
-def _words(key: str, value: Any) -> Check:
-    _texts(key, value)
-    wanted = [each.split("|") for each in (value if isinstance(value, list) else [value])]
+def _wanted(key: str, value: Any, parent: str) -> Any:
+    """What an act is compared with for a key; raises `Wrong`."""
+    values = value if isinstance(value, list) else [value]
+    match key:
+        case "unless":
+            return [_matcher(each, "unless") for each in values]
+        case "argument" | "text":
+            return _pattern(key, value)
+        case "place" | "places":
+            return _texts(key, value, PLACES)
+        case "words":
+            _texts(key, value)
+            return [each.split("|") for each in values]
+        case "path":  # in `unless` a path with globs has to match as a whole: `*.pem` is no `*cert*.pem`
+            return tuple(sorted(_texts(key, value))), parent == "unless"
+        case _:
+            return _texts(key, value)
 
-    def check(act: Act, line: Line, places: Places) -> bool:
-        pairs = zip(line.operands, wanted, strict=False)
-        return len(line.operands) >= len(wanted) and all(
-            any(_named(word, each) for each in choices) for word, choices in pairs
-        )
 
-    return check
-
-
-def _option(key: str, value: Any) -> Check:
-    wanted = _texts(key, value)
-    some = all if key == "all" else any
-    return lambda act, line, places: some(_given(each, line) for each in wanted)
+def _holds(key: str, wanted: Any, act: Act, line: Line, places: Places) -> bool:
+    """Whether an act is as a key of an entry says."""
+    match key:
+        case "words":
+            pairs = zip(line.operands, wanted, strict=False)
+            return len(line.operands) >= len(wanted) and all(
+                any(_named(word, each) for each in choices) for word, choices in pairs
+            )
+        case "option" | "all":
+            some = all if key == "all" else any
+            return some(_given(each, line) for each in wanted)
+        case "argument":
+            return any(map(wanted.search, act.words))
+        case "text":
+            return bool(wanted.search(act.text or " ".join([act.program, *act.words])))
+        case "place":
+            return not wanted.isdisjoint(act.places)
+        case "places":
+            return wanted <= act.places
+        case "tag":
+            return not wanted.isdisjoint(act.tags)
+        case "path":
+            paths, surely = wanted
+            return bool(act.path) and matches(act.path, paths, places.folder, places.home, surely=surely)
+        case "host" | "tool":
+            name = host_of(act.text) if key == "host" else act.program
+            return any(_named(name, each) for each in wanted)
+        case _:
+            return not any(each(act, line, places) for each in wanted)
 
 
 def _given(wanted: str, line: Line) -> bool:
@@ -345,51 +378,3 @@ def _given(wanted: str, line: Line) -> bool:
         if long and len(each) < len(wanted) and wanted.startswith(each.partition("=")[0]):
             return True  # programs take `--forc` for `--force`
     return bool(equals) and any(fnmatch.fnmatchcase(given, value) for given in line.all(name))
-
-
-def _path(key: str, value: Any, surely: bool = False) -> Check:
-    """With `surely` a path with globs has to match as a whole: `*.pem` is no `*cert*.pem`."""
-    wanted = tuple(sorted(_texts(key, value)))
-    return lambda act, line, places: (
-        bool(act.path) and matches(act.path, wanted, places.folder, places.home, surely=surely)
-    )
-
-
-def _unless(key: str, value: Any) -> Check:
-    inner = [_matcher(each, "unless") for each in (value if isinstance(value, list) else [value])]
-    return lambda act, line, places: not any(each(act, line, places) for each in inner)
-
-
-def _simple(
-    read: Callable[[str, Any], Any], holds: Callable[[Any, Act], bool]
-) -> Callable[[str, Any], Check]:
-    """A check that needs only the act: how its value is read, and whether it holds."""
-
-    def compiled(key: str, value: Any) -> Check:
-        wanted = read(key, value)
-        return lambda act, line, places: holds(wanted, act)
-
-    return compiled
-
-
-def _places(key: str, value: Any) -> Any:
-    return _texts(key, value, PLACES)
-
-
-_CHECKS: dict[str, Callable[[str, Any], Check]] = {
-    "words": _words,
-    "option": _option,
-    "all": _option,
-    "argument": _simple(_pattern, lambda form, act: any(map(form.search, act.words))),
-    "text": _simple(
-        _pattern, lambda form, act: bool(form.search(act.text or " ".join([act.program, *act.words])))
-    ),
-    "place": _simple(_places, lambda wanted, act: not wanted.isdisjoint(act.places)),
-    "places": _simple(_places, lambda wanted, act: wanted <= act.places),
-    "tag": _simple(_texts, lambda wanted, act: not wanted.isdisjoint(act.tags)),
-    "path": _path,
-    "host": _simple(_texts, lambda wanted, act: any(_named(host_of(act.text), each) for each in wanted)),
-    "tool": _simple(_texts, lambda wanted, act: any(_named(act.program, each) for each in wanted)),
-    "unless": _unless,
-}
-KEYS = ("does", "program", *_CHECKS)

@@ -338,12 +338,23 @@ class Shell:
             return self.simple(self.text_of(node), stdin)
         if follow := getattr(self, f"_{kind}", None):
             return follow(node, stdin)
-        if kind in ("comment", "heredoc_body", "heredoc_start", "heredoc_end"):
-            return NOTHING
-        if not node.named_child_count and kind in ("word", "raw_string", "string", "variable_name"):
-            return NOTHING
-        branches = kind in ("if_statement", "elif_clause", "else_clause", "case_item")
-        return self.sequence(node.named_children, stdin, maybe=branches)
+        match kind:
+            case "comment" | "heredoc_body" | "heredoc_start" | "heredoc_end":
+                return NOTHING
+            case "word" | "raw_string" | "string" | "variable_name" if not node.named_child_count:
+                return NOTHING
+            case "subshell":
+                with self.apart():
+                    return self.sequence(node.named_children, stdin)
+            case "command_substitution":
+                return self.substituted(self.text_of(node)[2:-1])
+            case "while_statement":
+                self._check_fork(node)
+                printed = self.sequence(node.named_children, stdin, maybe=True)
+                return Stream(None, printed.tags, printed.shape)
+            case _:
+                branches = kind in ("if_statement", "elif_clause", "else_clause", "case_item")
+                return self.sequence(node.named_children, stdin, maybe=branches)
 
     def sequence(self, nodes: Sequence[Node], stdin: Stream, *, maybe: bool = False) -> Stream:
         """Follow statements in order; `maybe`: they are in a branch that may not be taken."""
@@ -398,18 +409,6 @@ class Shell:
                 with self.apart():
                     stdin = self.walk(each, stdin).tagged("piped")
         return stdin
-
-    def _subshell(self, node: Node, stdin: Stream) -> Stream:
-        with self.apart():
-            return self.sequence(node.named_children, stdin)
-
-    def _command_substitution(self, node: Node, stdin: Stream) -> Stream:
-        return self.substituted(self.text_of(node)[2:-1])
-
-    def _while_statement(self, node: Node, stdin: Stream) -> Stream:
-        self._check_fork(node)
-        printed = self.sequence(node.named_children, stdin, maybe=True)
-        return Stream(None, printed.tags, printed.shape)
 
     def _c_style_for_statement(self, node: Node, stdin: Stream) -> Stream:
         self._check_fork(node)
