@@ -144,7 +144,13 @@ class Adoption:
         """Test the proposal. Raises `UsageError` if a file of it is malformed."""
         if fault := next(self._faults(), None):
             raise UsageError(f"{self.proposal.id}: {fault}")
-        tested = [await self._own_sample(tool) for tool in self._tools() if tool.scheme == "command"]
+        tested: list[Tested] = []
+        for tool in (each for each in self._tools() if each.scheme == "command"):
+            passed, note = False, sample_missing(tool)
+            if not note:
+                passed, note = await try_sample(tool, self.context(tool), {})
+            tested.append(Tested(tool.name, passed, note))
+            self.samples.told(tested[-1], "its own sample")
         if bad := next((each for each in tested if not each.passed), None):
             return Verdict(False, f"{bad.tool}: {bad.note}", tested)
         tasks = self.tasks()
@@ -201,30 +207,20 @@ class Adoption:
         unit, more = self.proposal.unit, {"against": "what is there now", "proposal": self.proposal.id}
         return trials.keep(_kind(unit), unit, verdict.compared, now(), did=did, **more)
 
-    async def _own_sample(self, tool: Tool) -> Tested:
-        if why := sample_missing(tool):
-            tested = Tested(tool.name, False, why)
-        else:
-            passed, note = await try_sample(tool, self.context(tool), {})
-            tested = Tested(tool.name, passed, note)
-        self.samples.told(tested, "its own sample")
-        return tested
-
     @property
     def _folder(self) -> Path:
         return self.proposals.folder / self.proposal.id / "files"
 
-    def _read(self) -> Iterator[tuple[str, Tool | Fault]]:
+    def _read(self) -> dict[str, Tool | Fault]:
         """The tools in the proposal as they would be, or what is wrong with them, by file."""
-        for name in self.proposal.files:
-            if _TOOL.fullmatch(name) and (path := self._folder / name).is_file():
-                yield name, tool_at(path)
+        places = {name: self._folder / name for name in self.proposal.files if _TOOL.fullmatch(name)}
+        return {name: tool_at(path) for name, path in places.items() if path.is_file()}
 
     def _tools(self) -> list[Tool]:
-        return [each for _, each in self._read() if isinstance(each, Tool)]
+        return [each for each in self._read().values() if isinstance(each, Tool)]
 
     def _faults(self) -> Iterator[str]:
-        for name, each in self._read():
+        for name, each in self._read().items():
             if isinstance(each, Fault):
                 yield f"{name}:{each.line}: {each.message}"
         if any(name.startswith("reflexes/") for name in self.proposal.files):

@@ -74,11 +74,12 @@ class Drafts:
         if not self.folder.is_dir():
             return []
         names = {unit_of(path.relative_to(self.folder).as_posix()) for path in files(self.folder)}
-        return sorted(name for name in names if self._differs(name))
-
-    def _differs(self, unit: str) -> bool:
-        own = self._source(unit)
-        return own is None or content(own) != content(self.folder / unit)
+        sources = {name: self._source(name) for name in names}
+        return sorted(
+            name
+            for name, own in sources.items()
+            if own is None or content(own) != content(self.folder / name)
+        )
 
     @contextmanager
     def laid_out(self) -> Generator[Layout]:

@@ -158,23 +158,22 @@ class Journal:
     def entry(self, number: int) -> Entry:
         """The entry of that number. Raises `UsageError`."""
         entries = self.entries()
-        for entry in entries:
-            if entry.id == number:
-                return entry
+        if found := next((entry for entry in entries if entry.id == number), None):
+            return found
         last = f"1 to {entries[-1].id}" if entries else "none yet"
         raise UsageError(f"the history of the system has no entry {number}; there are {last}")
 
     def about(self, name: str) -> list[Entry]:
         """The entries about a unit such as `tools/web` or `web`, each with only the unit's files."""
         entries = self.entries()
-        units = {entry.unit for entry in entries} | {
-            each for entry in entries for c in entry.files for each in (c.path, unit_of(c.path))
-        }
-        matching = {unit for unit in units if name in (unit, unit.rpartition("/")[2], Path(unit).stem)}
+
+        def means(*units: str) -> bool:
+            return any(name in (unit, unit.rpartition("/")[2], Path(unit).stem) for unit in units)
+
         found: list[Entry] = []
         for entry in entries:
-            parts = tuple(c for c in entry.files if {c.path, unit_of(c.path)} & matching)
-            if entry.unit in matching:
+            parts = tuple(change for change in entry.files if means(change.path, unit_of(change.path)))
+            if means(entry.unit):
                 found.append(entry)
             elif parts:
                 found.append(replace(entry, files=parts))
@@ -369,7 +368,10 @@ class Journal:
         """What was last seen, rebuilt from the journal if it was lost; finishes what a dead process began."""
         disk.sweep(self.folder)
         disk.sweep(self.blobs.folder)
-        self._cut_torn_line()
+        raw = self.path.read_bytes() if self.path.exists() else b""
+        if raw and not raw.endswith(b"\n"):  # an unfinished last line
+            with disk.of_the_state(self.path):
+                disk.cut(self.path, raw.rfind(b"\n") + 1)
         entries = self.entries()
         last = entries[-1].id if entries else 0
         known = self._stored()
@@ -383,13 +385,6 @@ class Journal:
                 known.made(entry)
         known.upto = last
         return known
-
-    def _cut_torn_line(self) -> None:
-        """Cut off an unfinished last line of the journal."""
-        raw = self.path.read_bytes() if self.path.exists() else b""
-        if not raw.endswith(b"\n") and raw:
-            with disk.of_the_state(self.path):
-                disk.cut(self.path, raw.rfind(b"\n") + 1)
 
     def _stored(self) -> _Known | None:
         try:

@@ -67,7 +67,7 @@ class MissingTools:
 
     def look(self, documents: Sequence[Document]) -> list[Proposal]:
         """Count what a finished run lacked; returns the proposals that are made now."""
-        found = [(f"need {_words(each.text)}", each) for each in lacking(documents)]
+        found = [(f"need {key_of(each.text)}", each) for each in lacking(documents)]
         found += [(f"command {what}", each) for what, each in improvised(documents)]
         if not found:
             return []
@@ -214,6 +214,6 @@ def _program_words(program: str) -> list[str]:
     return re.findall(r"[A-Za-z_]{3,}", _STRINGS.sub(" ", program))
 
 
-def _words(text: str) -> str:
+def key_of(text: str) -> str:
     """A need as a key that recognises it again: its longer words, sorted."""
     return " ".join(sorted(set(re.findall(r"[a-z]{4,}", text.lower()))))[:SHOWN_CHARS]

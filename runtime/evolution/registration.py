@@ -56,7 +56,7 @@ class Registration:
             if self._done(unit, source["draft"]):
                 continue
             if passed and not ask and not self._guarded(unit):
-                self.journal.change("admitted", unit, files, self._author, note, **source)
+                self.journal.change("admitted", unit, files, f"run {self.run.name}", note, **source)
             else:
                 self._propose(unit, note, files, source)
         return left
@@ -70,14 +70,10 @@ class Registration:
                 self._propose(unit, "drafted, and not accepted", files, source)
         return [each for each in self.proposals.open() if each.run == self.run.name]
 
-    @property
-    def _author(self) -> str:
-        return f"run {self.run.name}"
-
     def _propose(self, unit: str, note: str, files: Files, source: Mapping[str, str]) -> None:
         new = not any((system / unit).exists() for system in self.drafts.systems)
         reason = f"a {'new ' if new else 'change of '}{unit}: {note}"
-        self.proposals.make("change", unit, reason, self._author, files=files, **source)
+        self.proposals.make("change", unit, reason, f"run {self.run.name}", files=files, **source)
 
     def _done(self, unit: str, hash: str) -> bool:
         """Whether the draft is already in the journal or proposed."""
@@ -170,12 +166,8 @@ def _origin(documents: Sequence[Document], unit: str) -> tuple[str, str]:
         for step in document.steps.values():
             if written_by(step, unit) and document.meta.updated >= last:
                 last = document.meta.updated
-                origin = (f"{document.meta.id}:{step.n}", _model(document, step.evidence.get("asked")))
+                planned = [e for e in document.meta.rungs if e.get("phase") in ("plan", "fused", "atomic")]
+                model = str(planned[-1].get("model", "")) if planned else ""
+                asked = str(step.evidence.get("asked") or model)
+                origin = (f"{document.meta.id}:{step.n}", asked.removeprefix("model:"))
     return origin
-
-
-def _model(document: Document, asked: object) -> str:
-    if isinstance(asked, str) and asked:
-        return asked.removeprefix("model:")
-    planned = [each for each in document.meta.rungs if each.get("phase") in ("plan", "fused", "atomic")]
-    return str(planned[-1].get("model", "")) if planned else ""

@@ -227,7 +227,11 @@ class SampleWorkspace:
     async def play(self, play: Play, tool: Tool, *, guided: bool = False, usd: float | None = None) -> Tested:
         """Do the sample: `guided` by the tool itself, else as any task."""
         began = time.monotonic()
-        folder = self._new_folder(tool.name)
+        trials = self.workspace.state / "system" / "trials"
+        old = sorted(trials.iterdir(), key=lambda each: each.stat().st_mtime) if trials.is_dir() else []
+        for each in old[:-KEPT_TRIALS]:
+            shutil.rmtree(each, ignore_errors=True)
+        folder = trials / f"{tool.name}-{secrets.token_hex(3)}"
         try:
             self._lay_out(tool, folder)
             result = await play(folder, str(tool.sample["task"]), tool.name if guided else "", usd)
@@ -238,14 +242,6 @@ class SampleWorkspace:
             shutil.rmtree(folder, ignore_errors=True)
         kept = "" if passed else str(folder)
         return Tested(tool.name, passed, note, time.monotonic() - began, dict(result.spent), kept)
-
-    def _new_folder(self, name: str) -> Path:
-        """The folder of a new one; of older ones only some are kept."""
-        trials = self.workspace.state / "system" / "trials"
-        old = sorted(trials.iterdir(), key=lambda each: each.stat().st_mtime) if trials.is_dir() else []
-        for each in old[:-KEPT_TRIALS]:
-            shutil.rmtree(each, ignore_errors=True)
-        return trials / f"{name}-{secrets.token_hex(3)}"
 
     def _lay_out(self, tool: Tool, folder: Path) -> None:
         own, state = folder / ".fractal" / "system", folder / ".fractal" / "state"
@@ -283,11 +279,9 @@ def _untestable(tool: Tool, context: OperationContext, play: Play | None) -> str
         return "a skill has no sample; it needs no test"
     if tool.scheme == "mcp":
         return "a server's tool has no sample here"
-    if why := sample_missing(tool):
-        return why
-    if tool.guided:
-        return "" if play else "no model is configured that could do its sample; see --model"
-    return (context.sandbox.available() or "") if tool.scheme == "command" else ""
+    if not (why := sample_missing(tool)) and tool.guided and not play:
+        return "no model is configured that could do its sample; see --model"
+    return why or (context.sandbox.available() or "" if tool.scheme == "command" else "")
 
 
 def _write(path: Path, file: File | None) -> None:

@@ -166,9 +166,7 @@ class Workshop:
         self._listener(Event("warning", run, root_id(run), data={"message": message}))
 
     def _tell(self, entry: Entry) -> None:
-        if entry.author == PERSON or entry.kind == "found":
-            return
-        run = entry.run
-        data = {"unit": entry.unit, "entry": entry.id, "change": entry.kind, "reason": entry.reason}
-        data["message"] = entry.sentence()
-        self._listener(Event("system_changed", run, root_id(run) if run else "", data=data))
+        if entry.author != PERSON and entry.kind != "found":
+            run, told = entry.run, {"unit": entry.unit, "entry": entry.id, "change": entry.kind}
+            data = {**told, "reason": entry.reason, "message": entry.sentence()}
+            self._listener(Event("system_changed", run, root_id(run) if run else "", data=data))
