@@ -11,7 +11,6 @@ import click
 
 from bench.harness import show
 from runtime.cli import main
-from runtime.cli.session import json_option
 from runtime.memory.tasks import NAMES
 
 FILE = click.Path(dir_okay=False, exists=True, path_type=Path)
@@ -98,6 +97,9 @@ def bench() -> None:
     """Measure what Fractal itself costs and what its parts contribute. Missed goals are printed."""
 
 
+JSON = click.option("--json", "as_json", is_flag=True, help="Print the figures as an object.")
+
+
 def command(name: str, text: str, *options: Any, run: Callable[..., None] | None = None) -> None:
     """Add a command. Without `run`, it measures the benchmark of that name."""
 
@@ -105,7 +107,7 @@ def command(name: str, text: str, *options: Any, run: Callable[..., None] | None
         report(name, as_json, **chosen)
 
     act = run or measure
-    for each in reversed((json_option("Print the figures as an object."), *options)):
+    for each in reversed((JSON, *options)):
         act = each(act)
     bench.command(name, help=text)(act)
 

@@ -22,15 +22,16 @@ from runtime.cli.output import (
     columns,
     count,
     elide,
+    emit,
     local,
     pad,
     picked,
-    print_json,
     print_list,
     print_table,
     put,
     safe,
     tell,
+    wants_json,
     width,
 )
 from runtime.cli.session import command, json_option, opened, run_argument
@@ -105,22 +106,20 @@ def shelf_or_empty() -> Iterator[Shelf]:
     "--kind", "kinds", multiple=True, metavar="KIND", help="Only records of this kind; may be repeated."
 )
 @json_option("Print how many records of each kind were written.")
-def export(path: str, files: bool, kinds: Sequence[str], as_json: bool) -> int:
+def export(path: str, files: bool, kinds: Sequence[str]) -> int:
     """Write all records to PATH as JSON lines; without PATH, to standard output.
 
     The folder of an earlier export is updated. Records that cannot be read are reported, with exit code 1.
     """
-    if path == "-" and (files or as_json):
+    if path == "-" and (files or wants_json()):
         raise UsageError("--files and --json need a PATH")
     with closing(shelf_of_workspace()) as shelf:
         counts = _written(shelf, path, files, list(kinds) or None)
         faults = list(shelf.faults.values())
-    if as_json:
-        print_json({"records": counts, "faults": faults})
-    else:
-        _tell_faults(faults)
-        if path != "-":
-            tell(f"wrote {count(counts.total(), 'record')} to {path}")
+    emit({"records": counts, "faults": faults}, 1 if faults else 0)
+    _tell_faults(faults)
+    if path != "-":
+        tell(f"wrote {count(counts.total(), 'record')} to {path}")
     return 1 if faults else 0
 
 
@@ -157,7 +156,7 @@ def _written(shelf: Shelf, path: str, files: bool, kinds: list[str] | None) -> C
 @brain.command("import")
 @click.argument("path", type=click.Path(exists=True, allow_dash=True))
 @json_option("Print an object: new, changed, same, refused.")
-def import_(path: str, as_json: bool) -> int:
+def import_(path: str) -> int:
     """Import the records of PATH: JSON lines, or a folder written by `export --files`.
 
     A record replaces the one with the same kind and id. Importing twice changes nothing. Refused records are
@@ -170,18 +169,16 @@ def import_(path: str, as_json: bool) -> int:
     )
     with closing(shelf_of_workspace(must_be=False)) as shelf:
         moved = take(shelf, items)
-    if as_json:
-        print_json(moved)
-    else:
-        _tell_faults(moved.refused)
-        refused = f", {len(moved.refused)} refused" if moved.refused else ""
-        click.echo(f"{moved.new} new, {moved.changed} changed, {moved.same} unchanged{refused}")
+    emit(moved, 1 if moved.refused else 0)
+    _tell_faults(moved.refused)
+    refused = f", {len(moved.refused)} refused" if moved.refused else ""
+    click.echo(f"{moved.new} new, {moved.changed} changed, {moved.same} unchanged{refused}")
     return 1 if moved.refused else 0
 
 
 @brain.command("check")
 @json_option("Print an object: records by kind, faults.")
-def check(as_json: bool) -> int:
+def check() -> int:
     """Check every record and index; the exit code is 1 if something is wrong."""
     counts: Mapping[str, int] = {}
     with closing(shelf_of_workspace()) as shelf:
@@ -191,15 +188,16 @@ def check(as_json: bool) -> int:
         except StorageError:
             if not faults:
                 raise
-    _print_records(shelf.keeper.place, counts, faults, "faults", as_json)
-    if faults and not as_json:
+    emit({"place": shelf.keeper.place, "records": counts, "faults": faults}, 1 if faults else 0)
+    _print_records(shelf.keeper.place, counts, faults)
+    if faults:
         tell(f"to set broken records aside and rebuild the indexes: {command('brain', 'rebuild')}")
     return 1 if faults else 0
 
 
 @brain.command("rebuild")
 @json_option("Print an object: records by kind, what was set aside.")
-def rebuild(as_json: bool) -> int:
+def rebuild() -> None:
     """Rebuild every index from the records, and experiences from the documents of runs.
 
     Run this while no run is active. Unreadable records are set aside; from a damaged database, whatever can
@@ -220,17 +218,11 @@ def rebuild(as_json: bool) -> int:
             with closing(opened().brain) as brain:
                 brain.episodes.rebuild()
         counts = dict(shelf.kinds())
-    _print_records(shelf.keeper.place, counts, aside, "put_aside", as_json)
-    return 0
+    emit({"place": shelf.keeper.place, "records": counts, "put_aside": aside})
+    _print_records(shelf.keeper.place, counts, aside)
 
 
-def _print_records(
-    where: str, counts: Mapping[str, int], faults: Sequence[Fault], key: str, as_json: bool
-) -> None:
-    """Print the counts of records and the faults; `key` names the faults in JSON."""
-    if as_json:
-        print_json({"place": where, "records": counts, key: faults})
-        return
+def _print_records(where: str, counts: Mapping[str, int], faults: Sequence[Fault]) -> None:
     listed = ", ".join(f"{number} {kind}" for kind, number in counts.items())
     click.echo(safe(f"{where}: {listed or 'empty'}"))
     _tell_faults(faults)
@@ -274,18 +266,17 @@ def _percent(share: float | None) -> str:
     "-n", "--last", type=click.IntRange(min=0), default=NEWEST, show_default=True, metavar="N", help="List N."
 )
 @json_option("Print the figures as an object.")
-def report(last: int, as_json: bool) -> None:
+def report(last: int) -> None:
     """Report how tasks were answered, how often correctly, and how many model calls that saved."""
     with shelf_or_empty() as shelf:
         decisions = figures.in_order(shelf)
         totals = figures.report(decisions, shelf.scan(NeuronTree))
     newest = decisions[: -last - 1 : -1] if last else []
-    if as_json:
-        print_json({**totals, "last": _objects(newest)})
-    elif not decisions and not totals["trees"]["count"]:
-        _nothing()
-    else:
+    emit({**totals, "last": _objects(newest)})
+    if decisions or totals["trees"]["count"]:
         _print_report(totals, newest)
+    else:
+        _nothing()
 
 
 def _objects(decisions: Sequence[Decision]) -> list[dict[str, Any]]:
@@ -339,15 +330,14 @@ def _line(decision: Decision) -> str:
 @brain.command("explain")
 @run_argument()
 @json_option("Print a list of the decisions.")
-def explain(run: str, as_json: bool) -> None:
+def explain(run: str) -> None:
     """Explain each decision of a run (default: the newest): what was asked, what was near, and why."""
     with shelf_or_empty() as shelf:
         name = _run(run, shelf)
         found = sorted(shelf.scan(Decision, {"run": name}), key=lambda d: (d.at, d.id))
         trees = [tree_by(shelf, each.tree) for each in found]
-    if as_json:
-        print_json(_objects(found))
-    elif not found:
+    emit(_objects(found))
+    if not found:
         tell(f"memory decided nothing in run {name}" if name else "no runs here yet")
     else:
         put("\n\n".join(_wrapped(figures.explain(*each)) for each in zip(found, trees, strict=True)))
@@ -382,16 +372,15 @@ def _wrapped(text: str) -> str:
     help="Also draw it to FILE.",
 )
 @json_option("Print a list of points: n, answered, right.")
-def curve(window: int | None, png: Path | None, as_json: bool) -> None:
+def curve(window: int | None, png: Path | None) -> None:
     """Plot over time the share answered without a model, and the share of memory's answers that was right."""
     with shelf_or_empty() as shelf:
         decisions = figures.in_order(shelf)
     points = figures.curve(decisions, window)
     if png and points:
         _draw(points, png)
-    if as_json:
-        print_json(points)
-    elif not points:
+    emit(points)
+    if not points:
         _nothing()
     else:
         put("\n".join(plot(points, _room())))
@@ -467,7 +456,7 @@ FIGURES: Sequence[tuple[str, Callable[[Mapping[str, Any]], str]]] = (
 @click.argument("first", metavar="A", type=click.Path(exists=True, path_type=Path))
 @click.argument("second", metavar="B", type=click.Path(exists=True, path_type=Path))
 @json_option("Print an object: kinds, first, second.")
-def compare(first: Path, second: Path, as_json: bool) -> None:
+def compare(first: Path, second: Path) -> None:
     """Compare two memories: which records differ, and the outcome of the decisions of each.
 
     A and B are each an export (JSON lines, or a folder of files), a store (brain.sqlite3, or its folder), or
@@ -476,9 +465,7 @@ def compare(first: Path, second: Path, as_json: bool) -> None:
     with _source(first) as one, _source(second) as two:
         kinds = figures.differences(one, two)
         totals = [figures.report(figures.in_order(each), each.scan(NeuronTree)) for each in (one, two)]
-    if as_json:
-        print_json({"kinds": kinds, "first": totals[0], "second": totals[1]})
-        return
+    emit({"kinds": kinds, "first": totals[0], "second": totals[1]})
     click.echo(safe(f"A  {first}\nB  {second}\n"))
     if kinds:
         _print_differences(kinds)
@@ -557,7 +544,7 @@ def release(tree: str) -> None:
 @brain.group("methods", invoke_without_command=True)
 @json_option("Print a list of objects: name, kind, stage, uses, right, status, file, edited, note.")
 @click.pass_context
-def methods(context: click.Context, as_json: bool) -> None:
+def methods(context: click.Context) -> None:
     """List the learned methods: procedures that five or more solved tasks have in common.
 
     Each is a markdown file in state/memory/methods/, in the format of the reflexes. You can read it, correct
@@ -567,8 +554,8 @@ def methods(context: click.Context, as_json: bool) -> None:
         return
     with _methods() as known:
         listed = known.listed()
-    if listed or as_json:
-        _print_methods(listed, as_json)
+    if listed or wants_json():
+        _print_methods(listed)
     else:
         click.echo("no methods learned yet; five tasks that were solved in the same way make one")
 
@@ -576,38 +563,37 @@ def methods(context: click.Context, as_json: bool) -> None:
 @methods.command("show")
 @click.argument("name")
 @json_option("Print an object: the list entry, its source tasks, and the text of its file.")
-def show(name: str, as_json: bool) -> None:
+def show(name: str) -> None:
     """Show the method NAME and its file."""
     with _methods() as known:
         each = _one(known, name)
         text = each.file.read_text("utf-8", errors="replace") if each.file.is_file() else ""
-    if as_json:
-        print_json({**_entry(each), "trees": each.trees, "text": text})
-        return
-    _print_methods([each], False)
+    emit({**_entry(each), "trees": each.trees, "text": text})
+    _print_methods([each])
     click.echo(safe(f"\n{each.file}\n\n{text}" if text else f"\n{each.file} was deleted"))
 
 
 @methods.command("off")
 @click.argument("name")
 @json_option("Print its list entry.")
-def off(name: str, as_json: bool) -> None:
+def off(name: str) -> None:
     """Switch the method NAME off, in its file."""
-    _switched(name, False, as_json)
+    _switched(name, False)
 
 
 @methods.command("on")
 @click.argument("name")
 @json_option("Print its list entry.")
-def on(name: str, as_json: bool) -> None:
+def on(name: str) -> None:
     """Switch the method NAME on again; a deleted file is restored."""
-    _switched(name, True, as_json)
+    _switched(name, True)
 
 
-def _switched(name: str, on: bool, as_json: bool) -> None:
+def _switched(name: str, on: bool) -> None:
     with _methods() as known:
         each = known.switch(name, on)
-    print_json(_entry(each)) if as_json else _print_methods([each], False)
+    emit(_entry(each))
+    _print_methods([each])
 
 
 @contextmanager
@@ -631,10 +617,8 @@ def _entry(each: Listed) -> dict[str, Any]:
     return picked(each, *names) | {"file": str(each.file)}
 
 
-def _print_methods(listed: Sequence[Listed], as_json: bool) -> None:
-    if as_json:
-        print_json([_entry(each) for each in listed])
-        return
+def _print_methods(listed: Sequence[Listed]) -> None:
+    emit([_entry(each) for each in listed])
     shown = {name.upper(): name for name in ("name", "kind", "stage", "uses")}
     more: Columns = {
         "RIGHT": lambda each: f"{each.right:g}",
@@ -653,7 +637,7 @@ def _print_methods(listed: Sequence[Listed], as_json: bool) -> None:
 @brain.command("substrates")
 @click.option("--all", "archived", is_flag=True, help="Include archived ones.")
 @json_option("Print a list of objects: id, label, origin, members, uses, scope, temperature, used.")
-def substrates(archived: bool, as_json: bool) -> None:
+def substrates(archived: bool) -> None:
     """List the learned problem types, most used first."""
     with shelf_or_empty() as shelf:
         found = [each for each in shelf.scan(ProblemType) if archived or each.origin != "archived"]
@@ -673,4 +657,4 @@ def substrates(archived: bool, as_json: bool) -> None:
         "TEMPERATURE": lambda each: f"{each['temperature']:.2f}",
         "LAST USE": lambda each: each["used"] or "never",
     }
-    print_list(as_json, objects, shown | more, "no problem types learned here yet")
+    print_list(objects, shown | more, "no problem types learned here yet")

@@ -21,7 +21,7 @@ from kernel.errors import FractalError
 from kernel.loop.ask import unpriced
 from runtime.api.fractal import Fractal
 from runtime.cli.brain import shelf_or_empty
-from runtime.cli.output import print_json, safe, tell
+from runtime.cli.output import emit, safe, tell
 from runtime.cli.progress import on_terminal
 from runtime.cli.session import json_option, opened
 from runtime.mcp.client.servers import Seen, Servers
@@ -57,7 +57,7 @@ class Check:
     "--fetch", is_flag=True, help="First install the weights of the embedder minilm (84 MB), after asking."
 )
 @click.option("-y", "--yes", is_flag=True, help="With --fetch: do not ask.")
-def doctor(as_json: bool, fetch: bool, yes: bool) -> int:
+def doctor(fetch: bool, yes: bool) -> int:
     """Check what works here, and how to fix what does not.
 
     The exit code is 3 if something is broken, else 0.
@@ -65,15 +65,14 @@ def doctor(as_json: bool, fetch: bool, yes: bool) -> int:
     if fetch:
         _fetch(yes)
     checks = list(_checks())
-    if as_json:
-        print_json(checks)
-    else:
-        for each in checks:
-            sign, colour = SIGNS[each.state]
-            click.echo(f"{click.style(sign, fg=colour)} {each.name:<16} {safe(each.found)}")
-            if each.fix:
-                click.echo(click.style(f"  {'':<16} → {safe(each.fix)}", dim=True))
-    return 3 if any(each.state == BAD for each in checks) else 0
+    code = 3 if any(each.state == BAD for each in checks) else 0
+    emit(checks, code)
+    for each in checks:
+        sign, colour = SIGNS[each.state]
+        click.echo(f"{click.style(sign, fg=colour)} {each.name:<16} {safe(each.found)}")
+        if each.fix:
+            click.echo(click.style(f"  {'':<16} → {safe(each.fix)}", dim=True))
+    return code
 
 
 def _fetch(yes: bool) -> None:

@@ -17,7 +17,7 @@ import click
 from kernel.document.model import Document, Step
 from kernel.document.redaction import redact_forms
 from kernel.errors import UsageError
-from runtime.cli.output import columns, count, phase_name, print_json, safe, width
+from runtime.cli.output import columns, count, emit, phase_name, safe, width
 from runtime.cli.session import json_option, opened, run_argument, step_of_newest
 
 _FINDING = re.compile(r"- (pass|FAIL|judge) (\{.*\}) \(before: (pass|FAIL|judge)\) → (.*)")
@@ -296,7 +296,7 @@ def _limits(budget: Mapping[str, Any]) -> str:
 @run_argument()
 @click.argument("step", required=False)
 @json_option("Print a list of objects: question, answer, loop, file, section.")
-def explain(run: str, step: str | None, as_json: bool) -> None:
+def explain(run: str, step: str | None) -> None:
     """Explain a run (default: the newest), one of its documents, or one step (2, or 1.2 in a child).
 
     Each answer names the file and section that it comes from. Only the documents are read.
@@ -306,9 +306,7 @@ def explain(run: str, step: str | None, as_json: bool) -> None:
     documents = fractal.documents(run)
     start = fractal.document(run)
     found = _of_step(documents, start, step) if step else _of_loops(documents, start)
-    if as_json:
-        print_json(found)
-        return
+    emit(found)
     loops = {each.loop for each in found}
     loop, room = "", columns()
     for each in found:

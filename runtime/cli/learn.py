@@ -13,7 +13,18 @@ from kernel.errors import ConfigurationError, UsageError
 from runtime.api import learning
 from runtime.api.fractal import Fractal
 from runtime.api.sample_runs import has_model, sample_tasks
-from runtime.cli.output import Columns, elide, line, local, print_json, print_list, print_table, put, tell
+from runtime.cli.output import (
+    Columns,
+    elide,
+    emit,
+    line,
+    local,
+    print_list,
+    print_table,
+    put,
+    tell,
+    wants_json,
+)
 from runtime.cli.progress import PHASES
 from runtime.cli.session import Session, command, json_option, opened, run_argument, view
 from runtime.cli.system import adoption_of, said, trials_of
@@ -22,8 +33,6 @@ from runtime.evolution.trials import Trial
 from runtime.memory.context import awareness
 from runtime.memory.learning.patterns import Pattern, write_practice
 from runtime.workspace.runs import RunResult
-
-NO_PATTERNS = "no patterns learned here yet"
 
 
 class _Learn(click.Group):
@@ -89,23 +98,22 @@ def _attempts(context: click.Context, words: tuple[str, ...], model: str | None,
 @learn.command("from")
 @run_argument()
 @json_option("Print the new and changed patterns as a list of objects.")
-def from_(run: str, as_json: bool) -> None:
+def from_(run: str) -> None:
     """Learn from a finished run (default: the newest), even if learning was off."""
 
     found = learning.from_run(opened(), run)
-    if as_json:
-        print_json([_object(each) for each in found])
-    else:
-        _taught(found)
+    emit([_object(each) for each in found])
+    _taught(found)
 
 
 @learn.command()
 @json_option("Print an object: before, after, types, mistakes, coverage.")
-def report(as_json: bool) -> None:
+def report() -> None:
     """Compare success, time and tokens before and after learning; show coverage and repeated mistakes."""
 
     found = learning.report(opened())
-    print_json(found.as_dict()) if as_json else put("\n".join(learning.in_words(found)))
+    emit(found)
+    put("\n".join(learning.in_words(found)))
 
 
 @learn.command()
@@ -113,7 +121,7 @@ def report(as_json: bool) -> None:
 @click.argument("names", nargs=-1, metavar="NAME…")
 @click.option("--type", "type_", metavar="TYPE", help="Only patterns for tasks of this type.")
 @json_option("Print a list of objects.")
-def patterns(action: str, names: tuple[str, ...], type_: str | None, as_json: bool) -> int:
+def patterns(action: str, names: tuple[str, ...], type_: str | None) -> int:
     """List the learned patterns; show one, switch it off or on, or delete it.
 
     A pattern that is switched off or deleted is not learned again.
@@ -121,7 +129,7 @@ def patterns(action: str, names: tuple[str, ...], type_: str | None, as_json: bo
     fractal = opened()
     library = fractal.memory.library
     if action == "list":
-        return _list_patterns(fractal, type_, as_json)
+        return _list_patterns(fractal, type_)
     if not names:
         raise click.UsageError(f"name the pattern to {action if action in ('show', 'delete') else 'switch'}")
     for name in names:
@@ -175,7 +183,7 @@ def export(path: Path | None) -> None:
         tell(f"{len(found)} patterns are in {path}")
 
 
-def _list_patterns(fractal: Fractal, type_: str | None, as_json: bool) -> int:
+def _list_patterns(fractal: Fractal, type_: str | None) -> int:
     library = fractal.memory.library
     found = {each.name: each for each in (*library.patterns(), *library.all())}
     wanted = [each for each in found.values() if type_ is None or type_ in each.types]
@@ -190,7 +198,8 @@ def _list_patterns(fractal: Fractal, type_: str | None, as_json: bool) -> int:
         "STATUS": "status",
         "SAYS": lambda each: elide(each.guidance, 60),
     }
-    print_list(as_json, [_object(each) for each in wanted] if as_json else wanted, shown, NO_PATTERNS)
+    emit([_object(each) for each in wanted], 1 if library.faults else 0)
+    print_list(wanted, shown, "no patterns learned here yet")
     for fault in library.faults.values():
         tell(str(fault), "yellow")
     return 1 if library.faults else 0
@@ -226,7 +235,7 @@ TRIALS: Columns = {
 @click.option("--budget-usd", "usd", type=click.FloatRange(min=0), metavar="USD", help="The maximum cost.")
 @click.option("--dry-run", is_flag=True, help="Only report what was found.")
 @json_option("Print the trial as an object; without a name, all.")
-def trial(what: str | None, model: str | None, usd: float | None, dry_run: bool, as_json: bool) -> int:
+def trial(what: str | None, model: str | None, usd: float | None, dry_run: bool) -> int:
     """Compare a change with the present state on the same sample tasks; without a name, list the trials.
 
     \b
@@ -239,20 +248,19 @@ def trial(what: str | None, model: str | None, usd: float | None, dry_run: bool,
     pattern is switched off). If the result is inconclusive, nothing changes, and the number of tasks that
     would decide is shown. The tasks are the samples of the guided tools and those in system/samples/.
     """
-    session = Session(view(json=as_json, quiet=False), as_json)
+    session = Session(view(json=wants_json(), quiet=False), wants_json())
     fractal = session.open(model=model, usd=usd)
     fractal.workshop.open()
     if what is None:
         nothing = f"no trials yet; try a proposal, an entry or a pattern: {command('learn', 'trial', '…')}"
-        print_list(as_json, trials_of(fractal).all(), TRIALS, nothing)
+        print_list(trials_of(fractal).all(), TRIALS, nothing)
         return 0
-    made = asyncio.run(_tried(fractal, what, dry_run, as_json))
-    if as_json:
-        print_json(made.as_dict())
-    else:
-        tell(f"{made.id}: {line(made.compared.told)}")
-        tell(f"{made.unit} {made.did}")
-    return 0 if made.compared.finding == "better" else 1
+    made = asyncio.run(_tried(fractal, what, dry_run, wants_json()))
+    code = 0 if made.compared.finding == "better" else 1
+    emit(made, code)
+    tell(f"{made.id}: {line(made.compared.told)}")
+    tell(f"{made.unit} {made.did}")
+    return code
 
 
 async def _tried(fractal: Fractal, what: str, dry_run: bool, quiet: bool) -> Trial:
@@ -272,17 +280,15 @@ async def _tried(fractal: Fractal, what: str, dry_run: bool, quiet: bool) -> Tri
 
 @learn.command()
 @json_option("Print an object: the agents, the best by task type, and active runs.")
-def agents(as_json: bool) -> None:
+def agents() -> None:
     """Show the agents: attempts and success by task type, the best of each, and active runs."""
     fractal = opened()
     profiles = fractal.memory.profiles()
     active = awareness.active(fractal.workspace.runs)
     types = sorted({name for each in profiles for name in each.by_type})
     best = {name: found for name in types if (found := awareness.best(profiles, name))}
-    if as_json:
-        scores = {name: {"agent": each[0], "score": round(each[1].score, 4)} for name, each in best.items()}
-        print_json({"agents": profiles, "best": scores, "active": active})
-        return
+    scores = {name: {"agent": each[0], "score": round(each[1].score, 4)} for name, each in best.items()}
+    emit({"agents": profiles, "best": scores, "active": active})
     if not profiles and not active:
         tell(f"no agent has worked here yet; start one: {command('run', '…')}")
         return

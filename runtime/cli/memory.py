@@ -17,7 +17,7 @@ from kernel.errors import UsageError
 from runtime.api import dreaming, knowledge
 from runtime.api.fractal import Fractal
 from runtime.api.scheduling import Scheduler
-from runtime.cli.output import count, line, picked, print_json, put, safe, tell
+from runtime.cli.output import count, emit, line, picked, put, safe, tell, wants_json
 from runtime.cli.session import Session, command, json_option, opened, view
 from runtime.memory.context.context import NAMES, Context, room_for
 from runtime.memory.dream.stage import Done
@@ -45,12 +45,10 @@ SHOWN = 20
 )
 @click.option("--limit", type=click.IntRange(1, 100), default=8, show_default=True, metavar="N")
 @json_option("Print a list of objects.")
-def recall(query: tuple[str, ...], explain: bool, mode: str, limit: int, as_json: bool) -> None:
+def recall(query: tuple[str, ...], explain: bool, mode: str, limit: int) -> None:
     """Search memory for QUERY: remembered facts, results and failures of runs."""
     found = knowledge.recall(opened(), " ".join(query), limit=limit, mode=mode)
-    if as_json:
-        print_json(found)
-        return
+    emit(found)
     for each in found:
         click.echo(f"{line(each.text)}\n  {safe(each.whence)}")
         if explain:
@@ -75,9 +73,7 @@ def recall(query: tuple[str, ...], explain: bool, mode: str, limit: int, as_json
 @click.option("--at", default="", metavar="WHEN", help="When it was said: 2026-05-04, or 3d for 3 days ago.")
 @click.option("--name", "names", multiple=True, help="Whom or what it is about; may be repeated.")
 @json_option("Print a list of objects.")
-def remember(
-    text: tuple[str, ...], path: Path | None, who: str, at: str, names: Sequence[str], as_json: bool
-) -> None:
+def remember(text: tuple[str, ...], path: Path | None, who: str, at: str, names: Sequence[str]) -> None:
     """Remember TEXT, a fact in one sentence; `-` or no TEXT reads paragraphs from standard input.
 
     Secrets of a known form are removed.
@@ -90,9 +86,7 @@ def remember(
         kept = knowledge.remember_all(opened(), _read(path), **fields)
     else:
         kept = [knowledge.remember(opened(), " ".join(text), **fields)]
-    if as_json:
-        print_json([{"id": each.id, "text": each.text, "evidence": len(each.evidence)} for each in kept])
-        return
+    emit([{"id": each.id, "text": each.text, "evidence": len(each.evidence)} for each in kept])
     for each in kept:
         click.echo(f"{each.id[:12]}  {line(each.text)}")
 
@@ -121,7 +115,7 @@ def _read(path: Path | None) -> str:
 @click.option("--priority", type=click.FloatRange(0, 1), default=0.5, show_default=True, metavar="P")
 @click.option("--all", "past", is_flag=True, help="List reached goals too.")
 @json_option("Print a list of objects.")
-def goal(words: tuple[str, ...], priority: float, past: bool, as_json: bool) -> None:
+def goal(words: tuple[str, ...], priority: float, past: bool) -> None:
     """Set a goal (a desired state), mark one as reached, or list them."""
 
     fractal = opened()
@@ -132,12 +126,11 @@ def goal(words: tuple[str, ...], priority: float, past: bool, as_json: bool) -> 
         else:
             found = knowledge.mind_of(fractal).set_goal(" ".join(words), priority=priority)
             text = f"{found.id[:8]}  {found.text}"
-        print_json([_goal(found)]) if as_json else click.echo(safe(text))
+        emit([_goal(found)])
+        click.echo(safe(text))
         return
     listed = knowledge.goals(fractal, past=past)
-    if as_json:
-        print_json([{**_goal(each), "gap": round(gap, 4)} for each, gap in listed])
-        return
+    emit([{**_goal(each), "gap": round(gap, 4)} for each, gap in listed])
     for each, gap in listed:
         done = f", reached {each.reached[:10]}" if each.reached else ""
         about = f"({1 - gap:.0%} near, priority {each.priority:g}{done})"
@@ -155,17 +148,14 @@ def _goal(each: Any) -> dict[str, Any]:
 @click.option("--steps", type=click.IntRange(1, 100), default=6, show_default=True, metavar="N")
 @click.option("--seed", type=int, metavar="N", help="Repeat the walk with this seed (default: random).")
 @json_option("Print an object: the seed and the steps.")
-def wander(about: tuple[str, ...], steps: int, seed: int | None, as_json: bool) -> None:
+def wander(about: tuple[str, ...], steps: int, seed: int | None) -> None:
     """Walk through what is known towards where something can be learned, starting near ABOUT or anywhere."""
 
     chosen = secrets.randbelow(10_000) if seed is None else seed
     way = knowledge.wander(opened(), " ".join(about), steps=steps, seed=chosen)
-    if as_json:
-        taken = [
-            picked(each.memory, "id", "text") | {"gain": round(each.gain, 4), "why": each.why} for each in way
-        ]
-        print_json({"seed": chosen, "steps": taken})
-        return
+    gains = ({"gain": round(each.gain, 4), "why": each.why} for each in way)
+    taken = [picked(each.memory, "id", "text") | gain for each, gain in zip(way, gains, strict=True)]
+    emit({"seed": chosen, "steps": taken})
     click.echo(safe(knowledge.walked(way)))
     if way and seed is None:
         tell(f"to repeat: {command('wander', *about, '--seed', str(chosen))}")
@@ -189,9 +179,7 @@ _KINDS = {kind: (kind, f"{kind}s") for kind in ("observation", "goal", "experien
 @click.option("--documents", is_flag=True, help="Also remove documents of runs that contain it.")
 @click.option("-y", "--yes", is_flag=True, help="Forget; without this, only show what would be forgotten.")
 @json_option("Print an object: what is forgotten, what is reworded, what stays.")
-def forget(
-    words: tuple[str, ...], run: str | None, before: str | None, documents: bool, yes: bool, as_json: bool
-) -> int:
+def forget(words: tuple[str, ...], run: str | None, before: str | None, documents: bool, yes: bool) -> int:
     """Remove something from memory for good, including archives of dreams and free pages of the store.
 
     WORDS match everything that contains all of them (in quotes: the exact text); an ID matches one thing and
@@ -206,9 +194,7 @@ def forget(
     forgetting = Forgetting(fractal.brain, fractal.workspace.state)
     if not yes:
         preview = forgetting.look(wanted)
-        if as_json:
-            print_json(_preview(preview))
-            return 0
+        emit(lambda: _preview(preview))
         _print_preview(preview, documents)
         if preview.nothing and not (documents and preview.runs):
             return 0
@@ -216,11 +202,10 @@ def forget(
             tell("nothing was changed; to forget it, add --yes")
             return 0
     done = forgetting.do(wanted, with_documents=documents)
-    if as_json:
-        print_json(_preview(done.preview) | picked(done, "removed", "left", "hindered"))
-    else:
-        _print_forgotten(done)
-    return 1 if done.hindered or done.at_work else 0
+    code = 1 if done.hindered or done.at_work else 0
+    emit(_preview(done.preview) | picked(done, "removed", "left", "hindered"), code)
+    _print_forgotten(done)
+    return code
 
 
 def _wanted(fractal: Fractal, words: str, run: str | None, before: str | None) -> Request:
@@ -308,7 +293,7 @@ def _print_forgotten(done: Forgot) -> None:
     "--room", type=click.IntRange(min=0), metavar="N", help="Tokens (default: half of the top level's)."
 )
 @json_option("Print an object: each part with its share, room, lines and their sources.")
-def context(task: tuple[str, ...], room: int | None, as_json: bool) -> None:
+def context(task: tuple[str, ...], room: int | None) -> None:
     """Show what memory would add to the prompt for TASK: each line, its source, and why.
 
     Of the room, 40 % is for files and facts that the task needs, 25 % for learned patterns (at most 500
@@ -320,9 +305,7 @@ def context(task: tuple[str, ...], room: int | None, as_json: bool) -> None:
     memory = fractal.memory
     words = " ".join(task)
     found = memory.context(words, given, fractal.workspace.folder) if memory.taught else Context(given)
-    if as_json:
-        print_json({"task": words, "level": level, **found.as_dict()})
-        return
+    emit({"task": words, "level": level, **found.as_dict()})
     if not found.notes():
         tell("memory has nothing for that task; a run would only see the folder")
         return
@@ -363,7 +346,6 @@ def dream(
     since: str | None,
     every: str | None,
     without: tuple[str, ...],
-    as_json: bool,
     quiet: bool,
 ) -> int:
     """Consolidate memory in a run of its own, one step per stage; what changes is archived first.
@@ -373,7 +355,7 @@ def dream(
     if action:
         if phases or dry_run or since or every or without:
             raise click.UsageError("undo reverts the last dream; its only option is --json")
-        return _undo_dream(as_json)
+        return _undo_dream()
     if dry_run and every:
         raise click.UsageError("give --dry-run or --every, not both")
     fractal = opened()
@@ -381,40 +363,34 @@ def dream(
     order = Order(phases, when, without)
     if dry_run:
         found = dreaming.rehearse(fractal, order)
-        return _print_rehearsal({each.stage.name: each.done for each in found}, as_json)
-    return _dream_every(order, every, quiet) if every else _dream_once(order, as_json, quiet)
+        return _print_rehearsal({each.stage.name: each.done for each in found})
+    return _dream_every(order, every, quiet) if every else _dream_once(order, quiet)
 
 
-def _dream_once(order: Order, as_json: bool, quiet: bool) -> int:
-    session = Session(view(quiet=quiet or as_json), as_json)
+def _dream_once(order: Order, quiet: bool) -> int:
+    session = Session(view(quiet=quiet or wants_json()), wants_json())
     fractal = session.open()
     result = session.drive(dreaming.dream(fractal, order))
-    if not as_json:
-        return session.conclude(result)
     done = dreaming.done(fractal, result.id)
-    print_json({"dream": result.run, "status": result.status, "stages": _stages(done)})
-    return int(result.exit)
+    emit({"dream": result.run, "status": result.status, "stages": _stages(done)}, int(result.exit))
+    return session.conclude(result)
 
 
 def _stages(found: Mapping[str, Done]) -> dict[str, Any]:
     return {name: each.model_dump(mode="json", exclude={"part"}) for name, each in found.items()}
 
 
-def _print_rehearsal(found: Mapping[str, Done], as_json: bool) -> int:
-    if as_json:
-        print_json({"dry_run": True, "stages": _stages(found)})
-        return 0
+def _print_rehearsal(found: Mapping[str, Done]) -> int:
+    emit({"dry_run": True, "stages": _stages(found)})
     for name, each in found.items():
         put(f"{name}: {dreaming.shown(each)}")
     tell(f"nothing was changed; to do it: {command('dream')}")
     return 0
 
 
-def _undo_dream(as_json: bool) -> int:
+def _undo_dream() -> int:
     found = dreaming.undo(opened())
-    if as_json:
-        print_json(picked(found, "dream", "rows", "files", "left"))
-        return 0
+    emit(picked(found, "dream", "rows", "files", "left"))
     put(f"{found.dream}: restored {count(found.rows, 'row')} and {count(found.files, 'file')}")
     for name in found.left:
         tell(f"not restored because it has changed since: {name}", "yellow")

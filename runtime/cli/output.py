@@ -81,6 +81,18 @@ def print_json(value: Any) -> None:
     put(json.dumps(value, indent=2, ensure_ascii=False, default=_plain))
 
 
+def wants_json() -> bool:
+    """Whether the command was called with `--json`."""
+    return bool(click.get_current_context().meta.get("json"))
+
+
+def emit(value: Any, code: int = 0) -> None:
+    """With `--json`, print a value, or what a function returns, and end the command; else nothing."""
+    if wants_json():
+        print_json(value() if callable(value) else value)
+        raise click.exceptions.Exit(code)
+
+
 def _plain(value: Any) -> Any:
     if hasattr(value, "as_dict"):
         return value.as_dict()
@@ -123,13 +135,10 @@ def _cell(item: Any, column: str | Callable[[Any], object]) -> str:
     return line(str(item[column] if isinstance(item, Mapping) else getattr(item, column)))
 
 
-def print_list(
-    as_json: bool, items: Sequence[Any], shown: Columns, nothing: str, *, right: Sequence[int] = ()
-) -> None:
+def print_list(items: Sequence[Any], shown: Columns, nothing: str, *, right: Sequence[int] = ()) -> None:
     """Print items as JSON or as a table; without items, the message `nothing`."""
-    if as_json:
-        print_json(items)
-    elif items:
+    emit(items)
+    if items:
         print_table(shown, items, right=right)
     else:
         tell(nothing)

@@ -25,12 +25,13 @@ from runtime.cli.output import (
     columns,
     count,
     elide,
+    emit,
     line,
     local,
     money,
     pad,
     phase_name,
-    print_json,
+    picked,
     print_table,
     put,
     safe,
@@ -58,15 +59,13 @@ FIGURES = ("calls", "prompt_tokens", "instruction_tokens", "completion_tokens", 
 @click.command()
 @click.option("-a", "--all", "everything", is_flag=True, help=f"List all runs, not only the newest {NEWEST}.")
 @json_option("Print a list of objects.")
-def ls(everything: bool, as_json: bool) -> None:
+def ls(everything: bool) -> None:
     """List runs, newest first: status, time, loops, cost, task."""
     fractal = opened()
     ids = fractal.workspace.run_ids()
     found = fractal.runs(ids if everything else ids[:NEWEST])
     summaries = [_summary(fractal, each) for each in found]
-    if as_json:
-        print_json(summaries)
-        return
+    emit(summaries)
     if not found:
         tell(f'no runs in {fractal.workspace.runs}; start one: fractal run "…"')
         return
@@ -114,15 +113,13 @@ def _summary(fractal: Fractal, each: RunSummary) -> dict[str, Any]:
 @click.option("--meta", is_flag=True, help="Show all of META on a terminal.")
 @click.option("--path", "only_path", is_flag=True, help="Print only the path of the document.")
 @json_option("Print the document as an object: meta, and each section with its notes and steps.")
-def show(name: str, raw: bool, meta: bool, only_path: bool, as_json: bool) -> None:
+def show(name: str, raw: bool, meta: bool, only_path: bool) -> None:
     """Show the root document of a run (default: the newest), or any document by id or path.
 
     In a pipe, the file is printed unchanged.
     """
     fractal = opened()
-    if as_json:
-        print_json(_as_object(fractal.document(name)))
-        return
+    emit(lambda: _as_object(fractal.document(name)))
     path = fractal.path(name)
     if only_path:
         put(str(path))
@@ -191,7 +188,7 @@ def _meta_value(key: str, value: str) -> str:
 @click.command()
 @run_argument()
 @json_option("Print the loops as nested objects: id, status, task, spent, steps.")
-def tree(run: str, as_json: bool) -> None:
+def tree(run: str) -> None:
     """Show the loops and steps of a run (default: the newest), each with its status and file."""
     fractal = opened()
     name = fractal.find(run)
@@ -200,9 +197,7 @@ def tree(run: str, as_json: bool) -> None:
     top = documents.get(root, "")
     if not isinstance(top, str) and _status(fractal, name, top.meta.status) == "interrupted":
         documents = {key: _stopped(document) for key, document in documents.items()}
-    if as_json:
-        print_json(_nested(documents, root))
-        return
+    emit(_nested(documents, root))
     seen: set[str] = set()
     for text in _branch(documents, root, "", "", seen):
         click.echo(text)
@@ -300,7 +295,7 @@ def _mark(status: str) -> str:
 @click.command()
 @run_argument()
 @json_option("Print the rows and totals as an object.")
-def cost(run: str, as_json: bool) -> None:
+def cost(run: str) -> None:
     """Show the cost of a run (default: the newest) by loop, phase and responder.
 
     Instruction tokens are part of the prompt tokens.
@@ -309,9 +304,7 @@ def cost(run: str, as_json: bool) -> None:
     rows = list(_costs(documents))
     charged = dict(documents[0].meta.spent)
     total = {name: round(sum(row[name] for row in rows), 9) for name in FIGURES}
-    if as_json:
-        print_json({"rows": rows, "total": total, "charged": charged})
-        return
+    emit({"rows": rows, "total": total, "charged": charged})
     shown: Columns = {"LOOP": "loop", "PHASE": _phase, "RESPONDER": "rung"}
     heads = zip(("CALLS", "PROMPT", "INSTR", "REPLY"), FIGURES, strict=False)
     figures: Columns = {head: lambda row, name=name: f"{int(row[name]):,}" for head, name in heads}
@@ -354,7 +347,7 @@ def _phase(row: Mapping[str, Any]) -> str:
 @run_argument()
 @click.argument("step", required=False)
 @json_option("Print the changes of files and documents as an object.")
-def diff(run: str, step: str | None, as_json: bool) -> None:
+def diff(run: str, step: str | None) -> None:
     """Show what a run (default: the newest) or one of its steps changed, and your edits of documents."""
     run, step = step_of_newest(run, step)
     number = step_number(step)
@@ -365,9 +358,7 @@ def diff(run: str, step: str | None, as_json: bool) -> None:
     store = FileStore(fractal.workspace.runs / root.meta.run)
     names = [each.meta.id for each in documents] if step is None else []
     edits = {name: text for name in names if (text := _edited(store, name))}
-    if as_json:
-        print_json({"files": changed, "documents": edits, "undone": undone(root)})
-        return
+    emit({"files": changed, "documents": edits, "undone": undone(root)})
     lines = [f"{each.kind} {shown_name(each.path)}" for each in changed]
     if step is None and not acted(documents):  # a run of an older version, or without snapshots
         lines = [text for key in ("changes", "diff") if (text := root.text(4, key)).strip()]
@@ -421,17 +412,15 @@ def _edited(store: FileStore, loop_id: str) -> str:
 @run_argument("doc")
 @click.option("--step", type=int, default=0, help="The step to fill in, in the phase Do.")
 @json_option("Print the messages and the tokens of each part as an object.")
-def prompt(doc: str, step: int, as_json: bool) -> None:
+def prompt(doc: str, step: int) -> None:
     """Print the prompt of the next call for a document (default: the newest run's root).
 
     The tokens of each part go to standard error.
     """
     phase, made = opened().prompt(doc, step)
-    if as_json:
-        parts = [{"part": name, "tokens": count} for name, count in made.parts]
-        value = {"phase": phase, "system": made.system, "user": made.user, "parts": parts}
-        print_json(value | {"instruction_tokens": made.instruction_tokens})
-        return
+    parts = [{"part": name, "tokens": count} for name, count in made.parts]
+    value = {"phase": phase, **picked(made, "system", "user"), "parts": parts}
+    emit(value | {"instruction_tokens": made.instruction_tokens})
     put(f"{made.system}\n\n{made.user}")
     whole = sum(count for _, count in made.parts)
     rows = [[name, str(count)] for name, count in made.parts]

@@ -14,7 +14,7 @@ import click
 
 from kernel.document.model import ENDED
 from kernel.errors import FractalError
-from runtime.cli.output import put, tell
+from runtime.cli.output import put, tell, wants_json
 from runtime.cli.session import Session, command, json_option, opened, run_argument, view
 
 MOST_CONTEXT = 10_000_000
@@ -95,7 +95,6 @@ def run(
     plan_only: bool,
     yes: bool,
     reuse: bool,
-    as_json: bool,
     quiet: bool,
     output: Path | None,
     **settings: Any,
@@ -112,7 +111,7 @@ def run(
     _refuse_output(output)
     if words != ("-",) and file != Path("-") and (data := piped()):
         context.append(("stdin", data))
-    session = Session(view(json=as_json, quiet=quiet), as_json)
+    session = Session(view(json=wants_json(), quiet=quiet), wants_json())
     fractal = session.open(**settings)
     if follow and not after:
         earlier = [each for each in fractal.runs() if each.type != "dream"]
@@ -123,7 +122,7 @@ def run(
     result = session.drive(fractal.run(task, context=context, **options))
     if result.reused:
         tell(f"reused the result of run {result.run}: same task, files and instructions")
-    if plan_only and result.waiting == "approval" and not as_json:
+    if plan_only and result.waiting == "approval" and not wants_json():
         put(plan_of(result.path))
     return session.conclude(result, output)
 
@@ -148,7 +147,6 @@ def resume(
     assume: tuple[str, ...],
     redo: bool,
     yes: bool,
-    as_json: bool,
     quiet: bool,
     output: Path | None,
     **settings: Any,
@@ -165,7 +163,7 @@ def resume(
     options = {"assume": assume, "yes": yes, "redo": redo}
 
     def go_on(name: str | None) -> int:
-        session = Session(view(json=as_json, quiet=quiet), as_json)
+        session = Session(view(json=wants_json(), quiet=quiet), wants_json())
         fractal = session.open(**settings)
         return session.conclude(session.drive(fractal.resume(name, **options)), output)
 
@@ -191,13 +189,13 @@ def _each(go_on: Callable[[str | None], int]) -> int:
 @run_argument()
 @click.option("-m", "--model", help="Ask this model instead of using the logged replies.")
 @_output
-def replay(run: str, model: str | None, as_json: bool, quiet: bool, output: Path | None) -> int:
+def replay(run: str, model: str | None, quiet: bool, output: Path | None) -> int:
     """Repeat the task of a run (default: the newest) as a new run, from its log of replies or with a model.
 
     Steps are executed again, with their effects.
     """
     _refuse_output(output)
-    session = Session(view(json=as_json, quiet=quiet), as_json)
+    session = Session(view(json=wants_json(), quiet=quiet), wants_json())
     fractal = session.open()
     return session.conclude(session.drive(fractal.replay(run, model)), output)
 

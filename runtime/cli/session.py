@@ -321,6 +321,10 @@ def run_and_words(words: Sequence[str], *, least: int = 0) -> tuple[str, str]:
     return "", " ".join(words)
 
 
-def json_option(text: str = "Print JSON.") -> Option:
-    """`--json`."""
-    return click.option("--json", "as_json", is_flag=True, help=text)
+def json_option(text: str) -> Option:
+    """`--json`, which `emit` and `wants_json` read."""
+
+    def keep(context: click.Context, _: click.Parameter, given: bool) -> None:
+        context.meta["json"] = given
+
+    return click.option("--json", is_flag=True, expose_value=False, callback=keep, help=text)

@@ -15,7 +15,17 @@ import click
 from kernel.errors import ConfigurationError, UsageError
 from runtime.api.fractal import shipped_system
 from runtime.cli import cli
-from runtime.cli.output import Columns, count, elide, print_json, print_table, put, safe, tell
+from runtime.cli.output import (
+    Columns,
+    count,
+    elide,
+    emit,
+    print_table,
+    put,
+    safe,
+    tell,
+    wants_json,
+)
 from runtime.cli.session import folder, json_option, opened, show_items
 from runtime.evolution.files import files
 from runtime.evolution.journal import Journal
@@ -147,7 +157,7 @@ def template(given: Mapping[str, Any] | None = None) -> str:
 @click.command()
 @click.argument("name", required=False)
 @json_option("Print an object: each setting's value and source.")
-def config(name: str | None, as_json: bool) -> None:
+def config(name: str | None) -> None:
     """Show the settings in effect and their sources; with NAME, only its value.
 
     The order is: flags, FRACTAL_* variables, fractal.yaml of the workspace, your own file, defaults.
@@ -158,12 +168,9 @@ def config(name: str | None, as_json: bool) -> None:
         if name not in values:
             raise UsageError(f"there is no setting {name}; list all: fractal config")
         value = values[name]
-        put(value if isinstance(value, str) and not as_json else json.dumps(value, ensure_ascii=False))
+        put(value if isinstance(value, str) and not wants_json() else json.dumps(value, ensure_ascii=False))
         return
-    if as_json:
-        found = {key: {"value": value, "source": fractal.sources[key]} for key, value in values.items()}
-        print_json(found)
-        return
+    emit({key: {"value": value, "source": fractal.sources[key]} for key, value in values.items()})
     shown: Columns = {
         "SETTING": lambda name: name,
         "VALUE": lambda name: elide(json.dumps(values[name], ensure_ascii=False), 60),
@@ -186,7 +193,7 @@ def config(name: str | None, as_json: bool) -> None:
 @click.option("-y", "--yes", is_flag=True, help="Allow without asking.")
 @click.option("--revoke", is_flag=True, help="Withdraw all permissions of this folder.")
 @json_option("Print pending requests as a list of objects.")
-def trust(names: tuple[str, ...], yes: bool, revoke: bool, as_json: bool) -> int:
+def trust(names: tuple[str, ...], yes: bool, revoke: bool) -> int:
     """Show what this folder's own files ask for, and allow all of it, or what is named.
 
     Settings that lower security or send data elsewhere, files in system/, skills and MCP servers take effect
@@ -209,9 +216,7 @@ def trust(names: tuple[str, ...], yes: bool, revoke: bool, as_json: bool) -> int
             there = ", ".join(sorted({each.name for each in waiting} | known)) or "nothing"
             raise UsageError(f"this folder does not ask for {strange[0]}, only for: {there}")
         tell(f"already allowed: {', '.join(sorted(unknown))}")
-    if as_json:
-        print_json(chosen)
-        return 0
+    emit(chosen)
     if not chosen:
         if not names:
             tell("this folder has no pending requests")

@@ -19,6 +19,7 @@ from runtime.cli.output import (
     Columns,
     count,
     elide,
+    emit,
     line,
     local,
     money,
@@ -27,6 +28,7 @@ from runtime.cli.output import (
     put,
     safe,
     tell,
+    wants_json,
 )
 from runtime.cli.session import Session, command, in_workshop, json_option, opened, view
 from runtime.evolution.adoption import Adoption
@@ -89,7 +91,7 @@ def _file_of_system(fractal: Fractal, name: str) -> Path:
 @click.argument("unit", required=False)
 @click.option("-n", "limit", type=click.IntRange(1), default=50, show_default=True, help="Entries to list.")
 @json_option("Print a list of objects.")
-def log(unit: str | None, limit: int, as_json: bool) -> None:
+def log(unit: str | None, limit: int) -> None:
     """List changes, newest first: who made them, in which run, and why."""
     journal = in_workshop()[1].journal
     chosen = (journal.about(unit) if unit else journal.entries())[::-1][:limit]
@@ -102,7 +104,7 @@ def log(unit: str | None, limit: int, as_json: bool) -> None:
         "LINES": lambda entry: _lines(journal, entry),
         "WHY": lambda entry: elide(entry.reason, 60),
     }
-    print_list(as_json, chosen, shown, "no changes: this workspace uses the shipped system", right=(0,))
+    print_list(chosen, shown, "no changes: this workspace uses the shipped system", right=(0,))
 
 
 def _lines(journal: Journal, entry: Entry) -> str:
@@ -115,7 +117,7 @@ def _lines(journal: Journal, entry: Entry) -> str:
 @system.command("diff")
 @click.argument("what", required=False, metavar="[ENTRY|UNIT|PROPOSAL]")
 @json_option("Print a list of objects, each with its diff.")
-def diff_(what: str | None, as_json: bool) -> None:
+def diff_(what: str | None) -> None:
     """Show what an entry changed, what changed in a unit such as web, or what a proposal would change.
 
     Without an argument: what open proposals, and drafts of runs that were not accepted, would change.
@@ -123,13 +125,11 @@ def diff_(what: str | None, as_json: bool) -> None:
     fractal, workshop = in_workshop()
     journal = workshop.journal
     if what is None or any(each.id == what for each in workshop.proposals.open()):
-        _open_ones(fractal, as_json, what or "")
+        _open_ones(fractal, what or "")
         return
     chosen = [journal.entry(int(what))] if what.isdecimal() else journal.about(what)
     diffs = [(entry, journal.diff(entry)) for entry in chosen]
-    if as_json:
-        print_json([entry.as_dict() | {"diff": text} for entry, text in diffs])
-        return
+    emit([entry.as_dict() | {"diff": text} for entry, text in diffs])
     for entry, text in diffs:
         if len(diffs) > 1:
             head = f"# {entry.id} {entry.kind} {entry.unit} by {entry.author}, {local(entry.time)}"
@@ -138,7 +138,7 @@ def diff_(what: str | None, as_json: bool) -> None:
             put(text)
 
 
-def _open_ones(fractal: Fractal, as_json: bool, proposal: str) -> None:
+def _open_ones(fractal: Fractal, proposal: str) -> None:
     """Print how each proposal and draft, or one of them, differs from the active system."""
     workshop = fractal.workshop
     open_ones = [(each.id, each.unit, each.reason, each.files) for each in workshop.proposals.open()]
@@ -150,9 +150,7 @@ def _open_ones(fractal: Fractal, as_json: bool, proposal: str) -> None:
             present = filter(None, (read(folder / path) for folder in fractal.systems))
             texts.append(difference(path, next(present, None), file))
         changes.append({"name": name, "unit": unit, "reason": reason, "diff": "\n".join(filter(None, texts))})
-    if as_json:
-        print_json(changes)
-        return
+    emit(changes)
     if not changes:
         tell("no proposals and no drafts")
     for each in changes:
@@ -165,11 +163,11 @@ def _open_ones(fractal: Fractal, as_json: bool, proposal: str) -> None:
 @click.argument("entry", type=int)
 @click.option("--force", is_flag=True, help="Roll back even if later entries changed the same files.")
 @json_option("Print the new entry as an object.")
-def rollback(entry: int, force: bool, as_json: bool) -> None:
+def rollback(entry: int, force: bool) -> None:
     """Restore the state before an entry. The rollback is an entry too and can be rolled back."""
     made = in_workshop()[1].journal.rollback(entry, force=force)
-    if as_json:
-        print_json(made.as_dict())
+    if wants_json():
+        print_json(made)
     back = command("system", "rollback", str(made.id))
     tell(f"{made.unit}: restored to before entry {entry} (entry {made.id}; to revert: {back})")
 
@@ -182,7 +180,7 @@ def rollback(entry: int, force: bool, as_json: bool) -> None:
 @click.option("--as", "place", metavar="PLACE", default="", help="The path of the file in system/.")
 @click.option("--why", default="", help="What it improves.")
 @json_option("Print the proposal as an object.")
-def propose(paths: tuple[Path, ...], place: str, why: str, as_json: bool) -> None:
+def propose(paths: tuple[Path, ...], place: str, why: str) -> None:
     """Propose changed files of the system, or tool folders; they are kept until you adopt them.
 
     \b
@@ -191,10 +189,7 @@ def propose(paths: tuple[Path, ...], place: str, why: str, as_json: bool) -> Non
     """
     fractal, workshop = in_workshop()
     made = workshop.proposals.hand_in(fractal.systems, paths, place=place, why=why)
-    if as_json:
-        print_json(made.as_dict())
-    else:
-        put(made.id)
+    print_json(made) if wants_json() else put(made.id)
     tell(f"{', '.join(sorted(made.files))}; test and adopt: {command('system', 'adopt', made.id)}")
 
 
@@ -207,20 +202,19 @@ def propose(paths: tuple[Path, ...], place: str, why: str, as_json: bool) -> Non
     "--trial", "strict", is_flag=True, help="Adopt only if it is shown to be better, not just no worse."
 )
 @json_option("Print objects.")
-def adopt(
-    name: str | None, force: bool, model: str | None, usd: float | None, strict: bool, as_json: bool
-) -> int:
+def adopt(name: str | None, force: bool, model: str | None, usd: float | None, strict: bool) -> int:
     """Test a proposal, or the drafts of a run, and activate it; without a name, list open proposals.
 
     A program runs its own sample. For guidance, the sample tasks run with and without it: it is adopted if
     they do no worse, or with --trial if they do better beyond chance; `fractal learn trial` lists trials.
     A proposal to build something starts the run that builds it.
     """
+    as_json = wants_json()
     session = Session(view(json=as_json, quiet=False), as_json)
     fractal = session.open(model=model, usd=usd)
     fractal.workshop.open()
     if name is None:
-        _list(fractal, as_json)
+        _list(fractal)
         return 0
     chosen = _chosen(fractal, name)
     return max(
@@ -242,7 +236,7 @@ def _chosen(fractal: Fractal, name: str) -> list[Proposal]:
     return found
 
 
-def _list(fractal: Fractal, as_json: bool) -> None:
+def _list(fractal: Fractal) -> None:
     found = fractal.workshop.proposals.open()
     shown: Columns = {
         "ID": "id",
@@ -251,8 +245,8 @@ def _list(fractal: Fractal, as_json: bool) -> None:
         "BY": "author",
         "WHY": lambda each: elide(each.reason, 70),
     }
-    print_list(as_json, found, shown, "no open proposals")
-    if found and not as_json:
+    print_list(found, shown, "no open proposals")
+    if found:
         tell(f"compare: {command('system', 'diff')}; adopt: {command('system', 'adopt', 'ID')}")
 
 

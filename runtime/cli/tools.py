@@ -22,6 +22,7 @@ from runtime.cli.output import (
     Columns,
     count,
     elide,
+    emit,
     line,
     money,
     picked,
@@ -31,6 +32,7 @@ from runtime.cli.output import (
     safe,
     seconds,
     tell,
+    wants_json,
 )
 from runtime.cli.session import ask_for_trust, command, in_workshop, json_option, opened
 from runtime.evolution import installing
@@ -50,7 +52,7 @@ def tools() -> None:
 @tools.command("ls")
 @click.option("--all", "everything", is_flag=True, help="Include drafts, quarantined and retired tools.")
 @json_option("Print a list of objects.")
-def ls(everything: bool, as_json: bool) -> None:
+def ls(everything: bool) -> None:
     """List tools and operations: signature, effects, origin, description."""
     fractal = opened()
     troubles = _ask_servers(fractal)
@@ -58,7 +60,7 @@ def ls(everything: bool, as_json: bool) -> None:
     chosen = [*catalogue.tools.values(), *(catalogue.idle.values() if everything else ())]
     found = sorted(chosen, key=lambda tool: (tool.operation, tool.name))
     births = _births(fractal)
-    if as_json:
+    if wants_json():
         origins = [{"origin": _origin(fractal, tool, None), "birth": births.get(tool.path)} for tool in found]
         print_json([_about(tool) | origin for tool, origin in zip(found, origins, strict=True)])
     else:
@@ -242,7 +244,7 @@ def _named(fractal: Fractal, name: str) -> Tool:
 @click.option("--all", "everything", is_flag=True, help="Test all tools that have a sample.")
 @click.option("-m", "--model", help="The model for samples of guided tools.")
 @json_option("Print a list of objects.")
-def test(names: tuple[str, ...], everything: bool, model: str | None, as_json: bool) -> int:
+def test(names: tuple[str, ...], everything: bool, model: str | None) -> int:
     """Run the samples of tools; that of a guided tool is a run with the configured model.
 
     A draft or quarantined tool whose sample passes becomes active.
@@ -257,14 +259,13 @@ def test(names: tuple[str, ...], everything: bool, model: str | None, as_json: b
     else:
         chosen = [_named(fractal, name) for name in names]
     guided = [tool for tool in chosen if tool.guided and tool.sample]
-    if guided and has_model(fractal) and not as_json:
+    if guided and has_model(fractal) and not wants_json():
         bounds = fractal.config.bounds()
         usd = "" if bounds.usd is None else f" and {money(bounds.usd)}"
         tell(f"{count(len(guided), 'run')} of at most {bounds.calls} calls{usd} each")
-    found = asyncio.run(_test(fractal, chosen, quiet=as_json))
-    if as_json:
-        print_json(found)
+    found = asyncio.run(_test(fractal, chosen, quiet=wants_json()))
     bad = [each for each in found if each.passed is False or (each.passed is None and not everything)]
+    emit(found, 1 if bad else 0)
     return 1 if bad else 0
 
 
