@@ -14,20 +14,30 @@ from urllib.parse import urljoin
 from kernel.errors import OperationFailed
 from runtime.operations.texts import as_csv
 
-_HIDDEN = ("script", "style", "noscript", "template", "svg", "iframe", "object", "head", "select", "canvas")
-_RAW = ("script", "style", "textarea", "title", "noscript", "iframe", "template", "svg")
-_IN_HEAD = ("meta", "link", "base", "title", "script", "style", "noscript", "template")
+_TEXTS = ("textarea", "title")
+_RAW = (
+    *("script", "style", "noscript", "iframe", "template", "svg", "select", "object", "canvas"),
+    *_TEXTS,
+)
+"""Elements that end only at their own end tag; of `_TEXTS` the content is text, others are not shown."""
 _BLOCKS = frozenset(
     re.findall(
         r"\w+",
-        "address article aside blockquote body dd details dialog div dl dt fieldset figcaption figure footer "
-        "form header hr html main nav ol p section summary table tbody tfoot thead tr ul caption",
+        "address article aside body dd details dialog div dl dt fieldset figcaption figure footer "
+        "form header html li main nav ol section summary tbody tfoot thead tr ul caption",
     )
 )
 _HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
-_TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9:-]{0,40})")
+_PARAGRAPHS = frozenset({*_HEADINGS, "p", "pre", "hr", "table", "blockquote"})
+_PIECE = re.compile(
+    r"<!--.*?(?:-->|\Z)|<[!?][^>]*+>?"
+    r"|<(?P<end>/?)(?P<name>[a-z][a-z0-9:-]{0,40}+)"
+    r"(?P<rest>(?:[^<>\"']++|\"[^\"]{0,20000}+\"|'[^']{0,20000}+')*+|[^<>]*+)>"
+    r"|(?P<text>[^<]++|<)",
+    re.DOTALL | re.IGNORECASE,
+)
+"""A comment, a tag or a text. Linear: a tag holds < only in quotes, and nothing is tried in two ways."""
 _ATTRIBUTE = re.compile(r"(?<![\w:-])([a-zA-Z_:-]{1,40})\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))")
-_LONGEST_TAG = 20_000
 
 
 def readable(page: str, address: str = "") -> str:
@@ -35,7 +45,7 @@ def readable(page: str, address: str = "") -> str:
     writer = _Writer(address)
     for kind, name, value in pieces(page):
         if kind == "text":
-            writer.text(html.unescape(value))
+            writer.text(value)
         elif kind == "open":
             writer.open(name, value)
         else:
@@ -45,77 +55,20 @@ def readable(page: str, address: str = "") -> str:
 
 def pieces(page: str) -> Iterator[tuple[str, str, str]]:
     """Text, opening tags with their attributes and closing tags, in order."""
-    at, end = 0, len(page)
-    ends: dict[str, int] = {}  # where the search for the end of a raw element last failed
-    while at < end:
-        mark = page.find("<", at)
-        if mark < 0:
-            yield "text", "", page[at:]
-            return
-        if mark > at:
-            yield "text", "", page[at:mark]
-        if page.startswith("<!--", mark):
-            at = _after(page, "-->", mark + 4, ends)
-            continue
-        if page.startswith(("<!", "<?"), mark):
-            at = _after(page, ">", mark, ends)
-            continue
-        hit = _TAG.match(page, mark)
-        close = _tag_end(page, hit.end()) if hit else -1
-        if hit is None or close < 0:
-            yield "text", "", "<"
-            at = mark + 1
-            continue
-        name = hit[2].lower()
-        at = close + 1
-        if hit[1]:
-            yield "close", name, ""
-            continue
-        yield "open", name, page[hit.end() : close]
-        if name in _RAW and not page[hit.end() : close].endswith("/"):
-            stop = _raw_end(page, name, at, ends)
-            if name in ("title", "textarea"):
-                yield "text", "", page[at:stop]
-            at = stop
-
-
-def _after(page: str, wanted: str, start: int, ends: dict[str, int]) -> int:
-    """The position after the next `wanted`, or the end of the page; a failed search is not repeated."""
-    if ends.get(wanted) is not None:
-        return len(page)
-    hit = page.find(wanted, start)
-    if hit < 0:
-        ends[wanted] = start
-        return len(page)
-    return hit + len(wanted)
-
-
-def _raw_end(page: str, name: str, start: int, ends: dict[str, int]) -> int:
-    if name not in ends:
-        hit = re.compile(f"</{name}", re.IGNORECASE).search(page, start)
-        if hit:
-            return hit.start()
-        ends[name] = start
-    return len(page) if name in ("script", "style") else start
-
-
-def _tag_end(page: str, start: int) -> int:
-    """The position of the > of a tag, outside quotes; -1 if the tag does not end soon."""
-    at, limit = start, min(len(page), start + _LONGEST_TAG)
-    plain = page.find(">", at, limit)
-    if plain < 0:
-        return -1
-    while at < limit:
-        hit = re.compile(r"[>\"']").search(page, at, limit)
-        if hit is None:
-            return limit - 1
-        if hit[0] == ">":
-            return hit.start()
-        closing = page.find(hit[0], hit.end(), limit)
-        if closing < 0:
-            return max(plain, at - 1)  # a stray quote
-        at = closing + 1
-    return limit - 1
+    at = 0
+    while hit := _PIECE.match(page, at):
+        at = hit.end()
+        if hit["text"]:
+            yield "text", "", html.unescape(hit["text"])
+        elif hit["name"]:
+            name = hit["name"].lower()
+            yield "close" if hit["end"] else "open", name, hit["rest"]
+            if name in _RAW and not hit["end"] and not hit["rest"].endswith("/"):
+                end = re.compile(f"</{name}", re.IGNORECASE).search(page, at)
+                inside = page[at : end.start() if end else len(page)]
+                at += len(inside)
+                if name in _TEXTS:
+                    yield "text", "", html.unescape(inside)
 
 
 class _Writer:
@@ -125,19 +78,16 @@ class _Writer:
         self._address = address
         self._lines: list[str] = []
         self._line: list[str] = []
-        self._hidden: list[str] = []
         self._pre = 0
         self._lists: list[int] = []  # -1 for a bulleted list, else the number of the last item
         self._link = ""
         self._link_from = 0
-        self._title: list[str] | None = None
-        self._titled = ""
+        self._in_title = False
+        self._title = ""
 
     def text(self, text: str) -> None:
-        if self._title is not None:
-            self._title.append(text)
-        elif self._hidden:
-            return
+        if self._in_title:
+            self._title += text
         elif self._pre:
             first, *rest = text.split("\n")
             self._line.append(first)
@@ -150,85 +100,54 @@ class _Writer:
                 self._line.append(text)
 
     def open(self, name: str, tag: str) -> None:
-        if self._hidden == ["head"] and name not in _IN_HEAD:
-            self._hidden.clear()  # the end tag is missing
-        if name == "title" and not self._titled:
-            self._title = []
-        elif name == "body":
-            self._hidden.clear()
-        elif name in _HIDDEN:
-            if not tag.endswith("/") and name not in ("script", "style", "noscript", "iframe"):
-                self._hidden[50:] = [name]
-        elif self._hidden:
-            return
+        self._apart(name)
+        if name == "title":
+            self._in_title = not self._title
         elif name == "br":
             self._break(keep=True)
         elif name in ("ul", "ol"):
-            self._break()
             self._lists.append(-1 if name == "ul" else 0)
         elif name == "li":
-            self._item()
+            self._line.append(self._item())
         elif name in _HEADINGS:
-            self._paragraph()
             self._line.append(f"{_HEADINGS[name]} ")
         elif name == "pre":
-            self._paragraph()
             self._pre += 1
-        elif name in ("td", "th"):
-            if self._line:
-                self._line.append(" | ")
+        elif name in ("td", "th") and self._line:
+            self._line.append(" | ")
         elif name == "a":
             self._open_link(tag)
-        elif name == "img":
-            if words := attributes(tag).get("alt", "").strip():
-                self._line.append(f"[image: {words}]")
-        elif name in ("p", "hr", "table", "blockquote"):
-            self._paragraph()
-        elif name in _BLOCKS:
-            self._break()
+        elif name == "img" and (words := attributes(tag).get("alt", "").strip()):
+            self._line.append(f"[image: {words}]")
 
     def close(self, name: str) -> None:
-        if name == "title" and self._title is not None:
-            self._titled = " ".join("".join(self._title).split())
-            self._title = None
-        elif name in self._hidden:
-            while self._hidden.pop() != name:
-                pass
-        elif self._hidden:
-            return
+        self._apart(name)
+        if name == "title":
+            self._in_title = False
         elif name in ("ul", "ol"):
-            self._break()
-            if self._lists:
-                self._lists.pop()
+            del self._lists[-1:]
             if not self._lists:
                 self._paragraph()
-        elif name in _HEADINGS or name in ("p", "table", "blockquote"):
-            self._paragraph()
         elif name == "pre":
-            self._paragraph()
             self._pre = max(0, self._pre - 1)
         elif name == "a":
             self._close_link()
-        elif name in _BLOCKS or name == "li":
-            self._break()
 
     def done(self) -> str:
-        self.close("title")
-        self._close_link()
         self._break()
         body = re.sub(r"\n{3,}", "\n\n", "\n".join(self._lines)).strip("\n")
-        if self._titled and not body.lstrip("# ").startswith(self._titled):
-            return f"{self._titled}\n\n{body}".strip()
+        title = " ".join(self._title.split())
+        if title and not body.lstrip("# ").startswith(title):
+            return f"{title}\n\n{body}".strip()
         return body.strip()
 
-    def _item(self) -> None:
-        self._break()
+    def _item(self) -> str:
+        """The mark of the next item of a list."""
         indent = "  " * max(0, min(len(self._lists), 10) - 1)
-        mark = "-"
-        if self._lists and self._lists[-1] >= 0:
-            self._lists[-1] += 1
-            mark = f"{self._lists[-1]}."
-        self._line.append(f"{indent}{mark} ")
+        if not self._lists or self._lists[-1] < 0:
+            return f"{indent}- "
+        self._lists[-1] += 1
+        return f"{indent}{self._lists[-1]}. "
 
     def _open_link(self, tag: str) -> None:
         self._close_link()
@@ -237,15 +156,11 @@ class _Writer:
             self._link, self._link_from = _joined(self._address, target), len(self._line)
 
     def _close_link(self) -> None:
-        if not self._link:
-            return
-        inner = "".join(self._line[self._link_from :])
-        words = inner.strip()
-        del self._line[self._link_from :]
-        if words:
-            lead = inner[: len(inner) - len(inner.lstrip())]
-            trail = inner[len(inner.rstrip()) :]
-            self._line.append(f"{lead}{words if words == self._link else f'[{words}]({self._link})'}{trail}")
+        if self._link:
+            inner = "".join(self._line[self._link_from :])
+            words = inner.strip()
+            marked = words if words == self._link else f"[{words}]({self._link})"
+            self._line[self._link_from :] = [inner.replace(words, marked, 1)] if words else []
         self._link = ""
 
     def _break(self, keep: bool = False) -> None:
@@ -259,6 +174,13 @@ class _Writer:
         if line.strip() or keep:
             self._lines.append(line.rstrip())
 
+    def _apart(self, name: str) -> None:
+        """Begin a line or a paragraph where an element has its own."""
+        if name in _PARAGRAPHS:
+            self._paragraph()
+        elif name in _BLOCKS:
+            self._break()
+
     def _paragraph(self) -> None:
         self._break()
         self._lines.append("")
@@ -267,8 +189,7 @@ class _Writer:
 def attributes(text: str) -> dict[str, str]:
     """The attributes of an opening tag, names in lower case."""
     return {
-        hit[1].lower(): html.unescape(hit[2] or hit[3] or hit[4] or "")
-        for hit in _ATTRIBUTE.finditer(text[:_LONGEST_TAG])
+        hit[1].lower(): html.unescape(hit[2] or hit[3] or hit[4] or "") for hit in _ATTRIBUTE.finditer(text)
     }
 
 
@@ -281,7 +202,7 @@ def links(page: str, address: str) -> list[tuple[str, str]]:
     target, words, base = "", list[str](), address
     for kind, name, value in pieces(page):
         if kind == "text" and target:
-            words.append(html.unescape(value))
+            words.append(value)
         elif kind == "open" and name == "base":
             base = _joined(address, attributes(value).get("href", ""))
         elif kind == "open" and name == "img" and target:
@@ -316,56 +237,44 @@ class _Table:
     cell: list[str] | None = None
     wide: int = 1
 
-    def end_cell(self) -> None:
-        if self.cell is not None and self.rows:
+    def take(self, kind: str, name: str, value: str) -> None:
+        if self.cell is not None and (kind == "text" or name in ("br", "p", "div", "li")):
+            self.cell.append(value if kind == "text" else " ")
+        elif name in ("td", "th", "tr", "table"):
+            self._end_cell()
+            if kind == "open" and (name == "tr" or not self.rows):
+                self.rows.append([])
+            if kind == "open" and name != "tr":
+                span = attributes(value).get("colspan", "1")
+                self.cell, self.wide = [], int(span) if re.fullmatch(r"\d{1,3}", span) else 1
+
+    def _end_cell(self) -> None:
+        if self.cell is not None:
             row = self.rows[-1]
             row.append(" ".join("".join(self.cell).split()))
             row.extend([""] * min(self.wide - 1, MOST_COLUMNS - len(row)))
         self.cell = None
 
+    def squared(self) -> list[list[str]]:
+        """The rows that have text, of one length."""
+        self._end_cell()
+        kept = [row[:MOST_COLUMNS] for row in self.rows if any(row)]
+        width = max(map(len, kept), default=0)
+        return [row + [""] * (width - len(row)) for row in kept]
+
 
 def tables(page: str) -> list[list[list[str]]]:
     """The tables of a page that have cells, each as rows of one length; nested tables are separate."""
-    done: list[list[list[str]]] = []
+    done: list[_Table] = []
     open_: list[_Table] = []
     for kind, name, value in pieces(page):
-        if kind == "open" and name == "table":
+        if (kind, name) == ("open", "table"):
             open_.append(_Table())
         elif open_:
-            _take(open_[-1], kind, name, value)
-            if kind == "close" and name == "table":
-                done.append(open_.pop().rows)
-    for table in reversed(open_):  # without an end tag
-        table.end_cell()
-        done.append(table.rows)
-    return [squared for rows in done if (squared := _squared(rows))]
-
-
-def _take(table: _Table, kind: str, name: str, value: str) -> None:
-    if kind == "text":
-        if table.cell is not None:
-            table.cell.append(html.unescape(value))
-    elif name in ("td", "th"):
-        table.end_cell()
-        if kind == "open":
-            if not table.rows:
-                table.rows.append([])
-            span = attributes(value).get("colspan", "1")
-            table.cell, table.wide = [], int(span) if re.fullmatch(r"\d{1,3}", span) else 1
-    elif name == "tr":
-        table.end_cell()
-        if kind == "open":
-            table.rows.append([])
-    elif name == "table":
-        table.end_cell()
-    elif table.cell is not None and name in ("br", "p", "div", "li"):
-        table.cell.append(" ")
-
-
-def _squared(rows: list[list[str]]) -> list[list[str]]:
-    kept = [row[:MOST_COLUMNS] for row in rows if any(row)]
-    width = max(map(len, kept), default=0)
-    return [row + [""] * (width - len(row)) for row in kept]
+            open_[-1].take(kind, name, value)
+            if name == "table":
+                done.append(open_.pop())
+    return [rows for table in (*done, *reversed(open_)) if (rows := table.squared())]
 
 
 def table_as_csv(page: str, number: int, where: str) -> str:
