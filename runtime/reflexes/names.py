@@ -3,33 +3,63 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
-from runtime.reflexes.slots import It, Language, Meant, Read, Scan, choice_of
+from runtime.reflexes.slots import It, Language, Meant, Read, Reader, Scan, choice_of
 from runtime.reflexes.values import NUMBER, number_at
 
-PHRASE_WORDS = 6
-"""Of text without quotes, how many words one slot may take."""
+MOST_WORDS = 6
+"""Of text without quotes, and of what is asked about, how many words one slot may take."""
 _NAME = r"[\w@%+~#&!$=-][\w.@%+~#&!$=\[\]-]*"
 _PATH = re.compile(rf"(?:~/|/|(?:\.{{1,2}}/)+)?(?:\.?{_NAME}/)*(?:\.?{_NAME})?")
 _DOTTED = re.compile(r"[^/]*[^/.]\.(?:[A-Za-z_][\w-]{0,9}|7z)|\.[A-Za-z][\w.-]*")
 _BARE = re.compile(r"[^\W_][\w.-]*(?:/[\w.-]+)*/?|[.~]{1,2}(?:/[\w.-]+)*/?|/(?:[\w.-]+/?)*")
-_JSON_PATH = re.compile(r"[^\W\d][\w-]*(?:\.[\w-]+|\[\d+\])*")
 _ARCHIVE = re.compile(r"(?i)\.(?:zip|tar|tar\.(?:gz|bz2|xz)|tgz)$")
-_SYMBOL = re.compile(r"[A-Z][A-Z0-9_]+|\w*[^\W_]_\w+|[a-z]+[A-Z]\w*")
-_COLUMN = re.compile(r"[^\W\d][\w.%$#/-]*|#\d+")
+
+
+def _one(form: str, vague: int, *, quoted: bool = True) -> Reader:
+    """One plain word of a form; with `quoted` also any text in quotes or backticks."""
+    pattern = re.compile(form, re.DOTALL)
+
+    def read(scan: Scan, at: int) -> Iterator[Read]:
+        if at < len(scan.tokens):
+            token = scan.tokens[at]
+            if token.quoted:
+                if quoted and token.text:
+                    yield at + 1, token.text, 1
+            elif pattern.fullmatch(token.text) and token.word not in scan.language.refused:
+                yield at + 1, token.text, vague
+
+    return read
+
+
+def _anyhow(form: str) -> Reader:
+    """A word of a form that says what it is, quoted or not."""
+    pattern = re.compile(form)
+
+    def read(scan: Scan, at: int) -> Iterator[Read]:
+        if at < len(scan.tokens) and pattern.fullmatch(scan.tokens[at].text):
+            yield at + 1, scan.tokens[at].text, 0
+
+    return read
+
+
+def _those(read: Reader, fits: Callable[[Scan, str], object], more: int = 0) -> Reader:
+    """What a kind reads, if it fits; `more` is added to how vague it is."""
+
+    def read_some(scan: Scan, at: int) -> Iterator[Read]:
+        return ((end, value, vague + more) for end, value, vague in read(scan, at) if fits(scan, str(value)))
+
+    return read_some
 
 
 def read_named(scan: Scan, at: int) -> Iterator[Read]:
     """A path that shows that it is one: quoted, with a slash or an extension, or a known name."""
-    if at >= len(scan.tokens):
-        return
-    token = scan.tokens[at]
-    if token.quoted:
-        if token.text.strip() and not re.search(r"[*?\n\0]", token.text):
+    if at < len(scan.tokens):
+        token = scan.tokens[at]
+        quoted = token.quoted and token.text.strip() and not re.search(r"[*?\n\0]", token.text)
+        if quoted or (not token.quoted and _is_path(token.text, scan.language)):
             yield at + 1, token.text, 1
-    elif _is_path(token.text, scan.language):
-        yield at + 1, token.text, 1
 
 
 def _is_path(text: str, language: Language) -> bool:
@@ -52,155 +82,79 @@ def read_path(scan: Scan, at: int) -> Iterator[Read]:
         yield from ((end, file, 2) for end in scan.after(at, scan.language.file_pronouns))
 
 
-def read_file(scan: Scan, at: int) -> Iterator[Read]:
-    """The path of a file, with a file's name at its end."""
-    for end, value, vague in read_path(scan, at):
-        if _is_file(value, scan.language):
-            yield end, value, vague
-
-
-def read_folder(scan: Scan, at: int) -> Iterator[Read]:
-    """The path of a folder, or a bare name such as `src`; nothing that looks like a file."""
-    for end, value, vague in read_place(scan, at):
-        if not re.fullmatch(r"[^.].*\.[A-Za-z]\w{0,9}", value):
-            yield end, value, vague
-
-
-def read_bare_folder(scan: Scan, at: int) -> Iterator[Read]:
-    """Like a folder, and never `it`: for what cannot be done by mistake."""
-    return (each for each in read_folder(scan, at) if not isinstance(each[1], Meant))
-
-
 def read_place(scan: Scan, at: int) -> Iterator[Read]:
     """The path of a file or folder, or a bare name."""
     found = list(read_path(scan, at))
-    yield from found
-    if found or at >= len(scan.tokens) or scan.tokens[at].quoted:
-        return
-    text = scan.tokens[at].text
-    if _BARE.fullmatch(text) and scan.word(at) not in scan.language.refused and not number_at(scan, at):
-        yield at + 1, text, 2
+    yield from found or ([] if number_at(scan, at) else _bare(scan, at))
 
 
-def read_archive(scan: Scan, at: int) -> Iterator[Read]:
-    """The path of an archive: a zip or a tar by its name."""
-    for end, value, vague in read_path(scan, at):
-        if _ARCHIVE.search(str(value)):
-            yield end, value, vague - 1
+_bare = _one(_BARE.pattern, 2, quoted=False)
+_file = _those(read_path, lambda scan, value: _is_file(value, scan.language))
+_folder = _those(read_place, lambda scan, value: not re.fullmatch(r"[^.].*\.[A-Za-z]\w{0,9}", value))
+_glob = _anyhow(r"(?=.*[*?])[\w.*?\[\]{},!/@%+~ -]+")
+_quoted = _one(r"(?!)", 1)
+_word = _one(r"(?!['(]).*\w.*", 3)
+read_symbol = _one(r"[A-Z][A-Z0-9_]+|\w*[^\W_]_\w+|[a-z]+[A-Z]\w*", 2)
+"""Text in quotes, or a name that is no word of prose: `TODO`, `my_name`, `getName`."""
 
 
-def read_glob(scan: Scan, at: int) -> Iterator[Read]:
-    """A pattern of file names: `*.md`, `src/**/*.py`, quoted or not."""
-    if at < len(scan.tokens):
-        text = scan.tokens[at].text
-        if re.search(r"[*?]", text) and re.fullmatch(r"[\w.*?\[\]{},!/@%+~ -]+", text):
-            yield at + 1, text, 0
+def _bare_folder(scan: Scan, at: int) -> Iterator[Read]:
+    """Like a folder, and never `it`: for what cannot be done by mistake."""
+    return (each for each in _folder(scan, at) if not isinstance(each[1], Meant))
 
 
-def read_name(scan: Scan, at: int) -> Iterator[Read]:
+def _name(scan: Scan, at: int) -> Iterator[Read]:
     """A file's name or a pattern of names, to be looked for."""
-    yield from read_glob(scan, at)
-    for end, value, vague in read_file(scan, at):
+    yield from _glob(scan, at)
+    for end, value, vague in _file(scan, at):
         if not isinstance(value, Meant) and "/" not in value:
             yield end, value, vague
 
 
-def read_kind(scan: Scan, at: int) -> Iterator[Read]:
+def _kind(scan: Scan, at: int) -> Iterator[Read]:
     """What files are called by: `markdown`, `.md`, `*.md`; a pattern of their names."""
-    yield from read_glob(scan, at)
+    yield from _glob(scan, at)
     yield from choice_of(scan.language.choices.get("file kind", {}))(scan, at)
     if re.fullmatch(r"\.[a-z0-9]{1,8}", scan.word(at)):
         yield at + 1, f"*{scan.word(at)}", 0
 
 
-def read_url(scan: Scan, at: int) -> Iterator[Read]:
-    """An address with its scheme, quoted or not."""
-    if at < len(scan.tokens) and re.fullmatch(r"https?://[^\s/?#]+\S*", scan.tokens[at].text, re.IGNORECASE):
-        yield at + 1, scan.tokens[at].text, 0
-
-
-def read_quoted(scan: Scan, at: int) -> Iterator[Read]:
-    """Text in quotes or backticks."""
-    if at < len(scan.tokens) and scan.tokens[at].quoted and scan.tokens[at].text:
-        yield at + 1, scan.tokens[at].text, 1
-
-
-def read_word(scan: Scan, at: int) -> Iterator[Read]:
-    """Text in quotes, or one plain word."""
-    yield from read_quoted(scan, at)
-    word = scan.word(at)
-    plain = word and word[0] not in "'(" and re.search(r"\w", word)
-    if plain and word not in scan.language.refused:
-        yield at + 1, scan.tokens[at].text, 3
-
-
-def read_symbol(scan: Scan, at: int) -> Iterator[Read]:
-    """Text in quotes, or a name that is no word of prose: `TODO`, `my_name`, `getName`."""
-    yield from read_quoted(scan, at)
-    if at < len(scan.tokens) and not scan.tokens[at].quoted and _SYMBOL.fullmatch(scan.tokens[at].text):
-        yield at + 1, scan.tokens[at].text, 2
-
-
-def read_text(scan: Scan, at: int) -> Iterator[Read]:
+def _text(scan: Scan, at: int) -> Iterator[Read]:
     """Text in quotes, or `it` when there is a result before."""
-    yield from read_quoted(scan, at)
+    yield from _quoted(scan, at)
     if scan.it and "text" in scan.it.shapes:
         yield from ((end, It("{{ it }}"), 1) for end in scan.after(at, scan.language.text_pronouns))
 
 
-def read_phrase(scan: Scan, at: int) -> Iterator[Read]:
+def _phrase(scan: Scan, at: int) -> Iterator[Read]:
     """Text in quotes, or a few plain words that name no file."""
-    yield from read_quoted(scan, at)
-    for end in range(at + 1, min(at + PHRASE_WORDS, len(scan.tokens)) + 1):
+    yield from _quoted(scan, at)
+    for end in range(at + 1, min(at + MOST_WORDS, len(scan.tokens)) + 1):
         word = scan.word(end - 1)
         if not re.search(r"\w", word) or word in scan.language.refused or _is_path(word, scan.language):
             return
         yield end, scan.raw(at, end), 3 * (end - at)
 
 
-def read_line(scan: Scan, at: int) -> Iterator[Read]:
+def _line(scan: Scan, at: int) -> Iterator[Read]:
     """All that is left, as it stands, when nothing in it could join or limit it: a command line."""
     end = len(scan.tokens)
-    stray = (
-        token.word in scan.language.refused or token.word in (",", ";", "\n") for token in scan.tokens[at:]
-    )
-    if at < end and not any(stray):
+    if at < end and not {token.word for token in scan.tokens[at:]} & {*scan.language.refused, ",", ";", "\n"}:
         yield end, scan.raw(at, end), 4 * (end - at)
 
 
-def read_column(scan: Scan, at: int) -> Iterator[Read]:
-    """The name of a column or key: quoted, or one plain word."""
-    return _of_form(_COLUMN, scan, at)
-
-
-def read_json_path(scan: Scan, at: int) -> Iterator[Read]:
-    """Where a value stands in JSON: `users[0].name`, quoted or not."""
-    return _of_form(_JSON_PATH, scan, at)
-
-
-def _of_form(form: re.Pattern[str], scan: Scan, at: int) -> Iterator[Read]:
-    yield from read_quoted(scan, at)
-    word = scan.word(at)
-    if form.fullmatch(word) and word not in scan.language.refused:
-        yield at + 1, scan.tokens[at].text, 2
-
-
-def read_value(scan: Scan, at: int) -> Iterator[Read]:
+def _value(scan: Scan, at: int) -> Iterator[Read]:
     """What a cell is compared with: a number, text in quotes, or one word."""
-    if value := number_at(scan, at):
-        yield at + 1, value, 0
-    else:
-        yield from read_word(scan, at)
+    value = number_at(scan, at)
+    yield from [(at + 1, value, 0)] if value else _word(scan, at)
 
 
-TOPIC_WORDS = 6
-"""Of what is asked about, how many words one slot may take."""
 _PLAIN = re.compile(r"[^\W\d_][\w’'-]*")
 _CAPITAL = re.compile(r"[A-ZÀ-ÖØ-Þ][\w’'-]+")
 _OWN = ("my", "our")
 
 
-def read_statement(scan: Scan, at: int) -> Iterator[Read]:
+def _statement(scan: Scan, at: int) -> Iterator[Read]:
     """A fact in a person's own words, up to the end; nothing where an order may be joined to it."""
     end = len(scan.tokens)
     if at >= end or any(token.word in ("\n", ";") for token in scan.tokens[at:]):
@@ -217,15 +171,43 @@ def read_statement(scan: Scan, at: int) -> Iterator[Read]:
         yield end, plain, 2
 
 
-def read_topic(scan: Scan, at: int) -> Iterator[Read]:
+def _topic(scan: Scan, at: int) -> Iterator[Read]:
     """Whom or what of a person's own is asked about: `my sister`, `Anna`, `our office in Berlin`."""
     first = at < len(scan.tokens) and scan.tokens[at]
     if not first or not (first.word in _OWN or _CAPITAL.fullmatch(first.text)):
         return
-    for end in range(at + 1, min(at + TOPIC_WORDS, len(scan.tokens)) + 1):
+    for end in range(at + 1, min(at + MOST_WORDS, len(scan.tokens)) + 1):
         token = scan.tokens[end - 1]
-        refused = token.word in scan.language.refused and token.word not in (*_OWN, "in", "of")
+        inner = token.word in (*_OWN, "in", "of")
+        refused = token.word in scan.language.refused and not inner
         if token.quoted or refused or not _PLAIN.fullmatch(token.text) or any(read_named(scan, end - 1)):
             return
-        if token.word not in (*_OWN, "in", "of"):
+        if not inner:
             yield end, scan.raw(at, end), 2 * (end - at)
+
+
+KINDS: Mapping[str, Reader] = {
+    "path": read_path,
+    "named path": read_named,
+    "file": _file,
+    "folder": _folder,
+    "bare folder": _bare_folder,
+    "place": read_place,
+    "archive": _those(read_path, lambda scan, value: _ARCHIVE.search(value), -1),
+    "name": _name,
+    "glob": _glob,
+    "kind": _kind,
+    "url": _anyhow(r"(?i)https?://[^\s/?#]+\S*"),
+    "quoted": _quoted,
+    "text": _text,
+    "word": _word,
+    "symbol": read_symbol,
+    "phrase": _phrase,
+    "line": _line,
+    "column": _one(r"[^\W\d][\w.%$#/-]*|#\d+", 2),
+    "json path": _one(r"[^\W\d][\w-]*(?:\.[\w-]+|\[\d+\])*", 2),
+    "value": _value,
+    "statement": _statement,
+    "topic": _topic,
+}
+"""By their names in markdown files."""

@@ -22,26 +22,14 @@ from runtime.reflexes.slots import Language, Reader, Words, choice_of, list_of, 
 if TYPE_CHECKING:
     from runtime.reflexes.meaning import Meanings
 
-_PLAIN: tuple[Reader, ...] = (
-    *(values.read_number, values.read_integer, values.read_percent, values.read_quantity),
-    *(values.read_duration, values.read_date, values.read_range, values.read_expression),
-    *(names.read_path, names.read_file, names.read_folder, names.read_place, names.read_name),
-    *(names.read_archive, names.read_json_path, names.read_glob, names.read_kind, names.read_url),
-    *(names.read_quoted, names.read_word, names.read_symbol, names.read_text, names.read_phrase),
-    *(names.read_line, names.read_column, names.read_value, names.read_statement, names.read_topic),
-)
+_SINGLE = {**values.KINDS, **names.KINDS}
 READERS: Mapping[str, Reader] = {
-    **{each.__name__.removeprefix("read_").replace("_", " "): each for each in _PLAIN},
-    "numbers": list_of(values.read_number),
-    "several numbers": list_of(values.read_number, 2),
-    "paths": list_of(names.read_path),
-    "several paths": list_of(names.read_path, 2),
-    "named paths": list_of(names.read_named),
-    "files": list_of(names.read_file),
-    "folders": list_of(names.read_folder),
-    "bare folders": list_of(names.read_bare_folder),
-    "places": list_of(names.read_place),
-    "columns": list_of(names.read_column),
+    **_SINGLE,
+    **{
+        f"{name}s": list_of(_SINGLE[name])
+        for name in ("number", "path", "named path", "file", "folder", "bare folder", "place", "column")
+    },
+    **{f"several {name}s": list_of(_SINGLE[name], 2) for name in ("number", "path")},
     **exact.KINDS,
 }
 """The kinds of slots that code reads."""

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import date
 
-from runtime.reflexes.slots import It, Read, Scan, choice_of
+from runtime.reflexes.slots import It, Read, Reader, Scan, choice_of
 
 EXPRESSION_PARTS = 120
 """Of arithmetic, how many numbers and symbols one slot may take."""
 NUMBER = re.compile(r"[-+−]?[$€£]?(\d{1,3}(?:,\d{3})+|\d+(?:_\d{3})*)(\.\d+)?|[-+−]?\.\d+")
 _QUANTITY = re.compile(r"([-+−]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)([^\W\d]\S*|°\S*)")
 _ISO = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})")
-_DOTS = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})")
+_YEAR, _MONTH, _DAY = r"(?P<y>[0-9]{4})", r"(?P<m>[0-9]{1,2}|[^\W\d]+)", r"(?P<d>[0-9]{1,2})"
+_DATES = (
+    re.compile(rf"{_YEAR}-{_MONTH}-{_DAY}"),
+    re.compile(rf"{_DAY}\.{_MONTH}\.{_YEAR}"),
+    re.compile(rf"{_DAY}(?:st|nd|rd|th)? {_MONTH} (?:of |, )?{_YEAR}"),
+    re.compile(rf"{_MONTH} {_DAY}(?:st|nd|rd|th)? (?:, )?{_YEAR}"),
+)
 
 
 def number_at(scan: Scan, at: int) -> str:
@@ -34,14 +41,14 @@ def read_number(scan: Scan, at: int) -> Iterator[Read]:
         yield from ((end, It("{{ it }}"), 0) for end in scan.after(at, scan.language.text_pronouns))
 
 
-def read_integer(scan: Scan, at: int) -> Iterator[Read]:
+def _integer(scan: Scan, at: int) -> Iterator[Read]:
     """A whole number that is not negative."""
     value = number_at(scan, at)
     if value.isdecimal():
         yield at + 1, int(value), 0
 
 
-def read_percent(scan: Scan, at: int) -> Iterator[Read]:
+def _percent(scan: Scan, at: int) -> Iterator[Read]:
     """`15%`, `15 %`, `fifteen percent`: the number."""
     word = scan.word(at)
     if word.endswith("%") and NUMBER.fullmatch(word[:-1]):
@@ -50,7 +57,7 @@ def read_percent(scan: Scan, at: int) -> Iterator[Read]:
         yield from ((end, value, 0) for end in scan.after(at + 1, (("%",), ("percent",), ("per", "cent"))))
 
 
-def read_quantity(scan: Scan, at: int) -> Iterator[Read]:
+def _quantity(scan: Scan, at: int) -> Iterator[Read]:
     """A number with one of the units: `5 km`, `5km`, `98.6 °F`."""
     units = scan.language.choices.get("unit", {})
     if glued := _QUANTITY.fullmatch(scan.word(at)):
@@ -62,7 +69,7 @@ def read_quantity(scan: Scan, at: int) -> Iterator[Read]:
             yield end, f"{value} {unit}", 0
 
 
-def read_duration(scan: Scan, at: int) -> Iterator[Read]:
+def _duration(scan: Scan, at: int) -> Iterator[Read]:
     """`3 weeks`, `a month`."""
     value = "1" if scan.word(at) in ("a", "an") else number_at(scan, at)
     period = scan.language.choices.get("period", {}).get((scan.word(at + 1),))
@@ -70,40 +77,18 @@ def read_duration(scan: Scan, at: int) -> Iterator[Read]:
         yield at + 2, f"{value} {period}" if value != "1" else f"1 {str(period).removesuffix('s')}", 0
 
 
-def read_date(scan: Scan, at: int) -> Iterator[Read]:
+def _date(scan: Scan, at: int) -> Iterator[Read]:
     """`2026-03-01`, `1 March 2026`, `March 1st, 2026`, `1.3.2026`, `today`: an ISO date, or the word."""
-    for words, value in scan.language.choices.get("day", {}).items():
-        if scan.follows(at, words):
-            yield at + len(words), value, 0
-    word = scan.word(at)
-    if iso := _ISO.fullmatch(word):
-        yield from _a_date(at + 1, iso[1], iso[2], iso[3])
-    if dots := _DOTS.fullmatch(word):
-        yield from _a_date(at + 1, dots[3], dots[2], dots[1])
-    months = scan.language.months
-    first, second = _ordinal(word), _ordinal(scan.word(at + 1))
-    if first and (month := months.get(scan.word(at + 1))):  # 1 March 2026
-        year = at + 2 + (scan.word(at + 2) in (",", "of"))
-        yield from _a_date(year + 1, scan.word(year), month, first)
-    if second and (month := months.get(word)):  # March 1, 2026
-        year = at + 2 + (scan.word(at + 2) == ",")
-        yield from _a_date(year + 1, scan.word(year), month, second)
+    yield from choice_of(scan.language.choices.get("day", {}))(scan, at)
+    for end in range(at + 1, min(at + 4, len(scan.tokens)) + 1):
+        said = " ".join(scan.word(each) for each in range(at, end))
+        if hit := next(filter(None, (form.fullmatch(said) for form in _DATES)), None):
+            month = scan.language.months.get(hit["m"], hit["m"])
+            with suppress(ValueError):
+                yield end, date(int(hit["y"]), int(month), int(hit["d"])).isoformat(), 0
 
 
-def _ordinal(word: str) -> str:
-    hit = re.fullmatch(r"(\d{1,2})(?:st|nd|rd|th)?", word)
-    return hit[1] if hit else ""
-
-
-def _a_date(end: int, year: str, month: str | int, day: str) -> Iterator[Read]:
-    if re.fullmatch(r"\d{4}", year) and year.isascii():
-        try:
-            yield end, date(int(year), int(month), int(day)).isoformat(), 0
-        except ValueError:
-            return
-
-
-def read_range(scan: Scan, at: int) -> Iterator[Read]:
+def _range(scan: Scan, at: int) -> Iterator[Read]:
     """`10-20` or `10 to 20`, as lines are named."""
     if hit := re.fullmatch(r"(\d+)(?:-|–|\.\.|:)(\d+)", scan.word(at)):
         yield at + 1, f"{hit[1]}-{hit[2]}", 0
@@ -117,10 +102,12 @@ def read_range(scan: Scan, at: int) -> Iterator[Read]:
 
 
 _SYMBOLS = {"×": "*", "÷": "/", "−": "-", "–": "-", "·": "*", "**": "^", "x": "*"}
+_TERM = "[-+]*0%*"
+_SUM = f"{_TERM}(?:[-+*/^]{_TERM})*"
 _PART = re.compile(r"\s*(?:(\d[\d,]*(?:\.\d+)?|\.\d+)|(\*\*|[-+*/^()%×÷−–·x]))")
 
 
-def read_expression(scan: Scan, at: int) -> Iterator[Read]:
+def _expression(scan: Scan, at: int) -> Iterator[Read]:
     """Arithmetic in symbols or words, `12 * (3 + 4)`, `three plus four`, with at least one operation."""
     parts: list[str] = []
     ends: list[Read] = []
@@ -158,26 +145,22 @@ def _pieces(word: str) -> list[str]:
 
 
 def _is_arithmetic(parts: list[str]) -> bool:
-    """Whether operands and operators alternate, parentheses are closed, and there is an operation."""
-    operations = depth = 0
-    operand = False  # whether one has just been read
-    for part in parts:
-        if part[0].isdigit() or part[0] == ".":
-            if operand:
-                return False
-            operand = True
-        elif part in "()":
-            if operand != (part == ")"):
-                return False
-            depth += 1 if part == "(" else -1
-            if depth < 0:
-                return False
-        elif part == "%":
-            if not operand:
-                return False
-        elif operand:
-            operations += 1
-            operand = False
-        elif part not in "+-":
-            return False
-    return operand and depth == 0 and operations > 0
+    """Whether the parts are a sum with at least one operation; sums in parentheses are its numbers."""
+    text = "".join("0" if part[0].isdigit() or part[0] == "." else part for part in parts)
+    operation = re.search(r"[0)%][-+*/^]", text)
+    while text != (text := re.sub(rf"\({_SUM}\)", "0", text)):
+        pass
+    return bool(operation and re.fullmatch(_SUM, text))
+
+
+KINDS: Mapping[str, Reader] = {
+    "number": read_number,
+    "integer": _integer,
+    "percent": _percent,
+    "quantity": _quantity,
+    "duration": _duration,
+    "date": _date,
+    "range": _range,
+    "expression": _expression,
+}
+"""By their names in markdown files."""
