@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import lzma
 import os
 import stat
 import tarfile
-import time
 import zipfile
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, Literal, cast
+from typing import IO, Any
 
 from kernel import disk
 from kernel.document.redaction import shown_name
@@ -24,10 +24,10 @@ from runtime.operations.texts import counted, regular, relative, reported
 from runtime.operations.walking import Deadline, Entry, files_below
 
 SUFFIXES = {".zip": "zip", ".tar": "", ".tar.gz": "gz", ".tgz": "gz", ".tar.bz2": "bz2", ".tar.xz": "xz"}
+_OPENERS: Mapping[str, Callable[[Any], Any]] = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}
 _BLOCK = 1 << 18
 _RATIO = 1_000
 """Largest ratio of unpacked to packed size beyond ten megabytes; text rarely reaches 100."""
-_EARLIEST = (1980, 1, 1, 0, 0, 0)  # zip knows no time before
 
 
 @dataclass(frozen=True)
@@ -108,17 +108,11 @@ class Packed:
     def _tar(self) -> Iterator[tarfile.TarFile]:
         compression = form(self.shown)
         with disk.opened(self._path) as raw:
-            plain: IO[bytes] = raw
-            if compression == "gz":
-                plain = cast(IO[bytes], gzip.GzipFile(fileobj=raw))
-            elif compression:
-                import bz2
-
-                plain = cast(IO[bytes], lzma.LZMAFile(raw) if compression == "xz" else bz2.BZ2File(raw))  # noqa: SIM115
+            plain: Any = _OPENERS[compression](raw) if compression else raw
             # headers and padding come on top of what the files weigh
             limit = self._limit + MOST_MEMBERS * 2_048
-            limited = _Limited(plain, limit, self.shown, self._deadline)
-            with tarfile.open(fileobj=cast(IO[bytes], limited), mode="r|") as opened:
+            limited: Any = _Limited(plain, limit, self.shown, self._deadline)
+            with tarfile.open(fileobj=limited, mode="r|") as opened:
                 yield opened
 
     def _safe(self, name: str, plain: bool) -> str:
@@ -167,27 +161,21 @@ def pack(target: Path, name: str, files: Sequence[tuple[Path, str]], deadline: D
     with target.open("xb") as raw:
         if compression == "gz":
             with gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as packed:
-                _pack_tar(cast(IO[bytes], packed), "w", files, deadline)
+                _pack_tar(packed, "w", files, deadline)
         else:
-            _pack_tar(raw, cast(Literal["w"], f"w:{compression}"), files, deadline)
+            _pack_tar(raw, f"w:{compression}", files, deadline)
 
 
 def _pack_zip(opened: zipfile.ZipFile, path: Path, inner: str, deadline: Deadline) -> None:
-    facts = path.stat()
-    changed = max(time.gmtime(facts.st_mtime)[:6], _EARLIEST)
-    info = zipfile.ZipInfo(inner, changed)
-    info.external_attr = (stat.S_IFREG | stat.S_IMODE(facts.st_mode)) << 16
+    info = zipfile.ZipInfo.from_file(path, inner, strict_timestamps=False)
     info.compress_type = zipfile.ZIP_DEFLATED
-    info.file_size = facts.st_size
     with disk.opened(path) as source, opened.open(info, "w") as place:
         while block := source.read(_BLOCK):
             deadline.check()
             place.write(block)
 
 
-def _pack_tar(
-    raw: IO[bytes], mode: Literal["w"], files: Sequence[tuple[Path, str]], deadline: Deadline
-) -> None:
+def _pack_tar(raw: Any, mode: Any, files: Sequence[tuple[Path, str]], deadline: Deadline) -> None:
     with tarfile.open(fileobj=raw, mode=mode, format=tarfile.PAX_FORMAT) as opened:
         for path, inner in files:
             deadline.check()

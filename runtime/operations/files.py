@@ -7,7 +7,6 @@ import hashlib
 import os
 import stat as modes
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from runtime.operations.walking import Deadline, Glob, walk
 
 MOST_SHOWN = 5_000
 """Most names in one result; the rest is counted."""
+_KINDS = {"-": "file", "d": "folder", "p": "pipe", "s": "socket"}
 
 
 @operation()
@@ -67,15 +67,12 @@ def find(ctx: OperationContext, pattern: str, path: str = ".", type: str = "any"
     glob = Glob.of(pattern)
     if not start.is_dir():
         raise OperationFailed(f"{path}: this is a file; name the folder to search")
-    found = sorted(
-        (
-            each
-            for each in walk(ctx, start, Deadline(ctx.timeout))
-            if (type == "any" or each.folder == (type == "folder")) and glob.matches(each.parts)
-        ),
-        key=lambda each: each.parts,
-    )
-    lines = [f"{each.name}/" if each.folder else each.name for each in found]
+    entries = sorted(walk(ctx, start, Deadline(ctx.timeout)), key=lambda each: each.parts)
+    lines = [
+        f"{each.name}/" if each.folder else each.name
+        for each in entries
+        if (type == "any" or each.folder == (type == "folder")) and glob.matches(each.parts)
+    ]
     return _names(lines, len(lines), "paths", empty=f"nothing matches {pattern}")
 
 
@@ -91,7 +88,7 @@ def stat(ctx: OperationContext, path: str) -> Result:
     """Size, kind, time of change and mode of a file or folder."""
     target = existing(ctx, path)
     facts = target.stat()
-    kind = _kind(facts.st_mode)
+    kind = _KINDS.get(modes.filemode(facts.st_mode)[0], "device")
     changed = datetime.datetime.fromtimestamp(facts.st_mtime, datetime.UTC)
     evidence: dict[str, Any] = {
         "kind": kind,
@@ -108,16 +105,6 @@ def stat(ctx: OperationContext, path: str) -> Result:
         lines.append(f"size: {facts.st_size} bytes")
     lines += [f"modified: {changed.astimezone().isoformat(' ', 'seconds')}", f"mode: {evidence['mode']}"]
     return Result("\n".join(lines), evidence=evidence)
-
-
-def _kind(mode: int) -> str:
-    tests: tuple[tuple[Callable[[int], bool], str], ...] = (
-        (modes.S_ISREG, "file"),
-        (modes.S_ISDIR, "folder"),
-        (modes.S_ISFIFO, "pipe"),
-        (modes.S_ISSOCK, "socket"),
-    )
-    return next((name for test, name in tests if test(mode)), "device")
 
 
 @operation()

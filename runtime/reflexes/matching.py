@@ -8,12 +8,13 @@ equally good and mean different things, there is no match.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from runtime.reflexes.phrasing import PhrasingError, Reading, as_list
+from runtime.reflexes.phrasing import Phrasing, PhrasingError, Reading, as_list
 from runtime.reflexes.procedure import Procedure, Shelf
 from runtime.reflexes.slots import Earlier, It, Scan
 from runtime.reflexes.templates import Unbound, plain
@@ -38,6 +39,7 @@ _IMPLIED = {
 }
 """The shapes as which a result of a shape can be used."""
 _NO_READING = Reading(0, 0, ())
+Readings = Callable[[Scan, int, int], Iterator[tuple[Procedure, Phrasing, Reading]]]
 
 
 @dataclass(frozen=True)
@@ -114,47 +116,41 @@ class _Covered:
 
     def best(self, start: int, end: int, prior: tuple[Earlier, ...]) -> Match | None:
         """The best reading of the tokens from `start` to `end`; None if there is none, or a tie."""
-        found: list[Match] = []
-        for begin, stop in self._trimmed(start, end):
-            found += self._readings(begin, stop, prior)
-        if not found and self.by_meaning:
-            return self._meant(start, end, prior)
-        if not found:
-            return None
-        top = max(each.reading.score for each in found)
-        best = [each for each in found if each.reading.score == top]
-        if any(each.procedure is not best[0].procedure or each.slots != best[0].slots for each in best):
-            self.torn = self.torn or (start, end) == (0, len(self.scan.tokens))
-            return None
-        return best[0]
-
-    def _meant(self, start: int, end: int, prior: tuple[Earlier, ...]) -> Match | None:
-        """The closest reading by meaning; None if another one is as close."""
         scan = replace(self.scan, prior=prior)
-        found: list[Match] = []
-        for begin, stop in self._trimmed(start, end):
-            for procedure, phrasing, reading in self.shelf.meanings.readings(scan, begin, stop):
-                said = _said(scan, reading, begin, stop)
-                found.append(Match(said, procedure, phrasing.text, reading, prior))
-        best = self.shelf.meanings.nearest([(each.procedure, each.reading, each.slots) for each in found])
-        return found[best] if best is not None else None
+        spans = self._trimmed(start, end)
+        found = [each for span in spans for each in self._matches(self._readings, scan, *span)]
+        if found:
+            best = max(found, key=lambda each: each.reading.score)
+            rivals = [each for each in found if each.reading.score == best.reading.score]
+        elif self.by_meaning:
+            readings = self.shelf.meanings.readings
+            found = [each for span in spans for each in self._matches(readings, scan, *span)]
+            best = min(found, key=lambda each: each.reading.rank, default=None)
+            # where anything would be changed, any other reading is a rival
+            changes = any(each.procedure and each.procedure.changes for each in found)
+            rivals = [each for each in found if best and (changes or each.reading.loss <= best.reading.loss)]
+        else:
+            return None
+        if best and any(each.procedure is not best.procedure or each.slots != best.slots for each in rivals):
+            whole = (start, end) == (0, len(self.scan.tokens))
+            self.torn = self.torn or (whole and not best.reading.meaning)
+            return None
+        return best
 
-    def _readings(self, start: int, end: int, prior: tuple[Earlier, ...]) -> Iterator[Match]:
-        words = frozenset(token.word for token in self.scan.tokens[start:end])
-        scan = replace(self.scan, prior=prior)
+    def _matches(self, readings: Readings, scan: Scan, start: int, end: int) -> Iterator[Match]:
+        for procedure, phrasing, reading in readings(scan, start, end):
+            yield Match(_said(scan, reading, start, end), procedure, phrasing.text, reading, scan.prior)
+
+    def _readings(self, scan: Scan, start: int, end: int) -> Iterator[tuple[Procedure, Phrasing, Reading]]:
+        words = frozenset(token.word for token in scan.tokens[start:end])
         for procedure in self.shelf.procedures:
-            if procedure.refuse & words or not _meets(procedure.needs, prior):
+            if procedure.refuse & words or not _meets(procedure.needs, scan.prior):
                 continue
             for phrasing in procedure.phrasings:
-                if not phrasing.needed <= words:
-                    continue
-                try:
-                    readings = phrasing.readings(scan, start, end)
-                except PhrasingError:
-                    continue
-                for reading in readings:
-                    said = _said(scan, reading, start, end)
-                    yield Match(said, procedure, phrasing.text, reading, prior)
+                if phrasing.needed <= words:
+                    with suppress(PhrasingError):
+                        for reading in phrasing.readings(scan, start, end):
+                            yield procedure, phrasing, reading
 
     def _trimmed(self, start: int, end: int) -> list[tuple[int, int]]:
         """The span without marks at its ends, with and without the courtesies around it."""
@@ -224,12 +220,10 @@ class _Chain:
     score: int = 0
     torn: bool = False  # another chain is as good and means something else
 
-    def better(self, other: _Chain | None) -> _Chain:
-        if other is None or (len(self.parts), -self.score) < (len(other.parts), -other.score):
-            return self
-        if (len(self.parts), -self.score) > (len(other.parts), -other.score):
-            return other
-        return replace(other, torn=True)
+    @property
+    def order(self) -> tuple[int, int]:
+        """Less is better: fewer parts, then a higher score."""
+        return len(self.parts), -self.score
 
     def plus(self, part: Match) -> _Chain:
         score = self.score + part.reading.exact * 10 - part.reading.vague
@@ -246,13 +240,15 @@ def _divided(covered: _Covered) -> Match | None:
     ends = [*(before for before, _ in joins), len(scan.tokens)]
     chains: list[_Chain | None] = [_Chain(prior=scan.prior)] + [None] * len(ends)
     for last in range(1, len(ends) + 1):
-        for first in range(last):
-            chain = chains[first]
-            if chain is None or starts[first] >= ends[last - 1]:
-                continue
-            part = covered.best(starts[first], ends[last - 1], chain.prior)
-            if part is not None:
-                chains[last] = chain.plus(part).better(chains[last])
+        found: list[_Chain] = []
+        for first, chain in enumerate(chains[:last]):
+            if chain is not None and starts[first] < ends[last - 1]:
+                part = covered.best(starts[first], ends[last - 1], chain.prior)
+                found += [chain.plus(part)] if part else []
+        if found:
+            best = min(found, key=lambda each: each.order)
+            tied = sum(each.order == best.order for each in found) > 1
+            chains[last] = replace(best, torn=best.torn or tied)
     done = chains[-1]
     covered.torn = covered.torn or (done is not None and done.torn)
     if done is None or done.torn or len(done.parts) < 2:

@@ -7,7 +7,7 @@ be at another place. Nothing else may be left over. What changes files is read m
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -112,7 +112,7 @@ class Walk:
         reached = [(begin, _NOTHING)]
         while reached:
             place, so_far = reached.pop()
-            key, now = (place, so_far.bound), rank(so_far)
+            key, now = (place, so_far.bound), so_far.rank
             if key in best and best[key] <= now:
                 continue
             if len(best) >= VISITS:
@@ -120,7 +120,7 @@ class Walk:
             best[key] = now
             if (place.node, place.at, place.leaf) == end:
                 known = found.get(so_far.bound)
-                if known is None or now < rank(known):
+                if known is None or now < known.rank:
                     found[so_far.bound] = so_far
             reached += self._ways(place, so_far)
         return list(found.values())
@@ -251,16 +251,6 @@ def _taking(so_far: Reading, said: str, meant: str) -> Reading:
     return replace(so_far, taken=(*so_far.taken, (said, meant)))
 
 
-def loss(reading: Reading) -> int:
-    """The distance of a reading from its phrasing."""
-    return 2 * len(reading.taken) + len(reading.aside) + max(0, reading.vague - 1)
-
-
-def rank(reading: Reading) -> tuple[int, int]:
-    """Less is better."""
-    return loss(reading), -reading.exact
-
-
 MOST_WORDS = 40
 """Of a task; a longer one is not a short order."""
 _WORD = re.compile(r"[^\s\[\](){}<>|]+")
@@ -294,20 +284,6 @@ class Meanings:
                         walk = Walk(phrasing, cut, self.alike, changes=procedure.changes, floating=floating)
                         for reading in walk.readings(start):
                             yield procedure, phrasing, reading
-
-    def nearest(self, found: Sequence[tuple[Procedure | None, Reading, Mapping[str, Any]]]) -> int | None:
-        """The place of the reading that is nearest to what was said; None when one that differs is as near.
-
-        Where anything would be changed, another reading at all is one too many.
-        """
-        if not found:
-            return None
-        best = min(range(len(found)), key=lambda at: rank(found[at][1]))
-        procedure, reading, slots = found[best]
-        others = [each for each in found if each[0] is not procedure or dict(each[2]) != dict(slots)]
-        changes = any(each[0] is not None and each[0].changes for each in found)
-        near = [each for each in others if changes or loss(each[1]) <= loss(reading)]
-        return None if near else best
 
     def _needs(self, phrasing: Phrasing) -> list[frozenset[str]]:
         """Sets of words of which a task has one each, if the phrasing can read it at all."""

@@ -8,7 +8,7 @@ read whole: where a token is left over, there is no reading.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -54,6 +54,16 @@ class Reading:
     def score(self) -> tuple[int, int]:
         """Larger is better."""
         return self.exact, -self.vague
+
+    @property
+    def loss(self) -> int:
+        """The distance from its phrasing."""
+        return 2 * len(self.taken) + len(self.aside) + max(0, self.vague - 1)
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """Smaller is nearer."""
+        return self.loss, -self.exact
 
     @property
     def slots(self) -> dict[str, Any]:
@@ -110,6 +120,8 @@ def needed(text: str) -> list[frozenset[str]]:
 
 # ---- compiling -----------------------------------------------------------------------------------------
 
+_END = ">"
+"""The end of the words of a `<name>`."""
 Edge = tuple[str, Any, int]  # kind (skip, word, slot), what, next node
 
 
@@ -125,84 +137,59 @@ class _Compiler:
     """A recursive descent over one phrasing."""
 
     def __init__(self, text: str, kinds: Kinds, language: Language) -> None:
-        self.text = text
-        self.kinds = kinds
-        self.language = language
+        self.text, self.kinds, self.language = text, kinds, language
         self.edges: list[list[Edge]] = [[]]
 
     def graph(self) -> Graph:
-        parts = _TEMPLATE.findall(self.text)
-        if len(_branches(parts, self.text)) > 1:
-            raise PhrasingError(
-                f"put the alternatives into parentheses, or on lines of their own: {self.text}"
-            )
-        final = self._alternatives(parts, 0)
+        final = self._alternatives(iter(_TEMPLATE.findall(self.text)), 0, "")
         return Graph(tuple(map(tuple, self.edges)), final)
 
-    def _node(self) -> int:
+    def _to(self, node: int, kind: str, what: Any) -> int:
+        """A new node behind an edge."""
         self.edges.append([])
+        self.edges[node].append((kind, what, len(self.edges) - 1))
         return len(self.edges) - 1
 
-    def _alternatives(self, parts: list[str], start: int) -> int:
-        """Compile `parts`, alternatives divided by `|`, from node `start`; the node where they meet."""
-        end = self._node()
-        for branch in _branches(parts, self.text):
-            self.edges[self._sequence(branch, start)].append(("skip", None, end))
-        return end
-
-    def _sequence(self, parts: list[str], node: int) -> int:
-        at = 0
-        while at < len(parts):
-            part = parts[at]
-            if part in "[(":
-                close = _closing(parts, at, self.text)
-                after = self._alternatives(parts[at + 1 : close], node)
+    def _alternatives(self, parts: Iterator[str], start: int, close: str) -> int:
+        """Compile alternatives divided by `|`, up to the closing bracket; the node where they meet."""
+        ends, node = [], start
+        for part in parts:
+            if part == close:
+                break
+            if part == "|" and close:
+                ends.append(node)
+                node = start
+            elif part == "|":
+                raise PhrasingError(
+                    f"put the alternatives into parentheses, or on lines of their own: {self.text}"
+                )
+            elif part in "])":
+                raise PhrasingError(f"a bracket is closed and never opened in: {self.text}")
+            elif part in "[(":
+                after = self._alternatives(parts, node, "]" if part == "[" else ")")
                 if part == "[":
                     self.edges[node].append(("skip", None, after))
-                node, at = after, close
-            elif part[0] == "<":
-                node = self._alternatives(self._class(part[1:-1]), node)
-            else:
-                after = self._node()
-                self.edges[node].append(self._edge(part, after))
                 node = after
-            at += 1
-        return node
+            elif part[0] == "<":
+                node = self._alternatives(self._class(part[1:-1]), node, _END)
+            elif part[0] == "{":
+                name, _, kind = part[1:-1].partition(":")
+                reader, listed = self.kinds(kind.strip() or name.strip())
+                node = self._to(node, "slot", (name.strip(), reader, listed))
+            else:
+                node = self._to(node, "word", part.lower())
+        else:
+            if close:
+                raise PhrasingError(f"a bracket is never closed in: {self.text}")
+        final = self._to(node, "skip", None)
+        for each in ends:
+            self.edges[each].append(("skip", None, final))
+        return final
 
-    def _class(self, name: str) -> list[str]:
+    def _class(self, name: str) -> Iterator[str]:
         if name not in self.language.classes:
             raise PhrasingError(f"<{name}> is none of the words of language.md")
-        return _TEMPLATE.findall(self.language.classes[name])
-
-    def _edge(self, part: str, after: int) -> Edge:
-        if part[0] != "{":
-            return ("word", part.lower(), after)
-        name, _, kind = part[1:-1].partition(":")
-        reader, listed = self.kinds(kind.strip() or name.strip())
-        return ("slot", (name.strip(), reader, listed), after)
-
-
-def _closing(parts: list[str], start: int, text: str) -> int:
-    depth = 0
-    for at in range(start, len(parts)):
-        depth += (parts[at] in "[(") - (parts[at] in "])")
-        if depth == 0:
-            return at
-    raise PhrasingError(f"a bracket is never closed in: {text}")
-
-
-def _branches(parts: list[str], text: str) -> list[list[str]]:
-    found: list[list[str]] = [[]]
-    depth = 0
-    for part in parts:
-        depth += (part in "[(") - (part in "])")
-        if depth < 0:
-            raise PhrasingError(f"a bracket is closed and never opened in: {text}")
-        if part == "|" and depth == 0:
-            found.append([])
-        else:
-            found[-1].append(part)
-    return found
+        return iter([*_TEMPLATE.findall(self.language.classes[name]), _END])
 
 
 # ---- reading -------------------------------------------------------------------------------------------
