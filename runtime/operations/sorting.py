@@ -23,9 +23,17 @@ def _prepare_sort(ctx: OperationContext, to: str = "", **args: Any) -> tuple[Tou
 
 
 @operation(_prepare_sort)
-def sort_lines(ctx: OperationContext, to: str = "", **args: Any) -> Result:
+def sort_lines(
+    ctx: OperationContext,
+    path: str = "",
+    text: str = "",
+    order: str = "ascending",
+    unique: bool = False,
+    numeric: bool = False,
+    to: str = "",
+) -> Result:
     """Lines in alphabetical order, or by their first number; returned, or written to the file `to`."""
-    lines, end = _sorted(ctx, **args)
+    lines, end = _sorted(ctx, path, text, order, unique, numeric)
     evidence = {"lines": len(lines)}
     if not to:
         return Result("\n".join(lines), evidence=evidence)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -156,7 +156,6 @@ class Reflexes:
         self._faults: list[Fault] = []
         self.version = 0
         self._stats: dict[Path, tuple[int, int]] = {}
-        self._read: dict[Path, Mapping[str, Any] | Fault] = {}
         self.refresh()
 
     @property
@@ -169,12 +168,9 @@ class Reflexes:
         stats = self._find()
         if stats == self._stats and self.version:
             return False
-        for path, stat in stats.items():
-            if self._stats.get(path) != stat:
-                self._read[path] = _load(path)
         self._stats = stats
         self.version += 1
-        self._build([(path, self._read[path]) for path in stats])
+        self._build({path: _load(path, stat) for path, stat in stats.items()})
         return True
 
     def _find(self) -> dict[Path, tuple[int, int]]:
@@ -186,27 +182,19 @@ class Reflexes:
                     found[path.name] = path, stat
         return {path: stat for _, (path, stat) in sorted(found.items())}
 
-    def _build(self, read: list[tuple[Path, Mapping[str, Any] | Fault]]) -> None:
-        self._faults = [meta for _, meta in read if isinstance(meta, Fault)]
-        metas = [(path, meta) for path, meta in read if not isinstance(meta, Fault)]
-        words = next((meta for path, meta in metas if path.name == LANGUAGE), {})
+    def _build(self, read: Mapping[Path, Mapping[str, Any] | Fault]) -> None:
+        self._faults = [meta for meta in read.values() if isinstance(meta, Fault)]
+        metas = {path: meta for path, meta in read.items() if not isinstance(meta, Fault)}
+        words = next((path for path in metas if path.name == LANGUAGE), Path())
+        shelf = Shelf()
         try:
-            shelf = _shelf(words, self.folders)
+            shelf = _shelf(metas.pop(words, {}), self.folders)
         except (TypeError, ValueError, AttributeError, re.error) as error:
-            at = next(path for path, _ in metas if path.name == LANGUAGE)
-            self._faults.append(Fault(at, 1, f"the shared words cannot be read: {error}"))
-            shelf = Shelf()
-        procedures: list[Procedure] = []
-        for path, meta in metas:
-            if path.name == LANGUAGE:
-                continue
-            made = _made(path, meta, shelf.language)
-            if isinstance(made, Fault):
-                self._faults.append(made)
-            else:
-                procedures.append(made)
-        active = tuple(each for each in procedures if each.status == "active")
-        self.shelf = replace(shelf, procedures=active)
+            self._faults.append(Fault(words, 1, f"the shared words cannot be read: {error}"))
+        made = [_made(path, meta, shelf.language) for path, meta in metas.items()]
+        self._faults += [each for each in made if isinstance(each, Fault)]
+        active = (each for each in made if isinstance(each, Procedure) and each.status == "active")
+        self.shelf = replace(shelf, procedures=tuple(active))
 
 
 def read(path: Path, text: str, language: Language) -> Procedure | Fault:
@@ -222,7 +210,9 @@ def _made(path: Path, meta: Mapping[str, Any], language: Language) -> Procedure 
         return Fault(path, 1, str(error))
 
 
-def _load(path: Path) -> Mapping[str, Any] | Fault:
+@lru_cache(maxsize=1024)
+def _load(path: Path, stat: tuple[int, int]) -> Mapping[str, Any] | Fault:
+    """The frontmatter of a file, read once for each of its versions."""
     try:
         return _meta(path, path.read_text("utf-8"))
     except UnicodeDecodeError:
@@ -305,28 +295,22 @@ def _procedure(path: Path, meta: Mapping[str, Any], language: Language) -> Proce
     text = meta.get("phrasings")
     if not isinstance(text, str) or not text.strip():
         raise ValueError("phrasings is missing: `phrasings: |` and one phrasing a line")
-    steps = meta.get("steps")
-    if (
-        not isinstance(steps, list)
-        or not steps
-        or not all(isinstance(e, dict) and e.get("tool") for e in steps)
-    ):
+    steps, success = (
+        value if isinstance(value := meta.get(key), list) else [] for key in ("steps", "success")
+    )
+    if not steps or not all(isinstance(each, dict) and each.get("tool") for each in steps):
         raise ValueError("steps is missing: a list of {tool, args}")
-    success = meta.get("success") or []
-    if not isinstance(success, list) or not success:
+    if not success:
         raise ValueError("success is missing: a list of criteria")
     known = Kinds(meta.get("slots") or {}, language)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    texts = {key: str(meta[key]) for key in ("needs", "about", "column") if meta.get(key)}
-    texts["status"] = _status(meta.get("status"))
+    words = needed("\n".join(lines))
+    status = meta.get("status") or "active"
     return Procedure(
         str(meta.get("name") or path.stem),
         path,
         str(meta.get("description") or ""),
-        tuple(
-            Phrasing(line, words, known, language)
-            for line, words in zip(lines, needed("\n".join(lines)), strict=True)
-        ),
+        tuple(Phrasing(line, each, known, language) for line, each in zip(lines, words, strict=True)),
         tuple(steps),
         tuple(success),
         str(meta.get("output") or f"{{{{ steps[{len(steps)}].result }}}}"),
@@ -335,15 +319,9 @@ def _procedure(path: Path, meta: Mapping[str, Any], language: Language) -> Proce
         gives=tuple(re.split(r",\s*", str(meta.get("gives") or "text"))),
         facts=dict(meta.get("facts") or {}),
         systems=language.systems,
-        **texts,
+        status="off" if meta.get("status") is False else "active" if status is True else str(status),
+        **{key: str(meta.get(key) or "") for key in ("needs", "about", "column")},
     )
-
-
-def _status(value: Any) -> str:
-    """YAML reads `off` and `on` as false and true."""
-    if isinstance(value, bool):
-        return "active" if value else "off"
-    return str(value or "active")
 
 
 class Kinds:
