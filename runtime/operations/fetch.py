@@ -46,7 +46,7 @@ class _Request:
 
 @dataclass(frozen=True)
 class Page:
-    """The final answer."""
+    """The answer of a server; header names in lower case, the body decompressed."""
 
     address: str
     status: int
@@ -147,8 +147,7 @@ def fetched(
         answer = ask(request.where, pinned, request.method, request.headers, request.body, most, deadline)
         location = answer.headers.get("location", "")
         if answer.status not in _REDIRECTS or not location:
-            where = request.where.text
-            return Page(where, answer.status, answer.reason, answer.headers, answer.body, tuple(seen))
+            return replace(answer, redirects=tuple(seen))
         seen.append(request.where.text)
         if len(seen) > MOST_REDIRECTS:
             raise OperationFailed(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import re
 import sqlite3
 import threading
@@ -17,7 +16,7 @@ from kernel import disk
 from kernel.errors import OperationFailed
 from kernel.tools.operations import OperationContext, Result, operation
 from runtime.operations.pages import readable
-from runtime.operations.texts import existing, lines_of, reason, relative
+from runtime.operations.texts import WIDE_BOMS, existing, lines_of, reason, relative
 from runtime.operations.walking import Deadline, Entry, files_below
 
 LONGEST = 900
@@ -27,7 +26,6 @@ _TABLES = (".csv", ".tsv")
 _PROSE = (".md", ".markdown", ".html", ".htm", ".xhtml")
 _HEADING = re.compile(r"(#{1,6}) +(.+?)(?: +#+)?$")
 _WORD = re.compile(r"\w{4,}")
-_WIDE = ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,7 @@ class Passage:
 
 def decoded(data: bytes) -> str | None:
     """The text of a file, Windows-1252 if it is not UTF-8; None for a binary file."""
-    for bom, encoding in _WIDE:
+    for bom, encoding in WIDE_BOMS:
         if data.startswith(bom):
             return data.decode(encoding, "replace")
     if b"\0" in data:
@@ -147,9 +145,7 @@ class _Hit:
     """A passage that was found."""
 
     name: str
-    lines: tuple[int, ...]
-    heading: str
-    text: str
+    passage: Passage
     score: float
 
 
@@ -161,11 +157,11 @@ def search(ctx: OperationContext, query: str, path: str = ".", limit: int = 10) 
     start = existing(ctx, path)
     entries = [entry for entry in files_below(ctx, path, "*", deadline) if _searchable(ctx, start, entry)]
     with _guard:
-        index = _index(start, entries, deadline)
+        index = _index(entries, deadline)
         left_out = index.left_out
         hits, unknown = index.best(terms)
     shown = _spread(hits, limit)
-    told = [(hit, *_snippet(hit, terms)) for hit in shown]
+    told = [(hit, *_snippet(hit.passage, terms)) for hit in shown]
     lines = [f"{hit.name}:{line}: {snippet}" for hit, line, snippet in told]
     searched = len(entries) - len(left_out)
     if not hits:
@@ -218,7 +214,6 @@ class _Index:
     """The passages of the files below a folder, as they are now."""
 
     def __init__(self, versions: Versions, deadline: Deadline) -> None:
-        self.versions = versions
         self.left_out: dict[str, str] = {}  # files with the reason
         # no name: a database in memory, or in a temporary file if it is large
         self._db = sqlite3.connect("", check_same_thread=False, isolation_level=None)
@@ -282,9 +277,8 @@ class _Index:
             covered = sum(at in holding[term] for term in known) / len(terms)
             # BM25 is near zero for frequent words, so in a small folder coverage says more
             score = relevance * (1 + covered) / 2 + covered
-            name, passage = self._passages[at]
-            hits.append(_Hit(name, passage.lines, passage.heading, passage.text, score))
-        hits.sort(key=lambda hit: (-round(hit.score, 9), hit.name, hit.lines))
+            hits.append(_Hit(*self._passages[at], score))
+        hits.sort(key=lambda hit: (-round(hit.score, 9), hit.name, hit.passage.lines))
         return hits, [term for term in terms if not holding[term]]
 
     def _holding(self, term: str) -> set[int]:
@@ -293,20 +287,18 @@ class _Index:
         return {row for (row,) in found}
 
 
-Versions = list[tuple[Entry, tuple[int, int] | None]]
+Versions = tuple[tuple[Entry, tuple[int, int] | None], ...]
 """Files with their times and sizes."""
-_indexes: OrderedDict[Path, _Index] = OrderedDict()
+_indexes: OrderedDict[Versions, _Index] = OrderedDict()
 _guard = threading.Lock()
 
 
-def _index(start: Path, entries: Sequence[Entry], deadline: Deadline) -> _Index:
-    """The index of a folder; those of the last few folders are kept until a file changes."""
-    versions = [(entry, disk.version(entry.path)) for entry in entries]
-    index = _indexes.pop(start, None)
-    if index is None or index.versions != versions:
-        index = _Index(versions, deadline)
-    _indexes[start] = index
-    while len(_indexes) > _KEPT:
+def _index(entries: Sequence[Entry], deadline: Deadline) -> _Index:
+    """The index of some files; the last few are kept until a file changes."""
+    versions = tuple((entry, disk.version(entry.path)) for entry in entries)
+    index = _indexes.pop(versions, None) or _Index(versions, deadline)
+    _indexes[versions] = index
+    if len(_indexes) > _KEPT:
         _indexes.popitem(last=False)
     return index
 
@@ -317,17 +309,15 @@ def _spread(hits: Iterable[_Hit], limit: int) -> list[_Hit]:
     files: Counter[str] = Counter()
     places: set[tuple[str, int]] = set()
     for hit in hits:
-        if files[hit.name] == A_FILE or (hit.name, hit.lines[0]) in places:
-            continue
-        files[hit.name] += 1
-        places.add((hit.name, hit.lines[0]))
-        shown.append(hit)
-        if len(shown) == limit:
-            break
+        place = hit.name, hit.passage.lines[0]
+        if files[hit.name] < A_FILE and place not in places and len(shown) < limit:
+            files[hit.name] += 1
+            places.add(place)
+            shown.append(hit)
     return shown
 
 
-def _snippet(hit: _Hit, terms: Sequence[str]) -> tuple[int, str]:
+def _snippet(hit: Passage, terms: Sequence[str]) -> tuple[int, str]:
     """The line of a passage with the most terms, and the text from there."""
     roots = [_plain(_ENDING.sub("", word)) for term in terms for word in term.split()]
     lines = hit.text.split("\n")

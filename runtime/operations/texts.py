@@ -21,7 +21,7 @@ LARGEST = 64_000_000
 MOST_CHARACTERS = 1_000_000
 """Most characters of the output of another program."""
 _BINARY_PROBE = 8_192
-_WIDE_BOMS = (
+WIDE_BOMS = (
     (codecs.BOM_UTF32_LE, "UTF-32"),
     (codecs.BOM_UTF32_BE, "UTF-32"),
     (codecs.BOM_UTF16_LE, "UTF-16"),
@@ -99,7 +99,7 @@ def read_bytes(ctx: OperationContext, path: str, largest: int = LARGEST) -> byte
 
 def unreadable(data: bytes) -> str:
     """Why bytes are not UTF-8 text; "" if they are."""
-    for bom, name in _WIDE_BOMS:
+    for bom, name in WIDE_BOMS:
         if data.startswith(bom):
             return f"{name} text, not UTF-8; convert it with: iconv -f {name} -t UTF-8"
     if b"\0" in data[:_BINARY_PROBE]:

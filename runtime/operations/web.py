@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from urllib.parse import quote, urljoin, urlsplit
 
 from kernel.errors import OperationFailed
+from runtime.operations.fetch import Page
 from runtime.operations.walking import Deadline
 
 LONGEST = 8_000
@@ -140,16 +141,6 @@ def public(address: str) -> bool:
 CONNECT_SECONDS = 10.0
 
 
-@dataclass(frozen=True)
-class Answer:
-    """The answer of a server; header names in lower case, the body decompressed."""
-
-    status: int
-    reason: str
-    headers: Mapping[str, str]
-    body: bytes
-
-
 class _Pinned(http.client.HTTPConnection):
     """A connection to one of the given addresses, without resolving the host again."""
 
@@ -187,7 +178,7 @@ def ask(
     body: bytes | None,
     most_bytes: int,
     deadline: Deadline,
-) -> Answer:
+) -> Page:
     """Send one request and read the answer; raises if it is too long, too slow or no HTTP."""
     connection = _Pinned(where, addresses, deadline)
     # the timeout of a socket is per read, so a slow server needs a timer as well
@@ -201,7 +192,7 @@ def ask(
         data = _body(response, found, most_bytes, where)
         if deadline.over:
             raise TimeoutError
-        return Answer(response.status, response.reason, found, data)
+        return Page(where.text, response.status, response.reason, found, data)
     except ssl.SSLCertVerificationError as error:
         raise OperationFailed(f"{where.host}: its certificate is not valid: {error.verify_message}") from None
     except (OSError, http.client.HTTPException, ValueError) as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -74,71 +74,59 @@ def _word(scan: Scan, at: int, *, owner: bool = False) -> str:
     return hit[0].text[:-2] if owner else hit[0].text
 
 
-def read_proper(scan: Scan, at: int) -> Iterator[Read]:
-    """A name: a capitalised word that does not decide what to do."""
-    word = _word(scan, at)
-    if _proper(word, scan):
-        yield at + 1, Label(word), 1
+def _label(fits: Callable[[str, Scan], bool], *, owner: bool = False) -> Reader:
+    """A word that fits as a name or noun; with `owner` before `'s`."""
 
+    def read(scan: Scan, at: int) -> Iterator[Read]:
+        word = _word(scan, at, owner=owner)
+        if word and fits(word, scan):
+            yield at + 1, Label(word), 1
 
-def read_noun(scan: Scan, at: int) -> Iterator[Read]:
-    """A word that may replace a noun."""
-    word = _word(scan, at)
-    if _noun(word, scan):
-        yield at + 1, Label(word), 1
-
-
-def read_owner(scan: Scan, at: int) -> Iterator[Read]:
-    """A name or a noun before `'s`."""
-    word = _word(scan, at, owner=True)
-    if _proper(word, scan) or _noun(word, scan):
-        yield at + 1, Label(word), 1
+    return read
 
 
 def _proper(word: str, scan: Scan) -> bool:
+    """Whether a word is a name: capitalised, and none that decides what to do."""
     from runtime.memory.tasks.words import words_of
 
-    return bool(word) and word[0].isupper() and word.lower() not in words_of(scan.language.systems).fixed
+    return word[0].isupper() and word.lower() not in words_of(scan.language.systems).fixed
 
 
 def _noun(word: str, scan: Scan) -> bool:
+    """Whether a word may replace a noun."""
     from runtime.memory.tasks.words import words_of
-    from runtime.text.inflection import singular
 
     low = word.lower()
     fixed = words_of(scan.language.systems).fixed
     verbal = len(low) > 5 and low.endswith(_NOT_NOUNS)
-    return len(low) > 2 and not verbal and low not in fixed and singular(low) not in fixed
+    return len(low) > 2 and not verbal and low not in fixed and _stem(low) not in fixed
 
 
 def consistent(scan: Scan, start: int, bound: Sequence[Bound]) -> bool:
-    """Whether a repeated slot has one value, and no two labels share a word."""
-    labels = [each for each in bound if isinstance(each.value, Label)]
-    values: dict[str, object] = {}
-    for each in bound:
-        if not isinstance(each.value, Label) and values.setdefault(each.slot, each.value) != each.value:
-            return False
-    return not labels or _own_words(scan, start, labels)
-
-
-def _own_words(scan: Scan, start: int, labels: Iterable[Bound]) -> bool:
-    """Whether each label is one word throughout that belongs to no other slot."""
-    from runtime.text.inflection import singular
-
+    """Whether each slot has one value, and each label is one word throughout that no other slot has."""
     values: dict[str, object] = {}
     owners: dict[str, str] = {}  # the stem of a label: its slot
-    places: dict[int, str] = {}
-    for each in labels:
-        own = singular(str(each.value).lower())
-        if owners.setdefault(own, each.slot) != each.slot or values.setdefault(each.slot, own) != own:
+    places = {each.start: each.slot for each in bound if isinstance(each.value, Label)}
+    for each in bound:
+        value = each.value
+        if isinstance(value, Label):
+            value = _stem(value.lower())
+            if owners.setdefault(value, each.slot) != each.slot:
+                return False
+        if values.setdefault(each.slot, value) != value:
             return False
-        places[each.start] = each.slot
-    return all(
+    return not owners or all(
         places.get(at) == owners[piece]
         for at in range(start, len(scan.tokens))
-        for piece in map(singular, _PIECES.findall(scan.word(at)))
+        for piece in map(_stem, _PIECES.findall(scan.word(at)))
         if piece in owners
     )
+
+
+def _stem(word: str) -> str:
+    from runtime.text.inflection import singular  # learned methods need it alone
+
+    return singular(word)
 
 
 _UNITS = {"number": "", "amount": "$", "percent": "%", "cents": "¢", "euros": "€", "pounds": "£"}
@@ -147,8 +135,8 @@ KINDS: dict[str, Reader] = {
     "exact path": _reader("path"),
     "exact url": _reader("url"),
     "exact text": _reader("quoted"),
-    "proper name": read_proper,
-    "noun": read_noun,
-    "owner": read_owner,
+    "proper name": _label(_proper),
+    "noun": _label(_noun),
+    "owner": _label(lambda word, scan: _proper(word, scan) or _noun(word, scan), owner=True),
 }
 """By their names in markdown files."""

@@ -19,6 +19,8 @@ from runtime.text.chunks import chunks
 
 _SIGNS = re.compile(r"[\[\](){}<>|]")
 _ENDS = ",.;:!?…"
+_HOLE = "\ue000"
+"""Stands for a slot while a task is divided into words."""
 
 Steps = tuple[Mapping[str, Any], ...]
 
@@ -45,31 +47,24 @@ class Trial:
 
     def wording(self, task: str, start: int, end: int, holes: Sequence[tuple[int, int, str]]) -> str | None:
         """A task as a phrasing, `holes` being its slots; None where the format has no way to write it."""
-        found = chunks(task)
+        if any(first < start or last > end for first, last, _ in holes):
+            return None
+        text, at = "", start
+        for first, last, _ in sorted(holes):
+            text += task[at:first] + _HOLE
+            at = last
+        slots = iter([slot for *_, slot in sorted(holes)])
         said: list[str] = []
-        open_holes = list(holes)
-        inside: tuple[int, int, str] | None = None
-        for token in found or ():
-            first, last = token.start, token.end
-            if last <= start or first >= end:
-                continue
-            if inside and first < inside[1]:
-                if last > inside[1]:
-                    return None
-                continue
-            inside = next((hole for hole in open_holes if hole[0] < last and first < hole[1]), None)
-            if inside is None:
-                if token.quoted or token.text == "\n" or _SIGNS.search(token.text):
-                    return None
-                said.append(token.word)
-            elif inside[0] != first or last > inside[1]:
+        for chunk in chunks(text + task[at:end]) or ():
+            if chunk.text == _HOLE and not chunk.quoted:
+                said.append(next(slots))
+            elif chunk.quoted or chunk.text == "\n" or _HOLE in chunk.text or _SIGNS.search(chunk.text):
                 return None
             else:
-                open_holes.remove(inside)
-                said.append(inside[2])
+                said.append(chunk.word)
         while said and said[-1] in _ENDS:
             said.pop()
-        return " ".join(said) if found and not open_holes and said else None
+        return " ".join(said) or None
 
     def fault(self, text: str) -> str:
         """What is wrong with a file; "" when nothing is."""
