@@ -277,7 +277,8 @@ class _Index:
             covered = sum(at in holding[term] for term in known) / len(terms)
             # BM25 is near zero for frequent words, so in a small folder coverage says more
             score = relevance * (1 + covered) / 2 + covered
-            hits.append(_Hit(*self._passages[at], score))
+            name, passage = self._passages[at]
+            hits.append(_Hit(name, passage, score))
         hits.sort(key=lambda hit: (-round(hit.score, 9), hit.name, hit.passage.lines))
         return hits, [term for term in terms if not holding[term]]
 
