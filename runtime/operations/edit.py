@@ -40,11 +40,15 @@ def edit(ctx: OperationContext, path: str, old: str, new: str, all: bool = False
     return Result(text, evidence={"path": change.name, "replaced": count, "lines": list(change.places[:100])})
 
 
-def _edited(ctx: OperationContext, path: str, old: str, new: str, all_of_them: bool) -> _Change:
+def _refuse(old: str, new: str) -> None:
     if old == new:
         raise OperationFailed("old and new are the same; there is nothing to replace")
     if not old:
         raise OperationFailed("old is empty; give the text to replace, or use write")
+
+
+def _edited(ctx: OperationContext, path: str, old: str, new: str, all_of_them: bool) -> _Change:
+    _refuse(old, new)
     name = relative(ctx, ctx.writable(path))
     change = _changed(ctx, path, old, new)
     if change is None:
@@ -135,10 +139,7 @@ def replace(ctx: OperationContext, path: str, old: str, new: str, glob: str = ""
 def _replaced(
     ctx: OperationContext, path: str, old: str, new: str, glob: str
 ) -> tuple[list[_Change], list[str]]:
-    if not old:
-        raise OperationFailed("old is empty; give the text to replace")
-    if old == new:
-        raise OperationFailed("old and new are the same; there is nothing to replace")
+    _refuse(old, new)
     deadline = Deadline(ctx.timeout)
     start = ctx.readable(path)
     if not start.is_dir():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import os
 import stat as modes
 import zlib
 from pathlib import Path
@@ -36,14 +35,10 @@ def list_entries(
         entries = sorted(walk(ctx, start, deadline), key=lambda each: each.parts)
         lines = [_line("/".join(each.parts), each.path) for each in entries if glob.matches(each.parts)]
     else:
-        lines = _folder_lines(start, glob)
+        with reported(start.name):
+            found = sorted(each.name for each in start.iterdir() if each.name != ".git")
+        lines = [_line(name, start / name) for name in found if glob.matches((name,))]
     return _names(lines, len(lines), "entries", empty=f"{path}: nothing here" if pattern == "*" else "")
-
-
-def _folder_lines(start: Path, glob: Glob) -> list[str]:
-    with reported(start.name), os.scandir(start) as items:
-        names = sorted(item.name for item in items if item.name != ".git" and glob.matches((item.name,)))
-    return [_line(name, start / name) for name in names]
 
 
 def _line(name: str, path: Path) -> str:

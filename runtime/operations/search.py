@@ -7,20 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from kernel import disk
 from kernel.errors import OperationFailed
 from kernel.tools.operations import OperationContext, Result, operation
 from runtime.operations import scanning
-from runtime.operations.texts import (
-    LARGEST,
-    as_csv,
-    counted,
-    existing,
-    lines_of,
-    reason,
-    reported,
-    unreadable,
-)
+from runtime.operations.texts import as_csv, counted, existing, lines_of, read_text, reported
 from runtime.operations.walking import Deadline, Entry, files_below
 
 MOST_LINES = 5_000
@@ -116,7 +106,7 @@ def count(
         raise OperationFailed("pattern: goes with what: matches; use glob for names of files")
     deadline = Deadline(ctx.timeout)
     entries = files_below(ctx, path, glob, deadline)
-    counts, faults = _counted(entries, what, pattern, deadline)
+    counts, faults = _counted(ctx, entries, what, pattern, deadline)
     if faults and len(entries) == 1:
         raise OperationFailed(f"{faults[0]}; its bytes can be counted")
     rows = _ordered(counts, order)
@@ -128,7 +118,7 @@ def count(
 
 
 def _counted(
-    entries: Sequence[Entry], what: str, pattern: str, deadline: Deadline
+    ctx: OperationContext, entries: Sequence[Entry], what: str, pattern: str, deadline: Deadline
 ) -> tuple[dict[str, int], list[str]]:
     if what == "files":
         folders = Counter(entry.name.rpartition("/")[0] or "." for entry in entries)
@@ -142,28 +132,19 @@ def _counted(
     faults: list[str] = []
     for entry in entries:
         deadline.check()
-        number = _count_file(entry.path, what)
-        if isinstance(number, str):
-            faults.append(f"{entry.name}: {number}")
-        else:
-            counts[entry.name] = number
+        try:
+            counts[entry.name] = _count_file(ctx, entry.path, what)
+        except OperationFailed as failure:
+            faults.append(str(failure))
     return counts, faults
 
 
-def _count_file(path: Path, what: str) -> int | str:
-    """The count, or why it is unknown."""
-    try:
-        if what == "bytes":
+def _count_file(ctx: OperationContext, path: Path, what: str) -> int:
+    name = str(path.relative_to(ctx.folder.resolve()))
+    if what == "bytes":
+        with reported(name):
             return path.stat().st_size
-        with disk.opened(path) as handle:
-            data = handle.read(LARGEST + 1)
-    except OSError as error:
-        return reason(error)
-    if len(data) > LARGEST:
-        return f"larger than {LARGEST // 1_000_000} MB"
-    if why := unreadable(data):
-        return why
-    text = data.decode("utf-8-sig")
+    text = read_text(ctx, name)
     if what == "characters":
         return len(text)
     return len(text.split()) if what == "words" else len(lines_of(text))

@@ -59,6 +59,12 @@ class Match:
         return {**(self.procedure.defaults if self.procedure else {}), **self.reading.slots}
 
     @property
+    def used(self) -> list[Procedure]:
+        """The reflexes, each once."""
+        found = (each.procedure for each in self.parts or (self,) if each.procedure)
+        return list({each.path: each for each in found}.values())
+
+    @property
     def uses_it(self) -> bool:
         """Whether it needs the text of the result before."""
         own = self.procedure is not None and self.procedure.uses_it

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -156,6 +156,7 @@ class Reflexes:
         self._faults: list[Fault] = []
         self.version = 0
         self._stats: dict[Path, tuple[int, int]] = {}
+        self._read: dict[Path, Mapping[str, Any] | Fault] = {}
         self.refresh()
 
     @property
@@ -168,9 +169,13 @@ class Reflexes:
         stats = self._find()
         if stats == self._stats and self.version:
             return False
+        self._read = {
+            path: self._read[path] if self._stats.get(path) == stat else _load(path)
+            for path, stat in stats.items()
+        }
         self._stats = stats
         self.version += 1
-        self._build({path: _load(path, stat) for path, stat in stats.items()})
+        self._build(self._read)
         return True
 
     def _find(self) -> dict[Path, tuple[int, int]]:
@@ -210,9 +215,7 @@ def _made(path: Path, meta: Mapping[str, Any], language: Language) -> Procedure 
         return Fault(path, 1, str(error))
 
 
-@lru_cache(maxsize=1024)
-def _load(path: Path, stat: tuple[int, int]) -> Mapping[str, Any] | Fault:
-    """The frontmatter of a file, read once for each of its versions."""
+def _load(path: Path) -> Mapping[str, Any] | Fault:
     try:
         return _meta(path, path.read_text("utf-8"))
     except UnicodeDecodeError:

@@ -19,7 +19,7 @@ from kernel.errors import Declined
 from runtime.reflexes.coded import Coded, failed_before, proven, reply_to, verdict
 from runtime.reflexes.matching import Match, earlier, match
 from runtime.reflexes.planning import Draft, Unbound, draft
-from runtime.reflexes.procedure import METHODS, Fault, Reflexes
+from runtime.reflexes.procedure import Fault, Reflexes
 from runtime.reflexes.slots import Earlier, It
 
 SURE = 0.95
@@ -78,7 +78,7 @@ class Reflex(Coded):
             raise Declined(f"{_names(found)}: {error}") from None
         reply = _reply(ask, found, made)
         if reply.get("decision") == "ACCEPT" and not proven(ask.evidence):
-            for name in _learned(found):
+            for name in (each.path.stem for each in found.used if each.learned):
                 if why := self.doubt(name, ask.document.text(1, "task"), made.steps):
                     raise Declined(f"{name}: {why}")
         return Reply(json.dumps(reply, ensure_ascii=False), f"reflex:{_names(found)}")
@@ -97,12 +97,6 @@ class Reflex(Coded):
 
     def _match_task(self, task: str, prior: tuple[Earlier, ...]) -> Match | None:
         return match(task, self.reflexes.shelf, prior)
-
-
-def _learned(found: Match) -> list[str]:
-    """The names of the learned methods of a match."""
-    used = [part.procedure for part in found.parts or (found,) if part.procedure]
-    return list(dict.fromkeys(each.path.stem for each in used if each.path.parent.name == METHODS))
 
 
 def _result_in(note: Note) -> str:
@@ -140,8 +134,7 @@ def _plan(found: Match, made: Draft) -> dict[str, Any]:
 
 def _names(found: Match) -> str:
     """The reflex, or the reflexes in a row, each once."""
-    used = [part.procedure for part in found.parts or (found,) if part.procedure]
-    return "+".join(dict.fromkeys(each.path.stem for each in used))
+    return "+".join(each.path.stem for each in found.used)
 
 
 def _approach(found: Match) -> str:
