@@ -17,7 +17,7 @@ from runtime.operations.texts import encoded, relative, save, unreadable
 from runtime.operations.walking import Deadline
 
 if TYPE_CHECKING:
-    from runtime.operations.web import Url
+    from runtime.operations.web import Page, Url
 
 MOST_BYTES = 10_000_000
 """Of an answer, unpacked; `settings["fetch"]["max_bytes"]` overrides."""
@@ -42,23 +42,6 @@ class _Request:
     method: str
     headers: Mapping[str, str]
     body: bytes | None
-
-
-@dataclass(frozen=True)
-class Page:
-    """The answer of a server; header names in lower case, the body decompressed."""
-
-    address: str
-    status: int
-    reason: str
-    headers: Mapping[str, str]
-    body: bytes
-    redirects: tuple[str, ...] = ()
-
-    @property
-    def kind(self) -> str:
-        """The media type, "" if the server does not name one."""
-        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def _prepare(ctx: OperationContext, to: str = "", **_: Any) -> tuple[Touch, ...]:
@@ -201,6 +184,8 @@ def _redirected(request: _Request, status: int, location: str) -> _Request:
 
 def _data(address: str) -> Page:
     """The page that a data: address holds in itself (RFC 2397)."""
+    from runtime.operations.web import Page
+
     kind, comma, content = address.removeprefix("data:").partition(",")
     if not comma or len(content) > MOST_BYTES:
         raise OperationFailed("data: an address such as data:text/plain,hello is needed, at most 10 MB long")

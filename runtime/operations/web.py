@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from urllib.parse import quote, urljoin, urlsplit
 
 from kernel.errors import OperationFailed
-from runtime.operations.fetch import Page
 from runtime.operations.walking import Deadline
 
 LONGEST = 8_000
@@ -139,6 +138,23 @@ def public(address: str) -> bool:
 
 
 CONNECT_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Page:
+    """The answer of a server; header names in lower case, the body decompressed."""
+
+    address: str
+    status: int
+    reason: str
+    headers: Mapping[str, str]
+    body: bytes
+    redirects: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """The media type, "" if the server does not name one."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 class _Pinned(http.client.HTTPConnection):
