@@ -133,7 +133,7 @@ def teach(family: Family, question: Question, words: Words) -> Exemplar | None:
         return None
     exemplar = exemplar_of(family.question, family.program)
     old, new = (Reading.read(text, words) for text in (exemplar.task, question.text))
-    aligned = align(old, new, words)
+    aligned = align(old, new)
     steps = aligned if isinstance(aligned, Refusal) else bind(exemplar.steps, aligned)
     if isinstance(steps, Refusal) or not is_right(steps, question):
         return None

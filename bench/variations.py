@@ -145,7 +145,7 @@ def _second(family: Family, words: Words, random: Random) -> tuple[str, list[str
 
 def _programs(family: Family, question: Question, words: Words) -> Iterator[list[str]]:
     """The family's program with the numbers of a variation, in each way that gives its answer."""
-    aligned = align(Reading.read(family.question, words), Reading.read(question.text, words), words)
+    aligned = align(Reading.read(family.question, words), Reading.read(question.text, words))
     if not isinstance(aligned, Alignment):
         return
     values: dict[Fraction, set[Fraction]] = defaultdict(set)

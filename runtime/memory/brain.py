@@ -22,7 +22,7 @@ from runtime.memory.tasks import ALL, Parts
 from runtime.memory.tasks.asked import Ways
 from runtime.memory.tasks.decisions import Decision, of_recall
 from runtime.memory.tasks.exemplar import LONGEST_TASK
-from runtime.memory.tasks.ledger import compared, verification
+from runtime.memory.tasks.ledger import plain, verification
 from runtime.memory.tasks.rewards import RELIABILITY, settle
 from runtime.memory.tasks.trees import NeuronTree
 from runtime.memory.tasks.types import Recognition, Types
@@ -271,10 +271,10 @@ class Brain:
             return "what it does is looked at, as it is new, or drawn for a sample"
         if asked == "two paths":
             found = self.recall(task)
-            known = found.steps if found and found.kind != "novel" else None
-            agree = compared(steps, known)
-            if agree != "agree":
-                return "recall would do it in another way" if known else "recall knows nothing of this task"
+            if found is None or found.kind == "novel":
+                return "recall knows nothing of this task"
+            if plain(steps) != plain(found.steps):
+                return "recall would do it in another way"
         return ""
 
     # ---- learning ----------------------------------------------------------------------------------------

@@ -31,7 +31,6 @@ TABLES = {
 }
 _DAMAGED = "length(vector) % 4 != 0 OR length(vector) = 0"
 _STRAY = "number NOT IN (SELECT number FROM records)"
-_OLD_COPIES = ("matrix", "usearch", "usearch.json")  # copies of vectors that earlier versions wrote
 
 
 def faults(keeper: SqliteKeeper) -> list[Fault]:
@@ -112,9 +111,6 @@ def rebuild(keeper: SqliteKeeper, create: Callable[[Path], None]) -> list[Fault]
         keeper.rollback()
         raise
     keeper.forget()
-    for ending in _OLD_COPIES:
-        for path in keeper.path.parent.glob(f"{keeper.path.stem}.*.{ending}"):
-            path.unlink(missing_ok=True)
     with keeper.errors():
         base.execute("VACUUM")
         base.execute("PRAGMA wal_checkpoint(TRUNCATE)")

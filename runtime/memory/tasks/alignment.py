@@ -53,16 +53,12 @@ def same(old: Token, new: Token) -> bool:
     return old.value == new.value and old.unit == new.unit
 
 
-def align(
-    old: Reading | Sequence[Token], new: Reading | Sequence[Token], words: Words
-) -> Alignment | Refusal:
+def align(old: Reading, new: Reading) -> Alignment | Refusal:
     """The alignment of a stored task with a new one, or why the new one is another task."""
-    old = old if isinstance(old, Reading) else Reading(old, words)
-    new = new if isinstance(new, Reading) else Reading(new, words)
     if len(old.tokens) > LONGEST or len(new.tokens) > LONGEST:
         return Refusal(f"longer than {LONGEST} words")
-    path = _Search(old, new, words).path()
-    return path if isinstance(path, Refusal) else _Consistency(old, new, words).of(path)
+    path = _Search(old, new).path()
+    return path if isinstance(path, Refusal) else _Consistency(old, new).of(path)
 
 
 class _Pair(NamedTuple):
@@ -83,8 +79,8 @@ class _Pair(NamedTuple):
 class _Search:
     """A depth-first search for a path of moves; nearly always the diagonal."""
 
-    def __init__(self, old: Reading, new: Reading, words: Words) -> None:
-        self.old, self.new, self.words = old, new, words
+    def __init__(self, old: Reading, new: Reading) -> None:
+        self.old, self.new, self.words = old, new, old.words
         self.olds, self.news = old.tokens, new.tokens
         self.far = 0
 
@@ -163,9 +159,9 @@ class _Search:
 class _Consistency:
     """Checks that words are replaced one to one, everywhere, by words that the stored task does not have."""
 
-    def __init__(self, old: Reading, new: Reading, words: Words) -> None:
-        self.old, self.new, self.words = old, new, words
-        self.found = Alignment(constants=words.constants)
+    def __init__(self, old: Reading, new: Reading) -> None:
+        self.old, self.new, self.words = old, new, old.words
+        self.found = Alignment(constants=old.words.constants)
         self.forth: dict[str, str] = {}
         self.back: dict[str, str] = {}
         self.nouns: dict[str, bool] = {}

@@ -7,7 +7,6 @@ successes, plus a bonus for ways that were rarely tried (UCB). Only the last att
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
@@ -16,12 +15,12 @@ from pydantic import Field
 
 from kernel.asking.prompt import WAY
 from kernel.document.model import Document
-from kernel.errors import ConfigurationError
 from runtime.memory.store import Record, Shelf
 from runtime.memory.tasks.decisions import Decision
 from runtime.memory.tasks.rewards import RELIABILITY
 from runtime.memory.tasks.trees import NeuronTree
 from runtime.memory.tasks.types import Types
+from runtime.text.sections import sections
 
 ONE_SHOT = "one shot"
 """This way adds nothing to a prompt."""
@@ -33,7 +32,6 @@ SERVES = 0.7
 """One shot stays while its expected share of successes is at least this."""
 BONUS = 0.25
 """Weight of the bonus: enough to try a new way if the best succeeds six times in ten, not if nine times."""
-_SECTION = re.compile(r"(?m)^## +(.+?) *$")
 
 Tried = tuple[str, bool, float]
 """A way, whether it succeeded, and how far the source of that is trusted."""
@@ -55,14 +53,8 @@ class Untyped(Record):
 
 def read_ways(systems: Sequence[Path]) -> dict[str, str]:
     """The ways of `system/memory/asking.md` and their texts; none without the file."""
-    path = next((path for each in systems if (path := each / "memory" / "asking.md").is_file()), None)
-    if path is None:
-        return {}
-    try:
-        parts = _SECTION.split(path.read_text("utf-8"))[1:]
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(f"{path}: cannot be read: {error}") from None
-    return {name.strip(): " ".join(text.split()) for name, text in zip(parts[::2], parts[1::2], strict=True)}
+    found = ({name: " ".join(text.split()) for name, text in sections([s], "asking.md")} for s in systems)
+    return next(filter(None, found), {})
 
 
 def way_of(document: Document) -> str:

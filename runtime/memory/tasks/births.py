@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar, Protocol
 
@@ -19,15 +19,14 @@ from runtime.memory.tasks import Refusal
 from runtime.memory.tasks.alignment import align
 from runtime.memory.tasks.exemplar import Exemplar
 from runtime.memory.tasks.ledger import Ledger, plain
-from runtime.memory.tasks.likeness import Common, Variable, Wording, calculates, common, flat, parts
-from runtime.memory.tasks.reading import without_courtesies
+from runtime.memory.tasks.likeness import Common, Wording, calculates, common, flat, leaves_of, parts
+from runtime.memory.tasks.reading import Reading
 from runtime.memory.tasks.trees import NeuronTree
 from runtime.memory.tasks.words import Words
 from runtime.text.tokens import tokens
 
 EXAMPLES = 8
 """Exemplars that are shown in a file."""
-NOT_THESE = 5
 FINISHED = {"step": 1, "has": "."}
 """The criterion where the exemplars have none in common: some result."""
 STATUS: Mapping[str, str] = {"steps": "active", "template": "template", "exemplar": "example"}
@@ -73,12 +72,11 @@ class Files(Protocol):
 
 @dataclass(frozen=True)
 class Draft:
-    """A method; `shown` are its exemplars, `others` similar tasks that it does not match."""
+    """A method; `shown` are its exemplars."""
 
     common: Common
     phrasings: tuple[str, ...]
     shown: tuple[Wording, ...]
-    others: tuple[str, ...] = ()
     trees: tuple[str, ...] = ()
 
     def markdown(self, name: str) -> str:
@@ -95,7 +93,7 @@ class Draft:
         lines += ["success:", *(f"  - {to_json(each)}" for each in success)]
         lines += [f"output: {to_json(common.output)}"] if common.output else []
         lines += [f"status: {STATUS[common.kind]}", "origin: learned", "---"]
-        return "\n".join([*lines, _body(common, self.shown, self.others)])
+        return "\n".join([*lines, _body(common, self.shown)])
 
 
 def description(phrase: str) -> str:
@@ -114,14 +112,12 @@ def switched(text: str, status: str) -> str:
     return front + text[head.end(1) :]
 
 
-def _body(common: Common, shown: Sequence[Wording], others: Sequence[str]) -> str:
+def _body(common: Common, shown: Sequence[Wording]) -> str:
     lines = [f"# {_title(shown[0], common)}", "", _intro(common, len(shown)), "", "## Examples", ""]
     lines += ["| you say | it reads |", "| --- | --- |"]
     for each in shown[:EXAMPLES]:
         reads = ", ".join(dict.fromkeys(f"{h.slot} = {_value(each, h.start, h.end)}" for h in each.holes))
         lines.append(f"| {_cell(each.exemplar.task)} | {_cell(reads)} |")
-    if others:
-        lines += ["", "## Not these", "", *(f"- {_line(other)}" for other in others[:NOT_THESE])]
     return "\n".join(lines) + "\n"
 
 
@@ -196,8 +192,7 @@ def operation(exemplar: Exemplar) -> str:
 
 def shape(exemplar: Exemplar) -> str:
     """The arguments of a procedure with the values of its task left open."""
-    found = [token for token in tokens(exemplar.task) if token.leaf]
-    leaves = [Variable(str(at), t.kind, t.value, t.unit, (t,)) for at, t in enumerate(found)]
+    leaves = leaves_of(token for token in tokens(exemplar.task) if token.leaf).values()
     told: list[Any] = []
     for way, value in flat([step.get("args") or {} for step in exemplar.steps]):
         pieces = parts(value, leaves)
@@ -206,9 +201,9 @@ def shape(exemplar: Exemplar) -> str:
     return json.dumps(told)
 
 
-def aligns(read: Sequence[Any], other: Solved, words: Words) -> bool:
-    """Whether a solved task is a variation of these tokens."""
-    return not isinstance(align(read, without_courtesies(other.exemplar.task, words), words), Refusal)
+def aligns(read: Reading, other: Solved) -> bool:
+    """Whether a solved task is a variation of another one."""
+    return not isinstance(align(read, Reading.read(other.exemplar.task, read.words)), Refusal)
 
 
 @dataclass(frozen=True)
@@ -220,23 +215,20 @@ class Births:
     files: Files
     active: Sequence[str]
 
-    def born(self, this: Solved, near: Sequence[Solved], unlike: Sequence[str]) -> Draft | None:
-        """The method that a solved task makes with near tasks of the same operation; None for none.
-
-        `unlike` are near tasks that were solved in another way.
-        """
+    def born(self, this: Solved, near: Sequence[Solved]) -> Draft | None:
+        """The method that a solved task makes with near tasks of the same operation; None for none."""
         alike: list[Solved] = []
         if not calculates(this.exemplar):
             mine = shape(this.exemplar)
             alike = [each for each in near if shape(each.exemplar) == mine][:MADE_FROM]
-            if found := self._tried([this, *alike], unlike):
+            if found := self._tried([this, *alike]):
                 return found
-        read = without_courtesies(this.exemplar.task, self.words)
-        varied = (each for each in near if aligns(read, each, self.words))
+        read = Reading.read(this.exemplar.task, self.words)
+        varied = (each for each in near if aligns(read, each))
         aligned = list(islice(varied, MADE_FROM))
-        return self._tried([this, *aligned], unlike) if aligned != alike else None
+        return self._tried([this, *aligned]) if aligned != alike else None
 
-    def _tried(self, trees: Sequence[Solved], unlike: Sequence[str]) -> Draft | None:
+    def _tried(self, trees: Sequence[Solved]) -> Draft | None:
         """A method of these tasks that passed every trial."""
         found = common([each.exemplar for each in trees], self.words) if len(trees) >= BORN else None
         if found is None:
@@ -248,11 +240,7 @@ class Births:
             return None
         own = {_told(each.exemplar) for each, _ in usable}
         draft = _draft(found, usable, tuple(tree.id for tree in trees if _told(tree.exemplar) in own))
-        text = draft.markdown("method")
-        if found.kind == "steps" and self._claims(text, draft):
-            return None
-        others = tuple(task for task in unlike if self.files.plan(text, task) is None)
-        return replace(draft, others=others)
+        return None if found.kind == "steps" and self._claims(draft) else draft
 
     def _phrasing(self, found: Wording, common: Common) -> str | None:
         holes = [
@@ -290,8 +278,9 @@ class Births:
             usable = kept
         return []
 
-    def _claims(self, text: str, draft: Draft) -> bool:
+    def _claims(self, draft: Draft) -> bool:
         """Whether a file would solve a stored task in another way."""
+        text = draft.markdown("method")
         suspects: set[str] = set()
         most = SUSPECTS // min(len(draft.phrasings), SEARCHED)
         for phrase in draft.phrasings[:SEARCHED]:

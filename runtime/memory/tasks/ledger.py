@@ -16,7 +16,6 @@ from pydantic import BaseModel, ConfigDict
 
 Stage = Literal["hippocampus", "neocortex", "cerebellum"]
 Verification = Literal["next rung", "two paths", "none"]
-Paths = Literal["agree", "disagree", "alone"]
 STAGES: tuple[Stage, ...] = ("hippocampus", "neocortex", "cerebellum")
 NEEDED: Mapping[Stage, tuple[int, float]] = {"neocortex": (10, 0.7), "cerebellum": (50, 0.9)}
 """Uses, and the share of them that went well, for each stage. Source: the seed."""
@@ -123,13 +122,6 @@ def verification(stage: Stage, name: str, use: int) -> Verification:
         return "two paths"
     digest = hashlib.sha256(f"{name}#{use}".encode()).digest()
     return "next rung" if int.from_bytes(digest[:8], "big") % SAMPLED == 0 else "none"
-
-
-def compared(one: Sequence[Mapping[str, Any]], other: Sequence[Mapping[str, Any]] | None) -> Paths:
-    """Whether two ways to solve a task do the same; `alone` when the other one has no steps for it."""
-    if other is None:
-        return "alone"
-    return "agree" if plain(one) == plain(other) else "disagree"
 
 
 def plain(steps: Sequence[Mapping[str, Any]]) -> str:

@@ -17,7 +17,7 @@ from runtime.memory.tasks import Refusal
 from runtime.memory.tasks.alignment import Alignment, align
 from runtime.memory.tasks.binding import CALCULATING
 from runtime.memory.tasks.exemplar import Exemplar
-from runtime.memory.tasks.reading import without_courtesies
+from runtime.memory.tasks.reading import Reading
 from runtime.memory.tasks.words import Words
 from runtime.text.inflection import singular
 from runtime.text.tokens import Token
@@ -84,9 +84,10 @@ def spaced(value: Any) -> Any:
     return _REFERENCE.sub(r"{{ \1 }}", value) if isinstance(value, str) else value
 
 
-def foreign(text: str) -> bool:
-    """Whether a text holds braces that would be read as a slot."""
-    return any(not _STEP.match(hit[1]) for hit in _REFERENCE.finditer(text))
+def foreign(text: str, slots: Collection[str] = ()) -> bool:
+    """Whether a text holds braces other than results of steps and these slots."""
+    inside = (hit[1] for hit in _REFERENCE.finditer(text))
+    return any(not _STEP.match(each) and each.partition(" |")[0] not in slots for each in inside)
 
 
 def parts(value: Any, variables: Iterable[Variable]) -> list[Part]:
@@ -236,7 +237,7 @@ class _Member:
     """An exemplar with its variables; those of tasks that align with the first one have the same ids."""
 
     exemplar: Exemplar
-    tokens: list[Token]
+    tokens: Sequence[Token]
     variables: Mapping[str, Variable]
 
 
@@ -251,18 +252,18 @@ class _Place:
 
 def common(exemplars: Sequence[Exemplar], words: Words) -> Common | None:
     """What these exemplars have in common; None if it cannot be told."""
-    reads = [(each, without_courtesies(each.task, words)) for each in exemplars]
+    reads = [(each, Reading.read(each.task, words)) for each in exemplars]
     base = reads[0][1]
-    aligned: list[tuple[Exemplar, list[Token], Alignment]] = []
+    aligned: list[tuple[Exemplar, Sequence[Token], Alignment]] = []
     others: list[_Member] = []
     for exemplar, read in reads:
-        found = align(base, read, words)
+        found = align(base, read)
         if not isinstance(found, Refusal):
-            aligned.append((exemplar, read, found))
+            aligned.append((exemplar, read.tokens, found))
         elif not calculates(exemplar):
-            leaves = [(token, token) for token in read if token.leaf]
-            others.append(_Member(exemplar, read, _leaves(leaves)))
-    members = list(_with_variables(base, aligned))
+            leaves = leaves_of(token for token in read.tokens if token.leaf)
+            others.append(_Member(exemplar, read.tokens, leaves))
+    members = list(_with_variables(base.tokens, aligned))
     rows = [_arguments(each.exemplar) for each in (*members, *others)]
     if any([way for way, _ in row] != [way for way, _ in rows[0]] for row in rows):
         return None
@@ -278,15 +279,14 @@ def _arguments(exemplar: Exemplar) -> list[tuple[Way, Any]]:
     return list(flat([{"tool": step["tool"], "args": step.get("args") or {}} for step in exemplar.steps]))
 
 
-def _leaves(pairs: Sequence[tuple[Token, Token]]) -> dict[str, Variable]:
-    return {
-        f"leaf {at}": Variable(f"leaf {at}", new.kind, new.value, new.unit, (new,))
-        for at, (_, new) in enumerate(pairs)
-    }
+def leaves_of(tokens: Iterable[Token]) -> dict[str, Variable]:
+    """The values of a task as variables."""
+    named = ((f"leaf {at}", token) for at, token in enumerate(tokens))
+    return {id: Variable(id, t.kind, t.value, t.unit, (t,)) for id, t in named}
 
 
 def _with_variables(
-    base: Sequence[Token], aligned: Sequence[tuple[Exemplar, list[Token], Alignment]]
+    base: Sequence[Token], aligned: Sequence[tuple[Exemplar, Sequence[Token], Alignment]]
 ) -> Iterator[_Member]:
     """The aligned exemplars with their values and labels; those that do not fit the first are left out."""
     leaves = [token for token in base if token.leaf]
@@ -294,7 +294,7 @@ def _with_variables(
     labels = {singular(form) for _, _, found in fitting for form in found.exchanged}
     there = [_bare(token.low) for token in base if token.kind == "word"]
     for exemplar, tokens, found in fitting:
-        variables = _leaves(found.leaves)
+        variables = leaves_of(new for _, new in found.leaves)
         for label in labels:
             forms = [form for form in there if singular(form) == label]
             lows = {found.exchanged.get(form, form) for form in forms}
@@ -345,7 +345,7 @@ class _Finding:
         made = [(way, OPEN if piece is None else _template(piece, names)) for way, piece in pieces]
         if kind == "exemplar":
             made = [(way, values[0]) for way, values in columns]
-        if any(isinstance(value, str) and foreign_slot(value, names) for _, value in made):
+        if any(isinstance(value, str) and foreign(value, chosen) for _, value in made):
             return None
         return Common(
             kind,
@@ -494,10 +494,3 @@ def _slot(place: _Place, names: Mapping[str, str]) -> str:
     quoted = "sh" if place.kind == "text" and place.tool in COMMANDS else ""
     typed = "number" if place.kind == "typed" else ""
     return "{{ " + " | ".join(filter(None, [names[id], done, quoted, typed])) + " }}"
-
-
-def foreign_slot(text: str, names: Mapping[str, str]) -> bool:
-    """Whether a template has braces other than these slots and results of steps."""
-    for name in set(names.values()):
-        text = text.replace("{{ " + name + " ", "{{ steps[1] ")
-    return foreign(text)

@@ -75,7 +75,7 @@ def alike(one: NeuronTree, other: NeuronTree) -> bool:
 
 def subsumes(kept: Exemplar, other: Exemplar, words: Words) -> bool:
     """Whether one procedure with another's values is that other, and their tasks differ in values alone."""
-    found = align(Reading.read(kept.task, words), Reading.read(other.task, words), words)
+    found = align(Reading.read(kept.task, words), Reading.read(other.task, words))
     if isinstance(found, Refusal) or found.exchanged or found.phrases:
         return False
     steps = bind(kept.steps, found)

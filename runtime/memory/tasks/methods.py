@@ -33,14 +33,14 @@ from runtime.memory.tasks.births import (
 )
 from runtime.memory.tasks.ledger import Ledger, Stage, Standing, Verification, plain, verification
 from runtime.memory.tasks.likeness import MethodKind, calculates, slug
-from runtime.memory.tasks.reading import without_courtesies
+from runtime.memory.tasks.reading import Reading
 from runtime.memory.tasks.trees import NeuronTree
 from runtime.memory.tasks.words import Words
 
 NEAR = 48
 """Solved tasks that are compared with a new one."""
 LIKE = 0.6
-"""The cosine from which calculations are compared, and near tasks shown as not of a method."""
+"""The cosine from which calculations are compared."""
 NEAR_METHODS = 8
 MEMBERS = 64
 """Exemplars that a record names."""
@@ -120,10 +120,12 @@ class Methods:
         if self._covered(tree, known):
             return None
         hits = [h for h in self.shelf.nearest(Solved, self.embedder.name, vector, NEAR) if h.id != tree.id]
-        labelled = calculates(tree.exemplar)
-        wanted = [hit.id for hit in hits if hit.score >= LIKE or not labelled]
-        near = self.shelf.pick(Solved, wanted)
-        same = [e for e in near if not e.ledger.quarantined and operation(e.exemplar) == key]
+        wanted = [hit.id for hit in hits if hit.score >= LIKE or not calculates(tree.exemplar)]
+        same = [
+            e
+            for e in self.shelf.pick(Solved, wanted)
+            if not e.ledger.quarantined and operation(e.exemplar) == key
+        ]
         this = Solved(id=tree.id, text=tree.text, exemplar=tree.exemplar, ledger=tree.ledger)
         for method in known:
             if method.operation == key and (grown := self._grown(method, this, same, known)):
@@ -132,9 +134,7 @@ class Methods:
         free = [each for each in same if each.id not in taken]
         if len(free) + 1 < BORN:
             return None
-        like = {hit.id for hit in hits if hit.score >= LIKE} - {each.id for each in free}
-        rest = [each.text for each in near if each.id in like]
-        made = self._births(self._active(known)).born(this, free, rest)
+        made = self._births(self._active(known)).born(this, free)
         return self._written_new(made, key, type, vector) if made else None
 
     def _vector(self, tree: NeuronTree) -> Any:
@@ -188,7 +188,7 @@ class Methods:
         if len(stored) < BORN - 1:
             return None
         others = [each for each in self._active(known) if each != text]
-        made = self._births(others).born(stored[0], [*stored[1:], this], ())
+        made = self._births(others).born(stored[0], [*stored[1:], this])
         if made is None or this.id not in made.trees or made.common.kind != "steps":
             return None
         trees = (*method.trees[: MEMBERS - 1], this.id)
@@ -201,7 +201,7 @@ class Methods:
         """Whether two tasks are variations, or fill the same arguments in other words."""
         if shape(one.exemplar) == shape(other.exemplar) and not calculates(one.exemplar):
             return True
-        return aligns(without_courtesies(one.exemplar.task, self.words), other, self.words)
+        return aligns(Reading.read(one.exemplar.task, self.words), other)
 
     def _active(self, methods: Iterable[Method]) -> list[str]:
         texts = [self.text(method) for method in methods]
@@ -214,8 +214,8 @@ class Methods:
         }
         taken = self.files.names() | {path.stem for path in self.folder.glob("*.md")}
         taken |= {row.id for row in self.shelf.rows(Method.KIND)}
-        read = without_courtesies(first.exemplar.task, self.words)
-        name = slug(read, labels, self.words, taken)
+        read = Reading.read(first.exemplar.task, self.words)
+        name = slug(read.tokens, labels, self.words, taken)
         method = Method(
             id=name,
             text=made.phrasings[0],

@@ -24,7 +24,7 @@ class Reading:
 
     def __init__(self, found: Sequence[Token], words: Words) -> None:
         self.tokens = found
-        self._words = words
+        self.words = words
 
     @staticmethod
     def read(task: str, words: Words) -> Reading:
@@ -38,7 +38,7 @@ class Reading:
     @cached_property
     def phrases(self) -> list[list[Span]]:
         """For each token the known phrases that begin at it."""
-        lows, words = self._lows, self._words
+        lows, words = self._lows, self.words
         return [
             [
                 (length, frozenset(groups))
@@ -51,8 +51,8 @@ class Reading:
     def skips(self, at: int) -> int:
         """How many tokens from this one on are optional."""
         lows = self._lows
-        for length in self._words.skips.get(lows[at], ()):
-            if lows[at : at + length] in self._words.optional:
+        for length in self.words.skips.get(lows[at], ()):
+            if lows[at : at + length] in self.words.optional:
                 return length
         return 0
 
@@ -65,7 +65,7 @@ class Reading:
     @cached_property
     def names(self) -> frozenset[str]:
         """Words that are names inside a sentence."""
-        named = (each for each in self.tokens if not each.first and may_be_name(each, self._words))
+        named = (each for each in self.tokens if not each.first and may_be_name(each, self.words))
         return frozenset(each.low.removesuffix("'s") for each in named)
 
     @cached_property

@@ -264,7 +264,7 @@ class ProceduralMemory:
                 refused.append((id, "it has values of other kinds"))
                 continue
             stored = self._read(task)
-            alignment = align(stored, read, self.words)
+            alignment = align(stored, read)
             if isinstance(alignment, Refusal):
                 refused.append((id, alignment.why))
             else:
@@ -320,7 +320,7 @@ class ProceduralMemory:
         asked = 0
         for other in others:
             if asked < WITNESSES and other.reading.tokens != stored.reading.tokens:
-                found = align(stored.reading, other.reading, self.words)
+                found = align(stored.reading, other.reading)
                 if isinstance(found, Alignment):
                     asked += 1
                     yield Witness(_steps(other), found)

@@ -15,7 +15,7 @@ from runtime.api.fractal import shipped_system
 from runtime.memory.tasks import Refusal
 from runtime.memory.tasks.alignment import Alignment, align
 from runtime.memory.tasks.binding import bind
-from runtime.memory.tasks.reading import without_courtesies
+from runtime.memory.tasks.reading import Reading
 from runtime.memory.tasks.words import Words, words_of
 from runtime.text.tokens import tokens
 
@@ -25,10 +25,7 @@ STEPS: list[dict[str, Any]] = [{"tool": "calc", "args": {"expression": "3*8"}}]
 
 
 def aligned(old: str, new: str, words: Words = WORDS) -> Alignment | Refusal:
-    def read(text: str) -> list[Any]:
-        return without_courtesies(text, words)
-
-    return align(read(old), read(new), words)
+    return align(Reading.read(old, words), Reading.read(new, words))
 
 
 def recalled(new: str, old: str = STORED, steps: list[dict[str, Any]] = STEPS) -> Any:
@@ -160,7 +157,8 @@ def test_any_text_has_tokens_in_their_order_and_aligns_with_itself(text: str) ->
     assert all(a.end <= b.start for a, b in pairwise(found))
     assert all(token.start < token.end for token in found)
     if found:
-        assert isinstance(align(found, found, WORDS), Alignment)
+        read = Reading(found, WORDS)
+        assert isinstance(align(read, read), Alignment)
 
 
 @given(st.integers(0, 10**6), st.integers(1, 10**6))

@@ -74,7 +74,7 @@ def steps(**values: Any) -> list[dict[str, Any]]:
 
 
 def bound(old: str, new: str, done: list[dict[str, Any]]) -> list[dict[str, Any]] | str:
-    found = align(read(old), read(new), words())
+    found = align(read(old), read(new))
     told = found if isinstance(found, Refusal) else bind(done, found)
     return told.why if isinstance(told, Refusal) else told
 
@@ -293,7 +293,7 @@ def test_a_fraction_is_bound_as_one() -> None:
 
 def test_what_was_put_in_is_not_taken_for_a_number_of_the_task() -> None:
     steps = [{"tool": "copy", "args": {"path": "a3.txt", "times": 3}}]
-    found = align(read("Copy a3.txt 3 times."), read("Copy b5.txt 4 times."), words())
+    found = align(read("Copy a3.txt 3 times."), read("Copy b5.txt 4 times."))
     assert isinstance(found, Alignment)
     assert bind(steps, found) == [{"tool": "copy", "args": {"path": "b5.txt", "times": 4}}]
 
