@@ -151,14 +151,12 @@ def count(number: int, what: str, many: str = "") -> str:
 
 def safe(text: str) -> str:
     """The text with control and invisible characters made visible; tabs and line ends stay."""
-    return _HIDDEN.sub(_visible, text.replace("\r\n", "\n"))
 
+    def visible(hit: re.Match[str]) -> str:
+        code = ord(hit[0])  # below 32, the picture of the control character, such as ␛
+        return chr(0x2400 + code) if code < 32 else f"\\u{{{code:x}}}"
 
-def _visible(hit: re.Match[str]) -> str:
-    code = ord(hit[0])
-    if code < 32:
-        return chr(0x2400 + code)  # the picture of the control character, such as ␛
-    return f"\\u{{{code:x}}}"
+    return _HIDDEN.sub(visible, text.replace("\r\n", "\n"))
 
 
 def line(text: str) -> str:
@@ -247,15 +245,6 @@ def call(tool: str, args: Mapping[str, Any] | None, cells: int) -> str:
     return elide(redact_forms(" ".join([tool or "subtask", *values])), cells)
 
 
-def middle(text: str, cells: int) -> str:
-    """The text in at most that many cells, cut in the middle: an id keeps both ends."""
-    text = line(text)
-    if width(text) <= cells or not text.isascii() or cells < 5:
-        return elide(text, cells)
-    back = (cells - 1) // 2
-    return f"{text[: cells - 1 - back]}…{text[-back:]}"
-
-
 def table(
     rows: Sequence[Sequence[str]],
     right: Sequence[int] = (),
@@ -268,13 +257,12 @@ def table(
     while over > 0 and cut and max(widths[at] for at in cut) > LEAST_COLUMN:
         at = max(cut, key=lambda column: widths[column])
         widths[at], over = widths[at] - 1, over - 1
-    prose = [any(" " in cell for cell in column) for column in zip(*rows[1:], strict=True)]
     lines: list[str] = []
     for row in rows:
         cells: list[str] = []
         for at, (cell, size) in enumerate(zip(row, widths, strict=True)):
             if at in cut:
-                cell = (elide if prose[at] else middle)(cell, size)
+                cell = elide(cell, size)
             cells.append(" " * (size - width(cell)) + cell if at in right else pad(cell, size))
         lines.append("  ".join(cells).rstrip())
     return lines

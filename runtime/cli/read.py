@@ -41,7 +41,6 @@ from runtime.cli.output import (
     width,
 )
 from runtime.cli.session import command, json_option, opened, run_argument, step_number, step_of_newest
-from runtime.sandbox.changes import Change
 from runtime.workspace.runs import RunSummary
 from runtime.workspace.undo import acted, undone, undone_steps
 from runtime.workspace.workspace import is_locked
@@ -362,7 +361,12 @@ def diff(run: str, step: str | None) -> None:
     lines = [f"{each.kind} {shown_name(each.path)}" for each in changed]
     if step is None and not acted(documents):  # a run of an older version, or without snapshots
         lines = [text for key in ("changes", "diff") if (text := root.text(4, key)).strip()]
-    texts = [text for each in changed if (text := _diff_of(each, shown_name(each.path)))]
+    texts: list[str] = []
+    for each in (each for each in changed if each.diff):
+        before, after = (
+            "/dev/null" if each.kind == kind else shown_name(each.path) for kind in ("new", "removed")
+        )
+        texts.append(f"--- {before}\n+++ {after}\n{each.diff}")
     texts += edits.values()
     if not lines and not texts:
         tell("no known changes of files, and no edits of documents")
@@ -377,14 +381,6 @@ def diff(run: str, step: str | None) -> None:
         for each in safe(text).rstrip("\n").split("\n"):
             colour = {"+": "green", "-": "red", "@": "cyan"}.get(each[:1])
             click.echo(click.style(each, fg=colour) if colour else each)
-
-
-def _diff_of(change: Change, name: str) -> str:
-    """The diff of a file with its two names; "" where there is no text to show."""
-    if not change.diff:
-        return ""
-    before, after = ("/dev/null" if change.kind == kind else name for kind in ("new", "removed"))
-    return f"--- {before}\n+++ {after}\n{change.diff}"
 
 
 def _edited(store: FileStore, loop_id: str) -> str:

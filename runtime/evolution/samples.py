@@ -12,10 +12,10 @@ import json
 import secrets
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from kernel import disk
 from kernel.document.model import child_id
@@ -38,12 +38,11 @@ KEPT_TRIALS = 10
 """Workspaces of failed samples that are kept."""
 
 
-class Play(Protocol):
-    """Does a task in a folder that is a workspace of its own, with nobody to ask."""
+Play = Callable[[Path, str, str, float | None], Awaitable[RunResult]]
+"""Does a task in a folder that is a workspace of its own, with nobody to ask.
 
-    async def __call__(self, folder: Path, task: str, tool: str = "", usd: float | None = None) -> RunResult:
-        """Do the task; `tool` guides the loop at the top, `usd` is the most that it may cost."""
-        ...
+It gets the folder, the task, the tool that guides the loop at the top or "", and the most that it may cost.
+"""
 
 
 @dataclass(frozen=True)
