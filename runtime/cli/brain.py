@@ -307,7 +307,11 @@ def _print_report(totals: Mapping[str, Any], newest: Sequence[Decision]) -> None
     if newest:
         click.echo("\nNewest first; why: " + command("brain", "explain", newest[0].run or "RUN"))
         for each in newest:
-            click.echo(_line(each))
+            mark, colour = OUTCOMES[each.outcome]
+            when = pad(local(each.at) or "–", 12)
+            head = f"{pad(each.path, 9)}  {pad(each.run or '–', 6)}  {when}"
+            text = elide(each.text, max(_room() - width(head) - 6, 20))
+            click.echo(f"{click.style(mark, fg=colour)} {safe(head)}  {text}")
 
 
 def _print_groups(head: str, groups: Mapping[str, Mapping[str, int]]) -> None:
@@ -315,13 +319,6 @@ def _print_groups(head: str, groups: Mapping[str, Mapping[str, int]]) -> None:
     shown |= {"WRONG": "wrong", "UNKNOWN": "unknown", "CALLS SAVED": "calls_saved"}
     click.echo()
     print_table(shown, [{"name": name, **each} for name, each in groups.items()], right=range(1, 6))
-
-
-def _line(decision: Decision) -> str:
-    mark, colour = OUTCOMES[decision.outcome]
-    head = f"{pad(decision.path, 9)}  {pad(decision.run or '–', 6)}  {pad(local(decision.at) or '–', 12)}"
-    text = elide(decision.text, max(_room() - width(head) - 6, 20))
-    return f"{click.style(mark, fg=colour)} {safe(head)}  {text}"
 
 
 # ---- explain ---------------------------------------------------------------------------------------------

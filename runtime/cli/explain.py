@@ -268,7 +268,10 @@ def _budget(document: Document, known: Mapping[str, Document]) -> Iterator[Reaso
     parent = known.get(meta.parent)
     if not meta.budget:
         return
-    limits = _limits(meta.budget)
+    names = {"calls": "calls", "tokens": "tokens", "seconds": "seconds", "context": "tokens of work context"}
+    parts = [f"{meta.budget[key]:,g} {name}" for key, name in names.items() if key in meta.budget]
+    parts += [f"USD {meta.budget['usd']:.4g}"] if "usd" in meta.budget else []
+    limits = ", ".join(parts)
     if parent is None:
         yield _reason(document, "Why this budget?", f"the limits of the run: {limits}", "§0 budget")
         return
@@ -279,14 +282,6 @@ def _budget(document: Document, known: Mapping[str, Document]) -> Iterator[Reaso
     where = f"§3 step {step.n} share" if step else "§3"
     answer = f"{part}{shared}: {limits}"
     yield Reason("Why this budget?", answer, meta.id, f"{parent.meta.id}.md", where)
-
-
-def _limits(budget: Mapping[str, Any]) -> str:
-    names = {"calls": "calls", "tokens": "tokens", "seconds": "seconds", "context": "tokens of work context"}
-    parts = [f"{budget[key]:,g} {name}" for key, name in names.items() if key in budget]
-    if "usd" in budget:
-        parts.append(f"USD {budget['usd']:.4g}")
-    return ", ".join(parts)
 
 
 # ---- the command -----------------------------------------------------------------------------------------

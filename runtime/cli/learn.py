@@ -198,11 +198,12 @@ def _list_patterns(fractal: Fractal, type_: str | None) -> int:
         "STATUS": "status",
         "SAYS": lambda each: elide(each.guidance, 60),
     }
-    emit([_object(each) for each in wanted], 1 if library.faults else 0)
-    print_list(wanted, shown, "no patterns learned here yet")
     for fault in library.faults.values():
         tell(str(fault), "yellow")
-    return 1 if library.faults else 0
+    code = 1 if library.faults else 0
+    emit([_object(each) for each in wanted], code)
+    print_list(wanted, shown, "no patterns learned here yet")
+    return code
 
 
 def _object(pattern: Pattern) -> dict[str, Any]:

@@ -371,8 +371,8 @@ def _dream_once(order: Order, quiet: bool) -> int:
     session = Session(view(quiet=quiet or wants_json()), wants_json())
     fractal = session.open()
     result = session.drive(dreaming.dream(fractal, order))
-    done = dreaming.done(fractal, result.id)
-    emit({"dream": result.run, "status": result.status, "stages": _stages(done)}, int(result.exit))
+    told = {"dream": result.run, "status": result.status}
+    emit(lambda: told | {"stages": _stages(dreaming.done(fractal, result.id))}, int(result.exit))
     return session.conclude(result)
 
 
