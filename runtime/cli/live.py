@@ -19,7 +19,7 @@ from rich.text import Text
 
 from kernel.document.model import ACCEPTED, ENDED, STEP_ENDED
 from kernel.events import Event
-from runtime.cli.output import MARKS, call, elide, line, money, tokens, width
+from runtime.cli.output import MARKS, call, elide, line, money, seconds, tokens, width
 from runtime.cli.progress import PHASES, View, notice, summary
 
 LETTERS = ("understand", "plan", "do", "check")
@@ -150,11 +150,11 @@ class Board:
             for step in loop.steps.values():
                 step.state = step.state if step.ended else status
 
-    def skip(self, seconds: float) -> None:
+    def skip(self, waited: float) -> None:
         """Leave out the time of waiting for a person."""
         for loop in self.loops.values():
             if not loop.ended:
-                loop.began += seconds
+                loop.began += waited
 
     # ---- sums ----
 
@@ -290,24 +290,17 @@ class Tree:
             text.append(f" {tokens(spent['tokens']):>5}", "dim" if not spent["tokens"] else "")
         if columns >= 64:
             text.append(f" {money(spent.get('usd', 0)):>8}", "dim")
-        text.append(f" {_clock(self.board.elapsed(loop)):>5}", "dim")
+        text.append(f" {seconds(self.board.elapsed(loop), short=True):>5}", "dim")
         return text
 
     def _dots(self, loop: LoopRow) -> Text:
-        now = -1
-        if loop.phase == "output" or loop.status in ACCEPTED:
-            now = len(LETTERS)
-        elif loop.phase in LETTERS:
-            now = LETTERS.index(loop.phase)
+        done = loop.phase == "output" or loop.status in ACCEPTED
+        now = len(LETTERS) if done else LETTERS.index(loop.phase) if loop.phase in LETTERS else -1
+        present = "reverse cyan" if loop.status in ("running", "waiting") else "red"
         text = Text()
         for at, phase in enumerate(LETTERS):
-            letter = phase[0].upper()
-            if at < now:
-                text.append(letter, "green")
-            elif at == now:
-                text.append(letter, "reverse cyan" if loop.status in ("running", "waiting") else "red")
-            else:
-                text.append("·", "dim")
+            style = "green" if at < now else present if at == now else "dim"
+            text.append(phase[0].upper() if at <= now else "·", style)
         return text
 
 
@@ -326,18 +319,6 @@ def _folded(steps: Sequence[StepRow], shown: int, busy: int) -> list[StepRow | s
         hidden = ", ".join(f"{n} more {word}" for word, n in counts.items() if n)
         parts.insert(sum(n < first for n in kept), f"… {hidden}")
     return parts
-
-
-def _clock(value: float) -> str:
-    """A duration in at most five characters: 4.2s, 59s, 3:04, 1h02."""
-    if value < 9.95:
-        return f"{value:.1f}s"
-    whole = round(value)
-    if whole < 60:
-        return f"{whole}s"
-    if whole < 3600:
-        return f"{whole // 60}:{whole % 60:02d}"
-    return f"{whole // 3600}h{whole % 3600 // 60:02d}"
 
 
 class LiveTree(View):

@@ -215,16 +215,17 @@ def money(usd: float | None) -> str:
     return f"${usd:.4f}" if usd < 0.1 else f"${usd:.2f}"
 
 
-def seconds(value: float) -> str:
-    """A duration: 0.4 s, 12 s, 3 min 04 s, 2 h 05 min."""
-    if value < 9.95:
-        return f"{value:.1f} s"
+def seconds(value: float, *, short: bool = False) -> str:
+    """A duration: 0.4 s, 12 s, 3 min 04 s, 2 h 05 min; `short`: 0.4s, 12s, 3:04, 2h05."""
+    second, minute, hour = ("s", ":", "h") if short else (" s", " min ", " h ")
     whole = round(value)
+    if value < 9.95:
+        return f"{value:.1f}{second}"
     if whole < 60:
-        return f"{whole} s"
+        return f"{whole}{second}"
     if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+        return f"{whole // 60}{minute}{whole % 60:02d}{'' if short else second}"
+    return f"{whole // 3600}{hour}{whole % 3600 // 60:02d}{'' if short else ' min'}"
 
 
 def local(stamp: str, now: datetime | None = None) -> str:
