@@ -220,12 +220,11 @@ class Journal:
         """
         with self.locked():
             known, _ = self._caught_up()
-            marks = {name: file.mark if file else "" for name, file in files.items()}
-            changes = tuple(
-                Change(name, known.files.get(name, ""), mark)
-                for name, mark in marks.items()
-                if mark != known.files.get(name, "")
-            )
+            all_of_them = [
+                Change(name, known.files.get(name, ""), file.mark if file else "")
+                for name, file in files.items()
+            ]
+            changes = tuple(each for each in all_of_them if each.before != each.after)
             if files and not changes:
                 return None
             with disk.of_the_state(self.blobs.folder):
@@ -253,11 +252,9 @@ class Journal:
         if not entry.files:
             raise UsageError(f"entry {number} ({entry.kind}) changed no file")
         present = {change.path: change.after for each in entries for change in each.files}
-        differing = {c.path: c for c in entry.files if present.get(c.path, "") != c.after}
-        undone = UsageError(f"the files are already as they were before entry {number}")
-        if differing and all(present.get(c.path, "") == c.before for c in entry.files):
-            raise undone
-        if differing and not force:
+        differing = [c.path for c in entry.files if present.get(c.path, "") != c.after]
+        undone = all(present.get(c.path, "") == c.before for c in entry.files)
+        if differing and not force and not undone:
             later = [
                 f"entry {each.id} ({each.kind} by {each.author})"
                 for each in entries
@@ -270,7 +267,7 @@ class Journal:
         back = {c.path: self.blobs.file(c.before) for c in entry.files}
         made = self.change("rollback", entry.unit, back, PERSON, f"entry {number} taken back", of=number)
         if made is None:
-            raise undone
+            raise UsageError(f"the files are already as they were before entry {number}")
         return made
 
     @contextmanager
