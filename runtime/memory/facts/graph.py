@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from runtime.memory.facts.agreement import Agreement, Said, agreement, canonical
+from runtime.memory.facts.agreement import Agreement, canonical
 from runtime.memory.facts.language import Language
 from runtime.memory.facts.records import DEFAULT, Edge, Links, Memory, Observation, Relation
 from runtime.memory.facts.terms import terms_of
@@ -46,7 +46,7 @@ def memory_id(text: str, who: str = "", agent: str = DEFAULT) -> str:
     return digest(agent, who.casefold() if _I.search(text) else "", canonical(text))
 
 
-def create(shelf: Shelf, observation: Observation, now: str, **fields: Any) -> Memory:
+def create(shelf: Shelf, observation: Observation, now: str) -> Memory:
     """The memory that says what an observation says: a new one, or a known one with this evidence.
 
     What is said again after it was superseded becomes a memory of its own.
@@ -61,24 +61,20 @@ def create(shelf: Shelf, observation: Observation, now: str, **fields: Any) -> M
                 return merge(shelf, [observation], known, now)
             count += 1
             id = f"{first}~{count}"
-        told: dict[str, Any] = {
-            "names": observation.names,
-            "salience": observation.salience,
-            "confidence": FIRST,
-            "source": observation.source,
-            "who": observation.who,
-            **fields,
-        }
         memory = Memory(
             id=id,
             text=observation.text,
+            who=observation.who,
+            names=observation.names,
             vectors=observation.vectors,
             evidence=(observation.id,),
             since=observation.at,
             created=now,
             changed=now,
+            salience=observation.salience,
+            confidence=FIRST,
+            source=observation.source,
             agent=observation.agent,
-            **told,
         )
         shelf.put(memory, observation.model_copy(update={"memory": id}))
     return memory
@@ -178,14 +174,6 @@ class Settled:
     edge: Edge
     past: Memory | None = None  # what was superseded; None if both stand
     holds: Memory | None = None  # by what
-
-
-def contradicts(a: Memory, b: Memory, language: Language) -> Agreement | None:
-    """Why two memories cannot both hold at a time; None if they can."""
-    if a.id == b.id or a.agent != b.agent:
-        return None
-    found = agreement(Said(a.text, a.who, a.since), Said(b.text, b.who, b.since), language)
-    return found if found.verdict == "contrary" else None
 
 
 def settle(shelf: Shelf, a: Memory, b: Memory, found: Agreement, language: Language, now: str) -> Settled:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from kernel.errors import UsageError
 from kernel.events import now as present
 from runtime.memory.facts import gate, goals, graph, health, review
-from runtime.memory.facts.agreement import Agreement, Said, canonical
+from runtime.memory.facts.agreement import Agreement, Said, agreement, canonical
 from runtime.memory.facts.gate import AT_ONCE, Routed, Thresholds, salience_of
 from runtime.memory.facts.language import Language, language_of
 from runtime.memory.facts.records import (
@@ -227,8 +227,10 @@ class Mind:
         if len(pair) < 2:
             return None
         one, another = pair
-        found = found or graph.contradicts(one, another, self.language)
-        return graph.settle(self.shelf, one, another, found, self.language, self.now) if found else None
+        found = found or agreement(gate.said_by(one), gate.said_by(another), self.language)
+        if found.verdict != "contrary":
+            return None
+        return graph.settle(self.shelf, one, another, found, self.language, self.now)
 
     # ---- what is there -----------------------------------------------------------------------------------
 

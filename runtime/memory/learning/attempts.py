@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from pydantic import Field
+from pydantic import Field, computed_field
 
 from kernel.document.model import ENDED, Document
 from kernel.tools.tool import Tool
@@ -39,47 +38,19 @@ ACCEPTED = ("user_approved", "tests_passed")
 """Verified successes: only these can create a pattern."""
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """The outcome of an attempt, as its signal; "" if unknown."""
-
-    signal: str = ""
-
-    @property
-    def good(self) -> bool | None:
-        """Whether the attempt succeeded; None if unknown."""
-        return VALUES[self.signal][0] > 0 if self.signal in VALUES else None
-
-    @property
-    def reward(self) -> float:
-        """From -1 to 1: the signal's value times its reliability."""
-        if self.signal not in VALUES:
-            return 0.0
-        value, source = VALUES[self.signal]
-        return value * RELIABILITY[source]
-
-    @property
-    def accepted(self) -> bool:
-        """Whether the success was verified by CHECK's criteria or by a person."""
-        return self.signal in ACCEPTED
+def by_person(good: bool) -> str:
+    """The signal of an attempt that a person has judged."""
+    return "user_approved" if good else "user_rejected"
 
 
-def by_person(good: bool) -> Outcome:
-    """The outcome of an attempt that a person has judged."""
-    return Outcome("user_approved" if good else "user_rejected")
-
-
-def outcomes(document: Document, said: bool | None = None) -> Sequence[tuple[int, Outcome]]:
-    """The outcome of each attempt of an ended loop; `said` is a person's verdict on the last one."""
+def outcomes(document: Document, said: bool | None = None) -> Sequence[tuple[int, str]]:
+    """The signal of each attempt of an ended loop; `said` is a person's verdict on the last one."""
     last = document.meta.attempt
     folds = {  # an earlier attempt failed: CHECK decided to retry, or a rung gave up
-        fold.attempt: Outcome("tests_failed" if fold.decision == "retry" else "escalation")
+        fold.attempt: "tests_failed" if fold.decision == "retry" else "escalation"
         for fold in document.section(2).folds
     }
-    return [
-        *((n, each) for n, each in folds.items() if n != last),
-        (last, Outcome(signal_of(document, said))),
-    ]
+    return [*((n, each) for n, each in folds.items() if n != last), (last, signal_of(document, said))]
 
 
 def advantages(rewards: Sequence[float]) -> list[float]:
@@ -123,11 +94,8 @@ class Tried(Record):
     acts: tuple[Act, ...] = ()
     criteria: tuple[str, ...] = ()
     habits: tuple[tuple[str, ...], ...] = ()  # of an accepted last attempt; see `habits_of`
-    signal: str = ""
+    signal: str = ""  # of `VALUES`; "" if the outcome is unknown
     said: bool | None = None  # a person's verdict
-    good: bool | None = None
-    reward: float = 0.0
-    accepted: bool = False
     shown: tuple[str, ...] = ()  # patterns in its prompt
     counted: dict[str, bool] = Field(default_factory=dict)  # patterns that it was counted for: helped or not
     at: str = ""
@@ -145,10 +113,28 @@ class Tried(Record):
         """The trajectory that rules are checked on."""
         return Trajectory(self.acts, self.criteria)
 
-    def judged(self, outcome: Outcome, said: bool | None) -> Tried:
+    @computed_field
+    @property
+    def good(self) -> bool | None:
+        """Whether the attempt succeeded; None if unknown."""
+        return VALUES[self.signal][0] > 0 if self.signal in VALUES else None
+
+    @computed_field
+    @property
+    def reward(self) -> float:
+        """From -1 to 1: the signal's value times its reliability."""
+        value, source = VALUES.get(self.signal, (0, "person"))
+        return value * RELIABILITY[source]
+
+    @computed_field
+    @property
+    def accepted(self) -> bool:
+        """Whether the success was verified by CHECK's criteria or by a person."""
+        return self.signal in ACCEPTED
+
+    def judged(self, signal: str, said: bool | None) -> Tried:
         """A copy with another outcome."""
-        told: dict[str, Any] = {"signal": outcome.signal, "good": outcome.good, "reward": outcome.reward}
-        return self.model_copy(update={**told, "accepted": outcome.accepted, "said": said})
+        return self.model_copy(update={"signal": signal, "said": said})
 
 
 def tried_of(documents: Iterable[Document], kinds: Kinds, said: Mapping[str, bool]) -> list[Tried]:
@@ -163,11 +149,11 @@ def tried_of(documents: Iterable[Document], kinds: Kinds, said: Mapping[str, boo
             continue
         ways = trajectories(document)
         word = None if meta.parent else said.get(meta.run)
-        for number, outcome in outcomes(document, word):
+        for number, signal in outcomes(document, word):
             way = ways.get(number, Trajectory())
-            if outcome.good is None or answered(document, number, "plan", "fused")[0] in (DIRECT, RUNG, ""):
-                continue
-            found.append(_tried(document, number, way, kinds).judged(outcome, word))
+            planned = answered(document, number, "plan", "fused")[0]
+            if signal in VALUES and planned not in (DIRECT, RUNG, ""):
+                found.append(_tried(document, number, way, kinds).judged(signal, word))
     return found
 
 

@@ -289,10 +289,7 @@ def _yaml(front: str, path: Path) -> Mapping[str, Any]:
 
 
 def _line_of(front: str, key: str) -> int:
-    for number, line in enumerate(front.splitlines(), 2):
-        if line.startswith(key):
-            return number
-    return 2
+    return next((n for n, line in enumerate(front.splitlines(), 2) if line.startswith(key)), 2)
 
 
 def _understood(name: str, key: str, value: Any, path: Path, line: int) -> Any:
@@ -319,10 +316,7 @@ def _words(body: str, first: int, path: Path) -> dict[str, Any]:
         name.strip().lower(): text.strip() for name, _, text in (each.partition("\n") for each in rest)
     }
     guidance, avoid = guidance.strip(), sections.get("avoid", "")
-    if not guidance:
-        raise PatternError("nothing under the heading: say what to do", path, at)
-    if (size := estimate_tokens(guidance + avoid)) > LONGEST:
-        raise PatternError(f"{size} tokens of guidance; {LONGEST} at most, as prompts show few", path, at)
+    _refuse_unfit(guidance, avoid, path, at)
     links = re.findall(r"\]\((?:\.\./)*([^)\s]+)\)", sections.get("from", ""))
     return {
         "title": heading[1].strip(),
@@ -331,6 +325,13 @@ def _words(body: str, first: int, path: Path) -> dict[str, Any]:
         "why": sections.get("why", ""),
         "sources": tuple(links),
     }
+
+
+def _refuse_unfit(guidance: str, avoid: str, path: Path, line: int) -> None:
+    if not guidance:
+        raise PatternError("nothing under the heading: say what to do", path, line)
+    if (size := estimate_tokens(guidance + avoid)) > LONGEST:
+        raise PatternError(f"{size} tokens of guidance; {LONGEST} at most, as prompts show few", path, line)
 
 
 def _line(text: str) -> str:
@@ -387,12 +388,7 @@ def _pattern(title: str, lines: list[str], line: int, path: Path, now: str) -> P
         elif not each.startswith("(learned:"):
             words.append(each)
     guidance, avoid = "\n".join(words).strip(), fields.get("avoid", "")
-    if not guidance:
-        raise PatternError(f"nothing under “{title[:60]}” says what to do", path, line)
-    if (size := estimate_tokens(guidance + avoid)) > LONGEST:
-        raise PatternError(
-            f"{size} tokens under “{title[:60]}”; {LONGEST} at most, so make it shorter", path, line
-        )
+    _refuse_unfit(guidance, avoid, path, line)
     types = [
         re.sub(r"[^a-z0-9]+", "-", each.lower()).strip("-")
         for each in fields.get("applies to", "").split(",")

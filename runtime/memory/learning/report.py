@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from statistics import fmean
 from typing import Any
 
 from runtime.memory.learning.attempts import Tried
@@ -123,13 +124,12 @@ def _parted(tried: Iterable[Tried], since: Mapping[str, str]) -> tuple[list[Trie
 def _side(tried: Sequence[Tried]) -> Side:
     if not tried:
         return Side()
-    count = len(tried)
     return Side(
-        count,
-        round(sum(bool(each.good) for each in tried) / count, 4),
-        round(sum(each.seconds for each in tried) / count, 3),
-        round(sum(each.tokens for each in tried) / count, 1),
-        round(sum(each.calls for each in tried) / count, 2),
+        len(tried),
+        round(fmean(bool(each.good) for each in tried), 4),
+        round(fmean(each.seconds for each in tried), 3),
+        round(fmean(each.tokens for each in tried), 1),
+        round(fmean(each.calls for each in tried), 2),
     )
 
 

@@ -6,7 +6,7 @@ from math import comb
 
 import pytest
 
-from runtime.memory.learning.attempts import Outcome, Tried, advantages, differs
+from runtime.memory.learning.attempts import Tried, advantages, differs
 from runtime.memory.learning.contrast import contrast, least, p_value, pairs, sample
 from runtime.memory.learning.contrast import testable as counted
 from runtime.memory.learning.rules import Offered, Rule, candidates, parsed
@@ -22,7 +22,7 @@ def attempt(n: object, tools: str, good: bool, **more: object) -> Tried:
             continue
         tool, _, file = word.partition(".")
         acts.append(Act(tool=tool, paths=(int(file),) if file else (), state="done"))
-    outcome = Outcome("tests_passed" if good else "tests_failed")
+    outcome = "tests_passed" if good else "tests_failed"
     return Tried(id=f"loop{n}/1", acts=tuple(acts), **more).judged(outcome, None)  # type: ignore[arg-type]
 
 
@@ -137,7 +137,7 @@ def test_two_successes_and_a_failure_are_needed() -> None:
 def test_what_was_only_not_refused_makes_no_pattern() -> None:
     """Unverified successes do not count."""
     tried = many(("read.0 edit.0", True, 9), ("edit.0", False, 9))
-    unseen = [each.judged(Outcome("no_errors"), None) if each.good else each for each in tried]
+    unseen = [each.judged("no_errors", None) if each.good else each for each in tried]
     assert contrast(sample(tried)) and contrast(sample(unseen)) is None
 
 
@@ -183,12 +183,12 @@ def test_a_loop_that_failed_twice_counts_once() -> None:
     one = attempt(1, "edit.0", False)
     again = one.model_copy(update={"id": "loop1/2"})
     assert len(sample([one, again]).tried) == 1
-    assert len(sample([one, again.judged(Outcome("tests_passed"), None)]).tried) == 2
+    assert len(sample([one, again.judged("tests_passed", None)]).tried) == 2
 
 
 def test_at_most_three_successes_and_two_failures_are_shown_the_best_and_the_worst() -> None:
     tried = many(("read.0 edit.0", True, 9), ("edit.0", False, 9))
-    doubted = tried[0].judged(Outcome("escalation"), None)
+    doubted = tried[0].judged("escalation", None)
     successes, failures = pairs(sample([*tried, doubted.model_copy(update={"id": "loopX/1"})]))
     assert (len(successes), len(failures)) == (3, 2)
     assert all(each.signal == "tests_failed" for each in failures)
@@ -196,7 +196,7 @@ def test_at_most_three_successes_and_two_failures_are_shown_the_best_and_the_wor
 
 def test_a_reward_is_the_signal_by_its_reliability() -> None:
     rewards = [
-        Outcome(each).reward
+        Tried(id="a/1", signal=each).reward
         for each in ("user_approved", "tests_passed", "no_errors", "escalation", "timeout", "tests_failed")
     ]
     assert rewards == [1.0, 1.0, 0.6, -0.3, -0.6, -1.0]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from runtime.memory.embed.lexical import Lexical
-from runtime.memory.learning.attempts import Outcome, Tried
+from runtime.memory.learning.attempts import Tried
 from runtime.memory.learning.library import Library
 from runtime.memory.learning.merging import LEAST, STORED, Merging, Promotion, aged
 from runtime.memory.learning.patterns import Pattern
@@ -162,7 +162,7 @@ def test_compressing_twice_changes_nothing_more(merging: Merging, library: Libra
 def used(shelf: Shelf, agent: str, count: int, good: int) -> None:
     acts = (Act(tool="read", paths=(0,)), Act(tool="edit", paths=(0,)))
     for number in range(count):
-        outcome = Outcome("tests_passed" if number < good else "tests_failed")
+        outcome = "tests_passed" if number < good else "tests_failed"
         one = Tried(id=f"{agent}{number}/1", agent=agent, type="edit", acts=acts)
         shelf.put(one.judged(outcome, None))
 

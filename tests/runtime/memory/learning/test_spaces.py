@@ -164,8 +164,8 @@ def test_headings_are_patterns_and_so_are_the_points_of_a_list(tmp_path: Path) -
     [
         ("", "1: no heading"),
         ("## A\n\nb\u202ec\n", "3: the invisible character U+202E"),
-        ("## A\n\n" + "word " * 400, "1: 667 tokens under “A”; 300 at most"),
-        ("## A\nAvoid: b\n", "1: nothing under “A” says what to do"),
+        ("## A\n\n" + "word " * 400, "1: 667 tokens of guidance; 300 at most"),
+        ("## A\nAvoid: b\n", "1: nothing under the heading: say what to do"),
         ("x" * 2_000_000, "2,000,000 bytes are too many"),
     ],
 )
