@@ -29,11 +29,15 @@ def _stemmer() -> Any:
     return stemmer("english")
 
 
-@lru_cache(maxsize=100_000)
 def stem(word: str) -> str:
     """What the forms of a word have in common: `boxes`, `box` and `box's`."""
     word = word.removesuffix("'s").removesuffix("'")
-    word = _SINGULARS.get(word, word)
+    return regular_stem(_SINGULARS.get(word, word))
+
+
+@lru_cache(maxsize=100_000)
+def regular_stem(word: str) -> str:
+    """The same for regular forms alone, as an index needs it."""
     return _stemmer().stemWord(word) if word.isascii() and len(word) < 40 else word
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,6 @@ class Kinds:
         self.types = types_of(tuple(systems))
         self.embedder = embedder
         self._cached = lru_cache(10_000)(self._of)
-        self._rows: tuple[list[str], Any] | None = None
 
     def of(self, task: str) -> tuple[str, ...]:
         """The types of a task, best first; `general` if none fits."""
@@ -79,19 +78,18 @@ class Kinds:
 
     def _nearest(self, task: str) -> str:
         assert self.embedder is not None
-        names, rows = self._examples()
+        names, rows = self._examples
         if not names:
             return ""
         scores = rows @ self.embedder.embed([task])[0]
         best = int(scores.argmax())
         return names[best] if scores[best] >= LIKE.get(self.embedder.name[:7], LIKE_OTHERS) else ""
 
+    @cached_property
     def _examples(self) -> tuple[list[str], Any]:
         assert self.embedder is not None
-        if self._rows is None:
-            pairs = [(name, text) for name, type in self.types.items() for text in type.examples]
-            self._rows = ([name for name, _ in pairs], self.embedder.embed([text for _, text in pairs]))
-        return self._rows
+        pairs = [(name, text) for name, type in self.types.items() for text in type.examples]
+        return [name for name, _ in pairs], self.embedder.embed([text for _, text in pairs])
 
 
 @lru_cache(maxsize=8)

@@ -11,7 +11,7 @@ from typing import Any
 
 from runtime.memory.facts.retrieval.language import LONGEST, Language, any_of, words
 from runtime.memory.facts.retrieval.parts import Found
-from runtime.text.inflection import stem
+from runtime.text.inflection import regular_stem as stem
 
 Ask = Callable[[str, Mapping[str, str]], str]
 """Ask a model: a prompt of `system/memory/` and the values of its slots → the reply."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kernel.errors import ConfigurationError
 from runtime.memory.store.words import plain
-from runtime.text.inflection import stem
+from runtime.text.inflection import regular_stem as stem
 from runtime.text.sections import sections
 
 LONGEST = 20_000

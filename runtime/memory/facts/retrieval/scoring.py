@@ -17,7 +17,7 @@ from runtime.memory.facts.retrieval.parts import Parts
 from runtime.memory.facts.retrieval.passages import Meaning, meaning_of
 from runtime.memory.facts.retrieval.rows import REACH, Columns
 from runtime.memory.facts.retrieval.times import Span, likely
-from runtime.text.inflection import stem
+from runtime.text.inflection import regular_stem as stem
 
 K1, B = 0.9, 0.4
 """Of BM25. A turn is short: its length says little."""
