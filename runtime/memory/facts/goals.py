@@ -44,17 +44,15 @@ def gain(
     """
     vector = memory.vector(embedder) if wished else None
     last = memory.last_access or memory.changed or memory.created
-    reasons = {
-        "under-explored": (memory.accessed < FEW, UNDER_EXPLORED),
-        "unsure": (memory.confidence < UNSURE, LOW_CONFIDENCE),
-        "near a goal": (
-            vector is not None and max(float(vector @ goal) for goal in wished) >= near,
-            NEAR_GOAL,
-        ),
-        "stale": (bool(last) and now - moment(last) > OLD, STALE),
-    }
-    why = tuple(name for name, (holds, _) in reasons.items() if holds)
-    return sum(reasons[name][1] for name in why), why
+    near_goal = vector is not None and max(float(vector @ goal) for goal in wished) >= near
+    reasons = (
+        ("under-explored", UNDER_EXPLORED, memory.accessed < FEW),
+        ("unsure", LOW_CONFIDENCE, memory.confidence < UNSURE),
+        ("near a goal", NEAR_GOAL, near_goal),
+        ("stale", STALE, bool(last) and now - moment(last) > OLD),
+    )
+    holding = [(name, weight) for name, weight, holds in reasons if holds]
+    return sum(weight for _, weight in holding), tuple(name for name, _ in holding)
 
 
 def wander(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import calendar
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,19 +20,16 @@ MOST_TERMS, MOST_CHARS = 240, 4_000
 """Of a statement; longer ones are not compared."""
 MOST_NAMES, NAMES_CHARS = 12, 20_000
 """Names of one text, and the characters that are searched for them."""
-_MONTH = (
-    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
-    r"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
-)
-_MONTHS = {name: n for n, name in enumerate(re.findall("...", "janfebmaraprmayjunjulaugsepoctnovdec"), 1)}
-_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_MONTHS = {name[:3].lower(): n for n, name in enumerate(calendar.month_name) if name}
+_MONTH = "(?:sept|" + "|".join(rf"{name[:3]}(?:{name[3:]})?" for name in calendar.month_name[1:]) + ")"
+_DAYS = tuple(name.lower() for name in calendar.day_name)
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 _DATES = re.compile(
     rf"""\b(?:
       (?P<iso>\d{{4}}-\d\d(?:-\d\d)?)(?!\d)
     | (?P<d1>\d{{1,2}})(?:st|nd|rd|th)?(?:\s+of)?\s+(?P<m1>{_MONTH})\b\.?(?:,?\s+(?P<y1>\d{{4}}))?
     | (?P<m2>{_MONTH})\b\.?\s+(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?\b(?![:.]\d)(?:,?\s+(?P<y2>\d{{4}}))?
-    | (?P<m3>january|february|march|april|june|july|august|september|october|november|december|May)\b
+    | (?P<m3>{"|".join(calendar.month_name[1:])})\b
       (?:\s+(?P<y3>\d{{4}}))?
     | (?P<day>{"|".join(_DAYS)})s?\b
     | (?P<year>(?<=in\s)(?:19|20)\d\d|(?<=since\s)(?:19|20)\d\d|(?<=of\s)(?:19|20)\d\d)\b
@@ -62,13 +60,9 @@ _PRONOUNS = {
 }
 _LEADS = frozenset("the a an my your his her its our their this that these those".split())  # noqa: SIM905
 _BE = frozenset("is are was were be 's".split())  # noqa: SIM905
-_NO_NAMES = frozenset(
-    re.findall(
-        r"\w+",
-        "monday tuesday wednesday thursday friday saturday sunday january february march april may june "
-        "july august september october november december mon tue wed thu fri sat sun i ok okay yes no hey hi "
-        "hello wow thanks oh mr mrs ms dr the a an",
-    )
+_NO_NAMES = {*_DAYS, *(name.lower() for name in calendar.month_name[1:])}.union(
+    re.findall(r"\w+", "mon tue wed thu fri sat sun i ok okay yes no hey hi hello wow thanks oh"),
+    ("mr", "mrs", "ms", "dr", "the", "a", "an"),
 )
 _CAPITALISED = re.compile(r"[A-ZÀ-ÖØ-Þ][\w.'’-]*")
 _CONTRACTED = re.compile(r"['’](?!s$)")
