@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 from runtime.memory.dream.stage import Ask
 from runtime.memory.learning.attempts import Tried
 from runtime.memory.learning.contrast import SUCCESSES, Sample, pairs
-from runtime.memory.learning.patterns import GENERAL, MOST_SOURCES, Pattern, named
-from runtime.memory.learning.rules import Wording
+from runtime.memory.learning.patterns import GENERAL, Pattern
+from runtime.memory.learning.rules import Said, Wording
 from runtime.memory.learning.trajectories import Act
 from runtime.memory.store import Record, Shelf
 
@@ -86,23 +86,17 @@ class Distiller:
         return made
 
     def _pattern(self, group: Sequence[Insight], others: int) -> Pattern:
-        first = group[0]
-        said = self.wording.habit(first.habit, first.names)
-        count, at = len(group), max(each.at for each in group)
+        first, count = group[0], len(group)
         share = count / (count + others)
-        return Pattern(
-            name=named(said.title),
-            title=said.title,
-            guidance=said.do,
-            avoid=said.avoid,
+        return self.wording.habit(first.habit, first.names).pattern(
+            (each.document for each in reversed(group)),
             why=f"{count} of {count + others} accepted attempts at such tasks did so.",
             types=(first.type,),
             confidence=round(SURE * share * count / (count + 2), 2),
             success_rate=1.0,
             samples=count,
             origin="distilled",
-            created=at,
-            sources=tuple(dict.fromkeys(each.document for each in reversed(group)))[:MOST_SOURCES],
+            created=max(each.at for each in group),
         )
 
 
@@ -167,19 +161,14 @@ def extracted(found: Sample, type: str, ask: Ask) -> Pattern | None:
     if not title or not do or not all(_tame(text, allowed) for text in (title, do, avoid or title)):
         return None
     told = f"{len(successes)} attempts that went well were compared with {len(failures)} that did not"
-    return Pattern(
-        name=named(title),
-        title=title[:80],
-        guidance=do,
-        avoid=avoid,
+    return Said(title[:80], do, avoid).pattern(
+        (each.document for each in successes),
         why=f"{told}, by a model.",
         types=(type,),
         confidence=CONFIDENCE.get(str(reply.get("confidence")), CONFIDENCE["low"]),
         samples=len(successes) + len(failures),
-        success_rate=0.0,
         origin="model",
         created=max(each.at for each in (*successes, *failures)),
-        sources=tuple(dict.fromkeys(each.document for each in successes))[:MOST_SOURCES],
     )
 
 

@@ -21,7 +21,7 @@ from runtime.memory.learning.contrast import SAMPLE, Finding, Sample, contrast, 
 from runtime.memory.learning.distiller import Distiller, extracted
 from runtime.memory.learning.library import Library
 from runtime.memory.learning.merging import Merging
-from runtime.memory.learning.patterns import DEFAULT, GENERAL, MOST_SOURCES, Pattern, Scope, named
+from runtime.memory.learning.patterns import DEFAULT, GENERAL, Pattern, Scope
 from runtime.memory.learning.rules import Offered, Wording, evidence, parsed
 
 _NAMED = re.compile(r"`([^`]+)`")
@@ -187,13 +187,8 @@ class Learning:
 
     def _pattern(self, finding: Finding, type: str) -> Pattern:
         """A finding as a pattern."""
-        said = self.wording.say(finding.rule)
-        documents = dict.fromkeys(each.document for each in reversed(finding.followers))
-        return Pattern(
-            name=named(said.title),
-            title=said.title,
-            guidance=said.do,
-            avoid=said.avoid,
+        return self.wording.say(finding.rule).pattern(
+            (each.document for each in reversed(finding.followers)),
             why=evidence(finding.did, finding.did_not, finding.p, finding.comparisons),
             types=(type,),
             confidence=round(finding.confidence, 2),
@@ -201,7 +196,6 @@ class Learning:
             samples=len(finding.attempts),
             rule=str(finding.rule),
             created=max(each.at for each in finding.attempts),
-            sources=tuple(documents)[:MOST_SOURCES],
         )
 
     def _add(self, pattern: Pattern | None) -> Pattern | None:

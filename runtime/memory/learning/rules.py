@@ -11,8 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from kernel.errors import ConfigurationError
+from runtime.memory.learning.patterns import MOST_SOURCES, Pattern, named
 from runtime.memory.learning.trajectories import SUBTASK, Trajectory
 from runtime.text.sections import sections
 
@@ -161,6 +163,12 @@ class Said:
     title: str
     do: str
     avoid: str
+
+    def pattern(self, sources: Iterable[str], **fields: Any) -> Pattern:
+        """A pattern with these words; of its sources the first ones are listed."""
+        listed = tuple(dict.fromkeys(sources))[:MOST_SOURCES]
+        words = {"title": self.title, "guidance": self.do, "avoid": self.avoid}
+        return Pattern(name=named(self.title), **words, sources=listed, **fields)
 
 
 class Wording:
