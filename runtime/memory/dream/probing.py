@@ -7,10 +7,9 @@ labels.
 
 from __future__ import annotations
 
-import hashlib
-import heapq
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from random import Random
 from typing import ClassVar
 
 from runtime.memory.dream.gist import counted
@@ -46,14 +45,12 @@ def probe(dream: Dream) -> Told:
     shelf = dream.shelf
     shelf.delete(Probe, *[each.id for each in shelf.scan(Probe)])
     often: Counter[str] = Counter()
-    drawn: list[tuple[int, Observation]] = []
+    ids: list[str] = []
     for each in shelf.scan(Observation):
         words = counted(each.text, COMMON)
         often.update(words.keys())
-        if len(words) >= LEAST:
-            drawn.append((_lot(dream.id, each.id), each))
-            if len(drawn) > 8 * DRAWN:
-                drawn = heapq.nsmallest(DRAWN, drawn, key=lambda one: one[0])
+        ids += [each.id] if len(words) >= LEAST else []
+    drawn = shelf.pick(Observation, Random(dream.id).sample(ids, min(DRAWN, len(ids))))
     probes = [
         Probe(
             id=f"{dream.id}/{place}",
@@ -62,7 +59,7 @@ def probe(dream: Dream) -> Told:
             target=each.id,
             agent=each.agent,
         )
-        for place, (_, each) in enumerate(heapq.nsmallest(DRAWN, drawn, key=lambda one: one[0]))
+        for place, each in enumerate(drawn)
     ]
     there = _found(dream, probes)
     shelf.put(*(each.model_copy(update={"found": there[each.id]}) for each in probes))
@@ -81,11 +78,6 @@ def verify(dream: Dream) -> Told:
     if worse:
         did.append("less is found than before: the dream is taken back")
     return Told(did, {"asked": len(probes), "before": before, "found": after, "worse": int(worse)})
-
-
-def _lot(dream: str, id: str) -> int:
-    raw = f"{dream}\0{id}".encode("utf-8", "surrogatepass")
-    return int.from_bytes(hashlib.sha256(raw).digest(), "big")
 
 
 def _found(dream: Dream, probes: Sequence[Probe]) -> Mapping[str, bool]:

@@ -15,7 +15,6 @@ from kernel.document.model import Document
 from runtime.memory.episodes.experience import reason_of
 from runtime.memory.episodes.statements import answered, statements
 
-Noticed = Literal["facts", "results", "failures"]
 PERSON = "person"
 RESULT_CHARS, TASK_CHARS = 300, 200
 WEIGHT: Mapping[str, float] = {"result": 0.3, "failure": 0.6}

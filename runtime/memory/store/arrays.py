@@ -62,13 +62,3 @@ def load(path: Path) -> tuple[dict[str, Any], dict[str, Any]] | None:
 def _array(raw: Any, at: int, kind: str, shape: Sequence[int]) -> Any:
     length = int(np.dtype(kind).itemsize * np.prod(shape))
     return raw[at : at + length].view(kind).reshape(shape)
-
-
-def texts(values: Sequence[str]) -> Any:
-    """Texts as an array of their JSON."""
-    return np.frombuffer(json.dumps(list(values)).encode(), np.uint8)
-
-
-def as_texts(array: Any) -> list[str]:
-    """The texts of an array that `texts` made."""
-    return json.loads(array.tobytes())

@@ -187,8 +187,7 @@ class SqliteKeeper:
         self.forget()
 
     def forget(self) -> None:
-        """Drop what is cached in memory."""
-        self.words.unsure()
+        """Drop the vectors in memory."""
         self._matrices = None
 
     def write(self, rows: Sequence[Row]) -> None:

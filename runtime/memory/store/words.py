@@ -18,6 +18,7 @@ COMMON = frozenset(
 """Words that say little and are in so many texts that ranking them all is slow."""
 _NO_SPACES = re.compile(r"([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af])")
 _PREFIX = "words_"
+_FTS5 = "fts5(text, tokenize = 'porter unicode61 remove_diacritics 2')"
 
 
 class Words:
@@ -25,14 +26,13 @@ class Words:
 
     def __init__(self, base: sqlite3.Connection) -> None:
         self._base = base
-        self._known: set[str] = set()
 
     def put(self, kind: str, number: int, text: str) -> None:
         """Index a text, replacing the one with this number; an empty one is removed."""
         if text:
+            self._base.execute(f"CREATE VIRTUAL TABLE IF NOT EXISTS {_name(kind)} USING {_FTS5}")
             self._base.execute(
-                f"INSERT OR REPLACE INTO {self._table(kind)} (rowid, text) VALUES (?, ?)",
-                (number, plain(text)),
+                f"INSERT OR REPLACE INTO {_name(kind)} (rowid, text) VALUES (?, ?)", (number, plain(text))
             )
         elif self._exists(kind):
             self._base.execute(f"DELETE FROM {_name(kind)} WHERE rowid = ?", (number,))
@@ -75,27 +75,10 @@ class Words:
     def forget(self, kind: str) -> None:
         """Drop the table of a kind."""
         self._base.execute(f"DROP TABLE IF EXISTS {_name(kind)}")
-        self._known.discard(kind)
-
-    def unsure(self) -> None:
-        """Look again which tables exist: after a rollback one may be gone."""
-        self._known.clear()
-
-    def _table(self, kind: str) -> str:
-        if kind not in self._known:
-            self._base.execute(
-                f"CREATE VIRTUAL TABLE IF NOT EXISTS {_name(kind)} USING "
-                "fts5(text, tokenize = 'porter unicode61 remove_diacritics 2')"
-            )
-            self._known.add(kind)
-        return _name(kind)
 
     def _exists(self, kind: str) -> bool:
-        if kind not in self._known:
-            query = "SELECT 1 FROM sqlite_master WHERE name = ?"
-            if self._base.execute(query, (_name(kind),)).fetchone():
-                self._known.add(kind)
-        return kind in self._known
+        query = "SELECT 1 FROM sqlite_master WHERE name = ?"
+        return self._base.execute(query, (_name(kind),)).fetchone() is not None
 
 
 def _name(kind: str) -> str:

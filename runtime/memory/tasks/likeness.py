@@ -217,7 +217,6 @@ class Wording:
     start: int
     end: int
     holes: tuple[Hole, ...]
-    aligned: bool = True  # with the first one
 
 
 @dataclass(frozen=True)
@@ -448,7 +447,7 @@ class _Finding:
             ]
             holes.sort(key=lambda hole: hole.start)
             start, end = member.tokens[0].start, member.tokens[-1].end
-            yield Wording(member.exemplar, start, end, tuple(holes), not number)
+            yield Wording(member.exemplar, start, end, tuple(holes))
 
     # ---- templates ---------------------------------------------------------------------------------------
 

@@ -62,7 +62,6 @@ class Method(Record):
     written: str = ""  # the text of the file when it was last written
     writing: str = ""  # the text that is about to be written
     pending: bool = False  # `writing` is not yet in the file
-    retired: bool = False  # a person deleted the file
     why: str = ""  # it was switched off
     source: str = ""  # of the last outcome
 

@@ -31,7 +31,6 @@ class Split:
     kept: str
     made: str
     sizes: tuple[int, int]
-    coherence: float
     moved: tuple[str, ...]  # the tasks of the new one
 
 
@@ -76,8 +75,7 @@ def _split(shelf: Shelf, embedder: str, of: ProblemType, members: Sequence[Membe
         return None
     rows = np.array([each.vector(embedder) for each in members])
     unit = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
-    told = coherence(unit)
-    if told >= COHERENCE:
+    if coherence(unit) >= COHERENCE:
         return None
     sides = halves(unit)
     side = int(sides.sum() * 2 <= len(members))  # the smaller one goes
@@ -107,4 +105,4 @@ def _split(shelf: Shelf, embedder: str, of: ProblemType, members: Sequence[Membe
     shelf.delete(Member, *(each.id for each in goes))
     for each in goes:
         shelf.put(each.model_copy(update={"id": f"{id}/{each.id.rpartition('/')[2]}", "type": id}))
-    return Split(of.id, id, (len(members) - len(goes), len(goes)), told, tuple(each.text for each in goes))
+    return Split(of.id, id, (len(members) - len(goes), len(goes)), tuple(each.text for each in goes))

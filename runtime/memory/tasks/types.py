@@ -173,8 +173,8 @@ class Types:
         """Whether a task is of a known type; changes nothing."""
         if not self.parts.types:
             return Recognition("novel")
-        self._ready()
-        return self._recognised(task, self._vector(task) if vector is None else vector)
+        id, distance = self.nearest(task, vector)
+        return recognition(self._types[self._places[id]], distance) if id else Recognition("novel")
 
     def nearest(self, task: str, vector: Any = None) -> tuple[str, float]:
         """The nearest type and its distance; "" and infinity if there are no types."""
@@ -231,10 +231,6 @@ class Types:
                 self._move(place, np.frombuffer(raw, "<f4"), min(SURPRISED_STEP * surprise, 1.0))
 
     # ---- inside ------------------------------------------------------------------------------------------
-
-    def _recognised(self, task: str, vector: Any) -> Recognition:
-        look = self._opened.look(vector, task)
-        return recognition(self._types[look[0]], look[1]) if look else Recognition("novel")
 
     def _vector(self, task: str) -> Any:
         return self.embedder.embed([task])[0]
@@ -300,7 +296,7 @@ class Types:
     def _learn(self, lesson: Lesson, at: str) -> str:
         task, name = lesson.task, self.embedder.name
         vector = self._vector(task) if lesson.vector is None else lesson.vector
-        id = lesson.type or self._recognised(task, vector).type or f"type-{digest(task)}"
+        id = lesson.type or self.recognise(task, vector).type or f"type-{digest(task)}"
         if id not in self._places:
             self._begin(id, task, vector, "explicit" if lesson.type else "emergent", at)
         gate, place = self._opened, self._places[id]
