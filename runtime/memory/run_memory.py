@@ -94,8 +94,7 @@ class Remembering:
         """The agents with their records. Raises `FractalError`."""
         from runtime.memory.context.awareness import profiles
 
-        past = self.brain.episodes.all() if self.there else ()
-        return profiles(past)
+        return profiles(self.brain.episodes.all() if self.there else ())
 
     @property
     def kinds(self) -> Kinds:

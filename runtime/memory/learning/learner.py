@@ -213,13 +213,12 @@ class Learning:
     def _said(self, habit: Pattern) -> bool:
         """Whether a rule in the library already covers the tools of a habit."""
         tools = frozenset(_NAMED.findall(habit.guidance))
-        for each in self.library.all():
-            rule = parsed(each.rule)
-            if rule is None or not {*habit.types} & {*each.types}:
-                continue
-            if rule.names[1] in tools if rule.kind == "folder" else {*rule.tools, *rule.names[1:2]} <= tools:
-                return True
-        return False
+        alike = (each for each in self.library.all() if {*habit.types} & {*each.types})
+        return any(
+            rule.names[1] in tools if rule.kind == "folder" else {*rule.tools, *rule.names[1:2]} <= tools
+            for each in alike
+            if (rule := parsed(each.rule))
+        )
 
 
 def _outcome(tried: Tried | None) -> Sequence[Any]:

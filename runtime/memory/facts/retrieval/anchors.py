@@ -71,18 +71,13 @@ def _fed(query: str, language: Language, first: Sequence[Found]) -> str:
 
 def borda(rankings: Sequence[Sequence[Found]], limit: int) -> list[Found]:
     """By how many rankings have it, then by its places in them (Borda count); with its best score."""
-    votes: dict[tuple[str, str], int] = {}
-    points: dict[tuple[str, str], int] = {}
-    best: dict[tuple[str, str], Found] = {}
+    hits: dict[tuple[str, str], list[tuple[Found, int]]] = {}
     for ranking in rankings:
         for rank, found in enumerate(ranking):
-            key = (found.kind, found.id)
-            votes[key] = votes.get(key, 0) + 1
-            points[key] = points.get(key, 0) + len(ranking) - rank
-            if key not in best or found.score > best[key].score:
-                best[key] = found
-    order = sorted(best, key=lambda key: (-votes[key], -points[key], -best[key].score, key))[:limit]
-    return [
-        replace(best[key], why=f"{votes[key]} of {len(rankings)} ways of asking; {best[key].why}")
-        for key in order
-    ]
+            hits.setdefault((found.kind, found.id), []).append((found, len(ranking) - rank))
+    ranked: list[tuple[int, int, float, tuple[str, str], Found]] = []
+    for key, votes in hits.items():
+        best = max((found for found, _ in votes), key=lambda found: found.score)
+        best = replace(best, why=f"{len(votes)} of {len(rankings)} ways of asking; {best.why}")
+        ranked.append((-len(votes), -sum(points for _, points in votes), -best.score, key, best))
+    return [best for *_, best in sorted(ranked, key=lambda each: each[:4])[:limit]]
