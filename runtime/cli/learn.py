@@ -76,7 +76,7 @@ def _attempts(context: click.Context, words: tuple[str, ...], model: str | None,
     """Try a task several times."""
     parent = context.parent
     assert parent is not None
-    session = Session(view(json=False, quiet=True), False)
+    session = Session(view(quiet=True))
     fractal = session.open(model=model)
     results: list[RunResult] = []
 
@@ -249,7 +249,7 @@ def trial(what: str | None, model: str | None, usd: float | None, dry_run: bool)
     pattern is switched off). If the result is inconclusive, nothing changes, and the number of tasks that
     would decide is shown. The tasks are the samples of the guided tools and those in system/samples/.
     """
-    session = Session(view(json=wants_json(), quiet=False), wants_json())
+    session = Session(view(json=wants_json()), wants_json())
     fractal = session.open(model=model, usd=usd)
     fractal.workshop.open()
     if what is None:

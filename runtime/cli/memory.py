@@ -153,8 +153,9 @@ def wander(about: tuple[str, ...], steps: int, seed: int | None) -> None:
 
     chosen = secrets.randbelow(10_000) if seed is None else seed
     way = knowledge.wander(opened(), " ".join(about), steps=steps, seed=chosen)
-    gains = ({"gain": round(each.gain, 4), "why": each.why} for each in way)
-    taken = [picked(each.memory, "id", "text") | gain for each, gain in zip(way, gains, strict=True)]
+    taken = [
+        {**picked(each.memory, "id", "text"), "gain": round(each.gain, 4), "why": each.why} for each in way
+    ]
     emit({"seed": chosen, "steps": taken})
     click.echo(safe(knowledge.walked(way)))
     if way and seed is None:

@@ -209,8 +209,7 @@ def adopt(name: str | None, force: bool, model: str | None, usd: float | None, s
     they do no worse, or with --trial if they do better beyond chance; `fractal learn trial` lists trials.
     A proposal to build something starts the run that builds it.
     """
-    as_json = wants_json()
-    session = Session(view(json=as_json, quiet=False), as_json)
+    session = Session(view(json=wants_json()), wants_json())
     fractal = session.open(model=model, usd=usd)
     fractal.workshop.open()
     if name is None:
@@ -220,7 +219,7 @@ def adopt(name: str | None, force: bool, model: str | None, usd: float | None, s
     return max(
         session.conclude(session.drive(build(fractal, each)))
         if each.kind == "build"
-        else _adopt(fractal, each, force, strict, as_json)
+        else _adopt(fractal, each, force, strict)
         for each in chosen
     )
 
@@ -250,8 +249,8 @@ def _list(fractal: Fractal) -> None:
         tell(f"compare: {command('system', 'diff')}; adopt: {command('system', 'adopt', 'ID')}")
 
 
-def _adopt(fractal: Fractal, proposal: Proposal, force: bool, strict: bool, as_json: bool) -> int:
-    adoption = adoption_of(fractal, proposal, as_json)
+def _adopt(fractal: Fractal, proposal: Proposal, force: bool, strict: bool) -> int:
+    adoption = adoption_of(fractal, proposal, wants_json())
     if (moved := adoption.moved()) and not force:
         tell(
             f"{proposal.id}: {', '.join(moved)} changed since the proposal; compare: "
@@ -260,7 +259,7 @@ def _adopt(fractal: Fractal, proposal: Proposal, force: bool, strict: bool, as_j
         )
         return 1
     tasks = len(adoption.tasks())
-    if tasks and not as_json:
+    if tasks and not wants_json():
         usd = fractal.config.usd
         most = f"of at most {fractal.config.calls} calls each"
         most += "" if usd is None else f", at most {money(usd)} in total"
@@ -272,14 +271,14 @@ def _adopt(fractal: Fractal, proposal: Proposal, force: bool, strict: bool, as_j
     if strict:
         did = "is adopted" if entry else "stays as it was"
         adoption.keep_trial(trials_of(fractal), verdict, did)
-    if as_json:
+    if wants_json():
         print_json({"proposal": proposal.id, **verdict.as_dict(), "entry": entry and entry.id})
     if not good:
         tell(f"{proposal.id} is not adopted: {line(verdict.why)}; --force adopts it anyway", "red")
         return 1
     if entry is None:
         tell(f"{proposal.id}: already active")
-    elif not as_json:
+    elif not wants_json():
         tell(f"{proposal.id}: {line(reason)}")
         tell(entry.sentence())
     return 0

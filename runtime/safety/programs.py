@@ -24,6 +24,11 @@ EFFECTS = (
 Reader = Callable[["Shell", "Line", Stream], Stream | None]
 """Follows a command by its words; returns None if what the table says of the program holds as well."""
 _TOUCHES = {"writes": "write", "uses": "use", "deletes": "delete", "empties": "empty"}
+_MODES = {
+    "open": re.compile(r"0?[0-7]*7[0-7]?7|[ugo]*[ao][ugo]*\+?=?[rx]*w[rwxX]*|\+w|0?[0-7]{2}[2367]"),
+    "setuid": re.compile(r"0?[4267]\d{3}|[ugoa]*\+[rwxt]*s[rwxst]*"),
+}
+"""Modes of `chmod` that open a file to everybody, or that make it run as its owner."""
 _PATHLIKE = re.compile(r"[./~]|[*?]")
 _SENT_FILE = re.compile(r"(?:[\w.\[\]-]*=?)[@<](.+)", re.DOTALL)
 _DETOURS = ("-x", "--proxy", "--preproxy", "--socks5", "--resolve", "--connect-to", "-K", "--config")
@@ -221,8 +226,8 @@ def _effect(shell: Shell, line: Line, effect: str, text: str, stdin: Stream) -> 
         shell.move(text, program)
     elif effect == "changes":
         mode = line.operands[0] if line.operands else ""
-        tags = [*recursive, *_mode(mode)]
-        shell.touch("change", text, *tags, program=program, shown=f"{program} {mode} on")
+        modes = [tag for tag, form in _MODES.items() if form.fullmatch(mode)]
+        shell.touch("change", text, *recursive, *modes, program=program, shown=f"{program} {mode} on")
     elif effect == "hosts":
         shell.connect(text, program=program)
         if text.startswith("file:"):
@@ -249,12 +254,6 @@ def _where(shell: Shell, line: Line) -> str:
     outside = next((each for each in hosts if not loopback(each)), "")
     proxy = line.has(*_DETOURS) or any(name.lower().endswith("_proxy") for name in shell.variables)
     return outside or (ANY if proxy or not hosts else hosts[0])
-
-
-def _mode(mode: str) -> list[str]:
-    opens = re.fullmatch(r"0?[0-7]*7[0-7]?7|[ugo]*[ao][ugo]*\+?=?[rx]*w[rwxX]*|\+w|0?[0-7]{2}[2367]", mode)
-    setuid = re.fullmatch(r"0?[4267]\d{3}|[ugoa]*\+[rwxt]*s[rwxst]*", mode)
-    return [*(["open"] if opens else []), *(["setuid"] if setuid else [])]
 
 
 def _default_reads(shell: Shell, line: Line) -> None:
