@@ -9,7 +9,8 @@ from typing import Any
 
 from kernel.document.references import SHELL, escaped, in_shell
 from runtime.reflexes.matching import Match
-from runtime.reflexes.templates import Before, Filling, Unbound
+from runtime.reflexes.slots import Earlier
+from runtime.reflexes.templates import Filling, Unbound
 
 FINISHED = "^"
 """The pattern that matches any result: the step was done."""
@@ -31,23 +32,10 @@ def draft(match: Match, base: int) -> Draft:
     """The plan of a match, its steps numbered on from `base`. Raises `Unbound` when something is missing."""
     if match.parts:
         return _in_a_row(match, base)
-    return _single(match, base, _before(match))
+    return _single(match, base, match.prior)
 
 
-def _before(match: Match) -> Before:
-    """The results from before this run."""
-    latest = match.prior[-1] if match.prior else None
-    texts = [each.text for each in match.prior if each.text is not None]
-    usable = latest is not None and latest.text is not None
-    return Before(
-        tuple(texts) if usable else (),
-        file=latest.file if latest else "",
-        column=latest.column if latest else "",
-        facts=dict(latest.facts) if latest else {},
-    )
-
-
-def _single(match: Match, base: int, before: Before) -> Draft:
+def _single(match: Match, base: int, before: tuple[Earlier, ...]) -> Draft:
     procedure = match.procedure
     assert procedure
     steps: list[Mapping[str, Any]] = []
@@ -110,7 +98,7 @@ def _in_a_row(match: Match, base: int) -> Draft:
     steps: list[Mapping[str, Any]] = []
     success: list[Mapping[str, Any]] = []
     told: list[tuple[bool, str]] = []
-    before = _before(match)
+    before = match.prior
     for index, part in enumerate(match.parts):
         number = base + len(steps) + 1
         if index in inline:
@@ -123,21 +111,8 @@ def _in_a_row(match: Match, base: int) -> Draft:
             success.append({"step": number, "has": FINISHED})
             made = Draft((), (), f"{{{{ steps[{number}].result }}}}", f"steps[{number}].result")
         told.append((index == len(match.parts) - 1 or _answers(match, index), made.output))
-        before = _after(before, part, made)
+        before += (replace(part.promise(), result=made.result, facts=tuple(made.facts.items())),)
     return Draft(tuple(steps), tuple(success), "\n\n".join(text for shown, text in told if shown))
-
-
-def _after(before: Before, part: Match, made: Draft) -> Before:
-    promised = part.promise()
-    expressions = (*before.expressions, made.result) if made.result else ()
-    return replace(
-        before,
-        texts=() if made.result else before.texts,
-        expressions=expressions,
-        file=promised.file,
-        column=promised.column,
-        facts=made.facts,
-    )
 
 
 def _inline(match: Match) -> set[int]:

@@ -26,6 +26,7 @@ class Earlier:
     column: str = ""  # of a table, its last; of a number, what it is a number of
     source: str = ""
     facts: tuple[tuple[str, str], ...] = ()  # what can be said of it: ("total", "42")
+    result: str = ""  # of a step that is still to come, its expression: `steps[2].result`
 
 
 class It(str):

@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Any
 
 from kernel.document.references import SHELL, Whose, escaped, renumbered
-from runtime.reflexes.slots import It
+from runtime.reflexes.slots import Earlier, It
 
 _HOLE = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
 _STEP = re.compile(r"steps\[(\d+)\]")
@@ -74,23 +74,12 @@ class Unbound(LookupError):
 
 
 @dataclass(frozen=True)
-class Before:
-    """The results before: as texts that are there already, or as expressions for results to come."""
-
-    texts: tuple[str, ...] = ()
-    expressions: tuple[str, ...] = ()  # such as `steps[2].result`; one of the two is empty
-    file: str = ""
-    column: str = ""
-    facts: Mapping[str, str] = field(default_factory=dict)  # total, count: as text or as reference
-
-
-@dataclass(frozen=True)
 class Filling:
     """All that a template may name."""
 
     slots: Mapping[str, Any]
     numbers: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # own step → numbers in the document
-    before: Before = field(default_factory=Before)
+    before: tuple[Earlier, ...] = ()  # the results before
 
     def fill(self, template: Any) -> Any:
         """A copy of `template` with every hole filled; raises `Unbound`. One hole alone keeps its type."""
@@ -139,16 +128,17 @@ class Filling:
         return "\n".join(f"{{{{ steps[{number}]{rest} }}}}" for number in self.numbers[own])
 
     def _before(self, head: str, rest: str) -> str:
-        before = self.before
+        latest = self.before[-1] if self.before else Earlier(frozenset())
         if head.startswith("it_"):
-            known = {"file": escaped(before.file), "column": escaped(before.column), **before.facts}
+            known = {"file": escaped(latest.file), "column": escaped(latest.column), **dict(latest.facts)}
             value = known.get(head.removeprefix("it_"))
             if not value:
                 raise Unbound(f"the result before has no {head.removeprefix('it_')}")
             return str(value)
-        results = [f"{{{{ {each} }}}}" for each in before.expressions] or [*map(escaped, before.texts)]
-        if not results:
+        if latest.text is None and not latest.result:
             raise Unbound("there is no result before")
+        results = [f"{{{{ {each.result} }}}}" for each in self.before if each.result]
+        results = results or [escaped(each.text) for each in self.before if each.text is not None]
         joint = _JOINT.fullmatch(rest)
         if head == "it" and not rest:
             return results[-1]
