@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -50,22 +50,17 @@ _NOTHING = ("empty", "blank", "null", "missing", "none", "nothing")
 """Words that without quotes more likely mean an empty cell than themselves."""
 
 
-@dataclass(frozen=True)
-class Answer:
-    """The answer to a question: a table or a text, and its evidence."""
-
-    table: Table | None
-    text: str = ""
-    evidence: Mapping[str, Any] = field(default_factory=dict[str, Any])
+Answer = Table | Result
+"""The answer to a question: a table, or a text with its evidence."""
 
 
 def answer(table: Table, query: str, name: str, deadline: Deadline) -> Answer:
     """The answer to a question; raises with help if it cannot be read."""
     if re.match(r"\s*(?:select|with)\b", query, re.IGNORECASE):
-        return Answer(selected(table, query, name, deadline))
+        return selected(table, query, name, deadline)
     if len(query) > LONGEST:
         raise OperationFailed(f"the query is longer than {LONGEST:,} characters")
-    now = Answer(table)
+    now: Answer = table
     parts: list[list[_Token]] = [[]]
     for token in _tokens(query):
         if (token.kind, token.text) == ("sign", "|"):
@@ -73,9 +68,9 @@ def answer(table: Table, query: str, name: str, deadline: Deadline) -> Answer:
         else:
             parts[-1].append(token)
     for part in parts:
-        if now.table is None:
+        if isinstance(now, Result):
             raise OperationFailed(f"what follows the bar needs a table, and {now.text[:40]!r} is none")
-        now = _Reader(now.table, part).answered()
+        now = _Reader(now, part).answered()
     return now
 
 
@@ -200,7 +195,8 @@ class _Reader:
         """The answer; raises if a word is left over."""
         verb = _VERBS.get(self._word(), self._word())
         if verb in ("header", "columns") and len(self._tokens) == 1:
-            return Answer(None, "\n".join(self._table.header), {"columns": len(self._table.header)})
+            header = self._table.header
+            return Result("\n".join(header), evidence={"columns": len(header)})
         self._at += verb != "where"
         if verb in ("rows", "where"):
             return self._rows()
@@ -338,9 +334,9 @@ class _Reader:
             order = f"plain(t{at}) = '', n{at} {way}, {words}row"
         rows = [self._table.rows[row] for (row,) in self._ask("row", f"ORDER BY {order}")][part]
         if places is None:
-            return Answer(Table(self._table.header, rows, self._table.grouped))
+            return Table(self._table.header, rows, self._table.grouped)
         header = [self._table.header[at] for at in places]
-        return Answer(Table(header, [[row[at] for at in places] for row in rows], self._table.grouped))
+        return Table(header, [[row[at] for at in places] for row in rows], self._table.grouped)
 
     def _count(self) -> Answer:
         """Count rows, or the cells of a column that are not empty."""
@@ -351,7 +347,7 @@ class _Reader:
         self._clauses("where", "by")
         if self._by is not None:
             return self._grouped(select, [self._table.header[self._by], "count"])
-        return Answer(None, str(self._ask(select)[0][0]))
+        return Result(str(self._ask(select)[0][0]))
 
     def _aggregate(self, name: str) -> Answer:
         self._take("of")
@@ -373,7 +369,7 @@ class _Reader:
             raise OperationFailed(f"there are no numbers in {title} to take the {name} of")
         evidence: dict[str, Any] = {"numbers": count, "exact": value or "0"}
         evidence |= {"empty": rows - count} if rows > count else {}
-        return Answer(None, _shown(value or "0", column), evidence)
+        return Result(_shown(value or "0", column), evidence=evidence)
 
     def _grouped(self, select: str, header: list[str], column: Column | None = None) -> Answer:
         """A row for each value of the group column with an aggregate of its rows."""
@@ -383,7 +379,7 @@ class _Reader:
         order = f"GROUP BY {key} ORDER BY n{by} IS NULL, n{by}, fold(t{by}), t{by}"
         found = self._ask(f"plain(t{by}), {select}, min(row)", order)
         shown = [[key, _shown(value, column) if column else str(value)] for key, value, _ in found]
-        return Answer(Table(header, [row[: len(header)] for row in shown], self._table.grouped))
+        return Table(header, [row[: len(header)] for row in shown], self._table.grouped)
 
 
 def _shown(value: str | None, column: Column) -> str:
@@ -402,11 +398,9 @@ def _prepare(ctx: OperationContext, to: str = "", **args: Any) -> tuple[Touch, .
 def query_csv(ctx: OperationContext, query: str, path: str = "", text: str = "", to: str = "") -> Result:
     """The answer to a question about the table in a file or a text; a table is returned as CSV."""
     found = _asked(ctx, query, path, text)
-    evidence: dict[str, Any] = dict(found.evidence)
-    what = "the answer"
-    if found.table is not None:
-        evidence["rows"] = len(found.table.rows)
-        what = f"{len(found.table.rows)} rows"
+    rows = len(found.rows) if isinstance(found, Table) else None
+    evidence = found.evidence if isinstance(found, Result) else {"rows": rows}
+    what = "the answer" if rows is None else f"{rows} rows"
     data = _data(found)
     if to:
         return written(ctx, to, data, what, evidence)
@@ -422,5 +416,5 @@ def _asked(ctx: OperationContext, query: str, path: str = "", text: str = "") ->
 
 
 def _data(found: Answer) -> bytes:
-    table = found.table
-    return encoded(f"{found.text}\n" if table is None else as_csv([table.header, *table.rows]), "the table")
+    text = f"{found.text}\n" if isinstance(found, Result) else as_csv([found.header, *found.rows])
+    return encoded(text, "the table")
