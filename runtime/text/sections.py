@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
+
+from kernel.disk import text_of
 
 
 def sections(systems: Sequence[Path], name: str) -> Iterator[tuple[str, str]]:
-    """The sections (heading in lower case, body) of `memory/NAME` in each folder that has it."""
+    """The sections (heading in lower case, body) of `memory/NAME` in each folder that has it.
+
+    Raises `ConfigurationError` for a file that is not text.
+    """
     for folder in systems:
-        with suppress(OSError, UnicodeDecodeError):
-            text = (folder / "memory" / name).read_text("utf-8")
-            for section in re.split(r"(?m)^## +", text)[1:]:
-                heading, _, body = section.partition("\n")
-                yield heading.strip().lower(), body
+        path = folder / "memory" / name
+        text = text_of(path) if path.is_file() else ""
+        for section in re.split(r"(?m)^## +", text)[1:]:
+            heading, _, body = section.partition("\n")
+            yield heading.strip().lower(), body

@@ -193,7 +193,7 @@ def _text(path: Path) -> str:
 def pages(shelf: Shelf, memory: Path, store: Path) -> str:
     """Rebuild every index and overwrite erased data; returns what prevented it, or ""."""
     for path in sorted(memory.glob(f"{store.stem}.*")):
-        if path.suffix in (".json", ".recall"):
+        if path.suffix in (".json", ".recall", ".matrix", ".usearch"):  # the last two of earlier versions
             path.unlink(missing_ok=True)  # copies of vectors and words
     shelf.rebuild()
     log = store.with_name(f"{store.name}-wal")

@@ -226,6 +226,7 @@ UNITS = [
     ("a/kg.md", "box.md", 2),
     ("a.md", "a/h.csv", 1),
     *((f"{x}.md", f"{x}.csv", n) for n, x in enumerate("bcde", 3)),
+    ("m/h.md", "km/s.csv", 7),
 ]
 """Files with the names of units."""
 
