@@ -21,8 +21,8 @@ _TOKEN = re.compile(
     | (?P<quoted>"[^"\n]*"|“[^”\n]*”|`[^`\n]*`|(?<![\w])'[^'\n]*'(?!\w))
     | (?P<url>[a-z][a-z0-9+.-]*://[^\s"'<>]*[\w/])
     | (?P<path>
-        (?!(?:km|m|mi|ft)/[hs]\b(?!\.[a-z])|(?:and/or|his/her|he/she)\b)
-        (?!\w+/(?:second|minute|hour|day|week|month|year|person|mile|km|kg|pound|piece|box)s?\b(?!\.[a-z]))
+        (?!(?:km|m|mi|ft)/[hs]\b(?!\.[a-z]|/)|(?:and/or|his/her|he/she)\b)
+        (?!\w+/(?:second|minute|hour|day|week|month|year|person|mile|km|kg|pound|piece|box)s?\b(?!\.[a-z]|/))
         (?: (?:~|\.{1,2})?(?<!\w)(?:/[\w.@+-]+)+/?
           | [\w@+-][\w.@+-]*/(?:[\w.@+-]+/?)*
           | [\w@+-]+(?:\.[\w@+-]+)*\.[A-Za-z]\w{0,5} )
