@@ -43,6 +43,10 @@ _PACKAGE = __name__.removesuffix("kernel.tools.tool")
 """The parent package of `kernel` and `runtime`: "" in a checkout, `fractal.` in an installed wheel."""
 
 
+def _no_check(name: str, value: Any) -> str:
+    return ""
+
+
 @dataclass(frozen=True)
 class Tool:
     """One entry of the catalogue. The fields are those of its frontmatter, see kernel.md."""
@@ -66,7 +70,8 @@ class Tool:
     states: Machine | None = None
     destructive: bool = False  # its MCP server declares that calls may destroy something
     draft: bool = False  # written by the current run and not adopted yet
-    check: Callable[[str, Any], str] = lambda name, value: ""  # what is wrong with an argument's value
+    check: Callable[[str, Any], str] = field(default=_no_check, compare=False, repr=False)
+    """Returns what is wrong with the value of an argument."""
 
     def repeatable(self, args: Mapping[str, Any]) -> bool:
         """Whether a call that may have happened can safely be made again."""
