@@ -31,7 +31,7 @@ def _words(task: str) -> frozenset[str]:
 
 
 class Trial:
-    """Implements `runtime.memory.tasks.births.Files` over a workspace's system folders."""
+    """Implements `runtime.memory.tasks.method_births.Files` over a workspace's system folders."""
 
     def __init__(self, systems: Sequence[Path]) -> None:
         self._systems = tuple(systems)

@@ -11,10 +11,10 @@ from runtime.memory.dream.stage import Dream, Told, short
 from runtime.memory.learning.library import Library
 from runtime.memory.learning.merging import Merging, Promotion
 from runtime.memory.store import Shelf
-from runtime.memory.tasks.births import BORN, operation
 from runtime.memory.tasks.decisions import Decision
 from runtime.memory.tasks.hebbian import cut_back, faded, without_weak
 from runtime.memory.tasks.merging import Alias, absorb
+from runtime.memory.tasks.method_births import BORN, operation
 from runtime.memory.tasks.methods import Method
 from runtime.memory.tasks.mitosis import split
 from runtime.memory.tasks.recall import Outline

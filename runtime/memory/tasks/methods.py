@@ -19,7 +19,9 @@ from kernel.errors import UsageError
 from runtime.memory.embed import Embedder
 from runtime.memory.store import Record, Shelf, pack
 from runtime.memory.tasks import ALL, Parts
-from runtime.memory.tasks.births import (
+from runtime.memory.tasks.ledger import Ledger, Stage, Standing, Verification, plain, verification
+from runtime.memory.tasks.likeness import MethodKind, calculates, slug
+from runtime.memory.tasks.method_births import (
     BORN,
     STATUS,
     Births,
@@ -31,8 +33,6 @@ from runtime.memory.tasks.births import (
     shape,
     switched,
 )
-from runtime.memory.tasks.ledger import Ledger, Stage, Standing, Verification, plain, verification
-from runtime.memory.tasks.likeness import MethodKind, calculates, slug
 from runtime.memory.tasks.reading import Reading
 from runtime.memory.tasks.trees import NeuronTree
 from runtime.memory.tasks.words import Words

@@ -1,7 +1,7 @@
 """The index of observations and memories, updated with each change.
 
 A row is one version of a record: a changed record gets a new row, and the old one is dead until the rows are
-renumbered. An index of many records is stored in a file: see `kept`.
+renumbered. An index of many records is stored in a file: see `index_file`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from runtime.memory.embed import Embedder
 from runtime.memory.facts.graph import edges_of
 from runtime.memory.facts.records import Edge, Memory
-from runtime.memory.facts.retrieval import kept
+from runtime.memory.facts.retrieval import index_file
 from runtime.memory.facts.retrieval.language import Language
 from runtime.memory.facts.retrieval.passages import (
     Meaning,
@@ -133,12 +133,12 @@ class Index:
 
     @property
     def _made(self) -> str:
-        return kept.made_for(self.language, self.embedder)
+        return index_file.made_for(self.language, self.embedder)
 
     def _open(self) -> Any:
         """Load the file, if there is one; returns the mark of the store."""
         path = self._file
-        if path is None or (found := kept.load(path, self._made, self._read)) is None:
+        if path is None or (found := index_file.load(path, self._made, self._read)) is None:
             return None
         self.rows, self._kept, living, mark = found
         self.at = {self.rows.keys[row]: row for row in living}
@@ -146,10 +146,14 @@ class Index:
 
     def _keep(self, mark: object) -> None:
         """Write the file if much is new; not in a transaction, which may be rolled back."""
-        if len(self.at) < kept.LEAST or self._fresh < kept.SHARE * len(self.at) or self.shelf.writing:
+        if (
+            len(self.at) < index_file.LEAST
+            or self._fresh < index_file.SHARE * len(self.at)
+            or self.shelf.writing
+        ):
             return
         if path := self._file:
-            kept.save(path, self._made, mark, self.rows, self.columns)
+            index_file.save(path, self._made, mark, self.rows, self.columns)
         self._fresh = 0
 
     # ---- what it means -----------------------------------------------------------------------------------

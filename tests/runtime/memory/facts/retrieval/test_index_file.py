@@ -13,7 +13,7 @@ from talk import EMBEDDER, held, said
 from runtime.memory.facts.graph import link
 from runtime.memory.facts.records import Memory, Observation
 from runtime.memory.facts.retrieval import Found, Retrieval
-from runtime.memory.facts.retrieval.kept import LEAST
+from runtime.memory.facts.retrieval.index_file import LEAST
 from runtime.memory.store import Shelf, open_shelf
 
 WORDS = "kettle harbour fence radio shed beans holiday mill door brother library garden boat"
