@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gc
 import json
 import os
 import resource
@@ -141,6 +142,7 @@ class Cost:
 @contextmanager
 def cost() -> Iterator[Cost]:
     """Measure a block; the result is complete when the block ends."""
+    gc.collect()  # the block does not pay for what earlier work left open
     result, written = Cost(), bytes_written()
     cpu, wall = time.process_time(), time.perf_counter()
     yield result
