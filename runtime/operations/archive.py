@@ -6,11 +6,12 @@ import bz2
 import gzip
 import lzma
 import os
+import shutil
 import stat
 import tarfile
 import zipfile
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -23,11 +24,13 @@ from kernel.tools.operations import OperationContext, Result, Touch, operation
 from runtime.operations.texts import counted, regular, relative, reported
 from runtime.operations.walking import Deadline, Entry, files_below
 
-SUFFIXES = {".zip": "zip", ".tar": "", ".tar.gz": "gz", ".tgz": "gz", ".tar.bz2": "bz2", ".tar.xz": "xz"}
-_OPENERS: Mapping[str, Callable[[Any], Any]] = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}
-_BLOCK = 1 << 18
+SUFFIXES = {".zip": "zip", ".tar.gz": "gz", ".tgz": "gz", ".tar.bz2": "bz2", ".tar.xz": "xz", ".tar": ""}
+_OPENERS: dict[str, Callable[[Any], Any]] = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}
 _RATIO = 1_000
 """Largest ratio of unpacked to packed size beyond ten megabytes; text rarely reaches 100."""
+MOST_MEMBERS = 10_000
+MOST_BYTES = 500_000_000
+"""Most bytes that are extracted; `settings["archive"]["max_bytes"]` overrides it."""
 
 
 @dataclass(frozen=True)
@@ -42,78 +45,56 @@ class Member:
 
 def form(name: str) -> str:
     """The kind of archive by name: zip, or the compression of a tar."""
-    for suffix in sorted(SUFFIXES, key=len, reverse=True):
+    for suffix, kind in SUFFIXES.items():
         if name.lower().endswith(suffix):
-            return SUFFIXES[suffix]
+            return kind
     raise OperationFailed(f"{name}: name it .zip, .tar.gz or {', '.join(s for s in SUFFIXES if s != '.zip')}")
 
 
-class _Limited:
-    """A stream that raises after a number of bytes."""
-
-    def __init__(self, inner: IO[bytes], limit: int, name: str, deadline: Deadline) -> None:
-        self._inner, self._left, self._name, self._deadline = inner, limit, name, deadline
-
-    def read(self, size: int = -1) -> bytes:
-        self._deadline.check()
-        wanted = min(size, self._left + 1) if size >= 0 else self._left + 1
-        data = self._inner.read(wanted)
-        self._left -= len(data)
-        if self._left < 0:
-            raise OperationFailed(f"{self._name}: holds more than may be unpacked; it looks like a bomb")
-        return data
-
-
+@dataclass(frozen=True)
 class Packed:
-    """An archive that is read."""
+    """An archive that is read; `shown` is its name in messages."""
 
-    def __init__(self, path: Path, shown: str, limit: int, deadline: Deadline) -> None:
-        self.shown = shown
-        self._path, self._limit, self._deadline = path, limit, deadline
+    path: Path
+    shown: str
+    limit: int
+    deadline: Deadline
+
+    def bomb(self) -> OperationFailed:
+        """The error for an archive that unpacks to too many bytes."""
+        return OperationFailed(f"{self.shown}: holds more than may be unpacked; it looks like a bomb")
 
     def members(self) -> list[Member]:
         """The members; raises for names that lead outside, links, devices, and too much data."""
-        found: list[Member] = []
-        names: set[str] = set()
+        found: dict[str, Member] = {}
         total = 0
-        for member in self._each():
-            if not member.folder and member.name in names:
+        for member in self.opened_members():
+            if not member.folder and member.name in found:
                 raise OperationFailed(f"{self.shown}: holds {member.name} twice")
-            names.add(member.name)
+            found[member.name] = member
             total += member.size
-            found.append(member)
             if len(found) > MOST_MEMBERS:
                 raise OperationFailed(f"{self.shown}: holds more than {MOST_MEMBERS:,} files")
-            if total > self._limit or total > max(10_000_000, self._path.stat().st_size * _RATIO):
-                raise OperationFailed(f"{self.shown}: holds more than may be unpacked; it looks like a bomb")
-        return found
+            if total > self.limit or total > max(10_000_000, self.path.stat().st_size * _RATIO):
+                raise self.bomb()
+        return list(found.values())
 
-    def _each(self) -> Iterator[Member]:
+    def opened_members(self) -> Iterator[Member]:
         """The members in order, each open until the next."""
-        if form(self.shown) == "zip":
-            with zipfile.ZipFile(self._path) as opened:
-                for info in opened.infolist():
-                    kind = stat.S_IFMT(info.external_attr >> 16)
-                    name = self._safe(info.filename, kind in (0, stat.S_IFREG, stat.S_IFDIR))
-                    if name:
-                        yield Member(name, info.file_size, info.is_dir(), partial(opened.open, info))
+        kind = form(self.shown)
+        if kind == "zip":
+            with zipfile.ZipFile(self.path) as packed:
+                for info in packed.infolist():
+                    plain = stat.S_IFMT(info.external_attr >> 16) in (0, stat.S_IFREG, stat.S_IFDIR)
+                    if name := self._safe(info.filename, plain):
+                        yield Member(name, info.file_size, info.is_dir(), partial(packed.open, info))
             return
-        with self._tar() as opened:
-            for info in opened:
-                name = self._safe(info.name, info.isfile() or info.isdir())
-                if name:
-                    yield Member(name, info.size, info.isdir(), partial(opened.extractfile, info))
-
-    @contextmanager
-    def _tar(self) -> Iterator[tarfile.TarFile]:
-        compression = form(self.shown)
-        with disk.opened(self._path) as raw:
-            plain: Any = _OPENERS[compression](raw) if compression else raw
-            # headers and padding come on top of what the files weigh
-            limit = self._limit + MOST_MEMBERS * 2_048
-            limited: Any = _Limited(plain, limit, self.shown, self._deadline)
-            with tarfile.open(fileobj=limited, mode="r|") as opened:
-                yield opened
+        with disk.opened(self.path) as raw:
+            stream: Any = _Limited(_OPENERS[kind](raw) if kind else raw, self)
+            with tarfile.open(fileobj=stream, mode="r|") as packed:
+                for info in packed:
+                    if name := self._safe(info.name, info.isfile() or info.isdir()):
+                        yield Member(name, info.size, info.isdir(), partial(packed.extractfile, info))
 
     def _safe(self, name: str, plain: bool) -> str:
         """The path of a member below the folder, "" for the folder itself."""
@@ -126,69 +107,60 @@ class Packed:
         return "/".join(parts)
 
     def unpack(self, names: frozenset[str], folder: Path) -> None:
-        """Write the members of these names below an empty folder; the actual bytes are counted."""
-        left = self._limit
-        for member in self._each():
+        """Write the members of these names below an empty folder; both libraries stop at the stated size."""
+        for member in self.opened_members():
+            self.deadline.check()
             target = folder / member.name
-            if member.name in names and member.folder:
+            if member.name not in names:
+                continue
+            if member.folder:
                 target.mkdir(parents=True, exist_ok=True)
-            elif member.name in names:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                left -= self._write(member, target, left)
+                continue
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with member.open() as source, target.open("xb") as file:
+                shutil.copyfileobj(source, file)
+                file.flush()
+                os.fsync(file.fileno())
 
-    def _write(self, member: Member, target: Path, left: int) -> int:
-        written = 0
-        with member.open() as source, target.open("xb") as file:
-            while block := source.read(_BLOCK):
-                self._deadline.check()
-                written += len(block)
-                if written > left or written > member.size:
-                    raise OperationFailed(f"{self.shown}: {member.name} is larger than it says; not unpacked")
-                file.write(block)
-            file.flush()
-            os.fsync(file.fileno())
-        return written
+
+class _Limited:
+    """The unpacked stream of a tar; raises after the limit, so that headers cannot be a bomb either."""
+
+    def __init__(self, inner: IO[bytes], packed: Packed) -> None:
+        self._inner, self._packed = inner, packed
+        self._left = packed.limit + MOST_MEMBERS * 2_048  # headers and padding come on top of the files
+
+    def read(self, size: int) -> bytes:
+        self._packed.deadline.check()
+        data = self._inner.read(size)
+        self._left -= len(data)
+        if self._left < 0:
+            raise self._packed.bomb()
+        return data
 
 
 def pack(target: Path, name: str, files: Sequence[tuple[Path, str]], deadline: Deadline) -> None:
     """Write an archive of files under their names; the same files give the same bytes."""
-    compression = form(name)
-    if compression == "zip":
-        with zipfile.ZipFile(target, "x", zipfile.ZIP_DEFLATED) as opened:
-            for path, inner in files:
-                _pack_zip(opened, path, inner, deadline)
-        return
-    with target.open("xb") as raw:
-        if compression == "gz":
-            with gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as packed:
-                _pack_tar(packed, "w", files, deadline)
+    kind = form(name)
+    with ExitStack() as opened:
+        if kind == "zip":
+            zipped = zipfile.ZipFile(target, "x", zipfile.ZIP_DEFLATED, strict_timestamps=False)
+            add: Callable[[Path, str], object] = opened.enter_context(zipped).write
         else:
-            _pack_tar(raw, f"w:{compression}", files, deadline)
-
-
-def _pack_zip(opened: zipfile.ZipFile, path: Path, inner: str, deadline: Deadline) -> None:
-    info = zipfile.ZipInfo.from_file(path, inner, strict_timestamps=False)
-    info.compress_type = zipfile.ZIP_DEFLATED
-    with disk.opened(path) as source, opened.open(info, "w") as place:
-        while block := source.read(_BLOCK):
-            deadline.check()
-            place.write(block)
-
-
-def _pack_tar(raw: Any, mode: Any, files: Sequence[tuple[Path, str]], deadline: Deadline) -> None:
-    with tarfile.open(fileobj=raw, mode=mode, format=tarfile.PAX_FORMAT) as opened:
+            raw: Any = opened.enter_context(target.open("xb"))
+            if kind == "gz":  # without the time that tarfile would write
+                raw = opened.enter_context(gzip.GzipFile("", "wb", fileobj=raw, mtime=0))
+            mode: Any = f"w:{kind.replace('gz', '')}"
+            # a second name of a file is stored as a file, not as a link
+            tar = tarfile.open(fileobj=raw, mode=mode, format=tarfile.PAX_FORMAT, dereference=True)
+            add = partial(opened.enter_context(tar).add, recursive=False, filter=_anonymous)
         for path, inner in files:
             deadline.check()
-            facts = path.stat()
-            info = tarfile.TarInfo(inner)
-            info.size, info.mode, info.mtime = facts.st_size, stat.S_IMODE(facts.st_mode), int(facts.st_mtime)
-            with disk.opened(path) as source:
-                opened.addfile(info, source)
+            add(path, inner)
 
 
-MOST_MEMBERS = 10_000
-MOST_BYTES = 500_000_000
-"""Most bytes that are extracted; `settings["archive"]["max_bytes"]` overrides it."""
+def _anonymous(info: tarfile.TarInfo) -> tarfile.TarInfo:
+    return info.replace(mtime=int(info.mtime), uid=0, gid=0, uname="", gname="", deep=False)
 
 
 def _prepare(
@@ -229,19 +201,13 @@ def _create(ctx: OperationContext, path: str, files: Sequence[str]) -> Result:
     if target.exists():
         raise OperationFailed(f"{path}: exists already; remove it first, or choose another name")
     deadline = Deadline(ctx.timeout)
-    chosen: dict[Path, Entry] = {}
-    for each in files or ["."]:
-        for entry in _chosen(ctx, each, deadline):
-            chosen.setdefault(entry.path, entry)
-    entries = sorted(chosen.values(), key=lambda entry: entry.path)
-    if not entries:
-        raise OperationFailed("there are no files to put into the archive")
-    if len(entries) > MOST_MEMBERS:
-        raise OperationFailed(f"more than {MOST_MEMBERS:,} files; name a smaller folder")
     root = ctx.folder.resolve()
-    named = [
-        (entry.path, entry.path.relative_to(root).as_posix()) for entry in entries if entry.path != target
-    ]
+    paths = {entry.path for name in files or ["."] for entry in _chosen(ctx, name, deadline)}
+    if not paths:
+        raise OperationFailed("there are no files to put into the archive")
+    if len(paths) > MOST_MEMBERS:
+        raise OperationFailed(f"more than {MOST_MEMBERS:,} files; name a smaller folder")
+    named = [(each, each.relative_to(root).as_posix()) for each in sorted(paths - {target})]
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = disk.beside(target)
     try:
@@ -256,12 +222,12 @@ def _create(ctx: OperationContext, path: str, files: Sequence[str]) -> Result:
     return Result(text, evidence={"path": name, "files": len(named), "bytes": size})
 
 
-def _chosen(ctx: OperationContext, each: str, deadline: Deadline) -> list[Entry]:
+def _chosen(ctx: OperationContext, name: str, deadline: Deadline) -> list[Entry]:
     """The files that a path or a glob names, without links."""
-    literal = not set(each) & set("*?[{") or (ctx.folder / each).exists()
-    found = files_below(ctx, each, "**", deadline) if literal else files_below(ctx, ".", each, deadline)
+    literal = not set(name) & set("*?[{") or (ctx.folder / name).exists()
+    found = files_below(ctx, name, "**", deadline) if literal else files_below(ctx, ".", name, deadline)
     if not found and not literal:
-        raise OperationFailed(f"{each}: no file matches")
+        raise OperationFailed(f"{name}: no file matches")
     return [entry for entry in found if not entry.link]
 
 
@@ -315,24 +281,18 @@ def _extract(ctx: OperationContext, packed: Packed, files: Sequence[str], to: st
     try:
         packed.unpack(frozenset(member.name for member in members), aside)
         with disk.committing():
-            count = _move_in(aside, goal)
+            goal.mkdir(parents=True, exist_ok=True)
+            for member in members:  # all are complete on disk now
+                _move(aside / member.name, goal / member.name, member.folder)
     finally:
         with suppress(OSError):
             disk.remove_all(aside)
-    name = relative(ctx, goal)
+    count, name = sum(not member.folder for member in members), relative(ctx, goal)
     text = f"extracted {counted(count, 'file')} from {packed.shown} into {name}"
     return Result(text, evidence={"files": count, "to": name})
 
 
-def _move_in(aside: Path, goal: Path) -> int:
-    """Move the extracted files to their place; all are complete on disk before."""
-    count = 0
-    goal.mkdir(parents=True, exist_ok=True)
-    for folder, folders, names in os.walk(aside):
-        place = goal / Path(folder).relative_to(aside)
-        for each in sorted(folders):
-            (place / each).mkdir(exist_ok=True)
-        for each in sorted(names):
-            Path(folder, each).rename(place / each)
-            count += 1
-    return count
+def _move(source: Path, place: Path, folder: bool) -> None:
+    (place if folder else place.parent).mkdir(parents=True, exist_ok=True)
+    if not folder:
+        source.rename(place)
