@@ -152,8 +152,10 @@ def pack(target: Path, name: str, files: Sequence[tuple[Path, str]], deadline: D
                 raw = opened.enter_context(gzip.GzipFile("", "wb", fileobj=raw, mtime=0))
             mode: Any = f"w:{kind.replace('gz', '')}"
             # a second name of a file is stored as a file, not as a link
-            tar = tarfile.open(fileobj=raw, mode=mode, format=tarfile.PAX_FORMAT, dereference=True)
-            add = partial(opened.enter_context(tar).add, recursive=False, filter=_anonymous)
+            tar = opened.enter_context(
+                tarfile.open(fileobj=raw, mode=mode, format=tarfile.PAX_FORMAT, dereference=True)
+            )
+            add = partial(tar.add, recursive=False, filter=_anonymous)
         for path, inner in files:
             deadline.check()
             add(path, inner)

@@ -9,6 +9,7 @@ import csv
 import io
 import re
 import sqlite3
+import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -96,16 +97,16 @@ class Table:
         return self._columns[at]
 
     def ask(self, places: Iterable[int], sql: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """The rows of a SELECT on the table `cells`: column 3 is `t3` as text and `n3` as a number."""
+        """The rows of a SELECT on the table `cells`.
+
+        Column 3 is `t3` as text without blanks around it, `f3` the same in lower case, and `n3` as a number.
+        """
         columns: dict[str, Iterable[Any]] = {"row INTEGER PRIMARY KEY": range(len(self.rows))}
         for at in sorted(set(places)):
-            columns[f"t{at} TEXT"] = [row[at] for row in self.rows]
+            columns[f"t{at} TEXT"] = texts = [row[at].strip() for row in self.rows]
+            columns[f"f{at} TEXT"] = [text.casefold() for text in texts]
             columns[f"n{at}"] = self.column(at).numbers
         with closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
-            for name, act in FUNCTIONS.items():
-                database.create_function(name, 1 if name in ("plain", "fold") else 2, act, deterministic=True)
-            for name, act in AGGREGATES.items():
-                database.create_aggregate(name, 1, _aggregate(act))
             _create(database, "cells", columns)
             return database.execute(sql, params).fetchall()
 
@@ -137,49 +138,19 @@ def _create(database: sqlite3.Connection, name: str, columns: Mapping[str, Itera
     database.executemany(f"INSERT INTO {name} VALUES ({holes})", zip(*columns.values(), strict=True))
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "plain": str.strip,
-    "fold": lambda text: text.strip().casefold(),
-    "contains": str.__contains__,
-    "starts": str.startswith,
-    "ends": str.endswith,
+AGGREGATES: Mapping[str, Callable[[list[Decimal]], Decimal | Fraction | int]] = {
+    "sum": sum,
+    "average": lambda numbers: Fraction(sum(numbers)) / len(numbers),
+    "min": min,
+    "max": max,
+    "median": statistics.median,
 }
 
 
-def _sum(numbers: Sequence[int | float]) -> Fraction:
+def aggregated(name: str, numbers: Iterable[float]) -> Fraction:
+    """The exact sum, average, … of at least one number."""
     with localcontext(prec=_ENOUGH_DIGITS):
-        return Fraction(sum(Decimal(repr(each)) for each in numbers))
-
-
-def _median(numbers: Sequence[int | float]) -> Fraction:
-    ranked, half = sorted(numbers), len(numbers) // 2
-    return _sum(ranked[half:][:1]) if len(ranked) % 2 else _sum(ranked[half - 1 : half + 1]) / 2
-
-
-AGGREGATES: dict[str, Callable[[Sequence[int | float]], Fraction]] = {
-    "exact_sum": _sum,
-    "exact_average": lambda numbers: _sum(numbers) / len(numbers),
-    "exact_min": lambda numbers: _sum([min(numbers)]),
-    "exact_max": lambda numbers: _sum([max(numbers)]),
-    "exact_median": _median,
-}
-
-
-def _aggregate(act: Callable[[Sequence[int | float]], Fraction]) -> Any:
-    """An aggregate for SQLite: the exact result as the text of a fraction, NULL without numbers."""
-
-    class Aggregate:
-        def __init__(self) -> None:
-            self.numbers: list[int | float] = []
-
-        def step(self, value: float | None) -> None:
-            if value is not None:
-                self.numbers.append(value)
-
-        def finalize(self) -> str | None:
-            return str(act(self.numbers)) if self.numbers else None
-
-    return Aggregate
+        return Fraction(AGGREGATES[name]([Decimal(repr(each)) for each in numbers]))
 
 
 def read_table(text: str, name: str) -> Table:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 import sqlite3
-import threading
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path, PurePath
 from typing import Any
-from unicodedata import combining, normalize
 
 from kernel import disk
 from kernel.errors import OperationFailed
@@ -62,37 +61,32 @@ def passages(name: str, text: str) -> Iterator[Passage]:
 
 
 def _of_lines(lines: list[str], first: int, heading: str = "", prose: bool = False) -> Iterator[Passage]:
-    """Paragraphs combined up to the size; each heading begins a new passage."""
-    block: list[str] = []
-    start = first
+    """Paragraphs combined up to the size, longer lines in parts; each heading begins a new passage."""
+    block: list[tuple[int, str]] = []
     above: list[tuple[int, str]] = []
-
-    def done() -> Iterator[Passage]:
-        if any(line.strip() for line in block):
-            yield Passage(tuple(range(start, start + len(block))), heading, "\n".join(block).rstrip())
-
     size = 0
     for number, line in enumerate(lines, first):
         hit = _HEADING.match(line) if prose else None
-        full = size + len(line) > LONGEST or (size > LONGEST // 2 and not line.strip())
-        if hit or full:
-            if not (hit and all(_HEADING.match(each) or not each.strip() for each in block)):
-                yield from done()  # headings alone stand above what follows them
-            block, size, start = [], 0, number
+        for at in range(0, len(line) or 1, LONGEST):
+            part = line[at : at + LONGEST]
+            full = size + len(part) > LONGEST or (size > LONGEST // 2 and not part.strip())
+            # headings alone stand above what follows them
+            if full or (hit and not all(_HEADING.match(text) or not text.strip() for _, text in block)):
+                yield from _passage(block, heading)
+            if full or hit:
+                block, size = [], 0
+            if block or part.strip():
+                block.append((number, part))
+                size += len(part) + 1
         if hit:
             above = [each for each in above if each[0] < len(hit[1])] + [(len(hit[1]), hit[2])]
             heading = " › ".join(text for _, text in above)
-        if len(line) > LONGEST:
-            for at in range(0, len(line), LONGEST):
-                yield Passage((number,), heading, line[at : at + LONGEST])
-            start = number + 1
-            continue
-        if not block and not line.strip():
-            start = number + 1
-            continue
-        block.append(line)
-        size += len(line) + 1
-    yield from done()
+    yield from _passage(block, heading)
+
+
+def _passage(block: list[tuple[int, str]], heading: str) -> Iterator[Passage]:
+    if block:
+        yield Passage(tuple(number for number, _ in block), heading, "\n".join(t for _, t in block).rstrip())
 
 
 def _of_table(text: str) -> Iterator[Passage]:
@@ -126,7 +120,7 @@ A_FILE = 3
 """Most passages of one file that are shown."""
 _CANDIDATES = 400
 _SNIPPET = 280
-_KEPT = 4  # indexes of folders that stay in memory
+_KEPT = 4  # indexes of folders that stay in memory, each until a file changes
 _WEIGHTS = "2.0, 2.0, 1.0, 0.5"  # of the path, the heading, the text, the parts of compound names
 _STOP = frozenset(
     re.findall(
@@ -136,14 +130,22 @@ _STOP = frozenset(
     )
 )
 _COMPOUND = re.compile(r"\b[a-z]+(?:[A-Z][a-z0-9]+)+\b|\b(?:[A-Z][a-z0-9]+){2,}\b")
-_ENDING = re.compile(r"(?<=\w\w\w)(?:ings?|ed|ies|es|e?s|ers?|ly|y|e)$")
 _NO_SPACES = re.compile(r"([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af])")
+
+
+_MARKS = "\ue000\ue001"
+"""Private characters around the words of a passage that match."""
+_MARKED = re.compile(f"{_MARKS[0]}(.+?){_MARKS[1]}", re.DOTALL)
+_SPACED = re.compile(f" ({_NO_SPACES.pattern[1:-1]}) ")
+Versions = tuple[tuple[Entry, tuple[int, int] | None], ...]
+"""Files with their times and sizes."""
 
 
 @dataclass(frozen=True)
 class _Hit:
-    """A passage that was found."""
+    """A passage that was found, and its row in the index."""
 
+    row: int
     name: str
     passage: Passage
     score: float
@@ -156,13 +158,11 @@ def search(ctx: OperationContext, query: str, path: str = ".", limit: int = 10) 
     deadline = Deadline(ctx.timeout * 0.9)
     start = existing(ctx, path)
     entries = [entry for entry in files_below(ctx, path, "*", deadline) if _searchable(ctx, start, entry)]
-    with _guard:
-        index = _index(entries, deadline)
-        left_out = index.left_out
-        hits, unknown = index.best(terms)
-    shown = _spread(hits, limit)
-    told = [(hit, *_snippet(hit.passage, terms)) for hit in shown]
-    lines = [f"{hit.name}:{line}: {snippet}" for hit, line, snippet in told]
+    index = _index(tuple((entry, disk.version(entry.path)) for entry in entries), ctx.timeout * 0.9)
+    left_out = index.left_out
+    hits, unknown = index.best(terms)
+    shown = [(hit, *index.snippet(hit, terms)) for hit in _spread(hits, limit)]
+    lines = [f"{hit.name}:{line}: {snippet}" for hit, line, snippet in shown]
     searched = len(entries) - len(left_out)
     if not hits:
         lines.append(f"nothing suits {query!r} in {searched} files below {relative(ctx, start)}")
@@ -172,11 +172,11 @@ def search(ctx: OperationContext, query: str, path: str = ".", limit: int = 10) 
     if unknown and hits:
         lines.append(f"(in no file: {', '.join(unknown)})")
     if left_out:
-        lines.append(f"(not searched: {_told(left_out)})")
+        lines.append(f"(not searched: {_by_reason(left_out)})")
     evidence: dict[str, Any] = {
         "searched": searched,
         "found": len(hits),
-        "hits": [{"path": hit.name, "line": line, "score": round(hit.score, 3)} for hit, line, _ in told],
+        "hits": [{"path": hit.name, "line": line, "score": round(hit.score, 3)} for hit, line, _ in shown],
         "unknown": unknown,
         "not_searched": [f"{name}: {why}" for name, why in sorted(left_out.items())][:100],
     }
@@ -278,9 +278,29 @@ class _Index:
             # BM25 is near zero for frequent words, so in a small folder coverage says more
             score = relevance * (1 + covered) / 2 + covered
             name, passage = self._passages[at]
-            hits.append(_Hit(name, passage, score))
+            hits.append(_Hit(at, name, passage, score))
         hits.sort(key=lambda hit: (-round(hit.score, 9), hit.name, hit.passage.lines))
         return hits, [term for term in terms if not holding[term]]
+
+    def snippet(self, hit: _Hit, terms: Sequence[str]) -> tuple[int, str]:
+        """The line of a passage with the most terms, and the text from there."""
+        (marked,) = self._db.execute(
+            "SELECT highlight(found, 2, ?, ?) FROM found WHERE found MATCH ? AND rowid = ?",
+            (*_MARKS, " OR ".join(map(_quoted, terms)), hit.row),
+        ).fetchone()
+        lines = marked.split("\n")
+        counts = [len({word.lower() for word in _MARKED.findall(line)}) for line in lines]
+        at = counts.index(max(counts))
+        text = _SPACED.sub(r"\1", " ".join(" ".join(lines[at:]).split()))
+        first = max(0, text.find(_MARKS[0]))
+        text = re.sub(f"[{_MARKS}]", "", text)
+        begin = max(0, first - _SNIPPET // 3) if first > _SNIPPET * 2 // 3 else 0
+        end = begin + _SNIPPET
+        shown = f"{'…' if begin else ''}{text[begin:end]}{'…' if end < len(text) else ''}"
+        heading = hit.passage.heading
+        if heading.rpartition(" › ")[2] not in shown:
+            shown = f"[{' '.join(heading.split())[:80]}] {shown}"
+        return hit.passage.lines[min(at, len(hit.passage.lines) - 1)], shown
 
     def _holding(self, term: str) -> set[int]:
         """The passages with a term."""
@@ -288,20 +308,9 @@ class _Index:
         return {row for (row,) in found}
 
 
-Versions = tuple[tuple[Entry, tuple[int, int] | None], ...]
-"""Files with their times and sizes."""
-_indexes: OrderedDict[Versions, _Index] = OrderedDict()
-_guard = threading.Lock()
-
-
-def _index(entries: Sequence[Entry], deadline: Deadline) -> _Index:
-    """The index of some files; the last few are kept until a file changes."""
-    versions = tuple((entry, disk.version(entry.path)) for entry in entries)
-    index = _indexes.pop(versions, None) or _Index(versions, deadline)
-    _indexes[versions] = index
-    if len(_indexes) > _KEPT:
-        _indexes.popitem(last=False)
-    return index
+@lru_cache(maxsize=_KEPT)
+def _index(versions: Versions, seconds: float) -> _Index:
+    return _Index(versions, Deadline(seconds))
 
 
 def _spread(hits: Iterable[_Hit], limit: int) -> list[_Hit]:
@@ -318,33 +327,8 @@ def _spread(hits: Iterable[_Hit], limit: int) -> list[_Hit]:
     return shown
 
 
-def _snippet(hit: Passage, terms: Sequence[str]) -> tuple[int, str]:
-    """The line of a passage with the most terms, and the text from there."""
-    roots = [_plain(_ENDING.sub("", word)) for term in terms for word in term.split()]
-    lines = hit.text.split("\n")
-    counts = [sum(root in plain for root in roots) for plain in map(_plain, lines)]
-    at = counts.index(max(counts))
-    text = " ".join(" ".join(lines[at:]).split())
-    plain = _plain(text)
-    first = min((place for root in roots if (place := plain.find(root)) >= 0), default=0)
-    begin = max(0, first - _SNIPPET // 3) if first > _SNIPPET * 2 // 3 else 0
-    cut = text[begin : begin + _SNIPPET]
-    shown = f"{'…' if begin else ''}{cut}{'…' if begin + _SNIPPET < len(text) else ''}"
-    said = hit.heading.rpartition(" › ")[2] in shown
-    heading = "" if said else f"[{' '.join(hit.heading.split())[:80]}] "
-    return hit.lines[min(at, len(hit.lines) - 1)], heading + shown
-
-
-def _plain(text: str) -> str:
-    """The text in lower case without accents, as the index compares."""
-    return "".join(letter for letter in normalize("NFKD", text.lower()) if not combining(letter))
-
-
-def _told(left_out: dict[str, str]) -> str:
-    """Why files were left out, by reason."""
-    kinds = Counter(left_out.values())
-    parts: list[str] = []
-    for why, number in kinds.most_common(6):
-        names = [name for name, each in left_out.items() if each == why]
-        parts.append(f"{names[0]}: {why}" if number == 1 else f"{number} files: {why}")
-    return "; ".join(parts)
+def _by_reason(left_out: dict[str, str]) -> str:
+    """Why files were left out: the file of a reason, or how many there are."""
+    files = {why: name for name, why in left_out.items()}
+    counts = Counter(left_out.values()).most_common(6)
+    return "; ".join(f"{files[why] if number == 1 else f'{number} files'}: {why}" for why, number in counts)

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from kernel.errors import OperationFailed
 from kernel.tools.operations import OperationContext, Result, Touch, bytes_hash, operation
 from runtime.operations import quantities
-from runtime.operations.cells import Column, Table, number, read_table, selected
+from runtime.operations.cells import AGGREGATES, Column, Table, aggregated, number, read_table, selected
 from runtime.operations.texts import as_csv, encoded, given, written
 from runtime.operations.walking import Deadline
 
@@ -46,6 +48,11 @@ _COMPARISONS: Mapping[tuple[str, ...], str] = {
     )
 }
 """The words of a comparison, and its sign in SQL."""
+_PARTS = {
+    "contains": "instr({cell}, ?)",
+    "starts": "instr({cell}, ?) = 1",
+    "ends": "substr({cell}, -length(?)) = ?",
+}
 _NOTHING = ("empty", "blank", "null", "missing", "none", "nothing")
 """Words that without quotes more likely mean an empty cell than themselves."""
 
@@ -202,12 +209,13 @@ class _Reader:
             return self._rows()
         if verb == "count":
             return self._count()
-        if verb in ("sum", "average", "min", "max", "median"):
+        if verb in AGGREGATES:
             return self._aggregate(verb)
         if verb == "unique":
-            at = self._by = self._column()
+            at = self._column()
             self._clauses("where")
-            return self._grouped("NULL", [self._table.header[at]])
+            groups = self._grouped(at, "NULL", "", lambda _: "")
+            return Table(groups.header[:1], [row[:1] for row in groups.rows], groups.grouped)
         if verb in ("column", "columns"):
             places = [self._column()]
             while self._take(","):
@@ -250,7 +258,7 @@ class _Reader:
         self._at += words
         kind = sign.removeprefix("not ")
         if kind == "empty":
-            test = f"plain(t{at}) = ''"
+            test = f"t{at} = ''"
         elif kind == "in":
             test = " OR ".join(self._compared(at, "=", value) for value in self._list(at))
         else:
@@ -261,23 +269,24 @@ class _Reader:
         """Compare numbers as numbers, other text case-insensitively; empty cells are no number."""
         column, name = self._table.column(at), self._table.header[at]
         found, folded = number(value, self._table.grouped), value.strip().casefold()
-        if sign in ("contains", "starts", "ends"):
+        if sign in _PARTS:
             if not folded:
                 raise self._stuck()
-            self._params.append(folded)
-            return f"{sign}(fold(t{at}), ?)"
+            test = _PARTS[sign].format(cell=f"f{at}")
+            self._params += [folded] * test.count("?")
+            return test
         if column.numeric and folded and (not found or found[1] not in ("", column.mark)):
             kind = f"numbers in {column.mark}" if column.mark else "numbers"
             raise OperationFailed(f"where: {name} holds {kind}, and {value[:60]!r} is not such a number")
         if sign == "=":
             self._params += [folded, found[0] if found else None]
-            return f"fold(t{at}) = ? OR ifnull(n{at} = ?, 0)"
+            return f"f{at} = ? OR ifnull(n{at} = ?, 0)"
         if column.numeric and found:
             self._params.append(found[0])
             return f"ifnull(n{at} {sign} ?, 0)"
         self._table.refuse_unordered(at, value.strip())
         self._params.append(folded)
-        return f"plain(t{at}) <> '' AND fold(t{at}) {sign} ?"
+        return f"f{at} <> '' AND f{at} {sign} ?"
 
     def _value(self, at: int) -> str:
         """A quoted text, or the words before the next and, or, clause or bracket."""
@@ -330,8 +339,8 @@ class _Reader:
         order = "row"
         if self._sort:
             at, way = self._sort[0], "DESC" if self._sort[1] else "ASC"
-            words = "" if self._table.column(at).numeric else f"fold(t{at}) {way}, plain(t{at}) {way}, "
-            order = f"plain(t{at}) = '', n{at} {way}, {words}row"
+            words = "" if self._table.column(at).numeric else f"f{at} {way}, t{at} {way}, "
+            order = f"t{at} = '', n{at} {way}, {words}row"
         rows = [self._table.rows[row] for (row,) in self._ask("row", f"ORDER BY {order}")][part]
         if places is None:
             return Table(self._table.header, rows, self._table.grouped)
@@ -340,21 +349,21 @@ class _Reader:
 
     def _count(self) -> Answer:
         """Count rows, or the cells of a column that are not empty."""
-        select = "count(*)"
+        value = "row"
         known = "rows" in (name.casefold() for name in self._table.header)
         if (known or not self._take("rows")) and not self._ended and not self._found(_CLAUSES)[0]:
-            select = f"count(nullif(plain(t{self._column()}), ''))"
+            value = f"nullif(t{self._column()}, '')"
         self._clauses("where", "by")
         if self._by is not None:
-            return self._grouped(select, [self._table.header[self._by], "count"])
-        return Result(str(self._ask(select)[0][0]))
+            return self._grouped(self._by, value, "count", lambda values: str(len(values)))
+        return Result(str(self._ask(f"count({value})")[0][0]))
 
     def _aggregate(self, name: str) -> Answer:
         self._take("of")
         at = self._column()
         self._clauses("where", "by")
         column, title = self._table.column(at), self._table.header[at]
-        if odd := self._ask(f"plain(t{at})", "LIMIT 1", f"n{at} IS NULL AND plain(t{at}) <> ''"):
+        if odd := self._ask(f"t{at}", "LIMIT 1", f"n{at} IS NULL AND t{at} <> ''"):
             said = odd[0][0][:60]
             raise OperationFailed(
                 f'{title}: {said!r} is not a number; leave it out with where {title} != "{said}"'
@@ -362,31 +371,38 @@ class _Reader:
         if column.mixed:
             raise OperationFailed(f"{title}: its numbers are of several kinds, such as money and percent")
         if self._by is not None:
-            header = [self._table.header[self._by], f"{name} of {title}"]
-            return self._grouped(f"exact_{name}(n{at})", header, column)
-        value, count, rows = self._ask(f"exact_{name}(n{at}), count(n{at}), count(*)")[0]
-        if value is None and name != "sum":
+            return self._grouped(
+                self._by,
+                f"n{at}",
+                f"{name} of {title}",
+                lambda numbers: _shown(aggregated(name, numbers), column) if numbers else "",
+            )
+        cells = [cell for (cell,) in self._ask(f"n{at}")]
+        numbers = [cell for cell in cells if cell is not None]
+        if not numbers and name != "sum":
             raise OperationFailed(f"there are no numbers in {title} to take the {name} of")
-        evidence: dict[str, Any] = {"numbers": count, "exact": value or "0"}
-        evidence |= {"empty": rows - count} if rows > count else {}
-        return Result(_shown(value or "0", column), evidence=evidence)
+        exact = aggregated(name, numbers or [0])
+        evidence: dict[str, Any] = {"numbers": len(numbers), "exact": str(exact)}
+        evidence |= {"empty": len(cells) - len(numbers)} if len(cells) > len(numbers) else {}
+        return Result(_shown(exact, column), evidence=evidence)
 
-    def _grouped(self, select: str, header: list[str], column: Column | None = None) -> Answer:
-        """A row for each value of the group column with an aggregate of its rows."""
-        by = self._by
-        assert by is not None
-        key = f"n{by}" if self._table.column(by).numeric else f"plain(t{by})"
-        order = f"GROUP BY {key} ORDER BY n{by} IS NULL, n{by}, fold(t{by}), t{by}"
-        found = self._ask(f"plain(t{by}), {select}, min(row)", order)
-        shown = [[key, _shown(value, column) if column else str(value)] for key, value, _ in found]
-        return Table(header, [row[: len(header)] for row in shown], self._table.grouped)
+    def _grouped(self, by: int, value: str, title: str, shown: Callable[[list[Any]], str]) -> Table:
+        """A row for each value of a column, with what `shown` makes of the values of its rows but NULL."""
+        numeric = self._table.column(by).numeric
+        words = "" if numeric else f"f{by}, t{by}, "
+        found = self._ask(f"t{by}, n{by}, {value}", f"ORDER BY n{by} IS NULL, n{by}, {words}row")
+        rows: list[list[str]] = []
+        for _, group in groupby(found, key=itemgetter(1 if numeric else 0)):
+            members = list(group)
+            rows.append([members[0][0], shown([each[2] for each in members if each[2] is not None])])
+        return Table([self._table.header[by], title], rows, self._table.grouped)
 
 
-def _shown(value: str | None, column: Column) -> str:
+def _shown(value: Fraction, column: Column) -> str:
     """An exact result with the mark of its column."""
-    text = quantities.shown(Fraction(value)) if value is not None else ""
-    if not text or column.mark in ("", "%"):
-        return text and text + column.mark
+    text = quantities.shown(value)
+    if column.mark in ("", "%"):
+        return text + column.mark
     return f"-{column.mark}{text[1:]}" if text.startswith("-") else column.mark + text
 
 
