@@ -9,6 +9,7 @@ import calendar
 import datetime
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -17,14 +18,15 @@ from kernel.errors import OperationFailed
 from kernel.tools.operations import OperationContext, Result, operation
 from runtime.operations import quantities
 
-WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-_MONTHS = tuple(calendar.month_name)[1:]
+WEEKDAYS = tuple(calendar.day_name)
 _NEAR = ("day before yesterday", "yesterday", "today", "tomorrow", "day after tomorrow")
 _WHICH = {"next": 1, "last": -1, "this": 0}
 _TIME = re.compile(
-    r"(?i)(?:\bat\s+)?\b(\d{1,2}):(\d{2})(?::(\d{2}))?\s*(am|pm)?(?:\s*(z|utc|gmt|[-+]\d{2}:?\d{2}))?$"
-    r"|(?:\bat\s+)?\b(\d{1,2})\s*(am|pm)$|(?:\bat\s+)?\b(noon|midnight)$"
+    r"(?i)(?:\bat\s+)?\b(?=\d+:|\d+\s*[ap]m)(\d{1,2})(?::(\d{2}))?(?::(\d{2}))?\s*(am|pm)?"
+    r"(?:\s*(z|utc|gmt|[-+]\d{2}:?\d{2}))?$"
 )
+_DAY = re.compile(rf"(?i)(?:({'|'.join(WEEKDAYS)})[\s,]+)?(?:the\s+)?(.+)")
+_NAMED_MONTH = ("%d %B %Y", "%d %b %Y", "%B %d %Y", "%b %d %Y")
 
 
 @dataclass(frozen=True)
@@ -40,14 +42,13 @@ class Moment:
 
     def beyond(self, other: datetime.datetime, sign: int) -> Moment:
         """The nearest recurrence not before the other moment, or with sign -1 not after it."""
-        found = self
-        for step in range(1, 9):  # 29 February may be eight years away
-            if not self.recurs or (found.at - other).total_seconds() * sign >= 0:
+        if not self.recurs:
+            return self
+        for step in range(9):  # 29 February may be eight years away
+            found = moved(self, sign * step, f"{self.recurs}s")
+            leap = self.recurs == "year" and found.at.day != self.at.day
+            if not leap and (found.at - other).total_seconds() * sign >= 0:
                 return replace(found, recurs="")
-            further = moved(self, sign * step, f"{self.recurs}s")
-            found = further if self.recurs != "year" or further.at.day == self.at.day else self
-            if found is not self and (found.at - other).total_seconds() * sign < 0:
-                break
         raise OperationFailed("which one is meant is not clear; write dates such as 2024-03-01")
 
     def sure(self) -> Moment:
@@ -60,20 +61,13 @@ class Moment:
 
 def parse_now(text: str) -> datetime.datetime:
     """The given moment, or the present in the local zone."""
-    if not text:
-        return _local(datetime.datetime.now())
-    try:
-        given = datetime.datetime.fromisoformat(text.strip())
-    except ValueError:
-        raise OperationFailed(f"now: {text!r} is not an ISO date or time such as 2024-03-01T12:00") from None
-    return given if given.tzinfo else _local(given)
-
-
-def _local(naive: datetime.datetime) -> datetime.datetime:
-    """A moment in the zone of the machine, with its daylight saving time."""
     from dateutil import tz
 
-    return naive.replace(tzinfo=tz.tzlocal())
+    try:
+        now = datetime.datetime.fromisoformat(text.strip()) if text else datetime.datetime.now()
+    except ValueError:
+        raise OperationFailed(f"now: {text!r} is not an ISO date or time such as 2024-03-01T12:00") from None
+    return now if now.tzinfo else now.replace(tzinfo=tz.tzlocal())
 
 
 def zone(name: str) -> datetime.tzinfo:
@@ -82,8 +76,7 @@ def zone(name: str) -> datetime.tzinfo:
 
     if name.lower() in ("utc", "gmt"):
         return datetime.UTC
-    words = [part.replace(" ", "_") for part in name.strip().split("/")]
-    given = "/".join("_".join(piece[:1].upper() + piece[1:] for piece in word.split("_")) for word in words)
+    given = re.sub(r"(?<![a-zA-Z])[a-z]", lambda hit: hit[0].upper(), name.strip().replace(" ", "_"))
     try:
         return zoneinfo.ZoneInfo(given)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
@@ -95,14 +88,14 @@ def moved(moment: Moment, amount: int, unit: str) -> Moment:
     from dateutil.relativedelta import relativedelta
 
     word = unit.rstrip("s")
+    steps: dict[str, Any] = {f"{word}s": amount}
     try:
         if word in ("weekday", "working day", "business day"):
             return replace(moment, at=_working_days(moment.at, amount), recurs="")
-        if word in ("hour", "minute", "second"):
+        if _short(word):
             # through UTC, so that an hour is an hour when the clocks change
-            later = moment.at.astimezone(datetime.UTC) + datetime.timedelta(**{f"{word}s": amount})
+            later = moment.at.astimezone(datetime.UTC) + datetime.timedelta(**steps)
             return Moment(later.astimezone(moment.at.tzinfo), True)
-        steps: dict[str, Any] = {f"{word}s": amount}
         return replace(moment, at=moment.at + relativedelta(**steps), recurs="")
     except (OverflowError, ValueError):
         raise OperationFailed(f"{amount} {unit}: that leads outside the years 1 to 9999") from None
@@ -116,64 +109,45 @@ def _working_days(at: datetime.datetime, amount: int) -> datetime.datetime:
     return at
 
 
-def month_number(word: str) -> int:
-    """1 to 12 for the name of a month or its first three letters, else 0."""
-    word = word.lower().rstrip(".")
-    if word == "sept":
-        return 9
-    return next((n for n, name in enumerate(_MONTHS, 1) if word in (name.lower(), name[:3].lower())), 0)
-
-
 def parse(text: str, here: datetime.datetime) -> Moment:
     """The moment of a text: today, next friday, 2024-03-01, 1 March 2024, tomorrow at 14:00."""
     text = text.strip().strip(",")
     if text.lower() == "now":
         return Moment(here.replace(microsecond=0), True)
-    if moment := _iso(text, here):
-        return moment
-    hit = _TIME.search(text)
-    day_text = text[: hit.start()].strip().rstrip(",").strip() if hit else text
-    moment = _named_day(day_text or "today", here)
+    if re.fullmatch(r"\d{4}-\d{2}-\d{2}(?:[T ].+)?", text):
+        try:
+            at = datetime.datetime.fromisoformat(text)
+            return Moment(at if at.tzinfo else at.replace(tzinfo=here.tzinfo), len(text) > 10)
+        except ValueError as error:
+            if len(text) == 10:
+                raise OperationFailed(f"{text}: {error}") from None
+    clock = re.sub(r"(?i)\bmidnight$", "0:00", re.sub(r"(?i)\bnoon$", "12:00", text))
+    today = here.replace(hour=0, minute=0, second=0, microsecond=0)
+    hit = _TIME.search(clock)
     if not hit:
-        return moment
-    if day_text and (hit[8] or "").lower() == "midnight":
+        return _day(text, today)
+    day = clock[: hit.start()].strip().rstrip(",").strip()
+    if day and text.lower().endswith("midnight"):
         raise OperationFailed(f"{text} may be its begin or its end; write such as 2024-03-01 00:00")
-    return _at_time(moment if day_text else replace(moment, recurs="day"), hit)
-
-
-def _iso(text: str, here: datetime.datetime) -> Moment | None:
-    if not re.fullmatch(r"\d{4}-\d{2}-\d{2}(?:[T ].+)?", text):
-        return None
-    try:
-        at = datetime.datetime.fromisoformat(text)
-    except ValueError as error:
-        if len(text) == 10:
-            raise OperationFailed(f"{text}: {error}") from None
-        return None
-    return Moment(at if at.tzinfo else at.replace(tzinfo=here.tzinfo), len(text) > 10)
+    return _at_time(_day(day, today) if day else Moment(today, recurs="day"), hit)
 
 
 def _at_time(moment: Moment, hit: re.Match[str]) -> Moment:
-    if word := hit[8]:
-        hour, minute, second = (12 if word.lower() == "noon" else 0), 0, 0
-    else:
-        hour, minute, second = int(hit[1] or hit[6]), int(hit[2] or 0), int(hit[3] or 0)
-    half = (hit[4] or hit[7] or "").lower()
+    hour, half, offset = int(hit[1]), (hit[4] or "").lower(), hit[5]
     if half and not 1 <= hour <= 12:
         raise OperationFailed(f"{hit[0]}: with am or pm the hour is 1 to 12")
     hour = hour % 12 + (12 if half == "pm" else 0) if half else hour
     try:
-        at = moment.at.replace(hour=hour, minute=minute, second=second)
+        at = moment.at.replace(hour=hour, minute=int(hit[2] or 0), second=int(hit[3] or 0))
     except ValueError as error:
         raise OperationFailed(f"{hit[0]}: {error}") from None
-    if offset := hit[5]:
+    if offset:
         known = datetime.UTC if offset[0] not in "+-" else datetime.datetime.strptime(offset, "%z").tzinfo
         at = at.replace(tzinfo=known)
     return replace(moment, at=at, timed=True)
 
 
-def _named_day(text: str, here: datetime.datetime) -> Moment:
-    today = here.replace(hour=0, minute=0, second=0, microsecond=0)
+def _day(text: str, today: datetime.datetime) -> Moment:
     word = text.lower()
     if (near := word.removeprefix("the ")) in _NEAR:
         return moved(Moment(today), _NEAR.index(near) - 2, "days")
@@ -185,57 +159,37 @@ def _named_day(text: str, here: datetime.datetime) -> Moment:
                 return Moment(today + datetime.timedelta(days=days), False, "" if hit[1] else "week")
         if hit[1] and hit[2] in ("week", "month", "year"):
             return moved(Moment(today), _WHICH[hit[1]], f"{hit[2]}s")
-    if hit := re.fullmatch(r"christmas(?: (\d{4}))?", word):
-        return _calendar(today, int(hit[1] or today.year), 12, 25, text, "" if hit[1] else "year")
-    return _written(text, today)
-
-
-def _written(text: str, today: datetime.datetime) -> Moment:
-    """A date in digits or with the name of a month."""
-    plain = re.sub(r"(?i)(\d)(?:st|nd|rd|th)\b", r"\1", text).replace(",", " ")
-    named = re.match(rf"(?i)({'|'.join(WEEKDAYS)})\s+", plain)
-    plain = re.sub(r"(?i)^the\s+|\bof\s+", "", plain[named.end() :] if named else plain).strip()
-    moment = _unnamed(plain, today, text)
-    if named and WEEKDAYS[moment.at.weekday()].lower() != named[1].lower():
+    hit = _DAY.fullmatch(text)
+    weekday, day = hit.groups() if hit else ("", text)
+    moment = _written(day, today)
+    if moment is None:
+        raise OperationFailed(f"{text!r} is not a date that is understood; write such as 2024-03-01")
+    if weekday and WEEKDAYS[moment.at.weekday()].lower() != weekday.lower():
         raise OperationFailed(f"{text}: that day is a {WEEKDAYS[moment.at.weekday()]}")
     return moment
 
 
-def _unnamed(plain: str, today: datetime.datetime, text: str) -> Moment:
-    if hit := re.fullmatch(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})", plain):
-        return _calendar(today, int(hit[1]), int(hit[2]), int(hit[3]), text)
-    if hit := re.fullmatch(r"(\d{1,2})[-/.](\d{1,2})[-/.](\d{4})", plain):
-        return _figures(today, hit, "." in plain, text)
-    if hit := re.fullmatch(r"(\d{1,2})[\s-]+([A-Za-z]+)\.?(?:[\s-]+(\d{4}))?", plain):
-        day, month, year = hit[1], hit[2], hit[3]
-    elif hit := re.fullmatch(r"([A-Za-z]+)\.?\s+(\d{1,2})(?:\s+(\d{4}))?", plain):
-        month, day, year = hit[1], hit[2], hit[3]
-    else:
-        raise OperationFailed(f"{text!r} is not a date that is understood; write such as 2024-03-01")
-    number = month_number(month)
-    if not number:
-        raise OperationFailed(f"{text!r}: {month} is not a month; write such as 2024-03-01")
-    return _calendar(today, int(year or today.year), number, int(day), text, "" if year else "year")
+def _written(text: str, today: datetime.datetime) -> Moment | None:
+    """A date in digits or with the name of a month, of every year if it names none."""
+    plain = re.sub(r"(?i)(?<=\d)(?:st|nd|rd|th)\b|\bof\b", "", text)
+    plain = re.sub(r"[\s,./-]+", " ", re.sub(r"(?i)\bsept\b", "sep", plain)).strip()
+    plain = re.sub(r"(?i)\bchristmas\b", "25 december", plain)
+    day_first, month_first = _dated(plain, today, "%d %m %Y"), _dated(plain, today, "%m %d %Y")
+    if day_first and month_first and day_first != month_first and "." not in text:
+        raise OperationFailed(f"{text} may be {month_first:%Y-%m-%d} or {day_first:%Y-%m-%d}; write it so")
+    at = _dated(plain, today, "%Y %m %d", *_NAMED_MONTH) or day_first or ("." not in text and month_first)
+    if at:
+        return Moment(at)
+    at = _dated(f"{plain} {today.year}", today, *_NAMED_MONTH)
+    return Moment(at, False, "year") if at else None
 
 
-def _figures(today: datetime.datetime, hit: re.Match[str], dotted: bool, text: str) -> Moment:
-    """Day and month; with dots the day is first, otherwise the order must be unambiguous."""
-    first, second, year = int(hit[1]), int(hit[2]), int(hit[3])
-    if not dotted and first <= 12 and second <= 12 and first != second:
-        raise OperationFailed(
-            f"{text} may be {year}-{first:02d}-{second:02d} or {year}-{second:02d}-{first:02d}; write it so"
-        )
-    day, month = (first, second) if dotted or second <= 12 else (second, first)
-    return _calendar(today, year, month, day, text)
-
-
-def _calendar(
-    today: datetime.datetime, year: int, month: int, day: int, text: str, recurs: str = ""
-) -> Moment:
-    try:
-        return Moment(today.replace(year=year, month=month, day=day), False, recurs)
-    except ValueError as error:
-        raise OperationFailed(f"{text}: {error}") from None
+def _dated(text: str, today: datetime.datetime, *forms: str) -> datetime.datetime | None:
+    """The day of a text that has one of these forms."""
+    for form in forms:
+        with suppress(ValueError):
+            return datetime.datetime.strptime(text, form).replace(tzinfo=today.tzinfo)
+    return None
 
 
 LONGEST = 300
@@ -314,21 +268,17 @@ def _edge(first: bool, of: str, here: datetime.datetime) -> Moment:
     of = of.lower().removeprefix("the ")
     today = here.replace(hour=0, minute=0, second=0, microsecond=0)
     if hit := re.fullmatch(r"(?:(this|next|last) )?(month|year)", of):
-        at = moved(Moment(today), _WHICH.get(hit[1], 0), f"{hit[2]}s").at
-        year, month = at.year, at.month if hit[2] == "month" else None
-    elif hit := re.fullmatch(r"(\d{4})-(\d{1,2})", of):
-        year, month = int(hit[1]), int(hit[2])
-    elif (hit := re.fullmatch(r"([a-z]+)(?: (\d{4}))?", of)) and month_number(hit[1]):
-        year, month = int(hit[2] or here.year), month_number(hit[1])
+        unit, day = hit[2], moved(Moment(today), _WHICH.get(hit[1], 0), f"{hit[2]}s")
     elif hit := re.fullmatch(r"(?:year )?(\d{4})", of):
-        year, month = int(hit[1]), None
+        unit, day = "year", _written(f"{hit[1]}-1-1", today)
     else:
+        unit, day = "month", _written(f"1 {of}", today) or _written(f"{of} 1", today)
+    if day is None or (unit == "month" and not hit and day.at.day != 1):
         raise OperationFailed(
             f"{of!r} is not a month or year; write such as 2024-03, march, next month or 2024"
         )
-    begin = 1 if month is None else month
-    start = _calendar(today, year, begin, 1, f"{year}-{begin:02d}")
-    return start if first else moved(moved(start, 1, "years" if month is None else "months"), -1, "days")
+    start = Moment(day.at.replace(day=1, month=1 if unit == "year" else day.at.month))
+    return start if first else moved(moved(start, 1, f"{unit}s"), -1, "days")
 
 
 def _shown(moment: Moment, format: str) -> Result:
@@ -421,7 +371,7 @@ def _leap(hit: re.Match[str], here: datetime.datetime) -> Result:
 
 def _days_in(hit: re.Match[str], here: datetime.datetime) -> Result:
     last = _edge(False, hit["month"], here).at
-    days = last.timetuple().tm_yday if re.search(r"year$|^\d{4}$", hit["month"].lower()) else last.day
+    days = (last - _edge(True, hit["month"], here).at).days + 1
     return Result(f"{days} days", evidence={"to": last.date().isoformat(), "days": days})
 
 
