@@ -141,9 +141,9 @@ class Calculator:
             elif self._takes("/", "per"):
                 value = quantities.divide(value, self._signed())
             elif self._takes("//"):
-                value = quantities.divide_whole(value, self._signed())
+                value = quantities.divided(value, self._signed(), "//")
             elif self._takes("%", "mod"):
-                value = quantities.remainder(value, self._signed())
+                value = quantities.divided(value, self._signed(), "mod")
             elif self._next.text == "(" or self._next.text.lower() in _CONSTANTS:
                 value = quantities.multiply(value, self._signed())  # 2 (3 + 4), 2 pi
             else:
@@ -166,8 +166,8 @@ class Calculator:
         while True:
             if self._takes("!"):
                 value = quantities.call("factorial", [value])
-            elif self._next.text in ("²", "³"):
-                value = quantities.power(value, Value(Fraction(2 if self._take().text == "²" else 3)))
+            elif self._next.text in _SQUARED:
+                value = quantities.power(value, _SQUARED[self._take().text])
             elif self._percentage():
                 self._take()
                 value = Value(value.plain("%") / 100, value.exact, percent=True)
@@ -224,8 +224,8 @@ class Calculator:
         value = Value(Fraction(1), unit=quantities.parse_unit(self._take().text))
         if self._takes("^"):
             return quantities.power(value, self._deeper(self._signed))
-        if self._next.text in ("²", "³"):
-            return quantities.power(value, Value(Fraction(2 if self._take().text == "²" else 3)))
+        if self._next.text in _SQUARED:
+            return quantities.power(value, _SQUARED[self._take().text])
         return value
 
     def _atom(self) -> Value:
@@ -254,6 +254,7 @@ class Calculator:
         return args
 
 
+_SQUARED = {"²": Value(Fraction(2)), "³": Value(Fraction(3))}
 _CONSTANTS = {
     "pi": Value(quantities.PI, False),
     "π": Value(quantities.PI, False),

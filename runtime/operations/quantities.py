@@ -124,21 +124,13 @@ def divide(left: Value, right: Value) -> Value:
     return multiply(left, right, -1)
 
 
-def divide_whole(left: Value, right: Value) -> Value:
-    """The quotient rounded down."""
-    return _divided(left, right, "//", operator.floordiv)
-
-
-def remainder(left: Value, right: Value) -> Value:
-    """The remainder, with the sign of the divisor."""
-    return _divided(left, right, "mod", operator.mod)
-
-
-def _divided(left: Value, right: Value, name: str, act: Callable[[Fraction, Fraction], Any]) -> Value:
+def divided(left: Value, right: Value, name: str) -> Value:
+    """The quotient rounded down (`//`), or the remainder with the sign of the divisor (`mod`)."""
     number, by = left.plain(name), right.plain(name)
     if by == 0:
         raise OperationFailed("division by zero")
-    return Value(Fraction(act(number, by)), left.exact and right.exact)
+    result = number // by if name == "//" else number % by
+    return Value(Fraction(result), left.exact and right.exact)
 
 
 def power(base: Value, exponent: Value) -> Value:
@@ -173,22 +165,13 @@ def _refuse_large(number: Fraction, times: Fraction) -> None:
 def _exact_root(number: Fraction, degree: int) -> Fraction | None:
     if degree > 64:
         return None
-    above, below = _integer_root(number.numerator, degree), _integer_root(number.denominator, degree)
-    if above**degree == number.numerator and below**degree == number.denominator:
-        return Fraction(above, below)
-    return None
+    root = Fraction(_nearest_root(number.numerator, degree), _nearest_root(number.denominator, degree))
+    return root if root**degree == number else None
 
 
-def _integer_root(number: int, degree: int) -> int:
-    """The largest whole number whose power is at most `number`, by Newton's method."""
-    if number < 2:
-        return number
-    guess = 1 << -(-number.bit_length() // degree)
-    while True:
-        better = ((degree - 1) * guess + number // guess ** (degree - 1)) // degree
-        if better >= guess:
-            return guess
-        guess = better
+def _nearest_root(number: int, degree: int) -> int:
+    with localcontext(prec=number.bit_length() // (3 * degree) + 20):
+        return round(Decimal(number) ** (1 / Decimal(degree)))
 
 
 def _decimal(number: Fraction) -> Decimal:
@@ -246,13 +229,6 @@ def _log(name: str, args: Sequence[Value]) -> Value:
     return Value(quotient, False)
 
 
-def _factorial(name: str, args: Sequence[Value]) -> Value:
-    number = args[0].plain(name)
-    if number.denominator != 1 or not 0 <= number <= _LARGEST_FACTORIAL:
-        raise OperationFailed(f"{name} is for whole numbers from 0 to {_LARGEST_FACTORIAL:,}")
-    return Value(Fraction(math.factorial(number.numerator)), args[0].exact)
-
-
 def _round(name: str, args: Sequence[Value]) -> Value:
     places = args[1].plain(name) if len(args) > 1 else Fraction(0)
     if places.denominator != 1 or abs(places) > 100:
@@ -286,11 +262,14 @@ def _median(name: str, args: Sequence[Value]) -> Value:
     return ranked[half] if len(ranked) % 2 else _mean(name, ranked[half - 1 : half + 1])
 
 
-def _common(name: str, args: Sequence[Value]) -> Value:
+def _of_whole_numbers(name: str, args: Sequence[Value]) -> Value:
     numbers = [each.plain(name) for each in args]
     if any(number.denominator != 1 for number in numbers):
         raise OperationFailed(f"{name} is for whole numbers")
-    return Value(checked(Fraction(getattr(math, name)(*(number.numerator for number in numbers)))))
+    if name == "factorial" and not 0 <= numbers[0] <= _LARGEST_FACTORIAL:
+        raise OperationFailed(f"factorial is for whole numbers from 0 to {_LARGEST_FACTORIAL:,}")
+    result = getattr(math, name)(*(number.numerator for number in numbers))
+    return Value(checked(Fraction(result)), all(each.exact for each in args))
 
 
 MANY = 1_000
@@ -302,13 +281,13 @@ FUNCTIONS: Mapping[str, tuple[Callable[..., Value], int, int]] = {
     "max": (lambda name, args: _ranked(args)[-1], 1, MANY),
     "sum": (_sum, 1, MANY),
     "median": (_median, 1, MANY),
-    "mod": (lambda name, args: remainder(*args), 2, 2),
+    "mod": (lambda name, args: divided(*args, name), 2, 2),
     "pow": (lambda name, args: power(*args), 2, 2),
-    "factorial": (_factorial, 1, 1),
+    "factorial": (_of_whole_numbers, 1, 1),
     "log": (_log, 1, 2),
     **dict.fromkeys(("floor", "ceil"), (_whole, 1, 1)),
     **dict.fromkeys(("mean", "average"), (_mean, 1, MANY)),
-    **dict.fromkeys(("gcd", "lcm"), (_common, 1, MANY)),
+    **dict.fromkeys(("gcd", "lcm"), (_of_whole_numbers, 1, MANY)),
     **dict.fromkeys(("exp", "ln"), (_decimal_function, 1, 1)),
     **dict.fromkeys(("log10", "log2"), (_log, 1, 1)),
     **dict.fromkeys(("sin", "cos", "tan", "asin", "acos", "atan"), (_trigonometric, 1, 1)),
