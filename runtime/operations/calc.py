@@ -5,8 +5,9 @@ Nothing is evaluated as code.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -66,7 +67,7 @@ def tokens(text: str) -> list[Token]:
 
 
 class Calculator:
-    """Computes one expression. Precedence: + -, then * / of per, then signs, powers, % and !."""
+    """Computes one expression. Signs bind more tightly than * and less than powers; % and ! bind first."""
 
     def __init__(self, text: str) -> None:
         if len(text) > LONGEST:
@@ -80,7 +81,7 @@ class Calculator:
         """The value of the whole text, and the text of the unit it is to be converted to ("" without)."""
         if self._next.kind == "end":
             raise OperationFailed("the expression is empty")
-        value = self._sum()
+        value = self._expression()
         target = ""
         if self._next.text in _CONVERSIONS:
             target = self._text[self._next.end :].strip()
@@ -118,49 +119,31 @@ class Calculator:
             f"the expression cannot be read {where}; write such as (3 + 4) * 2 or 15% of 80"
         )
 
-    def _deeper(self, read: Callable[[], Value]) -> Value:
+    def _deeper(self, least: int = 0) -> Value:
         self._depth += 1
         if self._depth > _DEEPEST:
             raise OperationFailed(f"more than {_DEEPEST} brackets, signs or powers in one another")
-        value = read()
+        value = self._expression(least)
         self._depth -= 1
         return value
 
-    def _sum(self) -> Value:
-        value = self._product()
-        while self._next.text in ("+", "-"):
-            sign = 1 if self._take().text == "+" else -1
-            value = quantities.add(value, self._product(), sign)
-        return value
-
-    def _product(self) -> Value:
-        value = self._signed()
-        while True:
-            if self._takes("*", "of"):
-                value = quantities.multiply(value, self._signed())
-            elif self._takes("/", "per"):
-                value = quantities.divide(value, self._signed())
-            elif self._takes("//"):
-                value = quantities.divided(value, self._signed(), "//")
-            elif self._takes("%", "mod"):
-                value = quantities.divided(value, self._signed(), "mod")
-            elif self._next.text == "(" or self._next.text.lower() in _CONSTANTS:
-                value = quantities.multiply(value, self._signed())  # 2 (3 + 4), 2 pi
-            else:
-                return value
-
-    def _signed(self) -> Value:
+    def _expression(self, least: int = 0) -> Value:
+        """A value and the operators after it that bind more tightly than `least` (precedence climbing)."""
         if self._next.text in ("+", "-"):
-            minus = self._take().text == "-"
-            value = self._deeper(self._signed)
-            return replace(value, number=-value.number) if minus else value
-        return self._power()
-
-    def _power(self) -> Value:
-        value = self._suffixed(self._quantity())
-        if self._takes("^"):
-            value = quantities.power(value, self._deeper(self._signed))
-        return value
+            sign = -1 if self._take().text == "-" else 1
+            value = self._deeper(_SIGN)
+            value = replace(value, number=sign * value.number)
+        else:
+            value = self._suffixed(self._quantity())
+        while True:
+            binds, act = _OPERATORS.get(self._next.text, (0, quantities.add))
+            implied = self._next.text == "(" or self._next.text.lower() in _CONSTANTS  # 2 (3 + 4), 2 pi
+            if implied:
+                binds, act = _OPERATORS["*"]
+            if binds <= least:
+                return value
+            self._at += not implied
+            value = act(value, self._deeper(_SIGN if act is quantities.power else binds))
 
     def _suffixed(self, value: Value) -> Value:
         while True:
@@ -223,14 +206,14 @@ class Calculator:
         """A unit with the power that is written at it."""
         value = Value(Fraction(1), unit=quantities.parse_unit(self._take().text))
         if self._takes("^"):
-            return quantities.power(value, self._deeper(self._signed))
+            return quantities.power(value, self._deeper(_SIGN))
         if self._next.text in _SQUARED:
             return quantities.power(value, _SQUARED[self._take().text])
         return value
 
     def _atom(self) -> Value:
         if self._takes("("):
-            value = self._deeper(self._sum)
+            value = self._deeper()
             if not self._takes(")"):
                 raise self._unexpected()
             return value
@@ -246,20 +229,31 @@ class Calculator:
         return self._unit()
 
     def _arguments(self) -> list[Value]:
-        args = [self._deeper(self._sum)]
+        args = [self._deeper()]
         while self._takes(","):
-            args.append(self._deeper(self._sum))
+            args.append(self._deeper())
         if not self._takes(")"):
             raise self._unexpected()
         return args
 
 
+_SIGN = 3
+"""How tightly a sign binds: -2^2 is -4, and -2 * 3 has a negative factor."""
+_OPERATORS: Mapping[str, tuple[int, Callable[[Value, Value], Value]]] = {
+    "+": (1, quantities.add),
+    "-": (1, quantities.subtract),
+    **dict.fromkeys(("*", "of"), (2, quantities.multiply)),
+    **dict.fromkeys(("/", "per"), (2, quantities.divide)),
+    "//": (2, quantities.divide_whole),
+    **dict.fromkeys(("%", "mod"), (2, quantities.remainder)),
+    "^": (4, quantities.power),
+}
+"""How tightly an operator binds, and its function."""
 _SQUARED = {"²": Value(Fraction(2)), "³": Value(Fraction(3))}
 _CONSTANTS = {
-    "pi": Value(quantities.PI, False),
-    "π": Value(quantities.PI, False),
-    "tau": Value(2 * quantities.PI, False),
-    "e": Value(quantities.E, False),
+    **dict.fromkeys(("pi", "π"), Value(Fraction(math.pi), False)),
+    "tau": Value(Fraction(math.tau), False),
+    "e": Value(Fraction(math.e), False),
     "half": Value(Fraction(1, 2)),
     "quarter": Value(Fraction(1, 4)),
     "third": Value(Fraction(1, 3)),

@@ -67,9 +67,7 @@ def to_places(value: Fraction, places: int) -> Fraction:
 
 
 PRECISION = 50
-"""Decimal digits of roots, of pi and of e; results show twelve."""
-PI = Fraction("3.14159265358979323846264338327950288419716939937510")
-E = Fraction("2.71828182845904523536028747135266249775724709369995")
+"""Decimal digits of roots; results show twelve."""
 _LARGEST_FACTORIAL = 1_000
 
 
@@ -104,6 +102,11 @@ def add(left: Value, right: Value, sign: int = 1) -> Value:
     return _value(_guarded(act, _quantity(left), _quantity(right)), exact)
 
 
+def subtract(left: Value, right: Value) -> Value:
+    """The difference."""
+    return add(left, right, -1)
+
+
 def multiply(left: Value, right: Value, power: int = 1) -> Value:
     """The product, or with power -1 the quotient, with units reduced."""
     exact = left.exact and right.exact
@@ -124,13 +127,21 @@ def divide(left: Value, right: Value) -> Value:
     return multiply(left, right, -1)
 
 
-def divided(left: Value, right: Value, name: str) -> Value:
-    """The quotient rounded down (`//`), or the remainder with the sign of the divisor (`mod`)."""
+def divide_whole(left: Value, right: Value) -> Value:
+    """The quotient rounded down."""
+    return _divided(left, right, "//", operator.floordiv)
+
+
+def remainder(left: Value, right: Value) -> Value:
+    """The remainder, with the sign of the divisor."""
+    return _divided(left, right, "mod", operator.mod)
+
+
+def _divided(left: Value, right: Value, name: str, act: Callable[[Fraction, Fraction], Any]) -> Value:
     number, by = left.plain(name), right.plain(name)
     if by == 0:
         raise OperationFailed("division by zero")
-    result = number // by if name == "//" else number % by
-    return Value(Fraction(result), left.exact and right.exact)
+    return Value(Fraction(act(number, by)), left.exact and right.exact)
 
 
 def power(base: Value, exponent: Value) -> Value:
@@ -146,7 +157,7 @@ def power(base: Value, exponent: Value) -> Value:
     if exact and (root := _exact_root(number, times.denominator)) is not None:
         return Value(_whole_power(root, times.numerator), True)
     _refuse_large(number, abs(times))
-    return Value(_approximate(lambda x: x ** _decimal(times), number), False)
+    return Value(_approximate_power(number, times), False)
 
 
 def _whole_power(number: Fraction, times: int) -> Fraction:
@@ -178,11 +189,10 @@ def _decimal(number: Fraction) -> Decimal:
     return Decimal(number.numerator) / Decimal(number.denominator)
 
 
-def _approximate(act: Callable[[Decimal], Decimal], number: Fraction) -> Fraction:
-    with localcontext() as context:
-        context.prec = PRECISION
+def _approximate_power(number: Fraction, times: Fraction) -> Fraction:
+    with localcontext(prec=PRECISION):
         try:
-            result = act(_decimal(number))
+            result = _decimal(number) ** _decimal(times)
         except ArithmeticError:
             raise OperationFailed("the result is not a number that can be shown") from None
         if not result.is_finite() or abs(result.adjusted()) > 4_000:
@@ -190,43 +200,25 @@ def _approximate(act: Callable[[Decimal], Decimal], number: Fraction) -> Fractio
         return Fraction(result)
 
 
-def _decimal_function(name: str, args: Sequence[Value]) -> Value:
-    number = args[0].plain(name)
-    if name != "exp" and number <= 0:
-        raise OperationFailed(f"{name} is for numbers above 0")
-    return Value(_approximate(Decimal.exp if name == "exp" else Decimal.ln, number), False)
-
-
-def _trigonometric(name: str, args: Sequence[Value]) -> Value:
-    value = args[0]
-    if value.unit is not None and name in ("sin", "cos", "tan"):
-        value = replace(convert(value, parse_unit("radian")), unit=None)
+def _real(name: str, args: Sequence[Value]) -> Value:
+    """A function of the module math, in the precision of floats; `ln x` and `log x` are the same."""
+    if args[0].unit is not None and name in ("sin", "cos", "tan"):
+        args = [replace(convert(args[0], parse_unit("radian")), unit=None)]
+    numbers = [each.plain(name) for each in args]
+    if name in ("ln", "log", "log2", "log10") and (min(numbers) <= 0 or 1 in numbers[1:]):
+        raise OperationFailed(f"{name} needs a number above 0, and a base above 0 that is not 1")
+    act = getattr(math, "log" if name == "ln" else name)
     try:
-        result = Fraction(getattr(math, name)(float(value.plain(name)))).limit_denominator(10**15)
+        result = act(*(each.numerator if each.denominator == 1 else float(each) for each in numbers))
     except (ValueError, OverflowError):
         raise OperationFailed(f"{name} has no value there") from None
-    return Value(result, False)
+    return Value(Fraction(round(result, 15) if "sin" in name or "cos" in name else result), False)
 
 
 def _sqrt(name: str, args: Sequence[Value]) -> Value:
     if args[0].number < 0:
         raise OperationFailed("the square root of a negative number is not a real number")
     return power(args[0], Value(Fraction(1, 2)))
-
-
-def _log(name: str, args: Sequence[Value]) -> Value:
-    """`log x` is the natural logarithm, `log10 x`, `log2 x` and `log x, base` have another base."""
-    if name == "log" and len(args) == 1:
-        return _decimal_function(name, args)
-    exponent = args[1] if name == "log" else Value(Fraction(name.removeprefix("log")))
-    base, number = exponent.plain(name), args[0].plain(name)
-    if base <= 0 or base == 1 or number <= 0:
-        raise OperationFailed("log needs a number above 0 and a base above 0 that is not 1")
-    quotient = _approximate(Decimal.ln, number) / _approximate(Decimal.ln, base)
-    nearest = round(quotient)
-    if abs(nearest) < MOST_BITS and abs(quotient - nearest) < Fraction(1, 10**30) and base**nearest == number:
-        return Value(Fraction(nearest), args[0].exact and exponent.exact)
-    return Value(quotient, False)
 
 
 def _round(name: str, args: Sequence[Value]) -> Value:
@@ -253,7 +245,7 @@ def _mean(name: str, args: Sequence[Value]) -> Value:
 
 def _ranked(args: Sequence[Value]) -> list[Value]:
     """The values in ascending order, compared by their differences to the first because of units."""
-    return sorted(args, key=lambda each: add(replace(each, percent=False), args[0], -1).number)
+    return sorted(args, key=lambda each: subtract(replace(each, percent=False), args[0]).number)
 
 
 def _median(name: str, args: Sequence[Value]) -> Value:
@@ -281,16 +273,16 @@ FUNCTIONS: Mapping[str, tuple[Callable[..., Value], int, int]] = {
     "max": (lambda name, args: _ranked(args)[-1], 1, MANY),
     "sum": (_sum, 1, MANY),
     "median": (_median, 1, MANY),
-    "mod": (lambda name, args: divided(*args, name), 2, 2),
+    "mod": (lambda name, args: remainder(*args), 2, 2),
     "pow": (lambda name, args: power(*args), 2, 2),
     "factorial": (_of_whole_numbers, 1, 1),
-    "log": (_log, 1, 2),
+    "log": (_real, 1, 2),
     **dict.fromkeys(("floor", "ceil"), (_whole, 1, 1)),
     **dict.fromkeys(("mean", "average"), (_mean, 1, MANY)),
     **dict.fromkeys(("gcd", "lcm"), (_of_whole_numbers, 1, MANY)),
-    **dict.fromkeys(("exp", "ln"), (_decimal_function, 1, 1)),
-    **dict.fromkeys(("log10", "log2"), (_log, 1, 1)),
-    **dict.fromkeys(("sin", "cos", "tan", "asin", "acos", "atan"), (_trigonometric, 1, 1)),
+    **dict.fromkeys(
+        ("exp", "ln", "log10", "log2", "sin", "cos", "tan", "asin", "acos", "atan"), (_real, 1, 1)
+    ),
 }
 """Name: function, least and most arguments."""
 
