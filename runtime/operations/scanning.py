@@ -11,64 +11,43 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from typing import NamedTuple
 
 LARGEST = 64_000_000
 LONGEST_SHOWN = 400
 """Most characters of a matching line that are shown."""
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """The matches in one file: lines (number, text) and counts, or why it could not be searched."""
 
-    lines: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+    lines: list[tuple[int, str]]
     matches: int = 0
     matching_lines: int = 0
     fault: str = ""
 
 
-@dataclass(frozen=True)
-class Sought:
-    """A regular expression or, with `fixed`, a text, and the most lines to return."""
-
-    pattern: str
-    ignore_case: bool = False
-    fixed: bool = False
-    most_lines: int = 5_000
-
-    def compiled(self) -> re.Pattern[str]:
-        """The expression; raises `re.error`."""
-        pattern = re.escape(self.pattern) if self.fixed else self.pattern
-        return re.compile(pattern, re.IGNORECASE if self.ignore_case else 0)
-
-    @property
-    def quick(self) -> bool:
-        """Whether matching takes linear time."""
-        return self.fixed or (not set("*+{") & set(self.pattern) and self.pattern.count("?") <= 5)
-
-
-def scan(paths: Sequence[str], sought: Sought) -> list[Found]:
-    """Search the files in order; after `most_lines` lines, only count."""
-    expression = sought.compiled()
+def scan(paths: Sequence[str], pattern: str, flags: int, most_lines: int) -> list[Found]:
+    """Search the files in order; after `most_lines` lines, only count. Raises `re.error`."""
+    expression = re.compile(pattern, flags)
     found: list[Found] = []
-    left = sought.most_lines
     for path in paths:
-        each = _scan_file(path, expression, left)
-        left -= len(each.lines)
-        found.append(each)
+        found.append(_scan_file(path, expression, most_lines))
+        most_lines -= len(found[-1].lines)
     return found
 
 
-def scan_within(paths: Sequence[str], sought: Sought, seconds: float) -> list[Found]:
+def scan_within(
+    paths: Sequence[str], pattern: str, flags: int, most_lines: int, seconds: float
+) -> list[Found]:
     """Like `scan`; raises `TimeoutError` after some seconds."""
-    if sought.quick:
-        return scan(paths, sought)
-    request = json.dumps({"paths": list(paths), "sought": asdict(sought)})
+    re.compile(pattern, flags)
+    if not set("*+{") & set(re.sub(r"\\.", "", pattern)) and pattern.count("?") <= 5:
+        return scan(paths, pattern, flags, most_lines)  # takes linear time
     try:
         ran = subprocess.run(
             [sys.executable, "-I", "-S", __file__],
-            input=request.encode(),
+            input=json.dumps([paths, pattern, flags, most_lines]).encode(),
             capture_output=True,
             timeout=seconds,
             check=False,
@@ -77,45 +56,37 @@ def scan_within(paths: Sequence[str], sought: Sought, seconds: float) -> list[Fo
         raise TimeoutError from None
     if ran.returncode:
         raise OSError(0, f"searching failed: {ran.stderr.decode(errors='replace').strip()[-300:]}")
-    return [Found(**each) for each in json.loads(ran.stdout)]
+    return [Found(*each) for each in json.loads(ran.stdout)]
 
 
-def _scan_file(path: str, expression: re.Pattern[str], left: int) -> Found:
+def _scan_file(path: str, expression: re.Pattern[str], most_lines: int) -> Found:
     try:
         with open(path, "rb") as handle:  # noqa: PTH123 - pathlib doubles the start of the second process
             data = handle.read(LARGEST + 1)
     except OSError as error:
-        return Found(fault=(error.strerror or str(error)).lower())
+        return Found([], fault=(error.strerror or str(error)).lower())
     if len(data) > LARGEST:
-        return Found(fault=f"larger than {LARGEST // 1_000_000} MB")
+        return Found([], fault=f"larger than {LARGEST // 1_000_000} MB")
     if b"\0" in data:
-        return Found(fault="binary")
+        return Found([], fault="binary")
     try:
-        text = data.decode("utf-8-sig")
+        parts = data.decode("utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
-        return Found(fault=f"not UTF-8 text (byte {error.start})")
-    lines: list[tuple[int, str]] = []
-    matches = matching = 0
-    parts = text.split("\n")
+        return Found([], fault=f"not UTF-8 text (byte {error.start})")
     if parts[-1] == "":
         parts.pop()  # what follows the end of the last line is no line
+    lines: list[tuple[int, str]] = []
+    matches = matching = 0
     for number, part in enumerate(parts, 1):
         line = part.removesuffix("\r")
-        hits = sum(1 for _ in expression.finditer(line))
-        if hits:
+        if hits := sum(1 for _ in expression.finditer(line)):
             matches += hits
             matching += 1
-            if len(lines) < left:
+            if len(lines) < most_lines:
                 shown = line if len(line) <= LONGEST_SHOWN else f"{line[:LONGEST_SHOWN]}…"
                 lines.append((number, shown))
     return Found(lines, matches, matching)
 
 
-def _main() -> None:
-    request = json.load(sys.stdin)
-    found = scan(request["paths"], Sought(**request["sought"]))
-    json.dump([asdict(each) for each in found], sys.stdout)
-
-
 if __name__ == "__main__":
-    _main()
+    json.dump(scan(*json.load(sys.stdin)), sys.stdout)

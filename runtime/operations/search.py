@@ -30,9 +30,9 @@ def grep(
     """Lines that match a regular expression (or, with `fixed`, contain a text), as path:line:text."""
     deadline = Deadline(ctx.timeout)
     entries = files_below(ctx, path, glob, deadline)
-    found = _searched(entries, scanning.Sought(pattern, ignore_case, fixed, MOST_LINES), deadline)
-    single = not existing(ctx, path).is_dir()
-    if single and found[0].fault:
+    found = _searched(entries, pattern, deadline, fixed, ignore_case, MOST_LINES)
+    faults = _faults(entries, found)
+    if faults and not existing(ctx, path).is_dir():
         raise OperationFailed(f"{path}: cannot be searched: {found[0].fault}")
     lines = [
         f"{entry.name}:{number}:{text}"
@@ -40,7 +40,6 @@ def grep(
         for number, text in each.lines
     ]
     total = sum(each.matching_lines for each in found)
-    faults = [f"{entry.name}: {each.fault}" for entry, each in zip(entries, found, strict=True) if each.fault]
     text = _cut(lines, total)
     if notable := [fault for fault in faults if not fault.endswith(": binary")]:
         text += f"\n(not searched: {'; '.join(notable[:20])})"
@@ -50,7 +49,11 @@ def grep(
         "searched": len(entries) - len(faults),
         "not_searched": faults[:100],
     }
-    return Result(text or f"no line matches {pattern}", evidence=evidence)
+    return Result(text, evidence=evidence)
+
+
+def _faults(entries: Sequence[Entry], found: Sequence[scanning.Found]) -> list[str]:
+    return [f"{entry.name}: {each.fault}" for entry, each in zip(entries, found, strict=True) if each.fault]
 
 
 def _cut(lines: Sequence[str], total: int) -> str:
@@ -66,25 +69,33 @@ def _cut(lines: Sequence[str], total: int) -> str:
     return "\n".join(shown) or "no line matches"
 
 
-def _searched(entries: Sequence[Entry], sought: scanning.Sought, deadline: Deadline) -> list[scanning.Found]:
-    if not sought.pattern or len(sought.pattern) > _LONGEST_PATTERN:
+def _searched(
+    entries: Sequence[Entry],
+    pattern: str,
+    deadline: Deadline,
+    fixed: bool = False,
+    ignore_case: bool = False,
+    most_lines: int = 0,
+) -> list[scanning.Found]:
+    if not pattern or len(pattern) > _LONGEST_PATTERN:
         raise OperationFailed(f"the pattern is empty or longer than {_LONGEST_PATTERN:,} characters")
-    if not sought.fixed and re.search(r"\[\[?:[a-z]+:\]", sought.pattern):
+    if not fixed and re.search(r"\[\[?:[a-z]+:\]", pattern):
         raise OperationFailed(
-            f"{sought.pattern}: classes such as [[:digit:]] are not read here; write \\d, \\w, \\s or [A-Z]"
+            f"{pattern}: classes such as [[:digit:]] are not read here; write \\d, \\w, \\s or [A-Z]"
         )
+    paths = [str(entry.path) for entry in entries]
+    expression, flags = re.escape(pattern) if fixed else pattern, int(re.IGNORECASE) * ignore_case
     with reported("grep"):
         try:
-            sought.compiled()
             # stop before the operation itself is stopped, to report the slow pattern
-            return scanning.scan_within([str(entry.path) for entry in entries], sought, deadline.left * 0.9)
+            return scanning.scan_within(paths, expression, flags, most_lines, deadline.left * 0.9)
         except (re.error, RecursionError, OverflowError) as error:
             raise OperationFailed(
-                f"{sought.pattern}: not a regular expression: {error}; use fixed: true for text as it stands"
+                f"{pattern}: not a regular expression: {error}; use fixed: true for text as it stands"
             ) from None
         except TimeoutError:
             raise OperationFailed(
-                f"{sought.pattern}: matching took longer than {deadline.seconds * 0.9:g} s and was stopped; "
+                f"{pattern}: matching took longer than {deadline.seconds * 0.9:g} s and was stopped; "
                 "write the expression without nested repetition"
             ) from None
 
@@ -109,7 +120,9 @@ def count(
     counts, faults = _counted(ctx, entries, what, pattern, deadline)
     if faults and len(entries) == 1:
         raise OperationFailed(f"{faults[0]}; its bytes can be counted")
-    rows = _ordered(counts, order)
+    rows = sorted(counts.items(), key=lambda row: row[0].split("/"))
+    if order != "name":
+        rows.sort(key=lambda row: row[1], reverse=order == "largest")
     total = sum(counts.values())
     single = not existing(ctx, path).is_dir()
     text = _shown_counts(rows, total, what, format, faults, single)
@@ -124,10 +137,11 @@ def _counted(
         folders = Counter(entry.name.rpartition("/")[0] or "." for entry in entries)
         return dict(folders), []
     if what == "matches":
-        found = _searched(entries, scanning.Sought(pattern, most_lines=0), deadline)
-        pairs = list(zip(entries, found, strict=True))
-        faults = [f"{entry.name}: {each.fault}" for entry, each in pairs if each.fault]
-        return {entry.name: each.matches for entry, each in pairs if not each.fault}, faults
+        found = _searched(entries, pattern, deadline)
+        matches = {
+            entry.name: each.matches for entry, each in zip(entries, found, strict=True) if not each.fault
+        }
+        return matches, _faults(entries, found)
     counts: dict[str, int] = {}
     faults: list[str] = []
     for entry in entries:
@@ -148,13 +162,6 @@ def _count_file(ctx: OperationContext, path: Path, what: str) -> int:
     if what == "characters":
         return len(text)
     return len(text.split()) if what == "words" else len(lines_of(text))
-
-
-def _ordered(counts: dict[str, int], order: str) -> list[tuple[str, int]]:
-    rows = sorted(counts.items(), key=lambda row: row[0].split("/"))
-    if order != "name":
-        rows.sort(key=lambda row: -row[1] if order == "largest" else row[1])
-    return rows
 
 
 def _shown_counts(

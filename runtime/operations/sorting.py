@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from kernel.errors import OperationFailed
-from kernel.tools.operations import OperationContext, Result, Touch, bytes_hash, operation
+from kernel.tools.operations import OperationContext, Result, Touch, operation
 from runtime.operations.texts import counted, encoded, given, line_end, lines_of, written
 
 _NUMBER = re.compile(
@@ -18,8 +18,8 @@ _MORE = re.compile(r"\.\d")
 _VERSION = re.compile(r"(?<![^\W_])v\d+\.\d", re.IGNORECASE)
 
 
-def _prepare_sort(ctx: OperationContext, to: str = "", **args: Any) -> tuple[Touch, ...]:
-    return (Touch(ctx.writable(to), bytes_hash(_joined(*_sorted(ctx, **args)))),) if to else ()
+def _prepare_sort(ctx: OperationContext, to: str = "", **_: Any) -> tuple[Touch, ...]:
+    return (Touch(ctx.writable(to)),) if to else ()
 
 
 @operation(_prepare_sort)
@@ -33,32 +33,21 @@ def sort_lines(
     to: str = "",
 ) -> Result:
     """Lines in alphabetical order, or by their first number; returned, or written to the file `to`."""
-    lines, end = _sorted(ctx, path, text, order, unique, numeric)
-    evidence = {"lines": len(lines)}
-    if not to:
-        return Result("\n".join(lines), evidence=evidence)
-    return written(ctx, to, _joined(lines, end), counted(len(lines), "sorted line"), evidence)
-
-
-def _sorted(
-    ctx: OperationContext,
-    path: str = "",
-    text: str = "",
-    order: str = "ascending",
-    unique: bool = False,
-    numeric: bool = False,
-) -> tuple[list[str], str]:
-    """The lines in order, and the line ending of the text."""
-    descending = order.startswith("desc")
     whole = given(ctx, path, text, "the file whose lines to sort")
     lines = lines_of(whole)
     if unique:
         lines = list(dict.fromkeys(lines))
+    descending = order.startswith("desc")
     if numeric:
         lines = _by_number(lines, descending)
     else:
         lines.sort(key=_as_words, reverse=descending)
-    return lines, line_end(whole)
+    evidence = {"lines": len(lines)}
+    if not to:
+        return Result("\n".join(lines), evidence=evidence)
+    end = line_end(whole)
+    data = encoded("".join(f"{line}{end}" for line in lines), "the sorted lines")
+    return written(ctx, to, data, counted(len(lines), "sorted line"), evidence)
 
 
 def _by_number(lines: list[str], descending: bool) -> list[str]:
@@ -83,7 +72,3 @@ def _by_number(lines: list[str], descending: bool) -> list[str]:
 def _as_words(line: str) -> tuple[str, str]:
     """Compare without case, then with case."""
     return line.casefold(), line
-
-
-def _joined(lines: list[str], end: str) -> bytes:
-    return encoded("".join(f"{line}{end}" for line in lines), "the sorted lines")
