@@ -11,7 +11,6 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -43,18 +42,29 @@ class Hunk:
     """One place of a file: lines with their marks (space, - or +), and the line where they begin."""
 
     line: int  # 0: unknown
+    left: dict[str, int]  # by mark: the lines that follow, by the counts of the header
     body: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     ends_bare: dict[str, bool] = field(default_factory=dict[str, bool])  # by mark: the last line has no end
 
-    @property
-    def old(self) -> list[str]:
-        """The lines that the file has before."""
-        return [text for mark, text in self.body if mark != "+"]
+    def lines(self, without: str) -> list[str]:
+        """The lines that the file has before (without +) or afterwards (without -)."""
+        return [text for mark, text in self.body if mark != without]
 
-    @property
-    def new(self) -> list[str]:
-        """The lines that it has afterwards."""
-        return [text for mark, text in self.body if mark != "-"]
+    def take(self, line: str, number: int) -> None:
+        """Read the next line of the hunk, which is line `number` of the diff."""
+        line = line or " "  # an empty line without its leading space
+        mark, both = line[0], {" ": "-+"}
+        if mark == "\\":
+            last = self.body[-1][0] if self.body else ""
+            self.ends_bare |= dict.fromkeys(both.get(last, last), True)
+        elif mark in " -+":
+            self.body.append((mark, line[1:]))
+            for side in both.get(mark, mark):
+                self.left[side] = self.left.get(side, 0) - 1
+        else:
+            raise OperationFailed(
+                f"the diff's line {number} begins with {mark!r}: lines of a hunk begin with a space, - or +"
+            )
 
 
 @dataclass
@@ -80,80 +90,40 @@ def read(diff: str) -> list[Patch]:
         raise OperationFailed(f"the diff has more than {MOST_LINES:,} lines")
     found: list[Patch] = []
     hunk: Hunk | None = None
-    at = ends = 0  # where the hunk ends by the counts of its header
-    while at < len(lines):
-        line = lines[at]
-        if _begins_file(lines, at) and at + 2 != ends:
-            old, new = _name(line), _name(lines[at + 1])
-            if old.startswith("a/") and new.startswith("b/"):
-                old, new = old[2:], new[2:]
-            elif NOTHING in (old, new):
-                old, new = (re.sub(r"^[ab]/", "", name) for name in (old, new))
-            found.append(Patch("" if old == NOTHING else old, "" if new == NOTHING else new))
+    numbered = iter(enumerate(lines, 1))
+    for number, line in numbered:
+        if _begins_file(lines[number - 1 : number + 2]) and not (hunk and hunk.left == {"-": 1, "+": 1}):
+            found.append(_patch(line, next(numbered)[1]))
             hunk = None
-            at += 2
-            continue
-        if line.startswith(_MOVES):
-            raise OperationFailed(f"the diff's line {at + 1}: {line[:60]!r}: use move or copy for that")
-        if found and (head := _HEAD.match(line)):
-            hunk = Hunk(int(head[1] or 0) + (head[1] is not None and head[2] == "0"))
+        elif line.startswith(_MOVES):
+            raise OperationFailed(f"the diff's line {number}: {line[:60]!r}: use move or copy for that")
+        elif found and (head := _HEAD.match(line)):
+            left = {"-": int(head[2] or 1), "+": int(head[3] or 1)} if head[1] else {}
+            hunk = Hunk(int(head[1] or 0) + (head[2] == "0"), left)
             found[-1].hunks.append(hunk)
-            ends = _end(lines, at + 1, head)
-        elif hunk is not None and not line.startswith(("diff --git ", "index ")):
-            _take(hunk, line, at + 1)
         elif line.startswith("diff --git "):
             hunk = None
-        at += 1
+        elif hunk and not line.startswith("index "):
+            hunk.take(line, number)
     if not any(each.hunks for each in found):
         raise OperationFailed("this is no unified diff: give lines --- a/FILE, +++ b/FILE, @@ and the hunks")
     return found
 
 
-def _begins_file(lines: Sequence[str], at: int) -> bool:
-    """Whether a file header begins here; a removed line may begin with `-- ` as well."""
-    return (
-        lines[at].startswith("--- ")
-        and at + 2 < len(lines)
-        and lines[at + 1].startswith("+++ ")
-        and lines[at + 2].startswith("@@")
-    )
+def _begins_file(lines: Sequence[str]) -> bool:
+    """Whether these three lines begin a file; a removed line may begin with `-- ` as well."""
+    heads = ("--- ", "+++ ", "@@")
+    return len(lines) == 3 and all(line.startswith(head) for line, head in zip(lines, heads, strict=True))
 
 
-def _end(lines: Sequence[str], at: int, head: re.Match[str]) -> int:
-    """The index after a hunk by the counts of its header; 0 when the header has none or they do not fit."""
-    if head[1] is None:
-        return 0
-    left = {"-": int(head[2] or 1), "+": int(head[3] or 1)}
-    for number in range(at, len(lines)):
-        if not any(left.values()):
-            return number
-        mark = lines[number][:1] or " "
-        for side in "-+" if mark == " " else mark.replace("\\", ""):
-            left[side] = left.get(side, 0) - 1
-        if min(left.values()) < 0:
-            return 0
-    return 0 if any(left.values()) else len(lines)
-
-
-def _name(line: str) -> str:
-    name = line[4:].partition("\t")[0].strip()
-    if name.startswith('"'):
-        raise OperationFailed(f"{name[:80]}: a name with escapes; use edit for this file")
-    return name
-
-
-def _take(hunk: Hunk, line: str, number: int) -> None:
-    if line.startswith("\\"):
-        for mark in {" ": "-+"}.get(hunk.body[-1][0], hunk.body[-1][0]) if hunk.body else "":
-            hunk.ends_bare[mark] = True
-    elif not line:
-        hunk.body.append((" ", ""))  # an empty line without its leading space
-    elif line[0] in " -+":
-        hunk.body.append((line[0], line[1:]))
-    else:
-        raise OperationFailed(
-            f"the diff's line {number} begins with {line[0]!r}: lines of a hunk begin with a space, - or +"
-        )
+def _patch(*heads: str) -> Patch:
+    old, new = (line[4:].partition("\t")[0].strip() for line in heads)
+    for name in (old, new):
+        if name.startswith('"'):
+            raise OperationFailed(f"{name[:80]}: a name with escapes; use edit for this file")
+    if NOTHING in (old, new) or (old.startswith("a/") and new.startswith("b/")):
+        old, new = (re.sub(r"^[ab]/", "", name) for name in (old, new))
+    return Patch("" if old == NOTHING else old, "" if new == NOTHING else new)
 
 
 def applied(text: str, patch: Patch) -> tuple[str, list[int]]:
@@ -167,14 +137,14 @@ def applied(text: str, patch: Patch) -> tuple[str, list[int]]:
     places: list[int] = []
     moved = least = 0
     for number, hunk in enumerate(patch.hunks, 1):
-        old = hunk.old
+        old, new = hunk.lines(without="+"), hunk.lines(without="-")
         at = _place(lines, hunk, moved, least, f"{patch.name}: hunk {number}")
         last = at + len(old) == len(lines)
-        lines[at : at + len(old)] = hunk.new
-        if last and hunk.new:
+        lines[at : at + len(old)] = new
+        if last and new:
             bare = True if hunk.ends_bare.get("+") else (False if hunk.ends_bare.get("-") else bare)
-        moved += len(hunk.new) - len(old)
-        least = at + len(hunk.new)
+        moved += len(new) - len(old)
+        least = at + len(new)
         places.append(at + 1)
     closed = (closed or not text) if bare is None else not bare
     return end.join(lines) + (end if closed and lines else ""), places
@@ -182,7 +152,7 @@ def applied(text: str, patch: Patch) -> tuple[str, list[int]]:
 
 def _place(lines: list[str], hunk: Hunk, moved: int, least: int, where: str) -> int:
     """The index of the lines of a hunk: at its line number, or at the only place where they occur."""
-    old = hunk.old
+    old = hunk.lines(without="+")
     hint = hunk.line - 1 + moved if hunk.line else -1
     if not old:
         if not lines:
@@ -203,7 +173,7 @@ def _place(lines: list[str], hunk: Hunk, moved: int, least: int, where: str) -> 
 
 def _why(lines: list[str], hunk: Hunk) -> str:
     """Where the hunk nearly matches, and the first line that differs."""
-    old, new = hunk.old, hunk.new
+    old, new = hunk.lines(without="+"), hunk.lines(without="-")
     if new and any(lines[at : at + len(new)] == new for at in range(len(lines) - len(new) + 1)):
         return "what it would make is there already"
     if len(lines) * len(old) > 2_000_000:
@@ -215,10 +185,6 @@ def _why(lines: list[str], hunk: Hunk) -> str:
     off = next((n for n, line in enumerate(old) if lines[at + n : at + n + 1] != [line]), 0)
     has = f"{lines[at + off][:100]!r}" if at + off < len(lines) else "no such line"
     return f"line {at + off + 1} has {has}, the diff {old[off][:100]!r}"
-
-
-_QUICK = 4_000_000
-"""Lines times lines that difflib compares within about a second."""
 
 
 def compare_files(first: bytes, second: bytes, names: tuple[str, str], deadline: Deadline) -> Result:
@@ -243,37 +209,26 @@ def compare_files(first: bytes, second: bytes, names: tuple[str, str], deadline:
     return Result(cut("\n".join(lines)), evidence={"identical": False, "added": added, "removed": removed})
 
 
-def _split(text: str) -> list[str]:
-    """Lines for a diff; a last line without an end is marked."""
-    lines = lines_of(text)
-    if lines and not text.endswith("\n"):
-        lines[-1] += "\n\\ No newline at end of file"
-    return lines
-
-
 def _diff(first: str, second: str, names: tuple[str, str], deadline: Deadline) -> list[str]:
-    """The diff by the program `diff`, or by difflib where that is missing or takes too long."""
+    """The diff by the program `diff`, which is quick, or by difflib where that is missing."""
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder, "a"), Path(folder, "b")]
         for path, text in zip(paths, (first, second), strict=True):
-            end = "\n" if text.endswith("\n") else ""
-            path.write_text("\n".join(lines_of(text)) + end, "utf-8", newline="")
+            path.write_text(text.replace("\r\n", "\n"), "utf-8", newline="")
         labels = [part for name in names for part in ("--label", name)]
-        with suppress(OSError, subprocess.TimeoutExpired):
+        try:
             ran = subprocess.run(
                 ["diff", "-u", "--speed-large-files", *labels, *map(str, paths)],
                 capture_output=True,
-                timeout=max(0.1, deadline.left / 2),
+                timeout=deadline.left * 0.9,
                 env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
                 check=False,
             )
-            if ran.returncode == 1:
-                return ran.stdout.decode("utf-8", "replace").removesuffix("\n").split("\n")
-    old, new = _split(first), _split(second)
-    if len(old) * len(new) <= _QUICK:
-        return list(difflib.unified_diff(old, new, *names, lineterm=""))
-    head = [f"--- {names[0]}", f"+++ {names[1]}", f"@@ -1,{len(old)} +1,{len(new)} @@"]
-    return [*head, *(f"-{line}" for line in old), *(f"+{line}" for line in new)]
+        except subprocess.TimeoutExpired:
+            raise OperationFailed(f"{names[0]} and {names[1]}: too many lines differ to be listed") from None
+        except OSError:
+            return list(difflib.unified_diff(lines_of(first), lines_of(second), *names, lineterm=""))
+    return ran.stdout.decode("utf-8", "replace").removesuffix("\n").split("\n")
 
 
 def compare_folders(ctx: OperationContext, first: Path, second: Path, deadline: Deadline) -> Result:
