@@ -126,7 +126,7 @@ def fetched(
     while True:
         host = request.where.host
         private = allowed is True or (isinstance(allowed, (list, tuple)) and host in allowed)
-        pinned = addresses(request.where, private, deadline.left)
+        pinned = addresses(request.where, private)
         answer = ask(request.where, pinned, request.method, request.headers, request.body, most, deadline)
         location = answer.headers.get("location", "")
         if answer.status not in _REDIRECTS or not location:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import http.client
 import ipaddress
-import queue
 import socket
 import ssl
 import threading
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote, urljoin, urlsplit
 
@@ -18,6 +17,7 @@ from kernel.errors import OperationFailed
 from runtime.operations.walking import Deadline
 
 LONGEST = 8_000
+_PORTS = {"http": 80, "https": 443}
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _ALLOW = "private addresses are not fetched (operations: {fetch: {allow_private: [HOST]}} allows one)"
 
@@ -41,8 +41,7 @@ class Url:
     def netloc(self) -> str:
         """The value of the header Host."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        usual = {"http": 80, "https": 443}[self.scheme]
-        return host if self.port == usual else f"{host}:{self.port}"
+        return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
     def joined(self, location: str) -> Url:
         """The address of a redirect from here."""
@@ -59,7 +58,7 @@ def url(text: str) -> Url:
         port = parts.port
     except ValueError as error:
         raise OperationFailed(f"{text[:200]}: not an address: {error}") from None
-    if parts.scheme not in ("http", "https"):
+    if parts.scheme not in _PORTS:
         raise OperationFailed(f"{text[:200]}: only http and https addresses are fetched; write https://…")
     if parts.username is not None or parts.password is not None:
         raise OperationFailed("an address may not hold a user name or password; send a header instead")
@@ -67,8 +66,8 @@ def url(text: str) -> Url:
         raise OperationFailed(f"{text[:200]}: there is no host in this address")
     query = f"?{_escaped(parts.query)}" if parts.query else ""
     target = f"{_escaped(parts.path) or '/'}{query}"
-    usual = {"http": 80, "https": 443}[parts.scheme]
-    return Url(text.partition("#")[0], parts.scheme, _ascii(parts.hostname), port or usual, target)
+    port = port or _PORTS[parts.scheme]
+    return Url(text.partition("#")[0], parts.scheme, _ascii(parts.hostname), port, target)
 
 
 def _escaped(text: str) -> str:
@@ -77,47 +76,24 @@ def _escaped(text: str) -> str:
 
 def _ascii(host: str) -> str:
     try:
-        ipaddress.ip_address(host)
-        return host
-    except ValueError:
-        pass
-    try:
-        return host.encode("ascii").decode() if host.isascii() else host.encode("idna").decode()
+        return host if host.isascii() else host.encode("idna").decode()
     except UnicodeError:
         raise OperationFailed(f"{host}: not the name of a host") from None
 
 
-def addresses(where: Url, allow_private: bool, seconds: float) -> list[str]:
+def addresses(where: Url, allow_private: bool) -> list[str]:
     """The addresses of a host, each of them public; whoever connects uses these and resolves no more.
 
     A host with one private address among public ones is refused: which one is asked must not be chance.
     """
-    found = _resolved(where.host, where.port, seconds)
-    for address in found:
-        if not allow_private and not public(address):
-            raise OperationFailed(f"{where.host} is {address}, a private or reserved address; {_ALLOW}")
-    return found
-
-
-def _resolved(host: str, port: int, seconds: float) -> list[str]:
-    answers: queue.SimpleQueue[list[str] | OSError | UnicodeError] = queue.SimpleQueue()
-
-    def ask() -> None:
-        try:
-            infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            answers.put(list(dict.fromkeys(str(info[4][0]) for info in infos)))
-        except (OSError, UnicodeError) as error:
-            answers.put(error)
-
-    # the resolver of the system has no time limit, so its thread is abandoned
-    threading.Thread(target=ask, daemon=True, name="resolve").start()
     try:
-        answer = answers.get(timeout=seconds)
-    except queue.Empty:
-        raise OperationFailed(f"{host}: looking up its address took longer than {seconds:.0f} s") from None
-    if isinstance(answer, Exception) or not answer:
-        raise OperationFailed(f"{host}: there is no such host, or no network")
-    return answer
+        infos = socket.getaddrinfo(where.host, where.port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        raise OperationFailed(f"{where.host}: there is no such host, or no network") from None
+    found = list(dict.fromkeys(str(info[4][0]) for info in infos))
+    if private := [address for address in found if not allow_private and not public(address)]:
+        raise OperationFailed(f"{where.host} is {private[0]}, a private or reserved address; {_ALLOW}")
+    return found
 
 
 def public(address: str) -> bool:
@@ -157,35 +133,6 @@ class Page:
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-class _Pinned(http.client.HTTPConnection):
-    """A connection to one of the given addresses, without resolving the host again."""
-
-    def __init__(self, where: Url, addresses: Sequence[str], deadline: Deadline) -> None:
-        super().__init__(where.host, where.port)
-        self._where, self._addresses, self._deadline = where, addresses, deadline
-        self.plug: socket.socket | None = None  # `sock` is gone once the headers are read
-
-    def connect(self) -> None:
-        """Connect to the first address that answers; for https, verify its certificate."""
-        failure: OSError | None = None
-        for address in self._addresses:
-            try:
-                seconds = min(CONNECT_SECONDS, self._deadline.left)
-                plain = socket.create_connection((address, self._where.port), seconds)
-            except OSError as error:
-                failure = error
-                continue
-            plain.settimeout(self._deadline.left)
-            self.sock = self.plug = plain
-            if self._where.scheme == "https":
-                # SSL_CERT_FILE and SSL_CERT_DIR are honoured, as everywhere
-                context = ssl.create_default_context()
-                self.sock = context.wrap_socket(plain, server_hostname=self._where.host)
-                self.plug = self.sock
-            return
-        raise failure or OSError(0, "no address answered")
-
-
 def ask(
     where: Url,
     addresses: Sequence[str],
@@ -196,16 +143,13 @@ def ask(
     deadline: Deadline,
 ) -> Page:
     """Send one request and read the answer; raises if it is too long, too slow or no HTTP."""
-    connection = _Pinned(where, addresses, deadline)
-    # the timeout of a socket is per read, so a slow server needs a timer as well
-    clock = threading.Timer(deadline.left, _cut_off, (connection,))
-    clock.daemon = True
-    clock.start()
+    connection = http.client.HTTPConnection(where.host, where.port)
     try:
-        connection.request(method, where.target, body, dict(headers))
-        response = connection.getresponse()
-        found = {name.lower(): value for name, value in response.getheaders()}
-        data = _body(response, found, most_bytes, where)
+        with _connected(where, addresses, deadline) as connection.sock:
+            connection.request(method, where.target, body, dict(headers))
+            response = connection.getresponse()
+            found = {name.lower(): value for name, value in response.getheaders()}
+            data = _body(response, found, most_bytes, where)
         if deadline.over:
             raise TimeoutError
         return Page(where.text, response.status, response.reason, found, data)
@@ -216,15 +160,46 @@ def ask(
             raise OperationFailed(f"{where.text}: no whole answer within {deadline.seconds:g} s") from None
         raise OperationFailed(f"{where.text}: {_sentence(error)}") from None
     finally:
-        clock.cancel()
         connection.close()
 
 
-def _cut_off(connection: _Pinned) -> None:
-    if connection.plug is not None:
-        with contextlib.suppress(OSError):
-            # the method of an SSL socket would wait for the reader
-            socket.socket.shutdown(connection.plug, socket.SHUT_RDWR)
+@contextlib.contextmanager
+def _connected(where: Url, addresses: Sequence[str], deadline: Deadline) -> Iterator[socket.socket]:
+    """A socket to one of the addresses, with TLS for https; it is shut down at the deadline."""
+    plug = _first_that_answers(where.port, addresses, deadline)
+    plug.settimeout(deadline.left)
+    if where.scheme == "https":
+        # SSL_CERT_FILE and SSL_CERT_DIR are honoured, as everywhere
+        context = ssl.create_default_context()
+        plug = context.wrap_socket(plug, server_hostname=where.host, do_handshake_on_connect=False)
+    # the timeout of a socket is per read, so a slow server needs a timer as well
+    clock = threading.Timer(deadline.left, _shut_down, (plug,))
+    clock.daemon = True
+    clock.start()
+    try:
+        if isinstance(plug, ssl.SSLSocket):
+            plug.do_handshake()
+        yield plug
+    finally:
+        clock.cancel()
+        plug.close()
+
+
+def _first_that_answers(port: int, addresses: Sequence[str], deadline: Deadline) -> socket.socket:
+    failure = OSError(0, "no address answered")
+    for address in addresses:
+        try:
+            return socket.create_connection((address, port), min(CONNECT_SECONDS, deadline.left))
+        except OSError as error:
+            failure = error
+    raise failure
+
+
+def _shut_down(plug: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        socket.socket.shutdown(
+            plug, socket.SHUT_RDWR
+        )  # the method of an SSL socket would wait for the reader
 
 
 def _sentence(error: Exception) -> str:
@@ -241,12 +216,10 @@ def _body(
     response: http.client.HTTPResponse, headers: Mapping[str, str], most_bytes: int, where: Url
 ) -> bytes:
     """The body, unpacked: some servers pack it unasked."""
-    length = headers.get("content-length", "")
-    announced = int(length) if length.isdigit() and response.length else 0
-    data = b"" if announced > most_bytes else response.read(most_bytes + 1)
-    encoding = headers.get("content-encoding", "identity").lower().strip()
-    if len(data) <= most_bytes and response.length and not announced > most_bytes:
+    data = response.read(most_bytes + 1)
+    if len(data) <= most_bytes and response.length:
         raise http.client.IncompleteRead(b"", response.length)
+    encoding = headers.get("content-encoding", "identity").lower().strip()
     if encoding in ("gzip", "x-gzip", "deflate"):
         try:
             data = zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(data, most_bytes + 1)
@@ -254,6 +227,6 @@ def _body(
             raise OSError(0, "the answer is not properly packed") from None
     elif encoding not in ("", "identity"):
         raise OperationFailed(f"{where.text}: the answer is packed as {encoding}, which was not asked for")
-    if max(announced, len(data)) > most_bytes:
+    if len(data) > most_bytes:
         raise OperationFailed(f"{where.text}: the answer is longer than {most_bytes / 1_000_000:g} MB")
     return data
