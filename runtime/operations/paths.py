@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
-from typing import Any, cast
+from typing import Any
 
 from kernel.errors import OperationFailed
 from kernel.tools.operations import OperationContext, Result, operation
@@ -21,6 +21,7 @@ _STEP = re.compile(
 )
 _PART = re.compile(rf"(?:{_QUOTED}|[^|\"'])+")
 _EXACT = Context(prec=5_000, traps=[Inexact, InvalidOperation, Overflow])
+_TYPES = {str: "text", dict: "object", list: "list", bool: "boolean", type(None): "null"}
 _ENDS = ("keys", "length", "type", "values", "sum")
 
 
@@ -54,6 +55,7 @@ def _loads(text: str) -> Any:
 
 
 def _read(text: str, name: str) -> Any:
+    """The document; JSON lines are a list."""
     try:
         return _loads(text)
     except RecursionError:
@@ -61,19 +63,10 @@ def _read(text: str, name: str) -> Any:
     except json.JSONDecodeError as error:
         lines = [line for line in text.split("\n") if line.strip()]
         if error.msg == "Extra data" and len(lines) > 1:
-            return _read_lines(lines, name, error)
+            with suppress(ValueError, RecursionError):
+                return [_loads(line) for line in lines]
         where = f"line {error.lineno}, column {error.colno}"
         raise OperationFailed(f"{name}: not JSON: {error.msg.lower()} ({where})") from None
-
-
-def _read_lines(lines: Iterable[str], name: str, first: json.JSONDecodeError) -> list[Any]:
-    """JSON lines: each line is an item of a list."""
-    try:
-        return [_loads(line) for line in lines]
-    except (ValueError, RecursionError):
-        raise OperationFailed(
-            f"{name}: not JSON: extra data (line {first.lineno}, column {first.colno})"
-        ) from None
 
 
 def _parts(query: str, document: Any) -> tuple[list[str | int | None], list[str]]:
@@ -125,38 +118,31 @@ def _step(hit: re.Match[str]) -> str | int | None:
 
 
 def _walk(value: Any, steps: list[str | int | None], query: str, at: int = 0) -> Any:
-    while at < len(steps):
-        step = steps[at]
-        at += 1
+    for number, step in enumerate(steps[at:], at + 1):
         if step is None:
-            return [_walk(each, steps, query, at) for each in _items(value, query)]
+            return [_walk(each, steps, query, number) for each in _items(value, query)]
         value = _child(value, step, query)
     return value
 
 
 def _items(value: Any, query: str) -> list[Any]:
-    if isinstance(value, dict):
-        return list(cast(dict[str, Any], value).values())
-    if isinstance(value, list):
-        return cast(list[Any], value)
+    if isinstance(value, (dict, list)):
+        return list(value.values()) if isinstance(value, dict) else value
     raise OperationFailed(f"{query}: a {_type(value)} has no items")
 
 
 def _child(value: Any, step: str | int, query: str) -> Any:
     if isinstance(value, dict):
-        names = cast(dict[str, Any], value)
-        if str(step) in names:
-            return names[str(step)]
-        listed = ", ".join(list(names)[:30]) or "none"
+        if str(step) in value:
+            return value[str(step)]
+        listed = ", ".join(list(value)[:30]) or "none"
         raise OperationFailed(f"{query}: there is no key {str(step)!r}; there are {listed}")
     if isinstance(value, list):
-        items = cast(list[Any], value)
-        number = step if isinstance(step, int) else int(step) if re.fullmatch(r"-?\d{1,9}", step) else None
-        if number is None:
+        if not re.fullmatch(r"-?\d{1,9}", str(step)):
             raise OperationFailed(f"{query}: {step!r} of a list; write [0] for an item or [*] for all")
-        if not -len(items) <= number < len(items):
-            raise OperationFailed(f"{query}: there is no item {number}; the list has {len(items)}")
-        return items[number]
+        if not -len(value) <= int(step) < len(value):
+            raise OperationFailed(f"{query}: there is no item {step}; the list has {len(value)}")
+        return value[int(step)]
     raise OperationFailed(f"{query}: {str(step)!r} of a {_type(value)}, which has no parts")
 
 
@@ -164,15 +150,13 @@ def _asked(value: Any, end: str, query: str) -> Any:
     if end == "type":
         return _type(value)
     if end == "length" and isinstance(value, (dict, list, str)):
-        return len(cast(list[Any], value))
-    if end == "keys" and isinstance(value, dict):
-        return list(cast(dict[str, Any], value))
-    if end == "keys" and isinstance(value, list):
-        return list(range(len(cast(list[Any], value))))
+        return len(value)
+    if end == "keys" and isinstance(value, (dict, list)):
+        return list(value if isinstance(value, dict) else range(len(value)))
     if end == "values":
         return _items(value, query)
     if end == "sum" and isinstance(value, list):
-        return _sum(cast(list[Any], value), query)
+        return _sum(value, query)
     raise OperationFailed(f"{query}: a {_type(value)} has no {end}")
 
 
@@ -189,17 +173,14 @@ def _sum(items: list[Any], query: str) -> Any:
 
 
 def _type(value: Any) -> str:
-    if value is None or isinstance(value, bool):
-        return "null" if value is None else "boolean"
-    kinds: tuple[tuple[type, str], ...] = ((str, "text"), (dict, "object"), (list, "list"))
-    return next((name for kind, name in kinds if isinstance(value, kind)), "number")
+    return _TYPES.get(type(value), "number")
 
 
 def _shown(value: Any) -> str:
     if isinstance(value, str) and not _halves(value):
         return value
-    if isinstance(value, list) and value and all(map(_on_a_line, cast(list[Any], value))):
-        return "\n".join(map(_shown, cast(list[Any], value)))
+    if isinstance(value, list) and value and all(map(_on_a_line, value)):
+        return "\n".join(map(_shown, value))
     return _dumped(value)
 
 
@@ -221,10 +202,9 @@ def _dumped(value: Any, indent: str = "") -> str:
         return value.text
     deeper = f"{indent}  "
     if isinstance(value, dict) and value:
-        items = cast(dict[str, Any], value).items()
-        parts = [f"{_dumped(key)}: {_dumped(each, deeper)}" for key, each in items]
+        parts = [f"{_dumped(key)}: {_dumped(each, deeper)}" for key, each in value.items()]
     elif isinstance(value, list) and value:
-        parts = [_dumped(each, deeper) for each in cast(list[Any], value)]
+        parts = [_dumped(each, deeper) for each in value]
     else:
         return json.dumps(value, ensure_ascii=isinstance(value, str) and _halves(value))
     body = f",\n{deeper}".join(parts)
