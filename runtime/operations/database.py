@@ -6,11 +6,12 @@ Each call opens the file, acts in one transaction and closes it, so a crash lose
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from urllib.parse import quote
 
 from kernel import disk
@@ -217,7 +218,12 @@ _CHANGES = frozenset(
 )
 _MODULES = frozenset({"fts3", "fts4", "fts5", "rtree", "geopoly"})
 """Modules of virtual tables that store everything inside the database."""
-_CAN_ATTACH = frozenset({sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH})
+_ATTACHED = "no other file can be attached or written, and VACUUM is not possible"
+_DENIED = {
+    sqlite3.SQLITE_TRANSACTION: "a call is one transaction already; leave out BEGIN, COMMIT and ROLLBACK",
+    sqlite3.SQLITE_ATTACH: _ATTACHED,
+    sqlite3.SQLITE_DETACH: _ATTACHED,
+}
 Params = Sequence[Any] | Mapping[str, Any]
 
 
@@ -359,14 +365,10 @@ class _Authorizer:
             self.denied = "a temporary table is gone after its call; make an ordinary one, and drop it"
         elif action in _CHANGES or may_read(action, first, second) == sqlite3.SQLITE_OK or contained:
             return sqlite3.SQLITE_OK
-        elif action == sqlite3.SQLITE_TRANSACTION:
-            self.denied = "a call is one transaction already; leave out BEGIN, COMMIT and ROLLBACK"
-        elif action in _CAN_ATTACH:
-            self.denied = "no other file can be attached or written, and VACUUM is not possible"
         elif action == sqlite3.SQLITE_PRAGMA:
             self.denied = f"PRAGMA {first} can be read at most, not set"
         else:
-            self.denied = "this statement is not allowed here"
+            self.denied = _DENIED.get(action, "this statement is not allowed here")
         return sqlite3.SQLITE_DENY
 
 
@@ -401,20 +403,16 @@ def _says_something(statement: str) -> bool:
 
 def _many(params: Any) -> bool:
     """Whether the parameters are a list of rows."""
-    each = cast(list[Any], params) if isinstance(params, list) else []
-    return bool(each) and all(isinstance(one, list | dict) for one in each)
+    return isinstance(params, list) and bool(params) and all(isinstance(row, list | dict) for row in params)
 
 
 def _bound(params: Any) -> Params:
     """Parameters for SQLite; lists and objects are stored as JSON."""
-    import json
-
-    def plain(value: Any) -> Any:
-        return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value
-
     if isinstance(params, dict):
-        return {name: plain(value) for name, value in cast(dict[str, Any], params).items()}
-    return [plain(value) for value in cast(Sequence[Any], params)]
+        return dict(zip(params, _bound(list(params.values())), strict=True))
+    return [
+        json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value for value in params
+    ]
 
 
 def _beside(target: Path, suffix: str) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 from kernel.errors import OperationFailed
@@ -81,14 +82,8 @@ def _with_line_ends_of(data: bytes, old: bytes, new: bytes) -> tuple[bytes, byte
 
 def _places(data: bytes, was: bytes) -> tuple[int, ...]:
     """The lines where each occurrence begins."""
-    found: list[int] = []
-    line, counted, at = 1, 0, data.find(was)
-    while at >= 0:
-        line += data.count(b"\n", counted, at)
-        counted = at
-        found.append(line)
-        at = data.find(was, at + len(was))
-    return tuple(found)
+    before = accumulate(part.count(b"\n") for part in data.split(was)[:-1])
+    return tuple(1 + lines + number * was.count(b"\n") for number, lines in enumerate(before))
 
 
 def _lines(places: tuple[int, ...]) -> str:

@@ -163,8 +163,8 @@ class _Reader:
         if not found:  # quoted, or the name of none
             found = [self._table.place(self._tokens[self._at].text.strip())]
         elif len(found) > 1:
-            said = self._table.header[found[0]]
-            raise OperationFailed(f"{said}: {len(found)} columns have this name; quote one, or rename it")
+            name = self._table.header[found[0]]
+            raise OperationFailed(f"{name}: {len(found)} columns have this name; quote one, or rename it")
         self._at += longest or 1
         self._places.add(found[0])
         return found[0]
@@ -324,15 +324,13 @@ class _Reader:
 
     # ---- answering ----
 
-    def _ask(self, select: str, rest: str = "", and_where: str = "") -> list[tuple[Any, ...]]:
-        tests = [f"({self._where})"] * bool(self._where) + [and_where] * bool(and_where)
-        where = f" WHERE {' AND '.join(tests)}" if tests else ""
+    def _ask(self, select: str, rest: str = "") -> list[tuple[Any, ...]]:
         try:
-            sql = f"SELECT {select} FROM cells{where} {rest}"
+            sql = f"SELECT {select} FROM cells WHERE ({self._where or 'true'}) {rest}"
             return self._table.ask(self._places, sql, self._params)
         except sqlite3.OperationalError:
-            said = " ".join(token.text for token in self._tokens)
-            raise OperationFailed(f"where: cannot read the condition of {said[:100]!r}; {HELP}") from None
+            query = " ".join(token.text for token in self._tokens)
+            raise OperationFailed(f"where: cannot read the condition of {query[:100]!r}; {HELP}") from None
 
     def _rows(self, part: slice = slice(None), places: Sequence[int] | None = None) -> Answer:
         self._clauses("where", *([] if self._sort or part != slice(None) else ["sort"]))
@@ -363,10 +361,10 @@ class _Reader:
         at = self._column()
         self._clauses("where", "by")
         column, title = self._table.column(at), self._table.header[at]
-        if odd := self._ask(f"t{at}", "LIMIT 1", f"n{at} IS NULL AND t{at} <> ''"):
-            said = odd[0][0][:60]
+        if odd := self._ask(f"t{at}", f"AND n{at} IS NULL AND t{at} <> '' LIMIT 1"):
+            cell = odd[0][0][:60]
             raise OperationFailed(
-                f'{title}: {said!r} is not a number; leave it out with where {title} != "{said}"'
+                f'{title}: {cell!r} is not a number; leave it out with where {title} != "{cell}"'
             )
         if column.mixed:
             raise OperationFailed(f"{title}: its numbers are of several kinds, such as money and percent")
@@ -377,8 +375,8 @@ class _Reader:
                 f"{name} of {title}",
                 lambda numbers: _shown(aggregated(name, numbers), column) if numbers else "",
             )
-        cells = [cell for (cell,) in self._ask(f"n{at}")]
-        numbers = [cell for cell in cells if cell is not None]
+        cells = [number for (number,) in self._ask(f"n{at}")]
+        numbers = [number for number in cells if number is not None]
         if not numbers and name != "sum":
             raise OperationFailed(f"there are no numbers in {title} to take the {name} of")
         exact = aggregated(name, numbers or [0])

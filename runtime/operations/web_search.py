@@ -23,6 +23,7 @@ HOW = (
     "set a provider in fractal.yaml, such as operations: {web-search: {provider: searxng, "
     "url: https://search.example.org}}, or put BRAVE_API_KEY into the environment (docs/tools.md)"
 )
+_NO_JSON = "; SearXNG answers in JSON where its settings.yml lists json under search: formats:"
 
 
 @dataclass(frozen=True)
@@ -64,10 +65,9 @@ def web_search(ctx: OperationContext, query: str, limit: int = 8) -> Result:
     allowed = {**ctx.settings.get("fetch", {}), **settings}
     page = fetched(ctx, where, allowed, {**headers, "Accept": "application/json"})
     if not 200 <= page.status < 300:
-        said = " ".join(page.body[:300].decode("utf-8", "replace").split())
-        raise OperationFailed(
-            f"{name} answered {page.status} {page.reason}: {said}{_hint(name, page.status)}"
-        )
+        answer = " ".join(page.body[:300].decode("utf-8", "replace").split())
+        hint = _NO_JSON if (name, page.status) == ("searxng", 403) else ""
+        raise OperationFailed(f"{name} answered {page.status} {page.reason}: {answer}{hint}")
     found = _results(name, provider, page.body)[:limit]
     lines: list[str] = []
     for number, (title, link, snippet) in enumerate(found, 1):
@@ -106,25 +106,18 @@ def _address(name: str, provider: Provider, url: str) -> str:
     return url
 
 
-def _hint(name: str, status: int) -> str:
-    if name == "searxng" and status == 403:
-        return "; SearXNG answers in JSON where its settings.yml lists json under search: formats:"
-    return ""
-
-
 def _results(name: str, provider: Provider, body: bytes) -> list[tuple[str, str, str]]:
     try:
         node: Any = json.loads(body)
         for key in provider.results:
             node = node.get(key, {})
-        items = cast(list[Mapping[str, Any]], list(node))
         return [
             (
                 _line(each.get("title") or each["url"]),
                 str(each["url"]),
                 _line(each.get(provider.snippet) or ""),
             )
-            for each in items
+            for each in list(node)
         ]
     except (ValueError, TypeError, AttributeError, KeyError):
         raise OperationFailed(

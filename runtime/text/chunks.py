@@ -56,13 +56,9 @@ def chunks(task: str) -> tuple[Chunk, ...] | None:
         elif piece.lastindex == 6:
             found.append(Chunk("\n", piece.start(), piece.end()))
         else:
-            found.append(_quoted(task, piece))
+            start, end = piece.span(piece.lastindex)
+            found.append(Chunk(task[start:end], piece.start(), piece.end(), quoted=True))
     return None if text[at:].strip() else tuple(found)
-
-
-def _quoted(task: str, piece: re.Match[str]) -> Chunk:
-    start, end = piece.span(piece.lastindex or 0)
-    return Chunk(task[start:end], piece.start(), piece.end(), quoted=True)
 
 
 def _split(chunk: str, start: int) -> list[Chunk]:
@@ -81,10 +77,7 @@ def _split(chunk: str, start: int) -> list[Chunk]:
 
 
 def _ended(chunk: str, start: int) -> list[Chunk]:
-    word = chunk.rstrip(_ENDS)
-    if chunk in (".", ".."):
-        word = chunk  # a folder
+    word = chunk if chunk in (".", "..") else chunk.rstrip(_ENDS)  # . and .. are folders
     found = [Chunk(word, start, start + len(word))] if word else []
-    return found + [
-        Chunk(mark, start + at, start + at + 1) for at, mark in enumerate(chunk) if at >= len(word)
-    ]
+    marks = enumerate(chunk[len(word) :], start + len(word))
+    return found + [Chunk(mark, at, at + 1) for at, mark in marks]
