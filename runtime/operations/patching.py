@@ -192,8 +192,8 @@ def compare_files(first: bytes, second: bytes, names: tuple[str, str], deadline:
     if first == second:
         return Result("identical", evidence={"identical": True, "bytes": len(first)})
     if unreadable(first) or unreadable(second):
-        at = next((n for n, (x, y) in enumerate(zip(first, second, strict=False)) if x != y), None)
-        at = min(len(first), len(second)) if at is None else at
+        differing = (n for n, (x, y) in enumerate(zip(first, second, strict=False)) if x != y)
+        at = next(differing, min(len(first), len(second)))
         text = (
             f"different: at least one is not UTF-8 text; {names[0]} has {len(first)} bytes, "
             f"{names[1]} {len(second)}; the first difference is at byte {at}"
@@ -269,9 +269,26 @@ class _Change:
     name: str
     before: bytes | None
     after: bytes | None
-    lines: list[int]
+    lines: list[int] = field(default_factory=list[int])
     added: int = 0
     removed: int = 0
+
+    def apply(self, patch: Patch) -> None:
+        """Change the content; raises if the patch does not suit it."""
+        if not patch.old and self.after is not None:
+            raise OperationFailed(
+                f"{patch.name}: exists already, and the diff makes it anew; write replaces it"
+            )
+        if patch.old and self.after is None:
+            raise OperationFailed(f"{patch.name}: there is no such file to patch")
+        text, lines = applied((self.after or b"").decode("utf-8"), patch)
+        if not patch.new and text:
+            raise OperationFailed(f"{patch.name}: the diff removes the file, but not all of its lines")
+        self.after = encoded(text, "the diff") if patch.new else None
+        self.lines += lines
+        marks = [mark for hunk in patch.hunks for mark, _ in hunk.body]
+        self.added += marks.count("+")
+        self.removed += marks.count("-")
 
 
 def _prepare(ctx: OperationContext, diff: str = "", path: str = "") -> tuple[Touch, ...]:
@@ -324,30 +341,13 @@ def _changes(ctx: OperationContext, diff: str, path: str) -> list[_Change]:
         if each.old and each.new and each.old != each.new:
             raise OperationFailed(f"{each.old} would become {each.new}: use move for that, then patch")
         target = ctx.writable(each.name)
-        change = found.get(target) or _begin(ctx, each, target)
-        found[target] = change
-        if not each.old and change.after is not None:
-            raise OperationFailed(
-                f"{each.name}: exists already, and the diff makes it anew; write replaces it"
-            )
-        if each.old and change.after is None:
-            raise OperationFailed(f"{each.name}: there is no such file to patch")
-        text, lines = applied((change.after or b"").decode("utf-8"), each)
-        change.lines += lines
-        marks = [mark for hunk in each.hunks for mark, _ in hunk.body]
-        change.added += marks.count("+")
-        change.removed += marks.count("-")
-        if not each.new and text:
-            raise OperationFailed(f"{each.name}: the diff removes the file, but not all of its lines")
-        change.after = encoded(text, "the diff") if each.new else None
+        if target not in found:
+            data = read_utf8(ctx, each.name) if target.exists() else None
+            found[target] = _Change(target, relative(ctx, target), data, data)
+        found[target].apply(each)
     if len(found) > MOST_FILES:
         raise OperationFailed(f"the diff changes more than {MOST_FILES} files")
     changes = [each for each in found.values() if each.before != each.after]
     if not changes:
         raise OperationFailed("the diff changes nothing")
     return changes
-
-
-def _begin(ctx: OperationContext, each: Patch, target: Path) -> _Change:
-    data = read_utf8(ctx, each.name) if target.exists() else None
-    return _Change(target, relative(ctx, target), data, data, [])
