@@ -10,7 +10,7 @@ import stat
 import tempfile
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from kernel import disk
@@ -18,7 +18,7 @@ from kernel.document.escaping import fingerprint
 from kernel.document.model import Step
 from kernel.errors import OperationFailed
 from kernel.tools.operations import ALIAS
-from runtime.evolution.files import files, mark_of
+from runtime.evolution.files import files, mark_of, unit_files, unit_of
 
 PERSONS = ("dangers.md",)
 """What only a person changes: no run may loosen what holds it."""
@@ -49,20 +49,18 @@ class Drafts:
             raise OperationFailed(f"{name}: only a person changes this file of the system")
         unit = unit_of(name)
         draft = self.folder / unit
-        source = None if draft.exists() else self._source(unit)
-        if source and source.is_dir():
+        source = next((each / unit for each in self.systems if (each / unit).exists()), None)
+        if draft.exists() or source is None:
+            return self.folder / name
+        if source.is_dir():
             part = draft.parent / f".{draft.name}.part"  # half a tool is no draft
             shutil.rmtree(part, ignore_errors=True)
             shutil.copytree(source, part, ignore=shutil.ignore_patterns("__pycache__"))
             part.rename(draft)
-        elif source:
+        else:
             with disk.of_the_state(draft):
                 disk.put(draft, source.read_bytes())
         return self.folder / name
-
-    def _source(self, unit: str) -> Path | None:
-        """What the system has of a unit."""
-        return next((each / unit for each in self.systems if (each / unit).exists()), None)
 
     def readable(self, name: str) -> Path:
         """The file of the system as the run sees it: drafted, the workspace's own, or shipped."""
@@ -71,15 +69,12 @@ class Drafts:
 
     def units(self) -> list[str]:
         """The drafts that differ from what the system has: `tools/web`, `operations/x.md`, `phases/do.md`."""
-        if not self.folder.is_dir():
-            return []
-        names = {unit_of(path.relative_to(self.folder).as_posix()) for path in files(self.folder)}
-        sources = {name: self._source(name) for name in names}
-        return sorted(
-            name
-            for name, own in sources.items()
-            if own is None or content(own) != content(self.folder / name)
-        )
+        names = [path.relative_to(self.folder).as_posix() for path in files(self.folder)]
+        return sorted(unit for unit in {unit_of(name, names) for name in names} if self._differs(unit))
+
+    def _differs(self, unit: str) -> bool:
+        system = next((each for each in self.systems if (each / unit).exists()), None)
+        return system is None or marks(system, unit) != marks(self.folder, unit)
 
     @contextmanager
     def laid_out(self) -> Generator[Layout]:
@@ -87,24 +82,25 @@ class Drafts:
         with tempfile.TemporaryDirectory(prefix="fractal-system-") as place:
             folder = Path(place).resolve()
             for source in (*reversed(self.systems), self.folder):
-                for name, _ in _files(source):
-                    (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                    shutil.copy(source / name, folder / name)
-            yield Layout(self, folder, dict(_files(folder)))
+                for path in _ordinary_files(source):
+                    target = folder / path.relative_to(source)
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copy(path, target)
+            yield Layout(self, folder, _contents(folder))
 
     def fingerprint(self, prefix: str) -> str:
-        """The hash of all drafts whose names begin so."""
+        """The hash of all drafts whose names begin so; "" if there are none."""
         units = [unit for unit in self.units() if unit.startswith(prefix)]
-        return fingerprint([[unit, content(self.folder / unit)] for unit in units])[:16] if units else ""
+        return fingerprint([[unit, marks(self.folder, unit)] for unit in units])[:16] if units else ""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Layout:
     """The system as a run sees it, laid out as one folder that a command may change."""
 
     drafts: Drafts
     folder: Path
-    begun: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    before: Mapping[str, str]  # the marks of its files
 
     def mounts(self, folder: Path) -> Mapping[Path, Path]:
         """Where a command in `folder` (resolved) sees it: under each name that the system has there."""
@@ -113,53 +109,48 @@ class Layout:
 
     def taken(self) -> tuple[list[str], list[str]]:
         """The units of which the command's changes are now drafts, and what it may not change."""
-        units: list[str] = []
+        units: dict[str, None] = {}
         refused: list[str] = []
-        now = dict(_files(self.folder))
-        for name in sorted({*self.begun, *now}):
-            if self.begun.get(name) == now.get(name):
+        after = _contents(self.folder)
+        for name in sorted({*self.before, *after}):
+            if self.before.get(name) == after.get(name):
                 continue
             try:
-                self._take(name, now.get(name))
-                units.append(unit_of(name))
+                self._take(name, removed=name not in after)
+                units[unit_of(name)] = None
             except OperationFailed as error:
                 refused.append(str(error))
-        return list(dict.fromkeys(units)), refused
+        return list(units), refused
 
-    def _take(self, name: str, file: tuple[int, ...] | None) -> None:
+    def _take(self, name: str, *, removed: bool) -> None:
         target = self.drafts.writable(name)
-        if file is not None:
+        if not removed:
             with disk.of_the_state(target):
                 disk.put(target, (self.folder / name).read_bytes())
-            target.chmod(stat.S_IMODE(file[0]))
+            shutil.copymode(self.folder / name, target)
         elif unit_of(name) == name and any((each / name).exists() for each in self.drafts.systems):
             raise OperationFailed(f"{name}: a file that the system has cannot be deleted by a draft")
         else:
             target.unlink(missing_ok=True)
 
 
-def _files(folder: Path) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """The ordinary files below a folder, with what tells a changed one."""
-    for path in files(folder):
-        seen = path.lstat()
-        if stat.S_ISREG(seen.st_mode):
-            known = (seen.st_mode, seen.st_size, seen.st_ino, seen.st_mtime_ns, seen.st_ctime_ns)
-            yield path.relative_to(folder).as_posix(), known
+def _ordinary_files(folder: Path) -> Iterator[Path]:
+    return (path for path in files(folder) if stat.S_ISREG(path.lstat().st_mode))
 
 
-def unit_of(name: str) -> str:
-    """What is admitted as a whole: a tool's folder, or a file."""
-    parts = name.split("/")
-    return "/".join(parts[:2]) if parts[0] == "tools" and len(parts) > 2 else name
+def _contents(folder: Path) -> dict[str, str]:
+    return {path.relative_to(folder).as_posix(): mark_of(path) for path in _ordinary_files(folder)}
 
 
 def written_by(step: Step, unit: str) -> bool:
-    """Whether a step wrote the draft of a unit."""
+    """Whether a step wrote a file of the draft of a unit."""
     places = (each["path"] for each in step.evidence.get("touched", ()))
-    return unit in step.evidence.get("drafted", ()) or any(f"/drafts/{unit}" in f"/{p}" for p in places)
+    stem = unit.removesuffix("md")  # the program of an operation has another suffix
+    return any(name.startswith(stem) for name in step.evidence.get("drafted", ())) or any(
+        f"/drafts/{stem}" in f"/{path}" for path in places
+    )
 
 
-def content(path: Path) -> list[list[str]]:
-    """The files of a unit with the marks of their contents."""
-    found = files(path) if path.is_dir() else [path]
-    return [[each.relative_to(path).as_posix(), mark_of(each)] for each in found]
+def marks(folder: Path, unit: str) -> list[list[str]]:
+    """The files of a unit in a folder of the system, with their marks."""
+    return [[name, mark_of(folder / name)] for name in unit_files(folder, unit)]

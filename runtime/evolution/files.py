@@ -5,12 +5,13 @@ A mark names a content: its SHA-256, followed by `+x` if the file is executable.
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
 import re
 import zlib
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,9 +70,11 @@ def files(folder: Path) -> Iterator[Path]:
     """The files below a folder that belong to the system: not hidden, temporary or compiled ones."""
     for where, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if name[0] != "." and name != "__pycache__")
-        for name in sorted(names):
-            if name[0] != "." and not name.endswith(("~", ".tmp", ".pyc")):
-                yield Path(where, name)
+        yield from (Path(where, name) for name in sorted(names) if _belongs(name))
+
+
+def _belongs(name: str) -> bool:
+    return name[0] != "." and not name.endswith(("~", ".tmp", ".pyc"))
 
 
 def scan(folder: Path, known: Mapping[str, str]) -> dict[str, str]:
@@ -86,6 +89,33 @@ def scan(folder: Path, known: Mapping[str, str]) -> dict[str, str]:
         if mark:
             found[name] = mark
     return found
+
+
+def unit_of(name: str, names: Container[str] = ()) -> str:
+    """What is adopted as a whole: a tool's folder, an operation's markdown with its program, else the file.
+
+    A program belongs to the markdown of the same stem if that is among the other `names`.
+    """
+    folder, _, rest = name.partition("/")
+    if folder == "tools" and "/" in rest:
+        return f"tools/{rest.partition('/')[0]}"
+    markdown = f"{name.rpartition('.')[0]}.md"
+    return markdown if folder in ("operations", "kernel") and markdown in names else name
+
+
+def shared_unit(names: Collection[str]) -> str:
+    """The unit of several files; if they have more than one, the folder they share, or ""."""
+    units = {unit_of(name, names) for name in names}
+    shared = units if len(units) == 1 else {unit.partition("/")[0] for unit in units}
+    return shared.pop() if len(shared) == 1 else ""
+
+
+def unit_files(folder: Path, unit: str) -> list[str]:
+    """The names of a unit's files in a folder of the system."""
+    place = folder / unit
+    paths = files(place) if place.is_dir() else place.parent.glob(f"{glob.escape(place.stem)}*")
+    names = [path.relative_to(folder).as_posix() for path in paths if _belongs(path.name)]
+    return sorted(name for name in names if unit in (name, unit_of(name, names)))
 
 
 def with_field(text: str, name: str, value: str) -> str:

@@ -1,24 +1,23 @@
 """The history of the workspace's own `system/`: every change by a person or a run, and how to undo it.
 
-`state/system/journal.jsonl` has one line per change, `blobs/` the contents of files, `known.json` the files
-as they were last seen. A change is written in the order contents, line, files; the next process that opens
-the journal finishes what a dead process began. A lock admits one process at a time.
+`state/system/journal.jsonl` has one line per change, `blobs/` the contents of files, `known.json` the last
+entry whose files are written. A change is written in the order contents, line, files; the next process that
+opens the journal finishes what a dead process began. A lock admits one process at a time.
 """
 
 from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from kernel import disk
 from kernel.errors import ConfigurationError, FractalError, RunLocked, UsageError
 from kernel.events import now
-from runtime.evolution.drafts import unit_of
 from runtime.evolution.files import (
     EXECUTABLE,
     KEPT_BYTES,
@@ -28,6 +27,7 @@ from runtime.evolution.files import (
     mark_of,
     read,
     scan,
+    unit_of,
 )
 from runtime.workspace import trust
 from runtime.workspace.workspace import Workspace
@@ -42,19 +42,13 @@ LAST = "pattern.md"
 BUILDS = ("tools", "operations")
 """The unit of a proposal to build something."""
 VERBS = {
-    "found": "found",
     "edited": "changed",
-    "added": "added",
     "admitted": "added",
-    "adopted": "adopted",
-    "proposed": "proposed",
-    "quarantined": "quarantined",
     "restored": "made active again",
-    "retired": "retired",
     "dropped": "dropped the proposal for",
     "rollback": "rolled back",
 }
-"""The kinds of entries, as verbs whose object is the unit."""
+"""The kinds of entries whose verb is another word; its object is the unit."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +66,7 @@ class Entry:
 
     id: int
     time: str
-    kind: str  # a key of VERBS
+    kind: str  # found, added, adopted, proposed, quarantined, retired, or one of VERBS
     unit: str  # what changed as a whole: a tool's folder, an operation's file, another file
     author: str  # person, fractal, or `run RUN`
     reason: str = ""
@@ -104,8 +98,9 @@ class Entry:
         if self.kind == "proposed":
             does = f"builds a new {self.unit.removesuffix('s')}" if self.unit in BUILDS else "adopts it"
             return f"{self.reason}; `fractal system adopt {self.proposal}` {does}"
+        verb = VERBS.get(self.kind, self.kind)
         if self.unit in BUILDS:
-            return f"{VERBS[self.kind]} {self.proposal}: {self.reason}"
+            return f"{verb} {self.proposal}: {self.reason}"
         folder, _, name = self.unit.partition("/")
         unit = self.unit or "the system"
         if folder == "tools":
@@ -113,20 +108,13 @@ class Entry:
         elif folder in ("operations", "kernel"):
             unit = f"operation {Path(name).stem}"
         why = f" ({self.reason})" if self.reason and self.author == MACHINE else ""
-        return f"{VERBS[self.kind]} {unit}{why}; `fractal system rollback {self.id}` takes it back"
+        return f"{verb} {unit}{why}; `fractal system rollback {self.id}` takes it back"
 
 
-@dataclass
-class _Known:
-    """The marks of the files as they were last seen, and after which entry."""
-
-    upto: int = 0
-    files: dict[str, str] = field(default_factory=dict[str, str])
-
-    def made(self, entry: Entry) -> None:
-        """Take over what an entry wrote."""
-        self.files |= {change.path: change.after for change in entry.files}
-        self.files = {name: mark for name, mark in self.files.items() if mark}
+def marks_after(entries: Iterable[Entry]) -> dict[str, str]:
+    """The marks of all files after these entries."""
+    marks = {change.path: change.after for entry in entries for change in entry.files}
+    return {name: mark for name, mark in marks.items() if mark}
 
 
 class Journal:
@@ -138,6 +126,7 @@ class Journal:
         self.system = workspace.root / "system"
         self.folder = workspace.state / "system"
         self.path = self.folder / "journal.jsonl"
+        self._known = self.folder / "known.json"
         self.blobs = Blobs(self.folder / "blobs", fsync=fsync)
         self.shipped = workspace.shipped
         self._workspace = workspace
@@ -165,18 +154,15 @@ class Journal:
 
     def about(self, name: str) -> list[Entry]:
         """The entries about a unit such as `tools/web` or `web`, each with only the unit's files."""
-        entries = self.entries()
 
-        def means(*units: str) -> bool:
-            return any(name in (unit, unit.rpartition("/")[2], Path(unit).stem) for unit in units)
+        def means(unit: str) -> bool:
+            return name in (unit, unit.rpartition("/")[2], Path(unit).stem)
 
         found: list[Entry] = []
-        for entry in entries:
-            parts = tuple(change for change in entry.files if means(change.path, unit_of(change.path)))
-            if means(entry.unit):
-                found.append(entry)
-            elif parts:
-                found.append(replace(entry, files=parts))
+        for entry in self.entries():
+            parts = tuple(each for each in entry.files if means(each.path) or means(unit_of(each.path)))
+            if parts or means(entry.unit):
+                found.append(entry if means(entry.unit) else replace(entry, files=parts))
         if not found:
             raise UsageError(f"the history of the system has nothing about {name}; see `fractal system log`")
         return found
@@ -202,7 +188,7 @@ class Journal:
         if not self.system.is_dir() and not self.folder.exists():
             return []
         with self.locked():
-            return self._caught_up()[1]
+            return self._record_edits(self._finished())
 
     def change(
         self,
@@ -219,22 +205,22 @@ class Journal:
         nothing has changed, or the next opening finishes the change.
         """
         with self.locked():
-            known, _ = self._caught_up()
-            all_of_them = [
-                Change(name, known.files.get(name, ""), file.mark if file else "")
-                for name, file in files.items()
+            entries = self._finished()
+            entries += self._record_edits(entries)
+            marks = marks_after(entries)
+            compared = [
+                Change(name, marks.get(name, ""), file.mark if file else "") for name, file in files.items()
             ]
-            changes = tuple(each for each in all_of_them if each.before != each.after)
+            changes = tuple(each for each in compared if each.before != each.after)
             if files and not changes:
                 return None
             with disk.of_the_state(self.blobs.folder):
-                for change in changes:
-                    if file := files[change.path]:
+                for each in changes:
+                    if file := files[each.path]:
                         self.blobs.keep(file)
-            entry = self._append(known, Entry(0, now(), kind, unit, author, reason, changes, **more))
+            entry = self._append(entries, Entry(0, now(), kind, unit, author, reason, changes, **more))
             self._apply(entry)
-            known.made(entry)
-            self._save(known)
+            self._save(entry.id)
             contents = {each.path: (content_of(each.before), content_of(each.after)) for each in changes}
             with suppress(ConfigurationError):  # if trust cannot be saved, the person is asked again
                 trust.changed(self._workspace, contents)
@@ -251,7 +237,7 @@ class Journal:
             raise UsageError(f"entry {number} tells how the system was found; before it there was no history")
         if not entry.files:
             raise UsageError(f"entry {number} ({entry.kind}) changed no file")
-        present = {change.path: change.after for each in entries for change in each.files}
+        present = marks_after(entries)
         differing = [c.path for c in entry.files if present.get(c.path, "") != c.after]
         undone = all(present.get(c.path, "") == c.before for c in entry.files)
         if differing and not force and not undone:
@@ -281,15 +267,16 @@ class Journal:
         with disk.hold(self.folder / "lock", PATIENCE, lambda: busy):
             yield
 
-    def _append(self, known: _Known, entry: Entry) -> Entry:
-        entry = replace(entry, id=known.upto + 1)
+    def _append(self, entries: Sequence[Entry], entry: Entry) -> Entry:
+        """Write a line after those of `entries`."""
+        last = entries[-1].id if entries else 0
+        entry = replace(entry, id=last + 1)
         line = json.dumps(entry.as_dict()).encode() + b"\n"
         with disk.of_the_state(self.path):
             if not self.path.exists():
-                self._save(known)  # after a crash it shows that the first line was not carried out
+                self._save(last)  # after a crash it shows that the first line was not carried out
                 disk.put(self.path, b"", mode=0o600, fsync=self._fsync)
             disk.append(self.path, line, fsync=self._fsync)
-        known.upto = entry.id
         self._told(entry)
         return entry
 
@@ -327,42 +314,32 @@ class Journal:
         disk.put(path, file.raw, mode=mode, fsync=self._fsync, guard=guard)
         disk.allow(path, file.executable)
 
-    # ---- what was seen ----
-
-    def _caught_up(self) -> tuple[_Known, list[Entry]]:
+    def _record_edits(self, entries: Sequence[Entry]) -> list[Entry]:
         """Record what a person has changed: an entry per unit, the very first time one for all files."""
-        known = self._known()
-        found = scan(self.system, known.files)
-        if found == known.files:
-            return known, []
-        units: dict[str, tuple[Change, ...]] = {}
-        for name in sorted(known.files | found):
-            if known.files.get(name) == found.get(name):
-                continue
-            change = self._noticed(name, known, found)
-            unit = unit_named(change.path, found) if known.upto else ""
-            units[unit] = (*units.get(unit, ()), change)
+        marks = marks_after(entries)
+        found = scan(self.system, marks)
+        changed = sorted(name for name in marks | found if marks.get(name) != found.get(name))
+        units: dict[str, list[Change]] = {}
+        for name in changed:
+            if name in found and (file := read(self.system / name, KEPT_BYTES)):
+                found[name] = file.mark  # it may have changed again since the scan
+                with disk.of_the_state(self.blobs.folder):
+                    self.blobs.keep(file, fsync=bool(entries))  # many at first, and all of them are in place
+            unit = unit_of(name, found) if entries else ""
+            units.setdefault(unit, []).append(Change(name, marks.get(name, ""), found.get(name, "")))
         kind, author, reason = "edited", PERSON, ""
-        if not known.upto:
+        if not entries:
             kind, author, reason = "found", MACHINE, "the system as it was found"
-        written = [
-            self._append(known, Entry(0, now(), kind, unit, author, reason, changed))
-            for unit, changed in units.items()
-        ]
-        known.files = found
-        self._save(known)
-        return known, written
+        written: list[Entry] = []
+        for unit, changes in units.items():
+            entry = Entry(0, now(), kind, unit, author, reason, tuple(changes))
+            written.append(self._append([*entries, *written], entry))
+        if written:
+            self._save(written[-1].id)
+        return written
 
-    def _noticed(self, name: str, known: _Known, found: dict[str, str]) -> Change:
-        """How a file differs from what is known of it; its new content is kept."""
-        if name in found and (file := read(self.system / name, KEPT_BYTES)):
-            found[name] = file.mark  # it may have changed again since the scan
-            with disk.of_the_state(self.blobs.folder):
-                self.blobs.keep(file, fsync=known.upto > 0)  # many at first, and all of them are in place
-        return Change(name, known.files.get(name, ""), found.get(name, ""))
-
-    def _known(self) -> _Known:
-        """What was last seen, rebuilt from the journal if it was lost; finishes what a dead process began."""
+    def _finished(self) -> list[Entry]:
+        """All entries, after what a dead process began is finished."""
         disk.sweep(self.folder)
         disk.sweep(self.blobs.folder)
         raw = self.path.read_bytes() if self.path.exists() else b""
@@ -370,46 +347,23 @@ class Journal:
             with disk.of_the_state(self.path):
                 disk.cut(self.path, raw.rfind(b"\n") + 1)
         entries = self.entries()
-        last = entries[-1].id if entries else 0
-        known = self._stored()
-        if known is None:
-            known = _Known(last)
-            for entry in entries:
-                known.made(entry)
-        for entry in entries:
-            if entry.id > known.upto:
-                self._apply(entry)
-                known.made(entry)
-        known.upto = last
-        return known
+        unfinished = [entry for entry in entries if entry.id > self._finished_id(entries)]
+        for entry in unfinished:
+            self._apply(entry)
+        if unfinished:
+            self._save(entries[-1].id)
+        return entries
 
-    def _stored(self) -> _Known | None:
+    def _finished_id(self, entries: Sequence[Entry]) -> int:
+        """The last entry whose files are written; if that is unknown, all are."""
         try:
-            values = json.loads((self.folder / "known.json").read_bytes())
-            files = {str(name): str(mark) for name, mark in values["marks"].items()}
-            return _Known(int(values["upto"]), files)
-        except (OSError, ValueError, TypeError, KeyError, AttributeError):
-            return None
+            return int(json.loads(self._known.read_bytes())["upto"])
+        except (OSError, ValueError, TypeError, KeyError):
+            return entries[-1].id if entries else 0
 
-    def _save(self, known: _Known) -> None:
-        raw = json.dumps({"upto": known.upto, "marks": known.files}).encode()
-        with disk.of_the_state(self.folder / "known.json"):
-            disk.put(self.folder / "known.json", raw, mode=0o600, fsync=self._fsync)
-
-
-def unit_named(path: str, names: Mapping[str, Any]) -> str:
-    """What a file belongs to: a tool's folder, an operation's markdown (its program, too), or the file."""
-    unit = unit_of(path)
-    folder, _, name = unit.partition("/")
-    beside = f"{folder}/{name.rpartition('.')[0]}.md"
-    return beside if folder in ("operations", "kernel") and beside in names else unit
-
-
-def unit_for(names: Sequence[str] | Mapping[str, Any]) -> str:
-    """The unit of several files; if they have more than one, the folder they share, or ""."""
-    units = {unit_named(name, dict.fromkeys(names)) for name in names}
-    shared = units if len(units) == 1 else {unit.partition("/")[0] for unit in units}
-    return shared.pop() if len(shared) == 1 else ""
+    def _save(self, finished: int) -> None:
+        with disk.of_the_state(self._known):
+            disk.put(self._known, json.dumps({"upto": finished}).encode(), mode=0o600, fsync=self._fsync)
 
 
 def difference(name: str, before: File | None, after: File | None) -> str:

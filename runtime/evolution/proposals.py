@@ -14,8 +14,18 @@ from typing import Any
 from kernel import disk
 from kernel.errors import FractalError, UsageError
 from kernel.events import now
-from runtime.evolution.files import File, claim, files, mark_of, numbered, read, read_head, with_head
-from runtime.evolution.journal import PERSON, Journal, unit_for
+from runtime.evolution.files import (
+    File,
+    claim,
+    files,
+    mark_of,
+    numbered,
+    read,
+    read_head,
+    shared_unit,
+    with_head,
+)
+from runtime.evolution.journal import PERSON, Journal
 
 FOLDERS = ("kernel", "operations", "phases", "reflexes", "samples", "templates", "tools")
 
@@ -118,7 +128,7 @@ class Proposals:
         }
         if not changed:
             raise UsageError("the system has all of it already")
-        return self.make("change", unit_for(changed), why or "handed in", PERSON, files=changed)
+        return self.make("change", shared_unit(changed), why or "handed in", PERSON, files=changed)
 
     def record(self, proposal: Proposal) -> None:
         """Write the journal's entry for a proposal, if it has none."""

@@ -26,8 +26,8 @@ from kernel.loop.run_context import RunContext
 from kernel.tools.operations import OperationContext
 from kernel.tools.running import Runner
 from kernel.tools.tool import Tool
-from runtime.evolution.files import File, files, read, with_field
-from runtime.evolution.journal import MACHINE, PERSON, Entry, Journal, unit_named
+from runtime.evolution.files import File, files, read, unit_of, with_field
+from runtime.evolution.journal import MACHINE, PERSON, Entry, Journal
 from runtime.evolution.sample_tests import lay_out, not_left, sample_missing, shows, try_sample
 from runtime.workspace.runs import RunResult
 from runtime.workspace.workspace import Workspace
@@ -112,7 +112,7 @@ class ToolRecords:
 
     def unit(self, tool: Tool) -> str:
         """The unit of an own tool in the journal."""
-        return unit_named(tool.path.resolve().relative_to(self.journal.system.resolve()).as_posix(), {})
+        return unit_of(tool.path.resolve().relative_to(self.journal.system.resolve()).as_posix())
 
     # ---- tests ----
 

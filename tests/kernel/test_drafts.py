@@ -17,7 +17,8 @@ from kernel.asking.responder import Ask
 from kernel.errors import OperationFailed
 from kernel.tools.builtin.bash import bash as run_bash
 from kernel.tools.operations import OperationContext
-from runtime.evolution.drafts import Drafts, unit_of
+from runtime.evolution.drafts import Drafts
+from runtime.evolution.files import unit_of
 from runtime.sandbox.sandbox import Sandbox
 
 Play = Callable[..., Played]
@@ -118,6 +119,35 @@ def test_no_run_changes_what_holds_it(tmp_path: Path, drafts: Drafts, path: str)
 def test_what_is_no_file_of_the_system_stays_protected(tmp_path: Path, drafts: Drafts, path: str) -> None:
     with pytest.raises(OperationFailed, match=r"protected|outside the folder"):
         context(tmp_path / "work", drafts).writable(path)
+
+
+def test_what_changes_in_a_layout_of_the_system_is_a_draft(drafts: Drafts) -> None:
+    with drafts.laid_out() as layout:
+        assert layout.taken() == ([], [])
+        put(layout.folder / "operations" / "x.md", "x").chmod(0o755)
+        put(layout.folder / "tools" / "web" / "pattern.md", "changed")
+        (layout.folder / "tools" / "web" / "part.md").unlink()
+        (layout.folder / "phases" / "do.md").unlink()
+        (layout.folder / "phases" / "link.md").symlink_to("/etc/hostname")
+        os.mkfifo(layout.folder / "pipe")
+        units, refused = layout.taken()
+    assert (units, refused) == (
+        ["operations/x.md", "tools/web"],
+        ["phases/do.md: a file that the system has cannot be deleted by a draft"],
+    )
+    assert [path.name for path in (drafts.folder / "tools" / "web").iterdir()] == ["pattern.md"]
+    assert os.access(drafts.folder / "operations" / "x.md", os.X_OK)
+    assert drafts.units() == units
+
+
+def test_the_program_beside_an_operation_is_part_of_its_draft(drafts: Drafts) -> None:
+    for name, text in (("x.md", "x"), ("x.py", "x"), ("y.py", "y")):
+        put(drafts.folder / "operations" / name, text)
+    assert drafts.units() == ["operations/x.md", "operations/y.py"]
+    put(drafts.system / "operations" / "x.md", "x")
+    assert drafts.units() == ["operations/x.md", "operations/y.py"]
+    put(drafts.system / "operations" / "x.py", "x")
+    assert drafts.units() == ["operations/y.py"]
 
 
 def test_units_and_the_tools_that_paths_build() -> None:
