@@ -7,7 +7,6 @@ as without a model, nothing is shown, and a person decides.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,19 +17,17 @@ from kernel.events import now
 from kernel.tools.operations import OperationContext
 from kernel.tools.tool import Fault, Tool
 from runtime.catalogue.catalogue import Catalogue
-from runtime.evolution.files import File, mark_of, tool_at
+from runtime.evolution.files import TOOL_FILE, File, mark_of, tool_at
 from runtime.evolution.journal import PERSON, Entry, Journal
 from runtime.evolution.proposals import Proposal, Proposals
 from runtime.evolution.sample_tests import sample_missing, try_sample
-from runtime.evolution.samples import Play, SampleWorkspace, Tested
+from runtime.evolution.samples import Play, Tested, play_sample
 from runtime.evolution.trials import Compared, Kind, Pair, Trial, Trials
 from runtime.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
     from runtime.memory.learning.library import Library
     from runtime.memory.learning.patterns import Pattern
-
-_TOOL = re.compile(r"tools/[^/]+/(?:pattern|SKILL)\.md|(?:operations|kernel)/[^/]+\.md")
 
 
 @dataclass(frozen=True)
@@ -92,8 +89,15 @@ class SampleTasks:
         """Do a task once."""
         if self.usd == 0:
             return Tested(task.tool.name, None, "not done: the money for comparing was used up")
-        place = SampleWorkspace(self.workspace, side.system, side.patterns)
-        tested = await place.play(self.play, task.tool, guided=task.guided, usd=self.usd)
+        tested = await play_sample(
+            self.workspace,
+            self.play,
+            task.tool,
+            changed=side.system,
+            patterns=side.patterns,
+            guided=task.guided,
+            usd=self.usd,
+        )
         if self.usd is not None:
             self.usd = max(self.usd - float(tested.spent.get("usd") or 0.0), 0.0)
         self.told(tested, side.name)
@@ -213,7 +217,7 @@ class Adoption:
 
     def _read(self) -> dict[str, Tool | Fault]:
         """The tools in the proposal as they would be, or what is wrong with them, by file."""
-        places = {name: self._folder / name for name in self.proposal.files if _TOOL.fullmatch(name)}
+        places = {name: self._folder / name for name in self.proposal.files if TOOL_FILE.fullmatch(name)}
         return {name: tool_at(path) for name, path in places.items() if path.is_file()}
 
     def _tools(self) -> list[Tool]:

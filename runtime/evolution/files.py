@@ -26,6 +26,8 @@ from runtime.catalogue.pattern import load
 KEPT_BYTES = 20_000_000
 """The content of a larger file is not kept, so the file cannot be put back."""
 EXECUTABLE = "+x"
+TOOL_FILE = re.compile(r"tools/[^/]+/(?:pattern|SKILL)\.md|(?:operations|kernel)/[^/]+\.md")
+"""The names of the files that define tools and operations."""
 _FRONTMATTER = re.compile(r"(?ms)\A(?:\ufeff)?---[ \t]*\r?\n(?P<fields>.*?)^---[ \t]*\r?$")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from kernel.errors import UsageError
 from kernel.tools.tool import Fault, Tool
 from runtime.catalogue.catalogue import Catalogue
-from runtime.evolution.files import File, files, read, tool_at, with_field
+from runtime.evolution.files import File, files, read, tool_at, unit_files, unit_of, with_field
 from runtime.evolution.journal import PERSON, Entry, Journal
 from runtime.evolution.samples import ToolRecords
 
@@ -67,32 +67,29 @@ def found(place: Path) -> list[Package]:
 
 def add(journal: Journal, package: Package, *, force: bool = False) -> Entry | None:
     """Copy a tool into the system; None if it is there already. Raises `UsageError`."""
-    there = journal.system / package.unit
-    names = {path.relative_to(journal.system).as_posix() for path in files(there)} | set(package.files)
+    names = {*unit_files(journal.system, package.unit), *package.files}
     here = {name: file for name in sorted(names) if (file := read(journal.system / name))}
     if here == package.files:
         return None
     if here and not force:
         raise UsageError(f"{package.unit} is there already and differs; use --force to replace it")
-    gone: dict[str, File | None] = {name: None for name in here if name not in package.files}
-    reason = f"from {package.tool.path.parent}"
-    return journal.change("added", package.unit, {**gone, **package.files}, PERSON, reason)
+    changed = {name: package.files.get(name) for name in names}
+    return journal.change("added", package.unit, changed, PERSON, f"from {package.tool.path.parent}")
 
 
 def retire(journal: Journal, records: ToolRecords, tool: Tool) -> Entry | None:
     """Take a tool out of use; a shipped one is overlaid by a copy with another status."""
-    path = tool.path.resolve()
-    if records.own(tool) and not tool.skill:
+    path, own = tool.path.resolve(), records.name(tool)
+    if own and not tool.skill:
         return records.mark(tool, "retired", "", PERSON)
-    if records.own(tool):  # a skill has no status: its folder is removed, the journal keeps it
-        gone = {each.relative_to(journal.system.resolve()).as_posix(): None for each in files(path.parent)}
-        return journal.change("retired", records.unit(tool), gone, PERSON)
+    if own:  # a skill has no status: its folder is removed, the journal keeps it
+        unit = unit_of(own)
+        return journal.change("retired", unit, dict.fromkeys(unit_files(journal.system, unit)), PERSON)
     if journal.shipped.resolve() not in path.parents:
         raise UsageError(f"{tool.name} is not part of this workspace's system: remove it from {path.parent}")
     name = path.relative_to(journal.shipped.resolve()).as_posix()
     text = with_field(path.read_text("utf-8"), "status", "retired")
-    unit = name.removesuffix("/pattern.md") if name.startswith("tools/") else name
-    return journal.change("retired", unit, {name: File(text.encode())}, PERSON)
+    return journal.change("retired", unit_of(name), {name: File(text.encode())}, PERSON)
 
 
 def _pattern(folder: Path) -> Path | None:
@@ -105,9 +102,8 @@ def _tool(folder: Path, pattern: Path) -> Package:
         raise UsageError(f"{pattern}: run: {tool.run!r}: a tool that is added is guidance or command:")
     if tool.scheme == "command":
         _ = tool.program  # raises if it is missing
-    unit = f"tools/{tool.name}"
-    names = {f"{unit}/{path.relative_to(folder).as_posix()}": path for path in files(folder)}
-    return Package(unit, tool, _contents(folder, names))
+    names = {path.relative_to(folder).as_posix(): path for path in files(folder)}
+    return Package(f"tools/{tool.name}", tool, _contents(folder, f"tools/{tool.name}", names))
 
 
 def _operation(path: Path) -> Package:
@@ -116,8 +112,8 @@ def _operation(path: Path) -> Package:
         raise UsageError(f"{path}: name: is missing")
     if tool.scheme != "command":
         raise UsageError(f'{path}: an operation of your own needs run: "command: ./program"')
-    names = {f"operations/{path.name}": path, f"operations/{tool.program.name}": tool.program}
-    return Package(f"operations/{path.name}", tool, _contents(path.parent, names))
+    names = {path.name: path, tool.program.name: tool.program}
+    return Package(f"operations/{path.name}", tool, _contents(path.parent, "operations", names))
 
 
 def _loaded(path: Path) -> Tool:
@@ -127,15 +123,11 @@ def _loaded(path: Path) -> Tool:
     return entry
 
 
-def _contents(folder: Path, names: dict[str, Path]) -> dict[str, File]:
-    whole: dict[str, File] = {}
-    total = 0
-    for name, path in names.items():
+def _contents(folder: Path, place: str, paths: dict[str, Path]) -> dict[str, File]:
+    """The files by their names in the system, where they are in `place`."""
+    for path in paths.values():
         if folder.resolve() not in path.resolve().parents:
             raise UsageError(f"{path}: leads outside {folder}; put a copy in its place")
-        total += path.stat().st_size
-        if total > MOST_BYTES:
-            raise UsageError(f"{folder}: more than {MOST_BYTES // 1_000_000} MB")
-        if file := read(path):
-            whole[name] = file
-    return whole
+    if sum(path.stat().st_size for path in paths.values()) > MOST_BYTES:
+        raise UsageError(f"{folder}: more than {MOST_BYTES // 1_000_000} MB")
+    return {f"{place}/{name}": file for name, path in paths.items() if (file := read(path))}

@@ -11,7 +11,6 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from kernel import disk
 from kernel.document.model import Document
@@ -30,7 +29,6 @@ _LACKS = re.compile(
     r"\b(?:tools?|operations?|capabilit(?:y|ies)|skills?|way to|means to|access to)\b"
 )
 
-# ---- the shape of a command: programs, options and joins, without arguments ----
 _STRINGS = re.compile(r"""'[^'\n]*'|"[^"\n]*\"""")
 
 
@@ -56,6 +54,11 @@ class Instance:
     where: str
     text: str
 
+    @property
+    def shown(self) -> str:
+        """The text on one line."""
+        return one_line(self.text, SHOWN_CHARS)
+
 
 class MissingTools:
     """What the runs of one workspace lacked so far."""
@@ -67,44 +70,25 @@ class MissingTools:
 
     def look(self, documents: Sequence[Document]) -> list[Proposal]:
         """Count what a finished run lacked; returns the proposals that are made now."""
-        found = [(f"need {key_of(each.text)}", each) for each in lacking(documents)]
-        found += [(f"command {what}", each) for what, each in improvised(documents)]
+        found = [*lacking(documents), *improvised(documents)]
         if not found:
             return []
         with self.journal.locked():
             known = self._known()
-            due = list(self._counted(known, found))
-            self._save(known)
-        made: list[Proposal] = []
-        for key, instances in due:
-            made.append(self._propose(key, instances))
-            with self.journal.locked():
-                known = self._known()
-                known.setdefault(key, {"seen": []})["proposal"] = made[-1].id
-                self._save(known)
-        return made
-
-    def _counted(
-        self, known: dict[str, Any], found: Sequence[tuple[str, Instance]]
-    ) -> Iterator[tuple[str, list[Instance]]]:
-        """Note what was found; yields what has come up often enough and is not proposed yet."""
-        for key, each in found:
-            entry = known.pop(key, {"seen": []})
-            seen = [one for one in entry["seen"] if (one["run"], one["where"]) != (each.run, each.where)]
-            known[key] = {**entry, "seen": [*seen, asdict(each)][-EXAMPLES:]}
-        for key in list(known)[: max(len(known) - REMEMBERED, 0)]:
-            del known[key]
-        for key in dict.fromkeys(key for key, _ in found):
-            entry = known[key]
-            enough = key.startswith("need ") or len(entry["seen"]) >= OFTEN
-            if enough and not entry.get("proposal"):
-                yield key, [Instance(**one) for one in entry["seen"]]
+            for key, each in found:
+                seen = [one for one in known.pop(key, []) if (one.run, one.where) != (each.run, each.where)]
+                known[key] = [*seen, each][-EXAMPLES:]
+            self._save(dict(list(known.items())[-REMEMBERED:]))
+        proposed = {each.draft for each in self.proposals.all() if each.kind == "build"}
+        due = [key for key in dict.fromkeys(key for key, _ in found) if key not in proposed]
+        return [
+            self._propose(key, known[key])
+            for key in due
+            if key.startswith("need ") or len(known[key]) >= OFTEN
+        ]
 
     def _propose(self, key: str, instances: Sequence[Instance]) -> Proposal:
-        draft, last = key[:SHOWN_CHARS], instances[-1]
-        for each in self.proposals.all():  # its process may have died before it was noted
-            if each.kind == "build" and each.draft == draft:
-                return each
+        last = instances[-1]
         kind, _, shown = key.partition(" ")
         if kind == "command":
             unit, level = "operations", "operation"
@@ -113,35 +97,35 @@ class MissingTools:
             why = "Each time a model wrote it anew."
         else:
             unit, level = "tools", "tool"
-            reason = f"a plan found no tool: {one_line(last.text, SHOWN_CHARS)}"
+            reason = f"a plan found no tool: {last.shown}"
             what = f"A tool that covers this need: {last.text}"
             why = "The run could not go on without it."
-        where = "\n".join(
-            f"- run {each.run}, {each.where}: {one_line(each.text, SHOWN_CHARS)}" for each in instances
-        )
+        where = "\n".join(f"- run {each.run}, {each.where}: {each.shown}" for each in instances)
         text = (
             f"# {reason}\n\nWhat: {what}\n\nWhy: {why}\n\nWhere it came up:\n{where}\n\n"
             f"Level: {level}; it is registered in the index that plans choose from."
         )
-        examples = "\n".join(f"- {one_line(each.text, SHOWN_CHARS)}" for each in instances)
+        examples = "\n".join(f"- {each.shown}" for each in instances)
         task = f"Build a new {level} and test it. {what}\nIt came up here:\n{examples}"
-        more = {"run": last.run, "draft": draft, "task": task, "text": text}
+        more = {"run": last.run, "draft": key, "task": task, "text": text}
         return self.proposals.make("build", unit, reason, MACHINE, **more)
 
-    def _known(self) -> dict[str, Any]:
+    def _known(self) -> dict[str, list[Instance]]:
+        """The last instances of each need and command; none if the file is damaged."""
         try:
-            values: Any = json.loads(self.path.read_bytes())
-            return values if isinstance(values, dict) else {}
-        except (OSError, ValueError):
+            values = json.loads(self.path.read_bytes())
+            return {key: [Instance(**one) for one in entry["seen"]] for key, entry in values.items()}
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return {}
 
-    def _save(self, known: Mapping[str, Any]) -> None:
+    def _save(self, known: Mapping[str, Sequence[Instance]]) -> None:
+        values = {key: {"seen": [asdict(each) for each in seen]} for key, seen in known.items()}
         with disk.of_the_state(self.path):
-            disk.put(self.path, json.dumps(known, indent=0).encode(), mode=0o600)
+            disk.put(self.path, json.dumps(values, indent=0).encode(), mode=0o600)
 
 
-def lacking(documents: Sequence[Document]) -> Iterator[Instance]:
-    """Plans that failed because no tool fits, in loops that did not end well after all."""
+def lacking(documents: Sequence[Document]) -> Iterator[tuple[str, Instance]]:
+    """Plans that failed because no tool fits, in loops that did not end well after all, by their key."""
     for document in documents:
         if document.meta.status == "complete":
             continue
@@ -149,17 +133,20 @@ def lacking(documents: Sequence[Document]) -> Iterator[Instance]:
         said = [note.text for fold in folds for note in fold.notes] + [document.text(5, "escalation")]
         needs = (text.removeprefix("cannot: ") for text in said if text.startswith("cannot: "))
         if need := next((need for need in needs if _LACKS.search(need)), ""):
-            yield Instance(document.meta.run, document.meta.id, need.strip())
+            words = sorted(set(re.findall(r"[a-z]{4,}", need.lower())))
+            key = f"need {' '.join(words)}"[:SHOWN_CHARS]
+            yield key, Instance(document.meta.run, document.meta.id, need.strip())
 
 
 def improvised(documents: Sequence[Document]) -> Iterator[tuple[str, Instance]]:
-    """Improvised commands that succeeded, each with its shape."""
+    """Improvised commands that succeeded, by a key with their shape."""
     for document in documents:
         for step in document.steps.values():
             command = (step.args or {}).get("command")
             bash = step.tool == "bash" and step.state == "done" and isinstance(command, str)
             if bash and (found := shape(str(command))):
-                yield found, Instance(document.meta.run, f"{document.meta.id}:{step.n}", str(command))
+                where = f"{document.meta.id}:{step.n}"
+                yield f"command {found}"[:SHOWN_CHARS], Instance(document.meta.run, where, str(command))
 
 
 def shape(command: str) -> str:
@@ -168,43 +155,40 @@ def shape(command: str) -> str:
     `grep -c "x" a.txt | sort -n` and `grep -c y *.md | sort -n` have one shape. A command has a shape if it
     joins several programs or contains a program.
     """
-    line, _, rest = command.partition("<<")
+    line, _, program_text = command.partition("<<")
     lexer = shlex.shlex(line.replace("\n", " ; "), posix=True, punctuation_chars=True)
     lexer.commenters, lexer.whitespace_split = "", True
     try:
         tokens = list(lexer)
     except ValueError:  # a quotation that does not end
         return ""
-    parts: list[str] = []
+    commands: list[list[str]] = [[";"]]  # each begins with what joins it to the one before
     programs: list[str] = []
-    words: list[str] = []
-    first, program = True, ""  # whether a program's name comes next; the program before
+    words = _program_words(program_text.partition("\n")[2])
+    program = ""  # that of the command at hand; "" before its name
     for token in tokens:
+        parts = commands[-1]
         if token[:1] in ("|", ";", "&", "(", ")") or token == "<(":
-            first, program = True, ""
-            if parts and parts[-1] not in ("|", ";"):
-                parts.append("|" if token == "|" else ";")
-        elif token in _KEYWORDS:
+            program = ""
+            commands.append(["|" if token == "|" else ";"])
+        elif not program and token in _KEYWORDS:
             parts.append(token)
-            first = token not in ("for", "in", "case")
-        elif first and not re.fullmatch(r"\w+=.*", token, re.S):
-            first, program = False, token.rpartition("/")[2]
+            program = token if token in ("for", "case") else ""
+        elif not program and not re.fullmatch(r"\w+=.*", token, re.S):
+            program = token.rpartition("/")[2]
             if program not in _PREPARING:
                 programs.append(program)
                 parts.append(program)
         elif program in _INTERPRETERS and re.search(r"[\s(){};]", token):
             words += _program_words(token)
-        elif token.startswith("-") and program and program not in _PREPARING:
-            option = re.sub(r"[^A-Za-z-].*", "", token)
-            parts += [option] if len(option) > 1 else []
+        elif program not in _PREPARING and re.match(r"-[A-Za-z-]", token):
+            parts.append(re.sub(r"[^A-Za-z-].*", "", token))
         elif program in _SUBCOMMANDS and re.fullmatch(r"[a-z][a-z-]*", token) and parts[-1] == program:
             parts.append(token)
-    words += _program_words(rest.partition("\n")[2])
-    working = any(name not in _SHOWING for name in programs)
-    if len(words) < _LEAST_WORDS and not (len(programs) > 1 and working):
+    works = len(programs) > 1 and not _SHOWING.issuperset(programs)
+    if not works and len(words) < _LEAST_WORDS:
         return ""
-    while parts and parts[-1] in ("|", ";"):
-        parts.pop()
+    parts = [part for each in commands if len(each) > 1 for part in each][1:]
     shown = f" ({' '.join(dict.fromkeys(words[:_PROGRAM_WORDS]))})" if words else ""
     return f"{' '.join(parts)}{shown}"[:SHOWN_CHARS]
 
@@ -212,8 +196,3 @@ def shape(command: str) -> str:
 def _program_words(program: str) -> list[str]:
     """The words of a program, without its strings and numbers."""
     return re.findall(r"[A-Za-z_]{3,}", _STRINGS.sub(" ", program))
-
-
-def key_of(text: str) -> str:
-    """A need as a key that recognises it again: its longer words, sorted."""
-    return " ".join(sorted(set(re.findall(r"[a-z]{4,}", text.lower()))))[:SHOWN_CHARS]

@@ -11,12 +11,11 @@ from pathlib import Path
 
 from kernel.document.escaping import fingerprint
 from kernel.document.model import Document, root_id
-from kernel.errors import ConfigurationError, DocumentError, FractalError
+from kernel.errors import DocumentError, FractalError
 from kernel.loop.criteria import Finding
 from kernel.store.files import FileStore
-from kernel.tools.tool import Tool
 from runtime.evolution.drafts import Drafts, written_by
-from runtime.evolution.files import File, files, read, tool_at, with_field
+from runtime.evolution.files import TOOL_FILE, File, read, unit_files, with_field
 from runtime.evolution.journal import Journal
 from runtime.evolution.proposals import Proposal, Proposals
 
@@ -47,7 +46,9 @@ class Registration:
                 findings.setdefault(str(found.criterion["draft"]), found)  # the kernel's own come first
         left: list[str] = []
         documents = documents_of(store)
-        for unit in self._whole([unit for unit in self.drafts.units() if unit in findings]):
+        for unit in self.drafts.units():
+            if unit not in findings:
+                continue
             passed, note = findings[unit].after, " ".join(findings[unit].note.split())[:NOTE_CHARS]
             if passed is False:
                 left.append(f"{unit} is not part of the system: {note}")
@@ -64,7 +65,7 @@ class Registration:
     def salvage(self) -> list[Proposal]:
         """Propose everything that the run has drafted, however it ended; nothing is proposed twice."""
         documents = documents_of(FileStore(self.run))
-        for unit in self._whole(self.drafts.units()):
+        for unit in self.drafts.units():
             files, source = self._draft(unit, documents)
             if not self._done(unit, source["draft"]):
                 self._propose(unit, "drafted, and not accepted", files, source)
@@ -93,16 +94,6 @@ class Registration:
             return True
         return any((system / unit).exists() for system in systems)
 
-    def _whole(self, units: Sequence[str]) -> list[str]:
-        """The units, without programs whose operation's markdown is among them."""
-        covering = {self.drafts.folder / unit for unit in units if unit.startswith("operations/")}
-        places = {unit: self.drafts.folder / unit for unit in units}
-        return [
-            unit
-            for unit, place in places.items()
-            if place.exists() and place.with_suffix(".md") not in covering - {place}
-        ]
-
     def _draft(self, unit: str, documents: Sequence[Document]) -> tuple[Files, dict[str, str]]:
         """The files of a drafted unit as the system is to have them, and who wrote them where."""
         files = drafted_files(self.drafts, unit)
@@ -113,16 +104,11 @@ class Registration:
 
 
 def drafted_files(drafts: Drafts, unit: str) -> dict[str, File | None]:
-    """The files of a drafted unit as the system is to have them; its other files there are removed."""
-    place = drafts.folder / unit
-    whole: dict[str, File | None] = {}
-    for path in files(place) if place.is_dir() else [place]:
-        whole[path.relative_to(drafts.folder).as_posix()] = _active(path, read(path))
-    if unit.startswith("operations/") and unit.endswith(".md") and (program := _program(place)):
-        whole[program.relative_to(drafts.folder).as_posix()] = read(program)
-    own = drafts.system / unit
-    for path in files(own) if own.is_dir() else ():
-        whole.setdefault(path.relative_to(drafts.system).as_posix(), None)
+    """The files of a drafted unit as the system is to have them; a tool's other files there are removed."""
+    drafted = unit_files(drafts.folder, unit)
+    whole = {name: _active(name, read(drafts.folder / name)) for name in drafted}
+    if (drafts.system / unit).is_dir():
+        whole |= dict.fromkeys(set(unit_files(drafts.system, unit)) - {*drafted})
     return whole
 
 
@@ -137,26 +123,15 @@ def documents_of(store: FileStore) -> list[Document]:
     return found
 
 
-def _active(path: Path, file: File | None) -> File | None:
+def _active(name: str, file: File | None) -> File | None:
     """A tool's markdown with its status `active` and its origin `designed`; other files as they are."""
-    patterned = path.name == "pattern.md" and "tools" in path.parts
-    if file is None or not (patterned or (path.parent.name in TOOLS and path.suffix == ".md")):
+    if file is None or not TOOL_FILE.fullmatch(name) or name.endswith("SKILL.md"):
         return file
     try:
         text = with_field(file.raw.decode("utf-8"), "status", "active")
         return File(with_field(text, "origin", "designed").encode(), file.executable)
     except (FractalError, UnicodeDecodeError):
         return file
-
-
-def _program(path: Path) -> Path | None:
-    tool = tool_at(path)
-    if not isinstance(tool, Tool) or tool.scheme != "command":
-        return None
-    try:
-        return path.parent / tool.program.relative_to(path.parent.resolve())
-    except (ConfigurationError, ValueError):
-        return None
 
 
 def _origin(documents: Sequence[Document], unit: str) -> tuple[str, str]:

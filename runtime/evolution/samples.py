@@ -102,23 +102,16 @@ class ToolRecords:
                 disk.put(self.path, raw, mode=0o600)
         return record
 
-    def own(self, tool: Tool) -> bool:
-        """Whether the tool lies in the workspace's own system."""
-        return self.journal.system.resolve() in tool.path.resolve().parents
-
-    def shipped(self, tool: Tool) -> bool:
-        """Whether an own tool replaces a shipped one."""
-        return (self.journal.shipped / self.unit(tool)).exists()
-
-    def unit(self, tool: Tool) -> str:
-        """The unit of an own tool in the journal."""
-        return unit_of(tool.path.resolve().relative_to(self.journal.system.resolve()).as_posix())
+    def name(self, tool: Tool) -> str:
+        """The name of a tool's markdown in the workspace's own system; "" if it lies elsewhere."""
+        path, system = tool.path.resolve(), self.journal.system.resolve()
+        return path.relative_to(system).as_posix() if system in path.parents else ""
 
     # ---- tests ----
 
     async def admitted(self, run_context: RunContext, tool: Tool) -> str:
         """Why a tool may not be used, or ""; a program without a record is tested now."""
-        if tool.scheme != "command" or not self.own(tool):
+        if tool.scheme != "command" or not self.name(tool):
             return ""
         again = f"`fractal tools test {tool.name}`"
         async with self._tests.setdefault(str(tool.path), asyncio.Lock()):
@@ -142,7 +135,7 @@ class ToolRecords:
     ) -> tuple[bool, str]:
         """Run the sample of a tool that is not guided, and record the result."""
         passed, note = await try_sample(tool, context, runners)
-        if tool.scheme == "command" and self.own(tool):
+        if tool.scheme == "command" and self.name(tool):
             self.put(tool, tested=now(), run=run, passed=passed, note=note, failures=0)
         return passed, note
 
@@ -161,13 +154,12 @@ class ToolRecords:
         if tool.guided and play:
             changed: dict[str, File | None] = {}
             if tool.status != "active":  # the trial needs it in use
-                name = tool.path.resolve().relative_to((workspace.root / "system").resolve()).as_posix()
-                changed[name] = File(with_field(tool.path.read_text("utf-8"), "status", "active").encode())
-            tested = await SampleWorkspace(workspace, changed).play(play, tool, guided=True)
+                changed[self.name(tool)] = _with_status(tool, "active")
+            tested = await play_sample(workspace, play, tool, changed=changed, guided=True)
         else:
             passed, note = await self.test_code(tool, context, runners)
             tested = Tested(tool.name, passed, note, time.monotonic() - began)
-        if tested.passed and tool.status in ("draft", "quarantined") and self.own(tool):
+        if tested.passed and tool.status in ("draft", "quarantined") and self.name(tool):
             kind = "admitted" if tool.status == "draft" else "restored"
             self.mark(tool, "active", "its sample has passed", PERSON, kind=kind)
         return tested
@@ -175,88 +167,100 @@ class ToolRecords:
     # ---- use ----
 
     def heard(self, event: Event, run_context: RunContext) -> None:
-        """Count the successes and failures of the workspace's own tools."""
+        """Count the successes and failures of the workspace's own tools that replace no shipped one."""
         name, good = _finished_call(event, run_context)
         tool = run_context.catalogue.tools.get(name) if name else None
-        if tool and not tool.draft and self.own(tool) and not self.shipped(tool):
-            self.count(tool, good, run_context.id)
+        path = self.name(tool) if tool and not tool.draft else ""
+        if tool and path and not (self.journal.shipped / unit_of(path)).exists():
+            self._count(tool, good, run_context.id)
 
-    def count(self, tool: Tool, good: bool, run: str = "") -> Entry | None:
+    def _count(self, tool: Tool, good: bool, run: str) -> None:
         """Count a call; too many failures in a row put the tool into quarantine."""
-        failures = self.get(tool).failures
-        if good and not failures:
-            return None
-        record = self.put(tool, failures=0 if good else failures + 1)
-        if good or record.failures < self._after:
-            return None
-        reason = f"it failed {record.failures} times in a row in use"
-        return self.mark(tool, "quarantined", reason, MACHINE, run=run)
+        before = self.get(tool).failures
+        if good and not before:
+            return
+        failures = self.put(tool, failures=0 if good else before + 1).failures
+        if failures >= self._after:
+            self.mark(tool, "quarantined", f"it failed {failures} times in a row in use", MACHINE, run=run)
 
     def mark(
         self, tool: Tool, status: str, reason: str, author: str, *, run: str = "", kind: str = ""
     ) -> Entry | None:
         """Write a status into the tool's own markdown, with an entry in the journal."""
-        name = tool.path.resolve().relative_to(self.journal.system.resolve()).as_posix()
-        file = read(tool.path)
+        known, name, file = self.get(tool), self.name(tool), _with_status(tool, status)
         if file is None:
             return None
-        try:
-            text = with_field(file.raw.decode("utf-8"), "status", status)
-        except (FractalError, UnicodeDecodeError) as error:
-            raise FractalError(f"{tool.path}: status: {status} cannot be written: {error}") from None
-        known = self.get(tool)
-        changed = {name: File(text.encode(), file.executable)}
-        entry = self.journal.change(kind or status, self.unit(tool), changed, author, reason, run=run)
+        entry = self.journal.change(kind or status, unit_of(name), {name: file}, author, reason, run=run)
         if known.passed:  # the status does not change what was tested
             self.put(tool, tested=known.tested, run=known.run, passed=True, note=known.note)
         return entry
 
 
-@dataclass(frozen=True)
-class SampleWorkspace:
-    """A workspace in `state/system/trials/` with a copy of the system and a sample's files.
+def _with_status(tool: Tool, status: str) -> File | None:
+    """A tool's markdown with another status; None if the file is gone."""
+    file = read(tool.path)
+    try:
+        return file and replace(file, raw=with_field(file.raw.decode("utf-8"), "status", status).encode())
+    except (FractalError, UnicodeDecodeError) as error:
+        raise FractalError(f"{tool.path}: status: {status} cannot be written: {error}") from None
 
-    It is removed when the sample passes and kept for a look when it fails.
+
+async def play_sample(
+    workspace: Workspace,
+    play: Play,
+    tool: Tool,
+    *,
+    changed: Mapping[str, File | None],
+    patterns: Mapping[str, bytes] | None = None,
+    guided: bool = False,
+    usd: float | None = None,
+) -> Tested:
+    """Do a sample in a workspace of its own in `state/system/trials/`, with a copy of the system.
+
+    `changed` are files of the system to change in the copy, `patterns` learned patterns to put there. The
+    task is `guided` by the tool itself, else done as any task. The workspace is kept if the sample fails.
     """
+    began = time.monotonic()
+    trials = workspace.state / "system" / "trials"
+    old = sorted(trials.iterdir(), key=lambda each: each.stat().st_mtime) if trials.is_dir() else []
+    for each in old[:-KEPT_TRIALS]:
+        shutil.rmtree(each, ignore_errors=True)
+    folder = trials / f"{tool.name}-{secrets.token_hex(3)}"
+    spent: dict[str, Any] = {}
+    try:
+        _lay_out(workspace, tool, folder, changed, patterns or {})
+        result = await play(folder, str(tool.sample["task"]), tool.name if guided else "", usd)
+        spent = dict(result.spent)
+        passed, note = await _judged(tool, result, folder)
+    except FractalError as error:
+        passed, note = False, str(error)
+    if passed:
+        shutil.rmtree(folder, ignore_errors=True)
+    kept = "" if passed else str(folder)
+    return Tested(tool.name, passed, note, time.monotonic() - began, spent, kept)
 
-    workspace: Workspace
-    changed: Mapping[str, File | None]  # files of the system to change in the copy
-    patterns: Mapping[str, bytes] = field(default_factory=dict[str, bytes])  # learned patterns to put there
 
-    async def play(self, play: Play, tool: Tool, *, guided: bool = False, usd: float | None = None) -> Tested:
-        """Do the sample: `guided` by the tool itself, else as any task."""
-        began = time.monotonic()
-        trials = self.workspace.state / "system" / "trials"
-        old = sorted(trials.iterdir(), key=lambda each: each.stat().st_mtime) if trials.is_dir() else []
-        for each in old[:-KEPT_TRIALS]:
-            shutil.rmtree(each, ignore_errors=True)
-        folder = trials / f"{tool.name}-{secrets.token_hex(3)}"
-        try:
-            self._lay_out(tool, folder)
-            result = await play(folder, str(tool.sample["task"]), tool.name if guided else "", usd)
-            passed, note = await _judged(tool, result, folder)
-        except FractalError as error:
-            return Tested(tool.name, False, str(error), time.monotonic() - began, folder=str(folder))
-        if passed:
-            shutil.rmtree(folder, ignore_errors=True)
-        kept = "" if passed else str(folder)
-        return Tested(tool.name, passed, note, time.monotonic() - began, dict(result.spent), kept)
-
-    def _lay_out(self, tool: Tool, folder: Path) -> None:
-        own, state = folder / ".fractal" / "system", folder / ".fractal" / "state"
-        (state / "system").mkdir(parents=True, mode=0o700)
-        source = self.workspace.root / "system"
-        for path in files(source) if source.is_dir() else ():
-            _write(own / path.relative_to(source), read(path))
-        for name, file in self.changed.items():
-            _write(own / name, file)
-        records = self.workspace.state / "system" / "standing.json"
-        if records.is_file():  # what passed its test here need not be tested there
-            shutil.copyfile(records, state / "system" / records.name)
-        for name, raw in self.patterns.items():
-            _write(state / "memory" / "patterns" / name, File(raw))
-        if problem := lay_out(tool, folder):
-            raise FractalError(problem)
+def _lay_out(
+    workspace: Workspace,
+    tool: Tool,
+    folder: Path,
+    changed: Mapping[str, File | None],
+    patterns: Mapping[str, bytes],
+) -> None:
+    own, state = folder / ".fractal" / "system", folder / ".fractal" / "state"
+    (state / "system").mkdir(parents=True, mode=0o700)
+    source = workspace.root / "system"
+    for path in files(source):
+        _write(own / path.relative_to(source), read(path))
+    for name, file in changed.items():
+        _write(own / name, file)
+    records = workspace.state / "system" / "standing.json"
+    if records.is_file():  # what passed its test here need not be tested there
+        shutil.copyfile(records, state / "system" / records.name)
+    for name, raw in patterns.items():
+        _write(state / "memory" / "patterns" / name, File(raw))
+    if problem := lay_out(tool, folder):
+        raise FractalError(problem)
 
 
 async def _judged(tool: Tool, result: RunResult, folder: Path) -> tuple[bool, str]:
