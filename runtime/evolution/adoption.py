@@ -7,7 +7,7 @@ as without a model, nothing is shown, and a person decides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,14 +31,6 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Task:
-    """A sample task: guided by its tool, or done as if a person asked for it."""
-
-    tool: Tool
-    guided: bool
-
-
-@dataclass(frozen=True)
 class Side:
     """One of two ways to do the tasks: changed files of the system, and learned patterns."""
 
@@ -57,8 +49,8 @@ class SampleTasks:
     usd: float | None  # what all of them together may still cost; None: no limit
     told: Callable[[Tested, str], None] = field(default=lambda tested, how: None)
 
-    def all(self) -> list[Task]:
-        """Those of the guided tools and those of `system/samples/`."""
+    def all(self) -> list[Tool]:
+        """The tools whose samples are the tasks: the guided ones, and those of `system/samples/`."""
         guided = [tool for tool in self.catalogue.tools.values() if tool.guided and not tool.skill]
         found: dict[str, Tool] = {}
         for folder in self.catalogue.folders:
@@ -66,36 +58,37 @@ class SampleTasks:
                 if isinstance(entry := tool_at(path), Tool):
                     found.setdefault(path.name, replace(entry, name=path.stem))
         chosen = [tool for tool in (*guided, *found.values()) if not sample_missing(tool)]
-        return [Task(tool, False) for tool in sorted(chosen, key=lambda tool: tool.name)]
+        return sorted(chosen, key=lambda tool: tool.name)
 
     async def compare(
-        self, tasks: Sequence[Task], present: Side, tried: Side, new: Collection[str] = ()
+        self, tasks: Sequence[Tool], present: Side, tried: Side, *, guided: bool = False
     ) -> Compared:
-        """Each task both ways, in alternating order; tools named in `new` exist only on the tried side."""
+        """Each task both ways, in alternating order; `guided` by its tool, which may be new, or plainly."""
+        if not tasks:
+            raise UsageError("a trial needs sample tasks: put some into system/samples/")
         pairs: list[Pair] = []
-        for number, task in enumerate(tasks):
+        for number, tool in enumerate(tasks):
             done: dict[str, Tested] = {}
             for side in (present, tried) if number % 2 == 0 else (tried, present):
-                if side is present and task.tool.name in new:
-                    done[side.name] = Tested(task.tool.name, False, "there is none without it")
+                if guided and side is present and tool.name not in self.catalogue.tools:
+                    done[side.name] = Tested(tool.name, False, "there is none without it")
                 else:
-                    done[side.name] = await self.do(task, side)
+                    done[side.name] = await self._do(tool, side, guided)
             a, b = done[present.name], done[tried.name]
             calls = int(a.spent.get("calls") or 0), int(b.spent.get("calls") or 0)
-            pairs.append(Pair(task.tool.name, a.passed, b.passed, calls, b.note))
+            pairs.append(Pair(tool.name, a.passed, b.passed, calls, b.note))
         return Compared(pairs)
 
-    async def do(self, task: Task, side: Side) -> Tested:
-        """Do a task once."""
+    async def _do(self, tool: Tool, side: Side, guided: bool) -> Tested:
         if self.usd == 0:
-            return Tested(task.tool.name, None, "not done: the money for comparing was used up")
+            return Tested(tool.name, None, "not done: the money for comparing was used up")
         tested = await play_sample(
             self.workspace,
             self.play,
-            task.tool,
+            tool,
             changed=side.system,
             patterns=side.patterns,
-            guided=task.guided,
+            guided=guided,
             usd=self.usd,
         )
         if self.usd is not None:
@@ -115,10 +108,9 @@ class Verdict:
 
     def as_dict(self) -> dict[str, Any]:
         """As `--json` shows it."""
-        pairs = self.compared.pairs
         tasks = [
             {"task": each.task, "without": each.present, "with": each.tried, "note": each.note}
-            for each in pairs
+            for each in self.compared.pairs
         ]
         own = [{"tool": each.tool, "passed": each.passed, "note": each.note} for each in self.tested]
         return {"good": self.good, "why": self.why, "own": own, "tasks": tasks}
@@ -135,11 +127,10 @@ class Adoption:
     context: Callable[[Tool], OperationContext]
     has_model: bool  # else only code and reflexes do a task
 
-    def tasks(self) -> list[Task]:
-        """The sample tasks that the change affects: a guided tool's own one, else all."""
-        own = [tool for tool in self._tools() if tool.guided]
-        if own:
-            return [Task(tool, True) for tool in own if not sample_missing(tool)]
+    def tasks(self) -> list[Tool]:
+        """The tools whose samples test the change: a guided tool's own one, else all."""
+        if own := self._guided():
+            return [tool for tool in own if not sample_missing(tool)]
         if all(each.startswith(("operations/", "tools/", "kernel/")) for each in self.proposal.files):
             return []  # programs only: their own samples test them
         return self.samples.all()
@@ -161,18 +152,17 @@ class Adoption:
         if not tasks:
             why = "its sample passed" if tested else "no sample task bears on it"
             return Verdict(bool(tested), why, tested)
-        new = {task.tool.name for task in tasks if task.guided} - set(self.samples.catalogue.tools)
         sides = Side("without it"), Side("with it", self.proposal.files)
-        found = await self.samples.compare(tasks, *sides, new)
-        return Verdict(*self._judged(found.pairs), tested, found)
+        found = await self.samples.compare(tasks, *sides, guided=bool(self._guided()))
+        return Verdict(*self._judged(found), tested, found)
 
-    def _judged(self, pairs: Sequence[Pair]) -> tuple[bool, str]:
-        before, after = sum(bool(each.present) for each in pairs), sum(bool(each.tried) for each in pairs)
-        why = f"{after} of {len(pairs)} sample tasks done with it, {before} without it"
-        if not all(each.whole for each in pairs):
+    def _judged(self, found: Compared) -> tuple[bool, str]:
+        size, before, after = found.counts
+        why = f"{after} of {len(found.pairs)} sample tasks done with it, {before} without it"
+        if size < len(found.pairs):
             return False, f"{why}; the money for comparing was used up"
         if after < before:
-            worse = next(each for each in pairs if each.present and not each.tried)
+            worse = next(each for each in found.pairs if each.present and not each.tried)
             return False, f"it does worse: {why}; {worse.task}: {worse.note}"
         if not self.has_model:
             return False, f"{why}, by code alone: there is no model, so this proves little"
@@ -215,16 +205,19 @@ class Adoption:
     def _folder(self) -> Path:
         return self.proposals.folder / self.proposal.id / "files"
 
-    def _read(self) -> dict[str, Tool | Fault]:
+    def _entries(self) -> dict[str, Tool | Fault]:
         """The tools in the proposal as they would be, or what is wrong with them, by file."""
         places = {name: self._folder / name for name in self.proposal.files if TOOL_FILE.fullmatch(name)}
         return {name: tool_at(path) for name, path in places.items() if path.is_file()}
 
     def _tools(self) -> list[Tool]:
-        return [each for each in self._read().values() if isinstance(each, Tool)]
+        return [each for each in self._entries().values() if isinstance(each, Tool)]
+
+    def _guided(self) -> list[Tool]:
+        return [tool for tool in self._tools() if tool.guided]
 
     def _faults(self) -> Iterator[str]:
-        for name, each in self._read().items():
+        for name, each in self._entries().items():
             if isinstance(each, Fault):
                 yield f"{name}:{each.line}: {each.message}"
         if any(name.startswith("reflexes/") for name in self.proposal.files):
@@ -267,7 +260,8 @@ class ChangeTrials:
             raise UsageError(f"entry {number} ({entry.kind}) changed no file")
         before = {change.path: self.journal.blobs.file(change.before) for change in entry.files}
         after = {change.path: self.journal.blobs.file(change.after) for change in entry.files}
-        found = await self.run(Side(f"before entry {number}", before), Side(f"with entry {number}", after))
+        sides = Side(f"before entry {number}", before), Side(f"with entry {number}", after)
+        found = await self.samples.compare(self.samples.all(), *sides)
         did = "stays as it is"
         if found.finding == "worse" and not self.dry_run:
             self.journal.rollback(number)
@@ -286,7 +280,8 @@ class ChangeTrials:
         others = [each for each in library.all() if each.name != pattern.name]
         without = {f"{each.name}.md": write(each).encode() for each in others}
         within = {**without, f"{pattern.name}.md": write(pattern).encode()}
-        found = await self.run(Side("without it", patterns=without), Side("with it", patterns=within))
+        sides = Side("without it", patterns=without), Side("with it", patterns=within)
+        found = await self.samples.compare(self.samples.all(), *sides)
         did = "is not kept" if new else "stays as it is"
         if new and found.finding == "better" and not self.dry_run:
             library.add(pattern)
@@ -295,13 +290,6 @@ class ChangeTrials:
             library.update(pattern.name, person=True, status="off")
             did = "is switched off"
         return self.trials.keep("pattern", pattern.name, found, now(), did=did, against="without it")
-
-    async def run(self, present: Side, tried: Side) -> Compared:
-        """All sample tasks both ways. Raises `UsageError` if there are none."""
-        tasks = self.samples.all()
-        if not tasks:
-            raise UsageError("a trial needs sample tasks: put some into system/samples/")
-        return await self.samples.compare(tasks, present, tried)
 
 
 def _pattern(library: Library, name: str) -> tuple[Pattern, bool]:

@@ -34,10 +34,26 @@ class Pair:
     calls: tuple[int, int] = (0, 0)
     note: str = ""
 
-    @property
-    def whole(self) -> bool:
-        """Whether both ways were done."""
-        return self.present is not None and self.tried is not None
+
+def interval(size: int, won: int, lost: int) -> tuple[float, float]:
+    """The difference of two rates over `size` pairs, 95 %: half a pair more a cell (Agresti and Min)."""
+    middle = (won - lost) / (size + 2)
+    half = Z * sqrt(max(won + lost + 1 - (won - lost) ** 2 / (size + 2), 0.0)) / (size + 2)
+    return max(middle - half, -1.0), min(middle + half, 1.0)
+
+
+def chance(won: int, lost: int) -> float:
+    """The probability of a lead like this or larger if both are alike (McNemar, exact, one side)."""
+    unlike = won + lost
+    return sum(comb(unlike, k) for k in range(max(won, lost), unlike + 1)) / 2**unlike
+
+
+def finding(size: int, won: int, lost: int) -> Finding:
+    """Better or worse where the interval and the exact test both say so."""
+    low, high = interval(size, won, lost)
+    if chance(won, lost) > LEVEL or low <= 0 <= high:
+        return "undecided"
+    return "better" if low > 0 else "worse"
 
 
 @dataclass(frozen=True)
@@ -48,8 +64,8 @@ class Compared:
 
     @property
     def counted(self) -> list[Pair]:
-        """The pairs that were done whole: half a pair tells nothing."""
-        return [each for each in self.pairs if each.whole]
+        """The pairs that were done both ways."""
+        return [each for each in self.pairs if each.present is not None and each.tried is not None]
 
     @property
     def counts(self) -> tuple[int, int, int]:
@@ -74,26 +90,22 @@ class Compared:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Of the difference, 95 %, for pairs: half an observation more in each cell (Agresti and Min)."""
-        size = len(self.counted) + 2
-        won, lost = self.won + 0.5, self.lost + 0.5
-        middle = (won - lost) / size
-        half = Z * sqrt(max(won + lost - (won - lost) ** 2 / size, 0.0)) / size
-        return max(middle - half, -1.0), min(middle + half, 1.0)
-
-    @property
-    def chance(self) -> float:
-        """How likely a lead like this or larger is where both are alike (McNemar, exact, one side)."""
-        unlike = self.won + self.lost
-        return sum(comb(unlike, k) for k in range(max(self.won, self.lost), unlike + 1)) / 2**unlike
+        """The 95 % confidence interval of the difference."""
+        return interval(len(self.counted), self.won, self.lost)
 
     @property
     def finding(self) -> Finding:
-        """Better or worse where the interval and the exact test both say so."""
-        low, high = self.interval
-        if low > 0 and self.chance <= LEVEL:
-            return "better"
-        return "worse" if high < 0 and self.chance <= LEVEL else "undecided"
+        """Whether the change is shown to be better or worse."""
+        return finding(len(self.counted), self.won, self.lost)
+
+    @property
+    def more(self) -> int:
+        """Pairs that would decide it if they went as these did; as many again where none differed."""
+        size, won, lost = len(self.counted), self.won, self.lost
+        if won == lost:
+            return max(size, 5)
+        decides = (n for n in range(2, 200) if finding(size * n, won * n, lost * n) != "undecided")
+        return size * (next(decides, 201) - 1)
 
     @property
     def told(self) -> str:
@@ -106,25 +118,17 @@ class Compared:
         more = f"; {self.more} more tasks may tell" if self.finding == "undecided" else ""
         return f"{self.finding}: {rates} ({self.difference:+.0%}, 95 %: {low:+.0%} to {high:+.0%}){more}"
 
-    @property
-    def more(self) -> int:
-        """Pairs that would decide it if they went as these did; as many again where none differed."""
-        pairs = list(self.counted)
-        if not pairs or self.won == self.lost:
-            return max(len(pairs), 5)
-        for times in range(2, 200):
-            if Compared(pairs * times).finding != "undecided":
-                return len(pairs) * (times - 1)
-        return len(pairs) * 200
-
     def as_dict(self) -> dict[str, Any]:
         """As `--json` and the record have it."""
-        size, present, tried = self.counts
-        low, high = self.interval
-        sides: dict[str, Any] = {}
-        for at, (name, done) in enumerate({"present": present, "tried": tried}.items()):
-            rate = round(done / size, 4) if size else None
-            sides[name] = {"done": done, "rate": rate, "calls": sum(each.calls[at] for each in self.counted)}
+        size, *done = self.counts
+        sides = {
+            name: {
+                "done": done[at],
+                "rate": round(done[at] / size, 4) if size else None,
+                "calls": sum(each.calls[at] for each in self.counted),
+            }
+            for at, name in enumerate(("present", "tried"))
+        }
         return {
             "finding": self.finding,
             "pairs": size,
@@ -132,8 +136,8 @@ class Compared:
             "won": self.won,
             "lost": self.lost,
             "difference": round(self.difference, 4),
-            "ci": [round(low, 4), round(high, 4)],
-            "chance": round(self.chance, 4),
+            "ci": [round(each, 4) for each in self.interval],
+            "chance": round(chance(self.won, self.lost), 4),
         }
 
 
@@ -150,11 +154,15 @@ class Trial:
     against: str = ""  # what it was tried against
     proposal: str = ""
 
+    def head(self) -> dict[str, str]:
+        """Its values, without the pairs."""
+        names = ("kind", "unit", "at", "did", "against", "proposal")
+        return {name: getattr(self, name) for name in names if getattr(self, name)}
+
     def as_dict(self) -> dict[str, Any]:
         """As `--json` shows it."""
-        names = ("id", "kind", "unit", "at", "did", "against", "proposal")
-        told = {name: getattr(self, name) for name in names if getattr(self, name)}
-        return {**told, **self.compared.as_dict(), "tasks": [asdict(each) for each in self.compared.pairs]}
+        tasks = [asdict(each) for each in self.compared.pairs]
+        return {"id": self.id, **self.head(), **self.compared.as_dict(), "tasks": tasks}
 
 
 class Trials:
@@ -184,25 +192,22 @@ class Trials:
         """One trial. Raises `DocumentError`."""
         path = self.folder / f"{name}.md"
         try:
-            told, _ = read_head(path.read_text("utf-8"), {"pairs", *Trial.__dataclass_fields__})
-            pairs = told.pop("pairs", [])
-            pairs = [Pair(t, p, n, (int(c[0]), int(c[1])), note) for t, p, n, c, note in pairs]
-            return Trial(**{**told, "id": name, "compared": Compared(pairs)})
+            values, _ = read_head(path.read_text("utf-8"), {"pairs", *Trial.__dataclass_fields__})
+            pairs = [
+                Pair(t, p, n, (int(c[0]), int(c[1])), note) for t, p, n, c, note in values.pop("pairs", [])
+            ]
+            return Trial(**{**values, "id": name, "compared": Compared(pairs)})
         except (OSError, ValueError, IndexError, TypeError) as error:
             raise DocumentError(f"invalid trial: {error}; fix or remove it", str(path)) from None
 
 
-_MARKS: Mapping[bool | None, str] = {True: "done", False: "not done", None: "–"}
-
-
 def _written(trial: Trial) -> bytes:
+    marks: Mapping[bool | None, str] = {True: "done", False: "not done", None: "–"}
     pairs = [[p.task, p.present, p.tried, list(p.calls), p.note] for p in trial.compared.pairs]
     rows = ["| task | present | tried | calls |", "| --- | --- | --- | ---: |"]
     for each in trial.compared.pairs:
         task = " ".join(each.task.split()).replace("|", "\\|")[:120]
         calls = f"{each.calls[0]} · {each.calls[1]}"
-        rows.append(f"| {task} | {_MARKS[each.present]} | {_MARKS[each.tried]} | {calls} |")
-    names = ("kind", "unit", "at", "did", "against", "proposal")
-    values = {name: getattr(trial, name) for name in names}
+        rows.append(f"| {task} | {marks[each.present]} | {marks[each.tried]} | {calls} |")
     body = f"# Trial of {trial.unit}\n\n{trial.compared.told}\n\n" + "\n".join(rows)
-    return with_head({**values, "pairs": pairs}, body)
+    return with_head({**trial.head(), "pairs": pairs}, body)

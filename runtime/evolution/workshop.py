@@ -1,30 +1,40 @@
-"""What runs have to do with changes of the system: programs tested, failures counted, drafts registered."""
+"""What runs have to do with changes of the system: programs tested, failures counted, drafts registered.
+
+What a run has drafted becomes part of the system after its root is accepted: at once, or as a proposal. This
+depends on documents, drafts and the journal alone: if a process dies, the next one finishes its work.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 
 from kernel import disk
-from kernel.document.model import root_id
+from kernel.document.escaping import fingerprint
+from kernel.document.model import Document, root_id
 from kernel.errors import DocumentError, FractalError, RunLocked, UsageError
 from kernel.events import Event, Listener, silent
+from kernel.loop.criteria import Finding
 from kernel.loop.run_context import RunContext
 from kernel.store.files import FileStore
 from kernel.tools.operations import OperationContext
 from kernel.tools.tool import Tool
 from runtime.catalogue.catalogue import NO_SKILLS
-from runtime.evolution.drafts import Drafts
-from runtime.evolution.files import File
+from runtime.evolution.drafts import Drafts, written_by
+from runtime.evolution.files import TOOL_FILE, File, read, unit_files, with_field
 from runtime.evolution.journal import MACHINE, PERSON, Entry, Journal
 from runtime.evolution.proposals import Proposal, Proposals
-from runtime.evolution.registration import Registration, documents_of, drafted_files
 from runtime.evolution.samples import ToolRecords
 from runtime.sandbox.sandbox import Sandbox
 from runtime.workspace.runs import RunResult
 from runtime.workspace.settings import Config
 from runtime.workspace.workspace import Workspace, run_lock
+
+TOOLS = ("tools", "operations", "kernel")
+"""New units of these folders become active at once, and new phase files; anything else is proposed."""
+NOTE_CHARS = 160
+Files = Mapping[str, File | None]
 
 
 class Workshop:
@@ -39,19 +49,19 @@ class Workshop:
         self.journal = Journal(workspace, fsync=config.fsync, told=self._tell)
         self.proposals = Proposals(self.journal)
         self.records = ToolRecords(self.journal, quarantine_after=config.quarantine_after)
+        self._building = self.journal.folder / "building"  # a file for each run with drafts to register
+
+    # ---- around a run ----
 
     def open(self, but: str = "") -> None:
         """Record what a person has changed, and register what runs (all `but` one) built before a crash."""
         self.journal.notice()
-        if not self._building.is_dir():
-            return
-        for marker in sorted(self._building.iterdir()):
+        for marker in sorted(self._building.iterdir()) if self._building.is_dir() else ():
             if marker.name == but:
                 continue
-            folder = self.workspace.runs / marker.name
             try:
-                with run_lock(folder):
-                    self._register(folder)
+                with run_lock(self.workspace.runs / marker.name):
+                    self._register(marker.name)
             except RunLocked:
                 continue  # its own process does it
             except (UsageError, DocumentError):  # the run is gone or cannot be read
@@ -68,9 +78,9 @@ class Workshop:
 
     def end(self, run_context: RunContext, result: RunResult) -> None:
         """After a run: register what it built and note what it lacked; failures here are only warnings."""
-        run, folder = run_context.id, self.workspace.runs / run_context.id
+        run = run_context.id
         try:
-            self._register(folder)
+            self._register(run)
         except (FractalError, OSError) as error:
             self._warn(run, f"what it built is not part of the system yet: {error}")
         over = result.status not in ("waiting", "interrupted")
@@ -79,7 +89,7 @@ class Workshop:
             try:
                 from runtime.evolution.missing_tools import MissingTools  # most runs do not need it
 
-                made = MissingTools(self.journal, self.proposals).look(documents_of(FileStore(folder)))
+                made = MissingTools(self.journal, self.proposals).look(self._documents(run))
             except (FractalError, OSError) as error:
                 self._warn(run, f"what it lacked is not noted: {error}")
             else:
@@ -93,22 +103,6 @@ class Workshop:
         """Close a proposal that a run has built."""
         reason = f"built by run {run}"
         self.journal.change("adopted", proposal.unit, {}, MACHINE, reason, proposal=proposal.id)
-
-    def salvaged(self, run: str) -> list[Proposal]:
-        """The open proposals of a run; what it drafted without being accepted is proposed first."""
-        folder = self.workspace.runs / run
-        with run_lock(folder):
-            return self._registration(folder).salvage()
-
-    def drafted(self) -> list[tuple[str, str, dict[str, File | None]]]:
-        """Drafts that are not in the journal: run, unit, files."""
-        known = {(entry.run, entry.unit) for entry in self.journal.entries()}
-        found: list[tuple[str, str, dict[str, File | None]]] = []
-        for run in self.workspace.run_ids():
-            drafts = self._drafts(self.workspace.runs / run)
-            units = [unit for unit in drafts.units() if (run, unit) not in known]
-            found += [(run, unit, drafted_files(drafts, unit)) for unit in units]
-        return found
 
     def context(self, tool: Tool) -> OperationContext:
         """The context in which a tool's sample runs."""
@@ -124,24 +118,103 @@ class Workshop:
             private=self.workspace.private,
         )
 
-    @property
-    def _building(self) -> Path:
-        return self.journal.folder / "building"
+    # ---- what runs have drafted ----
 
-    def _drafts(self, folder: Path) -> Drafts:
+    def salvaged(self, run: str) -> list[Proposal]:
+        """The open proposals of a run; what it drafted without being accepted is proposed first."""
+        with run_lock(self.workspace.runs / run):
+            for unit, files, source in self._unregistered(run):
+                self._propose(run, unit, "drafted, and not accepted", files, source)
+        return [each for each in self.proposals.open() if each.run == run]
+
+    def drafted(self) -> list[tuple[str, str, dict[str, File | None]]]:
+        """Drafts that are not in the journal: run, unit, files."""
+        known = {(entry.run, entry.unit) for entry in self.journal.entries()}
+        found: list[tuple[str, str, dict[str, File | None]]] = []
+        for run in self.workspace.run_ids():
+            drafts = self._drafts(run)
+            units = [unit for unit in drafts.units() if (run, unit) not in known]
+            found += [(run, unit, drafted_files(drafts, unit)) for unit in units]
+        return found
+
+    def _drafts(self, run: str) -> Drafts:
         systems = self.workspace.systems if self.config.shipped else self.workspace.systems[:1]
-        return Drafts(folder / "drafts", systems)
+        return Drafts(self.workspace.runs / run / "drafts", systems)
 
-    def _registration(self, folder: Path) -> Registration:
-        return Registration(self.journal, self.proposals, self._drafts(folder), folder)
+    def _documents(self, run: str) -> list[Document]:
+        """The documents of a run that can be read, parents before children."""
+        store = FileStore(self.workspace.runs / run)
+        found: list[Document] = []
+        for loop_id in store.list():
+            with suppress(DocumentError):
+                found.append(store.peek(loop_id))
+        return found
 
-    def _register(self, folder: Path) -> None:
-        """Register what a run has built if its root was accepted; an unfinished run keeps its marker."""
-        if not (folder / "drafts").is_dir() or not FileStore(folder).peek(root_id(folder.name)).ended:
+    def _register(self, run: str) -> None:
+        """Admit or propose what an accepted run has built; an unfinished run keeps its marker."""
+        folder = self.workspace.runs / run
+        if not (folder / "drafts").is_dir():
             return
-        for text in self._registration(folder).register(ask=self.config.admit == "ask"):
-            self._warn(folder.name, text)
-        disk.remove(self._building / folder.name)
+        root = FileStore(folder).peek(root_id(run))
+        if root.meta.status == "complete":
+            self._register_accepted(run, root)
+        if root.ended:
+            disk.remove(self._building / run)
+
+    def _register_accepted(self, run: str, root: Document) -> None:
+        findings: dict[str, Finding] = {}
+        for line in root.text(4, "evidence").splitlines():
+            if (found := Finding.read(line)) and "draft" in found.criterion:
+                findings.setdefault(str(found.criterion["draft"]), found)  # the kernel's own come first
+        for unit, files, source in self._unregistered(run, findings):
+            passed, note = findings[unit].after, " ".join(findings[unit].note.split())[:NOTE_CHARS]
+            if passed is False:
+                self._warn(run, f"{unit} is not part of the system: {note}")
+            elif passed and self.config.admit != "ask" and not self._guarded(self._drafts(run), unit):
+                self.journal.change("admitted", unit, files, f"run {run}", note, **source)
+            else:
+                self._propose(run, unit, note, files, source)
+
+    def _unregistered(
+        self, run: str, units: Mapping[str, object] | None = None
+    ) -> Iterator[tuple[str, Files, dict[str, str]]]:
+        """The drafts of a run (only `units`) that are neither in the journal nor proposed.
+
+        Yields a unit, its files as the system is to have them, and which step and model drafted them.
+        """
+        drafts, documents = self._drafts(run), self._documents(run)
+        for unit in drafts.units():
+            if units is not None and unit not in units:
+                continue
+            files = drafted_files(drafts, unit)
+            marks = [[name, file.mark if file else ""] for name, file in sorted(files.items())]
+            draft = fingerprint(marks)[:16]
+            if not self._is_known(run, unit, draft):
+                step, model = _origin(documents, unit)
+                yield unit, files, {"run": run, "step": step, "model": model, "draft": draft}
+
+    def _is_known(self, run: str, unit: str, draft: str) -> bool:
+        for proposal in self.proposals.all():
+            if (proposal.run, proposal.unit, proposal.draft) == (run, unit, draft):
+                self.proposals.record(proposal)  # its process may have died before it could
+                return True
+        return any((e.run, e.unit, e.draft) == (run, unit, draft) for e in self.journal.entries())
+
+    def _propose(self, run: str, unit: str, note: str, files: Files, source: Mapping[str, str]) -> None:
+        new = not any((system / unit).exists() for system in self._drafts(run).systems)
+        reason = f"a {'new ' if new else 'change of '}{unit}: {note}"
+        self.proposals.make("change", unit, reason, f"run {run}", files=files, **source)
+
+    def _guarded(self, drafts: Drafts, unit: str) -> bool:
+        """Whether a change of this unit is always proposed: of phases, pattern.md, of what ships."""
+        folder, systems = unit.partition("/")[0], drafts.systems
+        if folder in TOOLS:
+            systems = systems[1:] or systems  # with one system, all of it ships
+        elif folder != "phases":
+            return True
+        return any((system / unit).exists() for system in systems)
+
+    # ---- events ----
 
     def _watching(self, run_context: RunContext, listener: Listener) -> Listener:
         """A listener that also counts failures, marks a run that drafts, and notes one worth reading."""
@@ -170,3 +243,37 @@ class Workshop:
             run, told = entry.run, {"unit": entry.unit, "entry": entry.id, "change": entry.kind}
             data = {**told, "reason": entry.reason, "message": entry.sentence()}
             self._listener(Event("system_changed", run, root_id(run) if run else "", data=data))
+
+
+def drafted_files(drafts: Drafts, unit: str) -> dict[str, File | None]:
+    """The files of a drafted unit as the system is to have them; a tool's other files there are removed."""
+    drafted = unit_files(drafts.folder, unit)
+    whole = {name: _active(name, read(drafts.folder / name)) for name in drafted}
+    if (drafts.system / unit).is_dir():
+        whole |= dict.fromkeys(set(unit_files(drafts.system, unit)) - {*drafted})
+    return whole
+
+
+def _active(name: str, file: File | None) -> File | None:
+    """A tool's markdown with its status `active` and its origin `designed`; other files as they are."""
+    if file is None or not TOOL_FILE.fullmatch(name) or name.endswith("SKILL.md"):
+        return file
+    try:
+        text = with_field(file.raw.decode("utf-8"), "status", "active")
+        return File(with_field(text, "origin", "designed").encode(), file.executable)
+    except (FractalError, UnicodeDecodeError):
+        return file
+
+
+def _origin(documents: Sequence[Document], unit: str) -> tuple[str, str]:
+    """The step that wrote a unit last, as `LOOP:STEP`, and the model that gave its arguments."""
+    origin, last = ("", ""), ""
+    for document in documents:
+        for step in document.steps.values():
+            if written_by(step, unit) and document.meta.updated >= last:
+                last = document.meta.updated
+                planned = [e for e in document.meta.rungs if e.get("phase") in ("plan", "fused", "atomic")]
+                model = str(planned[-1].get("model", "")) if planned else ""
+                asked = str(step.evidence.get("asked") or model)
+                origin = (f"{document.meta.id}:{step.n}", asked.removeprefix("model:"))
+    return origin
