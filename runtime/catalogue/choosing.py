@@ -7,13 +7,12 @@ Endings do not matter, and of words that mean much the same one stands for the o
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from math import log
 
 from kernel.tools.tool import Tool
+from runtime.text.inflection import regular_stem
 
 NAME, DESCRIPTION, ARGUMENT = 3.0, 1.0, 0.4
 """What a word weighs by where a tool has it."""
@@ -58,7 +57,7 @@ share invite permit
 mail email inbox letter message
 picture photo photograph image snapshot screenshot
 video film movie clip recording
-audio sound voice speech spoken recording mp3
+audio sound voice speech spoken said recording mp3
 meeting appointment event calendar
 issue bug ticket defect task
 spreadsheet sheet excel table csv
@@ -72,32 +71,18 @@ page site website web url
 language french german spanish english italian translation
 """
 _WORD = re.compile(r"[^\W_]+")
-_ENDING = re.compile(r"(?:ations?|itions?|ions?|ments?|ings?|ed|ers?|ors?|ly|ies|es|s|y|e|al)$")
-
-
-@lru_cache(maxsize=65_536)
-def stem(word: str) -> str:
-    """A word without its ending, so that `booked` and `bookings` are one."""
-    plain = unicodedata.normalize("NFKD", word.lower()).encode("ascii", "ignore").decode() or word.lower()
-    short = plain
-    for _ in range(2):
-        cut = _ENDING.sub("", short)
-        if len(cut) < 3:
-            break
-        short = cut
-    return short[:-1] if len(short) > 3 and short[-1] == short[-2] else short
 
 
 def words(text: str) -> list[str]:
     """The stems of what a text says, without the words that say nothing."""
     found = (word for word in _WORD.findall(text.lower()) if word not in _STOP)
-    return [stem(word) for word in found if len(word) > 1 and not word.isdecimal()]
+    return [regular_stem(word) for word in found if len(word) > 1 and not word.isdecimal()]
 
 
 def _families() -> dict[str, set[str]]:
     found: dict[str, set[str]] = defaultdict(set)
     for line in _ALIKE.split("\n"):
-        family = {stem(word) for word in line.split()}
+        family = {regular_stem(word) for word in line.split()}
         for word in family:
             found[word] |= family - {word}
     return dict(found)

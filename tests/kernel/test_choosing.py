@@ -13,7 +13,8 @@ from bench.toolbox import write_tools
 from kernel.tools.tool import BUILTINS
 from runtime.api.fractal import shipped_system
 from runtime.catalogue.catalogue import Catalogue
-from runtime.catalogue.choosing import stem, words
+from runtime.catalogue.choosing import words
+from runtime.text.inflection import regular_stem as stem
 
 
 def operation(folder: Path, name: str, description: str, args: str = "{}", rank: int = 100) -> None:
