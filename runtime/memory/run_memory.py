@@ -16,7 +16,7 @@ from kernel.loop.budget import estimate_tokens
 from kernel.store.files import FileStore
 from runtime.memory import DIRECT, RUNG, methods_of, teaches
 from runtime.memory.episodes.pending import note, untaught, waiting
-from runtime.workspace.inbox import messages
+from runtime.workspace.inbox import Inbox
 from runtime.workspace.settings import Config
 from runtime.workspace.workspace import DEFAULT, Workspace, brain_place, space_of
 
@@ -195,7 +195,9 @@ class Remembering:
 
     def word_on(self, run: str) -> dict[str, bool]:
         """A person's last verdict on a run, by its id; empty if there is none."""
-        said = [message.get("good") for _, message in messages(self._workspace.runs / run, ("feedback",))]
+        said = [
+            message.get("good") for _, message in Inbox(self._workspace.runs / run).messages(("feedback",))
+        ]
         last = next((each for each in reversed(said) if isinstance(each, bool)), None)
         return {} if last is None else {run: last}
 

@@ -60,13 +60,6 @@ class Inbox:
             path.unlink(missing_ok=True)
 
 
-def messages(
-    folder: Path, kinds: Sequence[str], warn: Callable[[str], None] | None = None
-) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-    """The messages of these kinds to the run in a folder."""
-    return Inbox(folder).messages(kinds, warn)
-
-
 def drop(folder: Path, kind: str, **values: Any) -> Path:
     """Leave a message for a run (answer, approve, reject, cancel), whoever holds it. Returns its file."""
     inbox = folder / "inbox"

@@ -163,20 +163,9 @@ def _remove_stillborn(runs: Path) -> None:
     for folder in runs.iterdir():
         with suppress(OSError, FractalError):
             left = {each.name for each in folder.iterdir() if each.name[0] != "."}
-            if "lock" in left and left <= {"lock", "artifacts"} and not _lives(folder / "lock"):
-                with run_lock(folder):
+            if "lock" in left and left <= {"lock", "artifacts"} and (folder / "lock").stat().st_size:
+                with run_lock(folder):  # free, and not empty: its process has ended
                     shutil.rmtree(folder)
-
-
-def _lives(lock: Path) -> bool:
-    """Whether the process that a lock names is there, or may be."""
-    try:
-        os.kill(int(lock.read_text("ascii")), 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, ValueError):
-        return True  # another user's, or its process has not said yet who it is
-    return True
 
 
 def moment(text: str) -> datetime | None:
@@ -205,37 +194,34 @@ def settings_files(root: Path) -> tuple[Path, ...]:
 @contextmanager
 def run_lock(folder: Path) -> Generator[None]:
     """Hold the run for writing; the lock dies with its process. Raises `RunLocked`."""
-    path = folder / "lock"
-    handle = _held(path)
-    try:
-        with suppress(OSError):  # the number is for people; the lock holds without it, on a full disk as well
-            os.ftruncate(handle, 0)
-            os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
-        yield
-    finally:
-        os.close(handle)
-
-
-def _held(path: Path) -> int:
-    """An open lock file that this process holds, and that is still the one of that name."""
-    end = time.monotonic() + GLANCE
+    path, end = folder / "lock", time.monotonic() + GLANCE
     while True:
         handle = _opened(path, os.O_RDWR | os.O_CREAT)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            with suppress(FileNotFoundError):  # else it was removed, and another may hold a new one
-                if os.path.samestat(os.fstat(handle), path.stat()):
-                    return handle
-        except BlockingIOError:
-            if time.monotonic() > end:
-                owner = os.pread(handle, 32, 0).decode("ascii", "replace").strip() or "unknown"
-                os.close(handle)
-                run = path.parent.name
-                raise RunLocked(
-                    f"run {run} is held by process {owner}; wait for it, or `fractal cancel {run}`"
-                ) from None
-            time.sleep(GLANCE / 10)
-        os.close(handle)
+            if not disk.try_lock(handle):
+                if time.monotonic() > end:
+                    raise _locked(folder.name, handle)
+                time.sleep(GLANCE / 10)
+            elif _is_at(path, handle):  # else it was removed, and another may hold a new one
+                with suppress(OSError):  # the number is for people; the lock holds without it
+                    os.ftruncate(handle, 0)
+                    os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+                yield
+                return
+        finally:
+            os.close(handle)
+
+
+def _is_at(path: Path, handle: int) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _locked(run: str, handle: int) -> RunLocked:
+    owner = os.pread(handle, 32, 0).decode("ascii", "replace").strip() or "unknown"
+    return RunLocked(f"run {run} is held by process {owner}; wait for it, or `fractal cancel {run}`")
 
 
 def _opened(path: Path, flags: int) -> int:

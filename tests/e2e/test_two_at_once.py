@@ -41,7 +41,7 @@ from kernel.store.files import FileStore
 from runtime.api.fractal import Fractal
 from runtime.memory.context.knowing import READ
 from runtime.models.scripted import Scripted
-from runtime.workspace.inbox import drop, messages
+from runtime.workspace.inbox import Inbox, drop
 from runtime.workspace.workspace import is_locked, run_lock
 
 
@@ -162,9 +162,9 @@ def test_messages_of_eight_processes_are_neither_lost_nor_doubled(tmp_path: Path
     for each in writers:
         each.start()
     while any(each.is_alive() for each in writers):
-        for _, message in messages(tmp_path, ("answer", "approve", "cancel")):
+        for _, message in Inbox(tmp_path).messages(("answer", "approve", "cancel")):
             assert "text" in message  # what is there is whole
-    read = [message["text"] for _, message in messages(tmp_path, ("answer", "approve", "cancel"))]
+    read = [message["text"] for _, message in Inbox(tmp_path).messages(("answer", "approve", "cancel"))]
     assert sorted(read) == sorted(f"{name}/{number}" for name in range(8) for number in range(25))
     for name in range(8):  # and each writer's in its order
         mine = [int(text.partition("/")[2]) for text in read if text.startswith(f"{name}/")]

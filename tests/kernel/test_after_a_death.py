@@ -25,7 +25,7 @@ from runtime.api.fractal import shipped_system
 from runtime.operations.placing import copy
 from runtime.sandbox.bubblewrap import clear, enclosed
 from runtime.sandbox.sandbox import Sandbox
-from runtime.workspace.inbox import drop, messages
+from runtime.workspace.inbox import Inbox, drop
 from runtime.workspace.workspace import Workspace, run_lock
 
 Play = Callable[..., Played]
@@ -99,7 +99,7 @@ def test_a_run_that_died_before_its_first_document_does_not_stay(tmp_path: Path)
 def test_a_message_that_was_half_written_does_not_stay_and_disturbs_none(tmp_path: Path) -> None:
     def check() -> None:
         FileStore(tmp_path).sweep()
-        kept = list(messages(tmp_path, ("answer",)))
+        kept = list(Inbox(tmp_path).messages(("answer",)))
         assert sorted((tmp_path / "inbox").glob(".*")) == []
         assert all(message == {"kind": "answer", "text": "yes"} for _, message in kept)
         for path, _ in kept:

@@ -25,7 +25,7 @@ from runtime.catalogue.catalogue import Catalogue
 from runtime.catalogue.pattern import load
 from runtime.sandbox.sandbox import Sandbox
 from runtime.text.json_reader import read_reply
-from runtime.workspace.inbox import messages
+from runtime.workspace.inbox import Inbox
 
 LARGE = ["(" * 3_000 + ")" * 3_000, "{{ steps[" + "9" * 5_000 + "].result }}", "x" * 5_000]
 KINDS: list[Any] = [None, True, -1, 0, 2**80, 1e300, [], {}, [[]], {"a": {}}]
@@ -96,7 +96,7 @@ def take_message(raw: bytes) -> None:
         inbox.mkdir()
         (inbox / "0000-answer.json").write_bytes(raw)
         told: list[str] = []
-        taken = list(messages(Path(folder), ("answer",), told.append))
+        taken = list(Inbox(Path(folder)).messages(("answer",), told.append))
         assert len(taken) + len(told) == 1
 
 

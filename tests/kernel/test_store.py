@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kernel.document.model import Document, Meta, Note, Section, Step, child_id
 from kernel.errors import DocumentError, ForeignEdit, RunLocked, UsageError
 from kernel.store.files import FileStore
-from runtime.workspace.inbox import drop, messages
+from runtime.workspace.inbox import Inbox, drop
 from runtime.workspace.workspace import Workspace, is_locked, run_lock
 
 ID = "system-7f3kq2"
@@ -139,7 +139,7 @@ def test_messages_are_read_in_the_order_they_were_left(tmp_path: Path) -> None:
     for text in ("one", "two"):
         drop(tmp_path, "answer", text=text)
     drop(tmp_path, "cancel")
-    assert [message["text"] for _, message in messages(tmp_path, ("answer",))] == ["one", "two"]
+    assert [message["text"] for _, message in Inbox(tmp_path).messages(("answer",))] == ["one", "two"]
     assert len(list((tmp_path / "inbox").iterdir())) == 3
 
 

@@ -22,7 +22,7 @@ from runtime.memory.episodes import pending
 from runtime.memory.episodes.experience import Experience, experiences_of
 from runtime.memory.episodes.run_observations import RunObservation, observations_of
 from runtime.memory.store import Record, Where
-from runtime.workspace.inbox import messages
+from runtime.workspace.inbox import Inbox
 from runtime.workspace.workspace import DEFAULT, space_of, state_of
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ class Episodes:
                 yield store.peek(loop)
 
     def _feedback(self, folder: Path) -> Iterator[Mapping[str, Any]]:
-        return (message for _, message in messages(folder, ("feedback",), lambda _: None))
+        return (message for _, message in Inbox(folder).messages(("feedback",), lambda _: None))
 
     # ---- queries -----------------------------------------------------------------------------------------
 
