@@ -133,8 +133,6 @@ class Journal:
         self._fsync = fsync
         self._told = told
 
-    # ---- reading ----
-
     def entries(self) -> list[Entry]:
         """All entries, oldest first; invalid and unfinished lines are skipped."""
         try:
@@ -177,8 +175,6 @@ class Journal:
             except FractalError as error:
                 texts.append(f"--- {change.path}\n({error})")
         return "\n".join(texts)
-
-    # ---- writing ----
 
     def notice(self) -> list[Entry]:
         """Finish what a dead process began, then record what a person has changed since the last look.
@@ -370,26 +366,25 @@ def difference(name: str, before: File | None, after: File | None) -> str:
     """Two contents of a file as a unified diff; "" if they are equal."""
     if before == after:
         return ""
-    old, new = _lines(before), _lines(after)
-    if old is None or new is None:
-        return f"--- {name}\n+++ {name}\n(not text, or too large to compare)"
     names = [name if each else "/dev/null" for each in (before, after)]
-    lines = list(difflib.unified_diff(old, new, names[0], names[1], lineterm=""))
+    head = f"--- {names[0]}\n+++ {names[1]}"
+    try:
+        old, new = (_lines(each) for each in (before, after))
+    except ValueError:
+        return f"--- {name}\n+++ {name}\n(not text, or too large to compare)"
+    text = "\n".join(difflib.unified_diff(old, new, names[0], names[1], lineterm="")) or head
     if before and after and before.executable != after.executable:
-        lines.insert(0, f"{name}: is {'' if after.executable else 'not '}executable now")
-    return "\n".join(lines or [f"--- {names[0]}", f"+++ {names[1]}"])
+        return f"{name}: is {'' if after.executable else 'not '}executable now\n{text}"
+    return text
+
+
+def _lines(file: File | None) -> list[str]:
+    if file and len(file.raw) > SHOWN_BYTES:
+        raise ValueError("too large to compare")
+    return file.raw.decode("utf-8").splitlines() if file else []
 
 
 def counts(diff: str) -> tuple[int, int]:
     """Lines that a unified diff adds and removes."""
     lines = [line for line in diff.splitlines() if not line.startswith(("+++", "---"))]
     return sum(line.startswith("+") for line in lines), sum(line.startswith("-") for line in lines)
-
-
-def _lines(file: File | None) -> list[str] | None:
-    if file is None:
-        return []
-    try:
-        return file.raw.decode("utf-8").splitlines() if len(file.raw) <= SHOWN_BYTES else None
-    except UnicodeDecodeError:
-        return None

@@ -107,8 +107,8 @@ class MissingTools:
         )
         examples = "\n".join(f"- {each.shown}" for each in instances)
         task = f"Build a new {level} and test it. {what}\nIt came up here:\n{examples}"
-        more = {"run": last.run, "draft": key, "task": task, "text": text}
-        return self.proposals.make("build", unit, reason, MACHINE, **more)
+        new = Proposal("build", unit, reason, MACHINE, run=last.run, draft=key, task=task, text=text)
+        return self.proposals.make(new)
 
     def _known(self) -> dict[str, list[Instance]]:
         """The last instances of each need and command; none if the file is damaged."""

@@ -7,7 +7,7 @@ the system would have them. The journal knows whether a proposal is still open.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +30,19 @@ from runtime.evolution.journal import PERSON, Journal
 FOLDERS = ("kernel", "operations", "phases", "reflexes", "samples", "templates", "tools")
 
 
+_HEAD = ("id", "kind", "unit", "reason", "author", "time", "run", "step", "model", "draft", "task", "base")
+"""The fields in the head of `proposal.md`."""
+
+
 @dataclass(frozen=True)
 class Proposal:
     """A change of some files, or, without files, a task for the tool `build`."""
 
-    id: str
     kind: str  # change, build
     unit: str
     reason: str
     author: str
+    id: str = ""  # "" before it is made
     time: str = ""
     run: str = ""
     step: str = ""
@@ -56,9 +60,10 @@ class Proposal:
 
     def as_dict(self) -> dict[str, Any]:
         """As `--json` shows it."""
-        names = ("id", "kind", "unit", "reason", "author", "time", "run", "step", "model", "task")
-        values = {name: getattr(self, name) for name in names if getattr(self, name)}
-        return values | {"files": sorted(self.files)}
+        names = (name for name in _HEAD if name not in ("draft", "base"))
+        return {name: value for name in names if (value := getattr(self, name))} | {
+            "files": sorted(self.files)
+        }
 
 
 class Proposals:
@@ -85,23 +90,21 @@ class Proposals:
         state = "is closed" if any(each.id == name for each in self.all()) else "is no proposal"
         raise UsageError(f"{name} {state}; open ones: {', '.join(waiting) or 'none'}")
 
-    def make(self, kind: str, unit: str, reason: str, author: str, **more: Any) -> Proposal:
-        """Save a proposal, then record it in the journal."""
-        contents: Mapping[str, File | None] = more.pop("files", {})
-        text = more.pop("text", "")
+    def make(self, proposal: Proposal) -> Proposal:
+        """Save a new proposal, then record it in the journal."""
         with disk.of_the_state(self.folder):
-            folder = self.folder / claim(self.folder, "p", lambda id: (self.folder / id).mkdir(mode=0o700))
-            base = {name: mark for name in contents if (mark := mark_of(self.journal.system / name))}
-            for name, file in contents.items():
+            id = claim(self.folder, "p", lambda id: (self.folder / id).mkdir(mode=0o700))
+            base = {name: mark for name in proposal.files if (mark := mark_of(self.journal.system / name))}
+            text = (proposal.text or proposal.reason).strip()
+            proposal = replace(proposal, id=id, time=now(), base=base, text=text)
+            for name, file in proposal.files.items():
                 if file:
                     mode = 0o700 if file.executable else 0o600
-                    disk.put(folder / "files" / name, file.raw, mode=mode)
-            values = {"kind": kind, "unit": unit, "reason": reason, "author": author, "time": now(), **more}
-            values |= {"base": base, "gone": sorted(name for name, file in contents.items() if file is None)}
-            raw = with_head({"id": folder.name, **values}, text or reason)
-            disk.put(folder / "proposal.md", raw, mode=0o600)  # the last file: now it exists
-        proposal = self._read(folder.name)
-        assert proposal
+                    disk.put(self.folder / id / "files" / name, file.raw, mode=mode)
+            head = {name: getattr(proposal, name) for name in _HEAD}
+            head["gone"] = sorted(name for name, file in proposal.files.items() if file is None)
+            raw = with_head(head, text)
+            disk.put(self.folder / id / "proposal.md", raw, mode=0o600)  # the last file: now it exists
         self.record(proposal)
         return proposal
 
@@ -128,7 +131,8 @@ class Proposals:
         }
         if not changed:
             raise UsageError("the system has all of it already")
-        return self.make("change", shared_unit(changed), why or "handed in", PERSON, files=changed)
+        reason = why or "handed in"
+        return self.make(Proposal("change", shared_unit(changed), reason, PERSON, files=changed))
 
     def record(self, proposal: Proposal) -> None:
         """Write the journal's entry for a proposal, if it has none."""
@@ -149,7 +153,7 @@ class Proposals:
         except FileNotFoundError:
             return None
         try:
-            values, body = read_head(text, {"gone", *Proposal.__dataclass_fields__} - {"id"})
+            values, body = read_head(text, {"gone", *_HEAD} - {"id"})
             inside: dict[str, File | None] = dict.fromkeys(values.pop("gone", []))
             for path in files(folder / "files"):
                 inside[path.relative_to(folder / "files").as_posix()] = read(path)

@@ -107,8 +107,6 @@ class ToolRecords:
         path, system = tool.path.resolve(), self.journal.system.resolve()
         return path.relative_to(system).as_posix() if system in path.parents else ""
 
-    # ---- tests ----
-
     async def admitted(self, run_context: RunContext, tool: Tool) -> str:
         """Why a tool may not be used, or ""; a program without a record is tested now."""
         if tool.scheme != "command" or not self.name(tool):
@@ -163,8 +161,6 @@ class ToolRecords:
             kind = "admitted" if tool.status == "draft" else "restored"
             self.mark(tool, "active", "its sample has passed", PERSON, kind=kind)
         return tested
-
-    # ---- use ----
 
     def heard(self, event: Event, run_context: RunContext) -> None:
         """Count the successes and failures of the workspace's own tools that replace no shipped one."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 from kernel import disk
 from kernel.document.escaping import fingerprint
@@ -50,8 +51,6 @@ class Workshop:
         self.proposals = Proposals(self.journal)
         self.records = ToolRecords(self.journal, quarantine_after=config.quarantine_after)
         self._building = self.journal.folder / "building"  # a file for each run with drafts to register
-
-    # ---- around a run ----
 
     def open(self, but: str = "") -> None:
         """Record what a person has changed, and register what runs (all `but` one) built before a crash."""
@@ -118,8 +117,6 @@ class Workshop:
             private=self.workspace.private,
         )
 
-    # ---- what runs have drafted ----
-
     def salvaged(self, run: str) -> list[Proposal]:
         """The open proposals of a run; what it drafted without being accepted is proposed first."""
         with run_lock(self.workspace.runs / run):
@@ -177,7 +174,7 @@ class Workshop:
 
     def _unregistered(
         self, run: str, units: Mapping[str, object] | None = None
-    ) -> Iterator[tuple[str, Files, dict[str, str]]]:
+    ) -> Iterator[tuple[str, Files, dict[str, Any]]]:
         """The drafts of a run (only `units`) that are neither in the journal nor proposed.
 
         Yields a unit, its files as the system is to have them, and which step and model drafted them.
@@ -200,10 +197,10 @@ class Workshop:
                 return True
         return any((e.run, e.unit, e.draft) == (run, unit, draft) for e in self.journal.entries())
 
-    def _propose(self, run: str, unit: str, note: str, files: Files, source: Mapping[str, str]) -> None:
+    def _propose(self, run: str, unit: str, note: str, files: Files, source: Mapping[str, Any]) -> None:
         new = not any((system / unit).exists() for system in self._drafts(run).systems)
         reason = f"a {'new ' if new else 'change of '}{unit}: {note}"
-        self.proposals.make("change", unit, reason, f"run {run}", files=files, **source)
+        self.proposals.make(Proposal("change", unit, reason, f"run {run}", files=files, **source))
 
     def _guarded(self, drafts: Drafts, unit: str) -> bool:
         """Whether a change of this unit is always proposed: of phases, pattern.md, of what ships."""
@@ -213,8 +210,6 @@ class Workshop:
         elif folder != "phases":
             return True
         return any((system / unit).exists() for system in systems)
-
-    # ---- events ----
 
     def _watching(self, run_context: RunContext, listener: Listener) -> Listener:
         """A listener that also counts failures, marks a run that drafts, and notes one worth reading."""

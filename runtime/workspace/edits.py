@@ -58,9 +58,6 @@ class Stale:
         return f"{self.loop}: {'' if self.step else _AGAIN[self.phase]}{self.reason}"
 
 
-# ---- what is stale ---------------------------------------------------------------------------------------
-
-
 def find(session: Session, redo: bool) -> list[Stale]:
     """What a person's changes make stale in one document; `redo`: changed instructions as well."""
     found: list[Stale] = []
@@ -135,9 +132,6 @@ def _restarted(session: Session) -> Iterator[Stale]:
     for step in open_:
         if not _has_child(session.run, step):
             yield Stale(session.id, phase, "it had not ended well", step.n)
-
-
-# ---- going back ------------------------------------------------------------------------------------------
 
 
 def survey(run_context: RunContext, loop_id: str, *, redo: bool = False) -> list[Stale]:

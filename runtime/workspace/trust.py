@@ -128,9 +128,6 @@ def _write(allowed: Mapping[str, Mapping[str, str]]) -> None:
         raise ConfigurationError(f"{path}: cannot be written: {error.strerror}") from None
 
 
-# ---- what a folder asks for ------------------------------------------------------------------------------
-
-
 def settings(folder: Path, values: Mapping[str, Any]) -> Iterator[Item]:
     """The settings that lower security or send data elsewhere, as items."""
     for name, value in values.items():
