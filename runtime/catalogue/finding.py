@@ -1,12 +1,11 @@
-"""Where the catalogue's files lie: told by stat, so that a look at five hundred takes milliseconds.
+"""Discovers the files of tools, operations and skills; listings of folders are cached by modification time.
 
-Paths are text here, and the calls those of `os`: a `Path` for each would cost more than the look itself.
+Paths are strings here: creating a `Path` for each would take longer than the search.
 """
 
 from __future__ import annotations
 
 import os
-import stat
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,28 +13,22 @@ from pathlib import Path
 from kernel.tools.tool import is_skill
 
 DEEP = 4
-"""Folders below each other in which a collection of skills is looked through."""
+"""Levels of folders in which skills are searched."""
 SETTLED_NS = 2_000_000_000
-"""A folder that changed less long ago is listed again: two changes may have the same time."""
+"""A folder that changed more recently is listed again: two changes may have the same time."""
 _PASSED_OVER = frozenset({"node_modules", "__pycache__"})
 _listed: dict[str, tuple[int, tuple[str, ...]]] = {}
 
 
 def entries_of(folder: str) -> tuple[str, ...]:
-    """The names in a folder, sorted, none of what is no folder; read again when its time has changed."""
+    """The sorted names in a folder, cached by its modification time; () for anything else."""
     try:
-        found = os.stat(folder)  # noqa: PTH116
-    except OSError:
-        return ()
-    if not stat.S_ISDIR(found.st_mode):
-        return ()
-    changed = found.st_mtime_ns
-    known = _listed.get(folder)
-    if known and known[0] == changed:
-        return known[1]
-    try:
+        changed = os.stat(folder).st_mtime_ns  # noqa: PTH116
+        known = _listed.get(folder)
+        if known and known[0] == changed:
+            return known[1]
         names = tuple(sorted(os.listdir(folder)))  # noqa: PTH208
-    except OSError:  # closed to us
+    except OSError:  # no folder, or closed to us
         return ()
     if time.time_ns() - changed > SETTLED_NS:
         _listed[folder] = changed, names
@@ -52,11 +45,9 @@ def system_files(folders: Sequence[Path]) -> Iterator[str]:
                     seen.add(f"{kind}/{name}")
                     yield f"{folder}/{kind}/{name}"
         for name in entries_of(f"{folder}/tools"):
-            if (
-                name[0] != "."
-                and f"tools/{name}" not in seen
-                and (file := _pattern(f"{folder}/tools/{name}"))
-            ):
+            if name[0] == "." or f"tools/{name}" in seen:
+                continue
+            if file := _pattern(f"{folder}/tools/{name}"):
                 seen.add(f"tools/{name}")
                 yield file
 

@@ -92,38 +92,28 @@ def accept(items: Iterable[Item]) -> None:
     """Allow these from now on; where the environment allows everything, nothing is kept."""
     if everything():
         return
-    with _alone():
-        allowed = known()
+    with _changing() as allowed:
         for item in items:
             allowed.setdefault(item.folder, {})[item.name] = item.digest
-        _write(allowed)
 
 
 def revoke(folders: Iterable[Path]) -> int:
     """Allow nothing of these folders any more; returns how many items that were."""
-    with _alone():
-        allowed = known()
-        gone = [allowed.pop(str(folder), {}) for folder in folders]
-        _write(allowed)
-    return sum(map(len, gone))
+    with _changing() as allowed:
+        return sum(len(allowed.pop(str(folder), {})) for folder in folders)
 
 
 @contextmanager
-def _alone() -> Generator[None]:
-    """A context in which no other process changes the permissions."""
-    lock = place().with_name("trusted.lock")
+def _changing() -> Generator[dict[str, dict[str, str]]]:
+    """The permissions, written when the block ends; no other process changes them meanwhile."""
+    path = place()
+    lock = path.with_name("trusted.lock")
     try:
         with disk.hold(lock, PATIENCE, lambda: ConfigurationError(f"{lock} is held by another process")):
-            yield
-    except OSError as error:
-        raise ConfigurationError(f"{lock}: cannot be opened: {error.strerror}") from None
-
-
-def _write(allowed: Mapping[str, Mapping[str, str]]) -> None:
-    path = place()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        disk.put(path, (json.dumps(allowed, indent=1) + "\n").encode(), mode=0o600)
+            allowed = known()
+            yield allowed
+            kept = {folder: names for folder, names in allowed.items() if names}
+            disk.put(path, (json.dumps(kept, indent=1) + "\n").encode(), mode=0o600)
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be written: {error.strerror}") from None
 
@@ -170,10 +160,8 @@ def changed(workspace: Workspace, files: Mapping[str, tuple[str, str]]) -> None:
     """
     if everything():
         return
-    with _alone():
-        folder = str(workspace.root)
-        allowed = known()
-        mine = allowed.setdefault(folder, {})
+    with _changing() as allowed:
+        mine = allowed.setdefault(str(workspace.root), {})
         for path, (before, after) in files.items():
             name = f"system/{path}"
             if before not in ("", mine.get(name), digest_of(workspace.shipped / path)):
@@ -181,7 +169,6 @@ def changed(workspace: Workspace, files: Mapping[str, tuple[str, str]]) -> None:
             mine.pop(name, None)
             if after:
                 mine[name] = after
-        _write({name: each for name, each in allowed.items() if each})
 
 
 def digest(raw: bytes) -> str:
