@@ -1,8 +1,9 @@
 """The history of the workspace's own `system/`: every change by a person or a run, and how to undo it.
 
 `state/system/journal.jsonl` has one line per change, `blobs/` the contents of files, `known.json` the last
-entry whose files are written. A change is written in the order contents, line, files; the next process that
-opens the journal finishes what a dead process began. A lock admits one process at a time.
+entry whose files are written and the marks of all files after it. A change is written in the order contents,
+line, files; the next process that opens the journal finishes what a dead process began. A lock admits one
+process at a time.
 """
 
 from __future__ import annotations
@@ -216,7 +217,7 @@ class Journal:
                         self.blobs.keep(file)
             entry = self._append(entries, Entry(0, now(), kind, unit, author, reason, changes, **more))
             self._apply(entry)
-            self._save(entry.id)
+            self._save([*entries, entry])
             contents = {each.path: (content_of(each.before), content_of(each.after)) for each in changes}
             with suppress(ConfigurationError):  # if trust cannot be saved, the person is asked again
                 trust.changed(self._workspace, contents)
@@ -265,12 +266,11 @@ class Journal:
 
     def _append(self, entries: Sequence[Entry], entry: Entry) -> Entry:
         """Write a line after those of `entries`."""
-        last = entries[-1].id if entries else 0
-        entry = replace(entry, id=last + 1)
+        entry = replace(entry, id=entries[-1].id + 1 if entries else 1)
         line = json.dumps(entry.as_dict()).encode() + b"\n"
         with disk.of_the_state(self.path):
             if not self.path.exists():
-                self._save(last)  # after a crash it shows that the first line was not carried out
+                self._save(entries)  # after a crash it shows that the first line was not carried out
                 disk.put(self.path, b"", mode=0o600, fsync=self._fsync)
             disk.append(self.path, line, fsync=self._fsync)
         self._told(entry)
@@ -331,7 +331,7 @@ class Journal:
             entry = Entry(0, now(), kind, unit, author, reason, tuple(changes))
             written.append(self._append([*entries, *written], entry))
         if written:
-            self._save(written[-1].id)
+            self._save([*entries, *written])
         return written
 
     def _finished(self) -> list[Entry]:
@@ -347,7 +347,7 @@ class Journal:
         for entry in unfinished:
             self._apply(entry)
         if unfinished:
-            self._save(entries[-1].id)
+            self._save(entries)
         return entries
 
     def _finished_id(self, entries: Sequence[Entry]) -> int:
@@ -357,9 +357,11 @@ class Journal:
         except (OSError, ValueError, TypeError, KeyError):
             return entries[-1].id if entries else 0
 
-    def _save(self, finished: int) -> None:
+    def _save(self, entries: Sequence[Entry]) -> None:
+        """Record that the files of these entries are written."""
+        values = {"upto": entries[-1].id if entries else 0, "marks": marks_after(entries)}
         with disk.of_the_state(self._known):
-            disk.put(self._known, json.dumps({"upto": finished}).encode(), mode=0o600, fsync=self._fsync)
+            disk.put(self._known, json.dumps(values).encode(), mode=0o600, fsync=self._fsync)
 
 
 def difference(name: str, before: File | None, after: File | None) -> str:
