@@ -1,12 +1,14 @@
-"""Python code read by `ast`: the commands it starts, the files it removes or writes, what it sends."""
+"""Python code read by `ast`: each call is followed as the shell command that does the same."""
 
 from __future__ import annotations
 
 import ast
+import posixpath
 import re
 import shlex
 import warnings
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from runtime.safety import sql
 from runtime.safety.acts import ANY, NAME, UNTOLD, Act, Stream, untold
@@ -18,39 +20,54 @@ if TYPE_CHECKING:
 LONGEST = 30_000
 NODES = 4_000
 """Most nodes of one text that are looked at."""
-_CALLS = {
-    "shell": "os.system os.popen subprocess.getoutput subprocess.getstatusoutput commands.getoutput "
-    "pexpect.spawn asyncio.create_subprocess_shell pexpect.run pty.spawn",
-    "start": "subprocess.run subprocess.call subprocess.check_call subprocess.check_output subprocess.Popen "
-    "asyncio.create_subprocess_exec sh.Command",
-    "delete": "os.remove os.unlink os.rmdir os.removedirs shutil.rmtree os.truncate send2trash.send2trash",
-    "write": "os.mkdir os.makedirs os.mknod os.mkfifo",
-    "move": "os.rename os.replace os.renames shutil.move",
-    "copy": "shutil.copy shutil.copy2 shutil.copyfile shutil.copytree os.symlink os.link",
-    "change": "os.chmod os.chown os.lchown shutil.chown os.setxattr",
-    "open": "open io.open builtins.open codecs.open gzip.open os.open",
-    "request": "requests.post requests.put requests.patch requests.delete requests.get requests.head "
-    "requests.request httpx.post httpx.put httpx.patch httpx.delete httpx.get httpx.request "
-    "urllib.request.urlopen urllib.request.Request urllib.request.urlretrieve http.client.HTTPConnection "
-    "http.client.HTTPSConnection",
-    "mail": "smtplib.SMTP smtplib.SMTP_SSL ftplib.FTP ftplib.FTP_TLS paramiko.SSHClient telnetlib.Telnet",
-    "socket": "socket.socket socket.create_connection asyncio.open_connection socket.socketpair",
-    "fork": "os.fork os.forkpty",
-    "eval": "eval exec compile runpy.run_path builtins.exec builtins.eval code.interact execfile",
-    "getenv": "os.getenv os.environ.get os.environ.pop",
-    "hidden": "marshal.loads pickle.loads dill.loads",
-    "kill": "os.kill os.killpg",
+_COMMANDS = {
+    "sh -c {0}": "os.system os.popen subprocess.getoutput subprocess.getstatusoutput commands.getoutput"
+    " pty.spawn pexpect.spawn pexpect.run asyncio.create_subprocess_shell",
+    "rm {0}": "os.remove os.unlink os.rmdir os.removedirs send2trash.send2trash",
+    "rm -r {0}": "shutil.rmtree",
+    "truncate {0}": "os.truncate",
+    "mkdir {0}": "os.mkdir os.makedirs os.mknod os.mkfifo",
+    "mv {0} {1}": "os.rename os.replace os.renames shutil.move",
+    "cp {0} {1}": "shutil.copy shutil.copy2 shutil.copyfile shutil.copytree",
+    "ln {0} {1}": "os.symlink os.link",
+    "chmod {1} {0}": "os.chmod os.lchmod",
+    "chown {1} {0}": "os.chown os.lchown shutil.chown os.setxattr",
+    "kill {0}": "os.kill os.killpg",
+    "mail {0}": "smtplib.SMTP smtplib.SMTP_SSL",
+    "ftp {0}": "ftplib.FTP ftplib.FTP_TLS",
+    "ssh {0}": "paramiko.SSHClient",
+    "telnet {0}": "telnetlib.Telnet",
 }
-_DOES = {name: does for does, names in _CALLS.items() for name in names.split()}
-_PATH_METHODS = {
-    **dict.fromkeys(("unlink", "rmdir", "rmtree", "rename", "replace"), "delete"),
-    **dict.fromkeys(("write_text", "write_bytes", "touch", "mkdir"), "write"),
-    **dict.fromkeys(("read_text", "read_bytes"), "read"),
+_METHODS = {
+    "rm {path}": "unlink rmdir",
+    "rm -r {path}": "rmtree",
+    "mv {path} {0}": "rename replace",
+    "touch {path}": "write_text write_bytes touch mkdir",
+    "cat {path}": "read_text read_bytes",
 }
-_SAME = (
-    *("decode", "encode", "strip", "expanduser", "resolve", "absolute", "as_posix", "rstrip"),
-    *("expandvars", "split"),
+"""Methods of paths."""
+_COMMAND = {name: words for words, names in _COMMANDS.items() for name in names.split()}
+_METHOD = {name: words for words, names in _METHODS.items() for name in names.split()}
+_OPENS = re.compile(r"(?:(?:io|builtins|codecs|gzip|os)\.)?open")
+_STARTS = re.compile(
+    r"subprocess\.(?:run|call|check_call|check_output|Popen)|asyncio\.create_subprocess_exec|sh\.Command"
+    r"|os\.(?:exec|spawn|posix_spawn)\w*"
 )
+_REQUESTS = re.compile(
+    r"(?:requests|httpx)\.(?:post|put|patch|delete|get|head|request)|http\.client\.HTTPS?Connection"
+    r"|urllib\.request\.(?:urlopen|Request|urlretrieve)"
+)
+_SOCKETS = re.compile(r"socket\.(?:socket|create_connection|socketpair)|asyncio\.open_connection")
+_EVALUATES = re.compile(r"(?:builtins\.)?(?:eval|exec)|compile|runpy\.run_path|code\.interact|execfile")
+_HIDDEN = re.compile(r"(?:marshal|pickle|dill)\.loads|ctypes\..*")
+_DYNAMIC = re.compile(r"id='(?:getattr|__import__|globals|vars|__builtins__)'|'__dict__'|'modules'")
+"""Ways to a function by a name that may be computed, in the dump of a syntax tree."""
+_VARIABLE = re.compile(r"(?:\benviron(?:\.get|\.pop)?|getenv)\s*[(\[]\s*['\"](\w+)")
+_ENVIRONMENT = re.compile(r"(['\"]\s+(?:not\s+)?in\s+|\benv=|\*\*)?(?:\bos\.)?\benviron\b(?!\s*[.\[])")
+"""A use of all variables, except (group 1) where one is looked for, or another program gets them."""
+_SENT = ("data", "files", "json", "params", "headers", "content")
+"""Arguments of a request whose values are sent."""
+_KEPT = ("decode", "encode", "strip", "rstrip", "split", "expanduser", "expandvars", "resolve", "absolute")
 """Methods that return about the text that they are called on."""
 _LOOPS = (ast.While, ast.For, ast.ListComp, ast.GeneratorExp, ast.SetComp)
 
@@ -66,202 +83,160 @@ def read(shell: Shell, text: str) -> bool:
     nodes = list(ast.walk(tree)) if tree else []
     if tree is None or len(nodes) > NODES:
         return False
-    _Reader(shell).read(nodes)
+    for name in filter(secret, _VARIABLE.findall(text)):
+        shell.note(Act("secret", text=name, shown=f"uses the variable {name}"))
+    if any(not hit[1] for hit in _ENVIRONMENT.finditer(text)):
+        shell.note(Act("secret", text="os.environ", shown="reads the whole environment"))
+    _Reader(shell, nodes).follow()
     return True
 
 
 class _Reader:
     """The names that a text of Python imports or sets, and what its calls do with them."""
 
-    def __init__(self, shell: Shell) -> None:
+    def __init__(self, shell: Shell, nodes: Sequence[ast.AST]) -> None:
         self.shell = shell
+        self.nodes = nodes
         self.names: dict[str, str] = {}
         self.values: dict[str, str] = {}
         self.base: list[str] = []  # the database that the text opens
         self.left = NODES
-        self.loops = False
 
-    def read(self, nodes: list[ast.AST]) -> None:
+    def follow(self) -> None:
         """Note imports and assignments first, then follow every call."""
-        self.loops = any(isinstance(each, _LOOPS) for each in nodes)
-        partial: set[int] = set()  # uses of os.environ that do not read all of it
-        for node in nodes:
+        for node in self.nodes:
             if isinstance(node, ast.Import):
                 for each in node.names:
                     first = each.name.partition(".")[0]
                     self.names[each.asname or first] = each.name if each.asname else first
             elif isinstance(node, ast.ImportFrom):
                 self.names |= {each.asname or each.name: f"{node.module}.{each.name}" for each in node.names}
-        for node in nodes:
-            if isinstance(node, (ast.Assign, ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
-                self._assigned(node)
+        for node in self.nodes:
+            if isinstance(node, ast.Assign):
+                self._assign(node.targets, node.value)
+            elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)) and node.value:
+                self._assign([node.target], node.value)
             elif isinstance(node, (ast.For, ast.comprehension)) and isinstance(node.target, ast.Name):
-                self.values[node.target.id] = self.items(node.iter)
-            elif isinstance(node, ast.Compare):
-                partial |= {id(each) for each in node.comparators}
-            elif isinstance(node, ast.keyword) and node.arg == "env":
-                partial |= {id(each) for each in ast.walk(node)}
+                self.values[node.target.id] = self.text(node.iter, item=True)
             elif isinstance(node, ast.Call) and self.name(node.func) in ("sqlite3.connect", "duckdb.connect"):
                 self.base = [self.shell.path(self.text(each)) for each in node.args[:1]]
-            if isinstance(node, (ast.Subscript, ast.Attribute)) and self.name(node.value) == "os.environ":
-                partial.add(id(node.value))
-                if isinstance(node, ast.Subscript):
-                    self._variable(self.text(node.slice))
-        for node in nodes:
+        for node in self.nodes:
             if isinstance(node, ast.Call):
                 self._call(node)
-            elif (
-                isinstance(node, ast.Attribute)
-                and id(node) not in partial
-                and self.name(node) == "os.environ"
-            ):
-                self.shell.note(Act("secret", text="os.environ", shown="reads the whole environment"))
 
-    def _variable(self, name: str) -> None:
-        if secret(name):
-            self.shell.note(Act("secret", text=name, shown=f"uses the variable {name}"))
-
-    def _assigned(self, node: Any) -> None:
-        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-            if isinstance(target, ast.Name):
-                name = self.name(node.value)
-                known = name in self.names.values() or "." in name or name in _DOES
-                if name and known and not untold(name):
-                    self.names[target.id] = name
-                else:
-                    self.values[target.id] = self.text(node.value)
+    def _assign(self, targets: Sequence[ast.expr], value: ast.expr) -> None:
+        name = self.name(value)
+        known = (
+            name in self.names.values() or "." in name or _OPENS.fullmatch(name) or _EVALUATES.fullmatch(name)
+        )
+        for target in targets:
+            if isinstance(target, ast.Name) and known and not untold(name):
+                self.names[target.id] = name
+            elif isinstance(target, ast.Name):
+                self.values[target.id] = self.text(value)
 
     # ---- what expressions give ----
 
     def name(self, node: ast.AST) -> str:
         """The full name of what is called: `from os import system as s; s(…)` is os.system."""
-        if isinstance(node, ast.Name):
-            return self.names.get(node.id, node.id)
-        if isinstance(node, ast.Attribute):
-            base = self.name(node.value)
-            return f"{base}.{node.attr}" if base else ""
-        if isinstance(node, ast.Call):
-            called = self.name(node.func)
-            if called in ("__import__", "importlib.import_module") and node.args:
-                return self.text(node.args[0])
-            if called == "getattr" and len(node.args) > 1:
-                return f"{self.name(node.args[0])}.{self.text(node.args[1])}"
-        if isinstance(node, ast.Subscript):
-            base, key = self.name(node.value), self.text(node.slice)
-            if base in ("sys.modules", "__builtins__", "globals", "vars"):
-                return key
-            if base.endswith(".__dict__"):
-                return f"{base.removesuffix('.__dict__')}.{key}"
-        return ""
+        match node:
+            case ast.Name():
+                return self.names.get(node.id, node.id)
+            case ast.Attribute():
+                base = self.name(node.value)
+                return f"{base}.{node.attr}" if base else ""
+            case ast.Call(args=[first, *rest]):
+                called = self.name(node.func)
+                if called in ("__import__", "importlib.import_module"):
+                    return self.text(first)
+                return f"{self.name(first)}.{self.text(rest[0])}" if called == "getattr" and rest else ""
+            case _:
+                return ""
 
-    def text(self, node: ast.AST | None) -> str:
-        """The text that an expression gives, with marks for unknown parts."""
+    def text(self, node: ast.AST, *, item: bool = False) -> str:
+        """The text that an expression gives, with marks for unknown parts; `item`: one of what it holds."""
         self.left -= 1
-        if self.left < 0 or node is None:
+        if self.left < 0:
             return ANY
-        if isinstance(node, ast.Constant):
-            return node.value.decode("latin-1") if isinstance(node.value, bytes) else str(node.value)
-        if isinstance(node, ast.Name):
-            return self.values.get(node.id, ANY)
-        if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Div)):
-            middle = "/" if isinstance(node.op, ast.Div) else ""
-            return f"{self.text(node.left)}{middle}{self.text(node.right)}"[:4_000]
-        if isinstance(node, ast.JoinedStr):
-            parts = [each.value if isinstance(each, ast.FormattedValue) else each for each in node.values]
-            return "".join(map(self.text, parts))
-        if isinstance(node, (ast.List, ast.Tuple)):
-            texts = [self.text(each) for each in node.elts[:100]]
-            return " ".join(each if untold(each) else shlex.quote(each) for each in texts)
-        if isinstance(node, ast.Attribute) and node.attr in ("parent", "name", "stem", "suffix"):
-            return f"{self.text(node.value)}/.." if node.attr == "parent" else NAME
-        return self._returned(node) if isinstance(node, ast.Call) else ANY
+        match node:
+            case ast.Constant():
+                return node.value.decode("latin-1") if isinstance(node.value, bytes) else str(node.value)
+            case ast.Name():
+                return self.values.get(node.id, ANY)
+            case ast.BinOp(op=ast.Add()):
+                return f"{self.text(node.left)}{self.text(node.right)}"[:4_000]
+            case ast.BinOp(op=ast.Div()):
+                return posixpath.join(self.text(node.left), self.text(node.right))[:4_000]
+            case ast.JoinedStr():
+                return "".join(map(self.text, node.values))
+            case ast.FormattedValue() | ast.Starred():
+                return self.text(node.value)
+            case ast.List() | ast.Tuple():
+                texts = [self.text(each) for each in node.elts[:100]]
+                if item:
+                    risky = [each for each in texts if each.startswith(("/", "~", "..", ANY)) or each == "."]
+                    return (risky or texts or [ANY])[0]
+                return " ".join(each if untold(each) else shlex.quote(each) for each in texts)
+            case ast.Attribute(attr="parent"):
+                return f"{self.text(node.value)}/.."
+            case ast.Attribute(attr="name" | "stem" | "suffix"):
+                return NAME
+            case ast.Call(
+                func=ast.Name(id="sorted" | "list" | "set" | "reversed" | "iter"), args=[first, *_]
+            ):
+                return self.text(first, item=item)
+            case ast.Call():
+                return self._returned(node)
+            case _:
+                return ANY
 
     def _returned(self, node: ast.Call) -> str:
         """The text that a call returns."""
-        name = self.name(node.func)
-        args = [self.text(each) for each in node.args]
-        if name.rpartition(".")[2] in ("Path", "PurePath", "PosixPath", "str", "bytes", "fspath"):
-            return "/".join(args) or "."
-        if name == "os.path.join":
-            start = max((at for at, each in enumerate(args) if each.startswith("/")), default=0)
-            return "/".join(args[start:])
-        if args and (name in ("shlex.split", "glob.glob", "glob.iglob") or name.startswith("os.path.")):
-            return args[0].replace("$HOME", "~")
-        if name.endswith("Path.home"):
-            return "~"
-        if name.endswith(("Path.cwd", "os.getcwd")):
-            return "."
-        if isinstance(node.func, ast.Attribute):
-            base = self.text(node.func.value)
-            if node.func.attr in _SAME:
-                return base or "."
-            if node.func.attr == "joinpath":
-                return "/".join([base, *args])
-            if node.func.attr in ("glob", "rglob", "iterdir"):
+        name, args = self.name(node.func), [self.text(each) for each in node.args]
+        last = name.rpartition(".")[2]
+        if last in ("Path", "PurePath", "PosixPath", "str", "bytes", "fspath", "expanduser", "expandvars"):
+            return posixpath.join("", *args).replace("$HOME", "~") or "."
+        if name.startswith("os.path.") or name in ("shlex.split", "glob.glob", "glob.iglob"):
+            return posixpath.join("", *args)
+        if last in ("home", "cwd", "getcwd"):
+            return "~" if last == "home" else "."
+        if name in ("os.listdir", "os.scandir"):
+            return f"{args[0] if args else '.'}/*"
+        if not isinstance(node.func, ast.Attribute):
+            return ANY
+        base = self.text(node.func.value)
+        match node.func.attr:
+            case "joinpath":
+                return posixpath.join(base, *args)
+            case "glob" | "rglob" | "iterdir":
                 return f"{base}/{args[0] if args else '*'}"
-        return ANY
-
-    def items(self, node: ast.AST) -> str:
-        """What a loop goes over, as one path: `glob('*.tmp')` is *.tmp."""
-        if isinstance(node, ast.Call):
-            name = self.name(node.func)
-            if name in ("sorted", "list", "set", "reversed", "iter") and node.args:
-                return self.items(node.args[0])
-            if name in ("os.listdir", "os.scandir"):
-                return f"{self.text(node.args[0]) if node.args else '.'}/*"
-        if isinstance(node, (ast.List, ast.Tuple)):
-            texts = [self.text(each) for each in node.elts]
-            risky = [each for each in texts if each.startswith(("/", "~", "..", ANY)) or each == "."]
-            return (risky or texts or [ANY])[0]
-        return self.text(node)
+            case kept:
+                return (base or ".") if kept in _KEPT else ANY
 
     # ---- calls ----
 
     def _call(self, node: ast.Call) -> None:
         shell, name = self.shell, self.name(node.func)
         shell.spend()
-        first = self._argument(node, 0, "args", "path", "cmd", "command", "url")
-        does = _DOES.get(name, "")
-        if does == "shell":
-            shell.run_text(first or ANY)
-        elif does == "eval":
-            self._eval(name, node, first)
-        elif does == "start" or re.fullmatch(r"os\.(?:exec|spawn|posix_spawn)\w*", name):
+        first = self._argument(node, 0, "args", "path", "cmd", "command", "url") or ANY
+        if words := _COMMAND.get(name):
+            self._run(words, node, first)
+        elif _STARTS.fullmatch(name):
             self._start(name, node)
-        elif does in ("delete", "write"):
-            shell.touch(does, first, *(["recursive"] if "rmtree" in name else []), program="python")
-        elif does == "change":
-            mode = node.args[1] if len(node.args) > 1 else None
-            value = mode.value if isinstance(mode, ast.Constant) else 0
-            bits = {"setuid": 0o6000, "open": 0o002}
-            tags = [tag for tag, bit in bits.items() if isinstance(value, int) and value & bit]
-            shell.touch("change", first, *tags, program="python", shown="changes the rights of")
-        elif does in ("move", "copy"):
-            if does == "move":
-                shell.move(first, "python")
-            else:
-                shell.read(first, program="python")
-            shell.touch("write", self._argument(node, 1) or ANY, program="python")
-        elif does == "open":
+        elif _OPENS.fullmatch(name):
             writes = re.search(r"[wax+]|O_WR", self._argument(node, 1, "mode"))
-            shell.touch("write" if writes else "read", first, program="python")
-        elif does == "request":
-            self._request(name, node, first)
-        elif does == "mail":
-            shell.note(Act("run", "mail", (first,), shown=f"Python speaks to {first} by {name}"))
-        elif does == "socket":
+            self._run("touch {0}" if writes else "cat {0}", node, first)
+        elif _REQUESTS.fullmatch(name):
+            self._request(name, node)
+        elif _EVALUATES.fullmatch(name):
+            self._evaluate(node, first)
+        elif _SOCKETS.fullmatch(name):
             shell.note(Act("connect", "python", tags=frozenset({"socket"}), shown="opens a socket"))
-        elif does == "getenv":
-            self._variable(first)
-        elif does == "fork" and self.loops:
-            shell.hide("fork", "it starts processes for ever")
-        elif does == "hidden" or name.startswith("ctypes."):
-            shell.hide("code", f"Python's {name} runs what cannot be seen")
-        elif does == "kill":
-            shell.note(Act("run", "kill", (first,), shown=f"ends the processes {first}"))
-        elif (not name and isinstance(node.func, (ast.Call, ast.Subscript))) or ANY in name:
-            if re.search(r"id='(?:getattr|__import__|globals|vars)'", ast.dump(node.func)):
-                shell.hide("code", "which function Python calls is not known")
+        elif name in ("os.fork", "os.forkpty"):
+            if any(isinstance(each, _LOOPS) for each in self.nodes):
+                shell.hide("fork", "it starts processes for ever")
+        elif _HIDDEN.fullmatch(name) or ANY in name or (not name and _DYNAMIC.search(ast.dump(node.func))):
+            shell.hide("code", "which function Python calls is not known")
         elif isinstance(node.func, ast.Attribute):
             self._method(node.func, node, first)
 
@@ -271,66 +246,65 @@ class _Reader:
             return self.text(node.args[at])
         return next((self.text(each.value) for each in node.keywords if each.arg in names), "")
 
-    def _eval(self, name: str, node: ast.Call, first: str) -> None:
+    def _run(self, words: str, node: ast.Call, first: str, path: str = "") -> None:
+        """Follow a command with the arguments of a call; a number among them is a mode."""
+        second = self._argument(node, 1) or ANY
+        values = {"{path}": path, "{0}": first, "{1}": f"{int(second):o}" if second.isdecimal() else second}
+        self.shell.inner([values.get(each, each) for each in words.split()])
+
+    def _start(self, name: str, node: ast.Call) -> None:
+        """Follow a program that is started with its words or by a line of shell."""
+        given = node.args or [each.value for each in node.keywords if each.arg == "args"]
+        listed = next((each.elts for each in given if isinstance(each, (ast.List, ast.Tuple))), None)
+        if name.startswith("os.") and not listed:  # the program, then its arguments beginning with its name
+            given = given[name.startswith("os.spawn") :]
+            listed = [*given[:1], *given[2:]]
+        if listed:
+            text = self._argument(node, 99, "input")
+            known = Stream(text) if text and not untold(text) else UNTOLD
+            self.shell.inner([self.text(each) for each in listed], known)
+        else:
+            self.shell.run_text(self.text(given[0]) if given else ANY)
+
+    def _evaluate(self, node: ast.Call, text: str) -> None:
         shell = self.shell
         dumped = ast.dump(node.args[0]) if node.args else ""
         if re.search(r"urlopen|requests|httpx", dumped):
             shell.hide("download", "what is fetched from elsewhere is run")
         elif "id='compile'" in dumped:
             return  # followed as a call of its own
-        elif untold(first) or re.search(r"b64|b32|fromhex|unhex|decompress|rot|marshal|'decode'", dumped):
-            shell.hide("code", f"Python's {name} runs what is not known")
+        elif untold(text) or re.search(r"b64|b32|fromhex|unhex|decompress|rot|marshal|'decode'", dumped):
+            shell.hide("code", "Python runs code that is not known")
         elif shell.depth < 20:
             shell.depth += 1
-            if not read(shell, first):
-                shell.hide("code", f"Python's {name} runs what is not known")
+            if not read(shell, text):
+                shell.hide("code", "Python runs code that is not known")
             shell.depth -= 1
 
-    def _start(self, name: str, node: ast.Call) -> None:
-        given = node.args[0] if node.args else next((k.value for k in node.keywords if k.arg == "args"), None)
-        if name.startswith("os."):  # the program, then its arguments beginning with its name
-            first, *rest = [*node.args[name.startswith("os.spawn") :], None]
-            listed = next((each for each in rest if isinstance(each, (ast.List, ast.Tuple))), None)
-            words = listed.elts if listed else [first, *rest[1:-1]]
-            self.shell.run_text(" ".join(self.text(each) for each in words) or ANY)
-        elif isinstance(given, (ast.List, ast.Tuple)) and given.elts:
-            text = self._argument(node, 99, "input")
-            known = Stream(text) if text and not untold(text) else UNTOLD
-            self.shell.inner([self.text(each) for each in given.elts], known)
-        else:
-            self.shell.run_text(self.text(given))
-
-    def _request(self, name: str, node: ast.Call, where: str) -> None:
-        shell, method = self.shell, name.rpartition(".")[2].upper()
-        if method in ("REQUEST", "URLOPEN"):
-            method = where if name.endswith(".request") else ""
-            method = (self._argument(node, 99, "method") or method).upper()
-            where = self.text(node.args[1]) if name.endswith("s.request") and len(node.args) > 1 else where
-        if not method and (len(node.args) > 1 or any(each.arg == "data" for each in node.keywords)):
-            method = "POST"
-        shell.connect(where or "a host", program="python")
-        shell.request("python", method, where)
-        sent = ("data", "files", "json", "params", "headers", "content")
-        for each in [*(word.value for word in node.keywords if word.arg in sent), *node.args[1:2]]:
-            dumped, text = ast.dump(each), self.text(each)
-            tags = {"environment"} if "environ" in dumped else set[str]()
-            tags |= {"file"} if "'open'" in dumped or "read_" in dumped else set()
-            shell.send(where, Stream(None if tags or untold(text) else text, frozenset(tags)), "python")
-        if untold(where.partition("?")[2]):
-            shell.send(where, UNTOLD, "python")
+    def _request(self, name: str, node: ast.Call) -> None:
+        """Follow a request as one of `curl`, with all that it sends as input."""
+        args, method = [self.text(each) for each in node.args], name.rpartition(".")[2].upper()
+        if name.startswith(("urllib", "http.")):
+            method = self._argument(node, 99, "method")
+        elif method == "REQUEST":
+            method, args = "".join(args[:1]), args[1:]
+        where = args[0] if args else self._argument(node, 99, "url") or ANY
+        sent = [each.value for each in node.keywords if each.arg in _SENT] + node.args[1:2]
+        dumped, text = " ".join(map(ast.dump, sent)), "".join(map(self.text, sent))
+        tags = {"environment"} if "environ" in dumped else set[str]()
+        tags |= {"file"} if "'open'" in dumped or "read_" in dumped else set()
+        data = Stream(None if tags or untold(text) else text, frozenset(tags))
+        words = ["curl", *(["-X", method.upper()] if method else []), *(["-d", "@-"] if sent else []), where]
+        self.shell.inner(words, data)
 
     def _method(self, func: ast.Attribute, node: ast.Call, first: str) -> None:
-        inner = func.value
+        own = func.value
         if func.attr in ("execute", "executescript", "executemany"):
             sql.statements(self.shell, "python", first, self.base)
         elif func.attr in ("post", "put", "patch", "delete", "request") and re.match(r"https?://", first):
-            self._request(f"requests.{func.attr}", node, first)
-        elif does := _PATH_METHODS.get(func.attr):
-            known = isinstance(inner, ast.Name) and inner.id in self.values
-            pathlike = isinstance(inner, ast.BinOp) or "Path" in ast.dump(inner) or (known and not node.args)
-            if not pathlike or (func.attr == "replace" and len(node.args) != 1):
-                return
-            if does == "read":
-                self.shell.read(self.text(inner), program="python")
-            else:
-                self.shell.touch(does, self.text(inner), program="python")
+            self._request(f"requests.{func.attr}", node)
+        elif words := _METHOD.get(func.attr):
+            known = isinstance(own, ast.Name) and own.id in self.values
+            pathlike = isinstance(own, ast.BinOp) or "Path" in ast.dump(own) or (known and not node.args)
+            if pathlike and (func.attr != "replace" or len(node.args) == 1):
+                self._run(words, node, first, self.text(own))
