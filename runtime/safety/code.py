@@ -52,6 +52,12 @@ def follow(shell: Shell, language: str, text: str, program: str = "", base: Sequ
         shell.run_text(text, UNTOLD.tagged("option"))
     elif language == "file":
         file(shell, "shell", text)
+    elif language == "sed":
+        _sed(shell, text)
+    elif language == "setting":
+        name, _, value = text.replace("=", " ", 1).partition(" ")
+        if name.lower().endswith(("command", "exec")):
+            shell.run_text(value.strip())
     elif language == "sql":
         sql.statements(shell, program, text, base)
     elif re.fullmatch(rf"[{''.join(UNKNOWN)}\s;]+", text):
@@ -121,6 +127,16 @@ def _language(text: str, language: str) -> str:
         return "shell"
     hit = re.search(r"\b(python|perl|ruby|node|php|lua|awk)", first)
     return hit[1] if hit else "other"
+
+
+def _sed(shell: Shell, text: str) -> None:
+    at = r"(?:^|[;\n{])\s*(?:\d+|\$|/[^/]*/)?\s*"
+    for path in re.findall(rf"{at}[wW]\s+(\S+)", text):
+        shell.touch("write", path, program="sed")
+    runs = re.search(rf"{at}e(?:\s+(.+)|\s*$)", text)
+    flag = re.search(r"s(.)(?:\\.|(?!\1).)*\1((?:\\.|(?!\1).)*)\1[gpiIm\d]*e", text)
+    if runs or flag:
+        shell.run_text((runs[1] if runs else flag[2] if flag else "") or ANY)
 
 
 def _literals(shell: Shell, language: str, text: str) -> None:

@@ -55,12 +55,11 @@ def run(shell: Shell, words: Sequence[str], stdin: Stream) -> Stream:
         found = GRAMMARS[spec.how](shell, line, stdin)
         if found is not None:
             return found
-    if spec.runs:
+    if spec.runs and (not spec.verbs or not spec.verbs.isdisjoint(line.operands[:1])):
         return _wrapped(shell, line, stdin)
     if spec.language:
         return _interpreted(shell, line, stdin)
-    effects(shell, line, stdin)
-    return printed(shell, line, stdin)
+    return printed(shell, line, stdin, effects(shell, line, stdin))
 
 
 def _unknown(shell: Shell, words: Sequence[str], stdin: Stream) -> Stream:
@@ -94,6 +93,8 @@ def _wrapped(shell: Shell, line: Line, stdin: Stream) -> Stream:
     names = {name for name, _ in options}
     if line.program == "command" and names & {"-v", "-V"}:
         return Stream(None, shape=NAME)
+    while words and words[0] in line.spec.verbs:
+        words, _ = rest_of(words[1:], line.spec.values)
     if line.spec.runs == "text":
         return shell.run_text(" ".join(words), stdin) if words else NOTHING
     words = words[int(line.spec.runs) :]
@@ -102,7 +103,8 @@ def _wrapped(shell: Shell, line: Line, stdin: Stream) -> Stream:
         words.pop(0)
     if not words and names & {"-i", "-s", "--login"}:
         words = ["sh"]
-    return shell.inner(words, stdin)
+    name = [re.sub(r"(?<=.)@[\w.^~-]+$", "", each) for each in words[:1]]  # npx name@version
+    return shell.inner([*name, *words[1:]], stdin)
 
 
 def _interpreted(shell: Shell, line: Line, stdin: Stream) -> Stream:
@@ -140,9 +142,8 @@ def _interpreted(shell: Shell, line: Line, stdin: Stream) -> Stream:
     for each in rest if texts else rest[1:]:
         if re.search(r"[./~]", each) and "://" not in each:
             shell.read(each, program=language)
-    if language == "perl" and any(re.match(r"-\w*i", each) for each in line.options):
-        for each in rest:
-            shell.touch("write", each, program="perl", shown="changes")
+    for each in rest if line.has(*spec.edits) else ():
+        shell.touch("write", each, program=language, shown="changes")
     plain = _PRINTS.fullmatch("".join(texts))
     return Stream(plain[2] + "\n") if plain else Stream(None, stdin.sorts)
 

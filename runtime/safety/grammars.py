@@ -84,25 +84,9 @@ def _below(start: str, name: str = "") -> str:
 
 
 def _ls(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    first = (line.operands or ["."])[0]
-    if re.search(r"[*?\[]", first):
-        return Stream(None, shape=first if first.startswith(("/", "~", "..")) else INSIDE)
-    every = line.has("-A", "-a", "--all", "--almost-all")
-    return Stream(None, shape=first.rstrip("/") if every else f"{first.rstrip('/')}/*")
-
-
-def _grep(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    effects(shell, line, stdin)
-    if not line.has("-l", "-L", "--files-with-matches", "--files-without-match", "--files"):
-        return printed(shell, line, stdin)
-    outside = [each for each in line.operands[1:] if not shell.places.inside(shell.path(each))]
-    return Stream(None, shape=outside[0] if outside else INSIDE)
-
-
-def _tee(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    for each in line.operands:
-        shell.write(each, stdin, append=line.has("-a", "--append"), program=line.program)
-    return stdin
+    if line.has("-A", "-a", "--all", "--almost-all"):
+        return Stream(None, shape=(line.operands or ["."])[0])
+    return None
 
 
 def _processes(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
@@ -117,54 +101,9 @@ def _parent(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
     return Stream(None, shape=INSIDE) if untold(first) else Stream(f"{parent}\n")
 
 
-def _dd(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    given = dict(each.split("=", 1) for each in line.words if "=" in each)
-    known = shell.read(given["if"], program="dd") if given.get("if") else stdin
-    if re.fullmatch(r"\d{1,4}", given.get("count", "")):
-        known = Stream(known.text, known.tags - {"endless"}, known.shape)
-    if "of" in given:
-        shell.write(given["of"], known, program="dd")
-    return known
-
-
-def _sed(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    given = line.all("-e", "--expression")
-    changes = any(re.match(r"-[a-zA-Z]*i|--in-place", each) for each in line.options)
-    for each in line.operands if given or line.has("-f", "--file") else line.operands[1:]:
-        if changes:
-            shell.touch("write", each, program="sed", shown="changes")
-        else:
-            shell.touch("read", each, program="sed")
-    for script in given or line.operands[:1]:
-        at = r"(?:^|[;\n{])\s*(?:\d+|\$|/[^/]*/)?\s*"
-        if hit := re.search(rf"{at}[wW]\s+(\S+)", script):
-            shell.touch("write", hit[1], program="sed")
-        runs = re.search(rf"{at}e(?:\s+(.+)|\s*$)", script)
-        flag = re.search(r"s(.)(?:\\.|(?!\1).)*\1((?:\\.|(?!\1).)*)\1[gpiIm\d]*e", script)
-        if runs or flag:
-            shell.run_text((runs[1] if runs else flag[2] if flag else "") or ANY)
-    return printed(shell, line, stdin)
-
-
-def _awk(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    files = line.operands if line.has("-f", "--file") else line.operands[1:]
-    if not line.has("-f", "--file"):
-        code.follow(shell, "awk", "".join(line.operands[:1]))
-    for each in [*files, *line.all("-f", "--file")]:
-        if "=" not in each:
-            shell.read(each, program="awk")
-    return printed(shell, line, stdin)
-
-
 def _tar(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
     if line.words and not line.words[0].startswith("-"):  # tar xzf file
         line = sort_words("tar", [f"-{line.words[0]}", *line.words[1:]], line.spec)
-    for text in line.all("--checkpoint-action"):
-        if text.startswith("exec="):
-            shell.run_text(text[5:])
-            shell.hide("command", f"tar runs {text[5:]}")
-    for text in line.all("--to-command", "-I", "--use-compress-program", "--rsh-command"):
-        shell.hide("code", "what is unpacked is run") if text in ("sh", "bash") else shell.run_text(text)
     archive, base = line.value("-f", "--file"), line.value("-C", "--directory", "--one-top-level")
     if line.has("-x", "--extract", "--get"):
         known = shell.read(archive, program="tar") if archive and archive != "-" else stdin
@@ -182,44 +121,13 @@ def _tar(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
     return UNTOLD.tagged("file")
 
 
-def _copy(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    """`cp`, `install`, `ln`: a copy can be run under its new name, a link leads elsewhere."""
-    if line.program == "install" and line.has("-d", "--directory"):
-        for each in line.operands:
-            shell.touch("write", each, program="install", shown="makes")
-        return NOTHING
-    sources, target = _sources(line)
-    for each in sources:
-        known = shell.read(each, program=line.program)
-        if each == "/dev/null":
-            shell.touch("empty", target, program=line.program)
-        shell.files[shell.path(target)] = known
-        shell.files[shell.path(f"{target}/{each.rstrip('/').rpartition('/')[2]}")] = known
-    if sources:
-        shell.touch("write", target, program=line.program, shown="copies to")
-    if line.program == "ln" and sources and line.has("-s", "--symbolic"):
-        to = shell.path(sources[0])
-        if not shell.places.inside(to):
-            shell.places.links[shell.path(target)] = to
+def _link(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
+    """`ln -s`: what is below the link lies elsewhere."""
+    effects(shell, line, stdin)
+    to, link = (shell.path("".join(line.chosen(which)[:1])) for which in ("most", "last"))
+    if line.has("-s", "--symbolic") and not shell.places.inside(to):
+        shell.places.links[link] = to
     return NOTHING
-
-
-def _move(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    sources, target = _sources(line)
-    for each in sources:
-        shell.move(each, line.program)
-        if shell.path(each) in shell.files:
-            shell.files[shell.path(target)] = shell.files[shell.path(each)]
-    if sources:
-        shell.touch("write", target, program=line.program, shown="moves to")
-    return NOTHING
-
-
-def _sources(line: Line) -> tuple[list[str], str]:
-    """The sources and the target of a copy or move."""
-    if target := line.value("-t", "--target-directory"):
-        return line.operands, target
-    return line.operands[:-1], "".join(line.operands[-1:])
 
 
 def _editor(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
@@ -342,35 +250,6 @@ def _make(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
     return NOTHING
 
 
-def _terminal(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    """`tmux new -d 'text'`, `screen -dm words`: a command in a terminal of its own."""
-    words, _ = rest_of(line.words, line.spec.values)
-    if line.program == "tmux":
-        verb = words[:1]
-        words, _ = rest_of(words[1:], frozenset(["-s", "-n", "-c", "-t", "-x", "-y", "-e", "-F", "-N"]))
-        if not re.match(r"new|neww|split|respawn|run|send", "".join(verb)):
-            return NOTHING
-    words = [each for each in words if each not in ("Enter", "C-m")]
-    return shell.run_text(" ".join(words)) if words else NOTHING
-
-
-def _package(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    """`uv run x`, `npm exec -- x`, `npx x`: a program of an environment."""
-    words = line.words
-    if line.program not in ("npx", "bunx", "uvx", "pipx"):
-        scripts = line.program in ("npm", "yarn", "pnpm", "bun")
-        if not words or words[0] not in (("exec", "x", "dlx") if scripts else ("run", "exec", "x", "tool")):
-            return None
-        words = words[1:]
-    rest, options = rest_of(words[words[:1] == ["run"] :], line.spec.values)
-    for name, value in options:
-        if name in ("-c", "--call"):
-            shell.run_text(value)
-    if rest and re.match(r"[A-Za-z@][\w@./^~-]*$", rest[0]) and "://" not in rest[0]:
-        return shell.inner([re.sub(r"(?<=.)@[\w.^~-]+$", "", rest[0]), *rest[1:]], stdin)
-    return None
-
-
 def _git(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
     """What git is told to run, and where; the rest of git is for the rules."""
     words, raw = line.operands, line.words
@@ -460,20 +339,6 @@ def _in_container(shell: Shell, words: Sequence[str], stdin: Stream) -> None:
 # ---- other machines --------------------------------------------------------------------------------------
 
 
-def _ssh(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    for host in line.operands[:1]:
-        shell.connect(host, "shell", program=line.program)
-        if stdin is not UNTOLD and stdin.text != "":
-            shell.send(host, stdin, line.program)
-    for value in line.all("-o"):
-        name, _, text = value.replace("=", " ", 1).partition(" ")
-        if name.lower() in ("proxycommand", "localcommand", "knownhostscommand"):
-            shell.run_text(text.strip())
-    for value in line.all("-i"):
-        shell.touch("use", value, program=line.program, shown="uses the key")
-    return Stream(None, frozenset({"download"}))
-
-
 def _fetch(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
     """`curl`, `wget`: what the table says, the method, and a file named after the address."""
     effects(shell, line, stdin)
@@ -510,21 +375,24 @@ def _remote_copy(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
     return NOTHING
 
 
-def _netcat(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    listens = line.has("-l", "--listen") or bool(re.search(r"(?i)-listen:", " ".join(line.words)))
-    where = ":".join(line.operands[:2])
-    shown = " ".join([line.program, *line.words])
-    does = "listen" if listens else "connect"
-    shell.note(Act(does, line.program, text=where, tags=frozenset({"raw"}), shown=shown))
-    if stdin.tags - {"piped"} or (stdin.text and not listens):
-        shell.send(where, stdin, line.program)
-    return Stream(None, frozenset({"download"}))
-
-
 _ALL: tuple[Reader, ...] = (
-    *(_find, _fd, _ls, _grep, _tee, _processes, _parent, _dd, _sed, _awk, _tar, _copy, _move, _editor),
-    *(_shell, _env, _xargs, _make, _terminal, _package, _git, _container),
-    *(_ssh, _fetch, _remote_copy, _netcat),
+    *(
+        _find,
+        _fd,
+        _ls,
+        _processes,
+        _parent,
+        _tar,
+        _link,
+        _editor,
+        _shell,
+        _env,
+        _xargs,
+        _make,
+        _git,
+        _container,
+    ),
+    *(_fetch, _remote_copy),
 )
 GRAMMARS = {each.__name__[1:].replace("_", "-"): each for each in _ALL}
 """The functions by the name that `how` gives in the table of programs."""

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from runtime.safety.shell import Shell
 
 EFFECTS = (
-    *("reads", "writes", "deletes", "moves", "empties", "changes", "uses", "saves", "hosts", "sends"),
-    *("uploads", "listens"),
+    *("reads", "writes", "receives", "deletes", "moves", "empties", "changes", "uses", "saves", "hosts"),
+    *("sends", "uploads", "listens"),
 )
 Reader = Callable[["Shell", "Line", Stream], Stream | None]
 """Follows a command by its words; returns None if what the table says of the program holds as well."""
@@ -42,11 +42,15 @@ class Program:
     long: bool = False  # options begin with one dash and are words
     effects: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     code: tuple[tuple[tuple[str, ...], str], ...] = ()  # the words that are code, and its language
+    script: frozenset[str] = frozenset()  # the first operand is a script where none of these options is given
+    edits: frozenset[str] = frozenset()  # options with which it writes the files that it reads
+    lists: frozenset[str] = frozenset()  # options with which it prints paths
     runs: str = ""  # the number of words before a command that it runs, or `text`
+    verbs: frozenset[str] = frozenset()  # the first words with which it does so; none: with any
     language: str = ""  # that it interprets
     eval: frozenset[str] = frozenset()  # options with code of this language
-    base: tuple[str, ...] = ()  # the words that name a database
-    prints: tuple[str, ...] = ()
+    base: frozenset[str] = frozenset()  # the words that name a database
+    prints: frozenset[str] = frozenset()
     how: str = ""  # the function of `grammars` that reads its words
     known: bool = True
 
@@ -105,12 +109,16 @@ class Line:
     def chosen(self, *selectors: str) -> list[str]:
         """The words that selectors of the table mean: `args`, `first`, …, an option, or `of=`."""
         found: list[str] = []
-        words = self.operands
+        target = self.all("-t", "--target-directory")
+        scripts = 1 if self.spec.script and not self.has(*self.spec.script) else 0
+        words = [*self.operands[scripts:], *target]
         for each in selectors:
             if each.startswith("-"):
                 found += self.all(each)
             elif each.endswith("="):
                 found += [word[len(each) :] for word in self.words if word.startswith(each)]
+            elif each == "script":
+                found += self.operands[:scripts]
             elif each == "paths":
                 found += [word for word in words if _PATHLIKE.search(word) and "://" not in word]
             elif each in _SLICES:
@@ -188,16 +196,29 @@ def rest_of(words: Sequence[str], valued: frozenset[str]) -> tuple[list[str], li
 # ---- effects ---------------------------------------------------------------------------------------------
 
 
-def effects(shell: Shell, line: Line, stdin: Stream) -> None:
-    """Note what a program does by the table."""
+def effects(shell: Shell, line: Line, stdin: Stream) -> Stream:
+    """Note what a program does by the table; returns what it reads: files, or its input."""
     spec, program = line.spec, line.program
+    content, reads = stdin, line.of("reads")
+    if line.has(*spec.edits):
+        for text in reads:
+            shell.touch("write", text, program=program, shown="changes")
+    elif reads:
+        content = NOTHING
+        for text in reads:
+            content = content.joined(stdin if text == "-" else shell.read(text, program=program))
+    for text in line.of("moves"):
+        content = shell.files.get(shell.path(text), UNTOLD)
+    if any(len(count) < 5 for count in line.chosen("count=")):
+        content = Stream(content.text, content.tags - {"endless"}, content.shape)
     for effect in spec.effects:
         for text in line.of(effect):
-            _effect(shell, line, effect, text, stdin)
+            _effect(shell, line, effect, text, content if effect == "receives" else stdin)
     if not spec.known and program:
         _default_reads(shell, line)
     if stdin.tags and "stdin" in spec.effects.get("sends", ()):
         shell.send(":".join(line.of("hosts")[:1]) or ANY, stdin, program)
+    return content
 
 
 def given_code(shell: Shell, line: Line, stdin: Stream) -> None:
@@ -216,7 +237,13 @@ def _effect(shell: Shell, line: Line, effect: str, text: str, stdin: Stream) -> 
     program = line.program
     recursive = ["recursive"] if line.has("-r", "-R", "--recursive") else []
     if effect == "reads":
-        shell.read(text, program=program)
+        pass  # noted by `effects`
+    elif effect == "receives":
+        if stdin.text == "":
+            shell.touch("empty", text, program=program)
+        shell.write(text, stdin, program=program, append=True)
+        for source in line.chosen("most"):
+            shell.files[shell.path(f"{text}/{source.rstrip('/').rpartition('/')[2]}")] = stdin
     elif effect in _TOUCHES:
         tags = recursive if effect == "deletes" else []
         shell.touch(_TOUCHES[effect], text, *tags, program=program)
@@ -266,17 +293,17 @@ def _default_reads(shell: Shell, line: Line) -> None:
             shell.read(value.removeprefix("@"), program=line.program)
 
 
-def printed(shell: Shell, line: Line, stdin: Stream) -> Stream:
-    """What a program prints, or at least where it comes from."""
+def printed(shell: Shell, line: Line, stdin: Stream, content: Stream = UNTOLD) -> Stream:
+    """What a program prints, or at least where it comes from; `content` is what it reads."""
     kinds = line.spec.prints
     if "nothing" in kinds:
         return NOTHING
     if "input" in kinds:
-        files = [each for each in line.operands if each != "-"]
-        out = NOTHING if files else stdin
-        for each in files:
-            out = out.joined(shell.read(each, program=line.program))
-        return out
+        return content
+    if "paths" in kinds or line.has(*line.spec.lists):
+        places = line.chosen("args")
+        outside = [each for each in places if not shell.places.inside(shell.path(each))]
+        return Stream(None, shape=outside[0] if outside else INSIDE)
     if "filtered" in kinds:
         tags = stdin.sorts - {"endless"}
         if not stdin.tags:
@@ -285,5 +312,5 @@ def printed(shell: Shell, line: Line, stdin: Stream) -> Stream:
             tags |= {"file"}
         same = stdin.shape in (NAME, "*") or "kept" in kinds
         return Stream(None, frozenset(tags), stdin.shape if same and not line.operands[1:] else ANY)
-    shape = NAME if "name" in kinds else INSIDE if "paths" in kinds else ANY
+    shape = NAME if "name" in kinds else ANY
     return Stream(None, frozenset({"download", "environment", "file", "endless"} & set(kinds)), shape)

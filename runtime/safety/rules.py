@@ -32,7 +32,9 @@ PLACES = (
     *("inside", "folder", "outside", "above", "root", "home", "system", "device", "scratch", "protected"),
     *("unknown", "tame", "all", "glob"),
 )
-PROGRAM_KEYS = (*EFFECTS, "values", "long", "runs", "code", "language", "eval", "base", "prints", "how")
+_WORD = ("runs", "language", "how")
+_SETS = ("values", "script", "edits", "lists", "verbs", "eval", "base", "prints")
+PROGRAM_KEYS = (*EFFECTS, *_WORD, *_SETS, "long", "code")
 _PIECE = re.compile(
     r"[ \t]*(?P<fence>`{3,}|~{3,})[ \t]*(?P<kind>\w*).*\n"
     r"(?P<block>(?:.*\n)*?)(?:[ \t]*(?P<closed>(?P=fence))[ \t]*$|\Z)"
@@ -258,23 +260,18 @@ def _program(names: str, data: Any) -> Program:
         if key not in PROGRAM_KEYS:
             raise Wrong(str(key), f"there is no key {key} for a program; there are {', '.join(PROGRAM_KEYS)}")
     texts = {key: str(value) for key, value in data.items() if key != "code"}
-    words = {key: tuple(value.split()) for key, value in texts.items()}
     given = data.get("code", {})
     if not isinstance(given, dict):
         raise Wrong("code", f"code: {given!r} is no mapping of options to languages")
     if texts.get("how", "") not in ("", *GRAMMARS):
         raise Wrong("how", f"how: {texts['how']!r} is none of {', '.join(GRAMMARS)}")
+    fields: dict[str, Any] = {key: text for key, text in texts.items() if key in _WORD}
+    fields |= {key: frozenset(text.split()) for key, text in texts.items() if key in _SETS}
     return Program(
-        values=frozenset(words.get("values", ())),
-        long=texts.get("long") == "True",
-        effects={key: words[key] for key in EFFECTS if key in words},
+        effects={key: tuple(texts[key].split()) for key in EFFECTS if key in texts},
         code=tuple((tuple(str(where).split()), str(language)) for where, language in given.items()),
-        runs=texts.get("runs", ""),
-        language=texts.get("language", ""),
-        eval=frozenset(words.get("eval", ())),
-        base=words.get("base", ()),
-        prints=words.get("prints", ()),
-        how=texts.get("how", ""),
+        long=texts.get("long") == "True",
+        **{"values": frozenset[str](), **fields},
     )
 
 
