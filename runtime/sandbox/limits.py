@@ -99,20 +99,15 @@ def process_tree(process: int) -> Iterator[int]:
 
 
 def _resident(process: int) -> int:
-    """Bytes of a process that are not files': what it shares with others is counted for each of them."""
+    """Bytes of a process in memory; what it shares, such as files, is counted for each that shares it."""
     try:
-        _, resident, shared = map(int, _text(f"/proc/{process}/statm").split()[:3])
-    except (OSError, ValueError):
+        return int(_text(f"/proc/{process}/statm").split()[1]) * _PAGE
+    except (OSError, ValueError, IndexError):
         return 0
-    in_memory = (resident - shared) * _PAGE
-    with suppress(OSError, ValueError, StopIteration):
-        lines = _text(f"/proc/{process}/status").splitlines()
-        in_memory += int(next(line for line in lines if line.startswith("RssShmem:")).split()[1]) * 1024
-    return in_memory
 
 
 def _exactly(process: int) -> int:
-    """The same with a part of what it shares with others; takes longer, and needs a kernel from 5.4 on."""
+    """Bytes that are not files', with its part of what it shares; takes longer, and a kernel from 5.4 on."""
     try:
         lines = _text(f"/proc/{process}/smaps_rollup").splitlines()
     except OSError:

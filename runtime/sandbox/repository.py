@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import signal
 import subprocess
-import zlib
 from collections.abc import Callable, Collection
 from pathlib import Path
 
@@ -115,15 +113,6 @@ class Shadow:
         if process.returncode:
             raise subprocess.CalledProcessError(process.returncode, words, stderr=errors)
         return out
-
-    def object(self, kind: str, raw: bytes) -> str:
-        """Keep an object of git's, without a process for it."""
-        whole_ = f"{kind} {len(raw)}\0".encode() + raw
-        oid = hashlib.sha1(whole_, usedforsecurity=False).hexdigest()
-        path = self.home / "objects" / oid[:2] / oid[2:]
-        if not path.exists():
-            disk.put(path, zlib.compress(whole_, 1), mode=0o400, fsync=False)
-        return oid
 
     def forget(self, runs: Callable[[str], bool]) -> None:
         """Let go of what only runs that are not among these needed."""

@@ -245,10 +245,9 @@ class Snapshots:
                 *packed, "update-index", "-z", "--add", "--remove", "--replace", "--stdin", given=put
             )
         files = self.shadow.run("write-tree").decode().strip()
-        note = self.shadow.object("blob", now)
-        entries = {b"40000 files\0": files, b"100644 notes\0": note}.items()
-        raw = b"".join(name + bytes.fromhex(oid) for name, oid in entries)
-        tree = self.shadow.object("tree", raw)
+        note = self.shadow.run("hash-object", "-w", "--stdin", stdin=now).decode().strip()
+        entries = f"040000 tree {files}\tfiles\n100644 blob {note}\tnotes\n"
+        tree = self.shadow.run("mktree", stdin=entries.encode()).decode().strip()
         self._remember(tree, notes)
         return tree
 

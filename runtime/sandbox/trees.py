@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import stat
 import subprocess
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
 from kernel.errors import OperationFailed
 from runtime.sandbox.repository import Shadow, names
@@ -75,23 +73,23 @@ class Trees:
         """What differs between two snapshots, by path. Raises `NotKept` for one that is gone."""
         if before == after:
             return {}
-        if _plain(before) or _plain(after):
-            old, new = self._states_listed(before), self._states_listed(after)
-            return {path: (old.get(path), new.get(path)) for path in _differing(old, new)}
         was, now = self._notes(before), self._notes(after)
-        files = [f"{tree}:files" for tree in (before, after)]
-        try:
-            paths = names(self.shadow.run("diff-tree", "-r", "-z", "--name-only", "--no-renames", *files))
-        except subprocess.SubprocessError:
-            raise _lost(self.shadow.folder) from None
+        paths: list[str] = []
+        if not _listed(before):
+            words = ("diff-tree", "-r", "-z", "--name-only", "--no-renames")
+            try:
+                paths = names(self.shadow.run(*words, *(f"{tree}:files" for tree in (before, after))))
+            except subprocess.SubprocessError:
+                raise self._lost() from None
         for name in ("modes", "folders", "large"):
-            paths += _differing(getattr(was, name), getattr(now, name))
+            old, new = getattr(was, name), getattr(now, name)
+            paths += [path for path in {**old, **new} if old.get(path) != new.get(path)]
         old, new = self._states(before, was, paths), self._states(after, now, paths)
         return {path: (old.get(path), new.get(path)) for path in dict.fromkeys(paths)}
 
     def states(self, tree: str, paths: Collection[str] | None = None) -> dict[str, State]:
         """What stood at these paths in a snapshot (all: None); paths with nothing are left out."""
-        found = self._states_listed(tree) if _plain(tree) else self._states(tree, self._notes(tree), paths)
+        found = self._states(tree, self._notes(tree), paths)
         return found if paths is None else {path: found[path] for path in paths if path in found}
 
     def _states(self, tree: str, notes: Notes, paths: Collection[str] | None) -> dict[str, State]:
@@ -99,7 +97,10 @@ class Trees:
         if paths is not None and not paths:
             return {}
         found = {path: State(FOLDER | mode) for path, mode in notes.folders.items()}
-        found |= {path: _listed(facts) for path, facts in notes.large.items()}
+        for path, (mode, size, time) in notes.large.items():
+            found[path] = State(mode) if stat.S_ISDIR(mode) else State(mode, f"{size} {time}")
+        if _listed(tree):
+            return found
         few = paths if paths and len(paths) <= FEW else ()
         listed = self.shadow.run("ls-tree", "-z", *([] if few else ["-r"]), f"{tree}:files", "--", *few)
         for line in names(listed):
@@ -136,30 +137,17 @@ class Trees:
 
     def _notes(self, tree: str) -> Notes:
         try:
+            if _listed(tree):
+                return Notes(large=json.loads((self.shadow.home / f"{tree}.json").read_bytes()))
             return Notes(**json.loads(self.shadow.run("cat-file", "blob", f"{tree}:notes")))
-        except (subprocess.SubprocessError, ValueError, TypeError):
-            raise _lost(self.shadow.folder) from None
+        except (OSError, subprocess.SubprocessError, ValueError, TypeError):
+            raise self._lost() from None
 
-    def _states_listed(self, tree: str) -> dict[str, State]:
-        try:
-            listed: dict[str, list[int]] = json.loads((self.shadow.home / f"{tree}.json").read_bytes())
-        except (OSError, ValueError):
-            raise _lost(self.shadow.folder) from None
-        return {path: _listed(facts) for path, facts in listed.items()}
+    def _lost(self) -> NotKept:
+        folder = self.shadow.folder
+        return NotKept(f"what {folder} held then is not kept any more (`fractal gc` lets go of old runs)")
 
 
-def _plain(tree: str) -> bool:
+def _listed(tree: str) -> bool:
+    """Whether a snapshot was taken without git: a list of modes, sizes and times."""
     return tree.startswith("list-")
-
-
-def _differing(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    return [path for path in {**old, **new} if old.get(path) != new.get(path)]
-
-
-def _listed(facts: Sequence[int]) -> State:
-    """What stands where only mode, size and time are noted."""
-    return State(facts[0]) if stat.S_ISDIR(facts[0]) else State(facts[0], f"{facts[1]} {facts[2]}")
-
-
-def _lost(folder: Path) -> NotKept:
-    return NotKept(f"what {folder} held then is not kept any more (`fractal gc` lets go of old runs)")
