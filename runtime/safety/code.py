@@ -38,6 +38,9 @@ _CALLS = re.compile(
 )
 _PATTERN = re.compile(r"((?:^|[~(,{!&|=])\s*)/[\w\s|^.*+?\\\[\]-]+/")
 """A regular expression between slashes."""
+_EDITOR_RUNS = re.compile(
+    r"\s*:?\s*(?:r|read|w|silent|sil|%|shell|call\s+system\()*\s*!?\s*(?:!|shell\s|system\()\s*(.+)"
+)
 _SENDS = re.compile(r"(?i)child_process|['\".>:](?:post|put|patch|delete)\b|CURLOPT|smtp|mail\s*\(|Mail")
 _CONNECTS = re.compile(r"(?i)socket|sockopen|/inet/|['\"](?:node:)?net['\"]")
 _RUNS_TEXT = re.compile(r"\b(?:eval|system|exec|Function|load)\b")
@@ -54,6 +57,12 @@ def follow(shell: Shell, language: str, text: str, program: str = "", base: Sequ
         file(shell, "shell", text)
     elif language == "sed":
         _sed(shell, text)
+    elif language == "editor":
+        for each in text.splitlines():
+            if hit := _EDITOR_RUNS.match(each):
+                shell.run_text(hit[1].strip().strip("'\")(") if "system(" in each else hit[1].strip())
+            elif hit := re.match(r"\s*:?\s*(lua|py)\w*\s+(.+)", each):
+                follow(shell, {"lua": "lua", "py": "python"}[hit[1]], hit[2])
     elif language == "setting":
         name, _, value = text.replace("=", " ", 1).partition(" ")
         if name.lower().endswith(("command", "exec")):
@@ -75,6 +84,8 @@ def follow(shell: Shell, language: str, text: str, program: str = "", base: Sequ
 
 def fed(shell: Shell, language: str, stdin: Stream, program: str = "", base: Sequence[str] = ()) -> None:
     """Follow the code that a program reads from its input."""
+    if stdin.text is None and language in ("editor", "container"):
+        return  # a text to look at, an image to load
     paths = [each.removeprefix("path:") for each in stdin.tags if each.startswith("path:")]
     if stdin.text is not None:
         if stdin.text.strip():

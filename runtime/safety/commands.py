@@ -148,8 +148,6 @@ def _interpreted(shell: Shell, line: Line, stdin: Stream) -> Stream:
     return Stream(plain[2] + "\n") if plain else Stream(None, stdin.sorts)
 
 
-# ---- builtins of the shell -------------------------------------------------------------------------------
-
 _QUIET = (":", "true", "false", "test", "[", "[[", "wait", "return", "break", "continue")
 _VALUED = frozenset(["-p", "-n", "-N", "-t", "-d", "-u", "-i", "-a", "-A"])
 """Options of `read` with a value."""

@@ -25,12 +25,6 @@ _EVERYTHING = ("*", ".*", "./*", "*.*", "?*")
 _GIT_RUNS = re.compile(r"(?i)sshcommand|pager|editor|fsmonitor|hookspath|askpass|helper|textconv|cmd$|proxy$")
 """Settings of git whose value is a command."""
 _REMOTE = re.compile(r"(?:[\w.-]+@)?[\w.-]+:|\w+://")
-_EDITOR_RUNS = re.compile(
-    r"\s*:?\s*(?:r|read|w|silent|sil|%|shell|call\s+system\()*\s*!?\s*(?:!|shell\s|system\()\s*(.+)"
-)
-
-
-# ---- files -----------------------------------------------------------------------------------------------
 
 
 def _find(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
@@ -128,23 +122,6 @@ def _link(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
     if line.has("-s", "--symbolic") and not shell.places.inside(to):
         shell.places.links[link] = to
     return NOTHING
-
-
-def _editor(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    """`vim -c '!x'`, `ex`, `ed` and `gdb` with commands."""
-    given = [*line.chosen(*sorted(line.spec.values)), *(word[1:] for word in line.words if word[:1] == "+")]
-    for text in [*given, *(stdin.text or "").splitlines()]:
-        if hit := _EDITOR_RUNS.match(text):
-            shell.run_text(hit[1].strip().strip("'\")(") if "system(" in text else hit[1].strip())
-        elif hit := re.match(r"\s*:?\s*(lua|py)\w*\s+(.+)", text):
-            code.follow(shell, {"lua": "lua", "py": "python"}[hit[1]], hit[2])
-    if line.program != "gdb":
-        for each in line.operands:
-            shell.touch("write", each, program=line.program)
-    return NOTHING
-
-
-# ---- programs that run others ----------------------------------------------------------------------------
 
 
 def _shell(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
@@ -312,15 +289,11 @@ def _container(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
             whole = shell.path(source)
             shown = f"gives a container {whole}"
             shell.note(Act("mount", line.program, (), whole, shell.places.sort(whole), shown=shown))
-    for value in line.all("--env-file"):
-        shell.read(value, program=line.program)
-    if stdin.text:
-        code.follow(shell, "container", stdin.text)
     words = [each for each in line.operands if each != "compose"]
     if words[:1] == ["exec"] and len(words) > 2 and words[2] in line.words:
         inner = [each for each in line.words[line.words.index(words[2]) :] if each != "--"]
         _in_container(shell, inner, stdin)
-    return UNTOLD
+    return None
 
 
 def _in_container(shell: Shell, words: Sequence[str], stdin: Stream) -> None:
@@ -334,9 +307,6 @@ def _in_container(shell: Shell, words: Sequence[str], stdin: Stream) -> None:
     for act in found.acts:
         if act.does == "sql" or (act.does == "run" and act.program in ("dropdb", "redis-cli", "mysqladmin")):
             shell.note(act)
-
-
-# ---- other machines --------------------------------------------------------------------------------------
 
 
 def _fetch(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
@@ -376,22 +346,7 @@ def _remote_copy(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
 
 
 _ALL: tuple[Reader, ...] = (
-    *(
-        _find,
-        _fd,
-        _ls,
-        _processes,
-        _parent,
-        _tar,
-        _link,
-        _editor,
-        _shell,
-        _env,
-        _xargs,
-        _make,
-        _git,
-        _container,
-    ),
+    *(_find, _fd, _ls, _processes, _parent, _tar, _link, _shell, _env, _xargs, _make, _git, _container),
     *(_fetch, _remote_copy),
 )
 GRAMMARS = {each.__name__[1:].replace("_", "-"): each for each in _ALL}

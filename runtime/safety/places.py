@@ -196,9 +196,6 @@ def _clean(path: str) -> str:
     return ("/" if rooted else "") + "/".join(parts)
 
 
-# ---- globs -----------------------------------------------------------------------------------------------
-
-
 def matches(path: str, patterns: tuple[str, ...], folder: str, own: str, *, surely: bool = False) -> bool:
     """Whether a path, which may have globs and unknown parts, can match globs of a rule.
 
@@ -267,8 +264,6 @@ def could_match(glob: str, want: str) -> bool:
         return False  # a leading dot is matched by a dot only
     return fnmatch.fnmatchcase(want, told) or bool(_together((want,)).fullmatch(told))
 
-
-# ---- hosts -----------------------------------------------------------------------------------------------
 
 _PARTS = re.compile(r"(?:0[xX][0-9a-fA-F]+|\d+)(?:\.(?:0[xX][0-9a-fA-F]+|\d+)){0,3}\.?")
 _AUTHORITY = re.compile(r"^(?:[A-Za-z][\w+.-]*:)?//(?:[^/@?#\\]*@)?(\[[^\]]*\]|[^:/?#\\]*)")

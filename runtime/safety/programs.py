@@ -75,9 +75,6 @@ class Table:
         return found or UNKNOWN_PROGRAM
 
 
-# ---- words -----------------------------------------------------------------------------------------------
-
-
 @dataclass
 class Line:
     """A program with its words sorted: `-rf` is -r and -f."""
@@ -115,14 +112,14 @@ class Line:
         for each in selectors:
             if each.startswith("-"):
                 found += self.all(each)
-            elif each.endswith("="):
-                found += [word[len(each) :] for word in self.words if word.startswith(each)]
             elif each == "script":
                 found += self.operands[:scripts]
             elif each == "paths":
                 found += [word for word in words if _PATHLIKE.search(word) and "://" not in word]
             elif each in _SLICES:
                 found += words[_SLICES[each]]
+            else:
+                found += [word[len(each) :] for word in self.words if word.startswith(each)]
         return found
 
     def of(self, effect: str) -> list[str]:
@@ -191,9 +188,6 @@ def rest_of(words: Sequence[str], valued: frozenset[str]) -> tuple[list[str], li
         name, value, at = _option(words, at, valued)
         options.append((name, value or ""))
     return list(words[at:]), options
-
-
-# ---- effects ---------------------------------------------------------------------------------------------
 
 
 def effects(shell: Shell, line: Line, stdin: Stream) -> Stream:

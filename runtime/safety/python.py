@@ -135,8 +135,6 @@ class _Reader:
             elif isinstance(target, ast.Name):
                 self.values[target.id] = self.text(value)
 
-    # ---- what expressions give ----
-
     def name(self, node: ast.AST) -> str:
         """The full name of what is called: `from os import system as s; s(…)` is os.system."""
         match node:
@@ -212,8 +210,6 @@ class _Reader:
                 return f"{base}/{args[0] if args else '*'}"
             case kept:
                 return (base or ".") if kept in _KEPT else ANY
-
-    # ---- calls ----
 
     def _call(self, node: ast.Call) -> None:
         shell, name = self.shell, self.name(node.func)

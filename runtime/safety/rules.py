@@ -109,9 +109,6 @@ class Rules:
         return Table(self.programs, frozenset(named))
 
 
-# ---- the file --------------------------------------------------------------------------------------------
-
-
 def together(systems: Sequence[Path]) -> Rules:
     """The rules of all systems, nearest first: a nearer rule replaces or switches off a farther one."""
     rules: dict[str, Rule] = {}
@@ -273,9 +270,6 @@ def _program(names: str, data: Any) -> Program:
         long=texts.get("long") == "True",
         **{"values": frozenset[str](), **fields},
     )
-
-
-# ---- entries of a rule -----------------------------------------------------------------------------------
 
 
 def _matcher(entry: Any, parent: str) -> Matcher:

@@ -126,8 +126,6 @@ class Shell:
         self.maybe = 0  # inside a branch that may not be taken
         self.visited: set[tuple[int, int]] = set()
 
-    # ---- texts ----
-
     def line(self, text: str, stdin: Stream = UNTOLD, positional: Sequence[str] | None = None) -> Stream:
         """Follow a text of shell; returns what it prints."""
         if self.depth >= DEEPEST or len(text) > LONGEST:
@@ -233,8 +231,6 @@ class Shell:
             self.files[path] = printed
         return path
 
-    # ---- paths, hosts, variables ----
-
     def path(self, path: str) -> str:
         """The absolute path of a word."""
         return self.places.absolute(path, self.cwd)
@@ -319,8 +315,6 @@ class Shell:
         text = " ".join(self.variables[name])[:2_000]
         self.note(Act("set", text=name, words=(text,), shown=f"sets {name}={text}"))
 
-    # ---- structure ----
-
     def text_of(self, node: Node | None) -> str:
         """The text of a node, "" for None."""
         return self.between(node.start_byte, node.end_byte) if node else ""
@@ -392,8 +386,6 @@ class Shell:
             return run(self, words, stdin)
         finally:
             self.depth -= 1
-
-    # ---- statements: a method for each kind of node of the grammar ----
 
     def _list(self, node: Node, stdin: Stream) -> Stream:
         first, *rest = node.named_children

@@ -266,7 +266,7 @@ def _parameter(shell: Shell, text: str, quoted: bool) -> list[str]:
 
 
 def _changed(shell: Shell, text: str, rest: str) -> str:
-    """A value after `${x%.md}`, `${x^^}`, `${x/a/b}` or `${x:1:2}`; unknown where that is not clear."""
+    """A value after `${x%.md}` or `${x/a/b}`; unknown after other operators, or where that is not clear."""
     if not rest:
         return text
     if untold(text) or len(text) > LONGEST:
@@ -274,10 +274,6 @@ def _changed(shell: Shell, text: str, rest: str) -> str:
     if rest[0] == "/":
         old, _, new = rest.strip("/").partition("/")
         return ANY if _GLOB.search(old) else text.replace(one(shell, old), one(shell, new))
-    if hit := re.fullmatch(r":\s*(\d{1,6})(?::(\d{1,6}))?", rest):
-        return text[int(hit[1]) :][: int(hit[2]) if hit[2] else None]
-    if rest in ("^^", ",,"):
-        return text.upper() if rest == "^^" else text.lower()
     if hit := re.match(r"##?|%%?", rest):
         form = re.compile(fnmatch.translate(one(shell, rest[hit.end() :])))
         cuts = range(len(text) + 1)[:: -1 if hit[0] in ("##", "%") else 1]

@@ -131,7 +131,7 @@ async def _until_end(
         for each in over:
             each.cancel()
         end_group(process, status, signal.SIGKILL)
-        await _reaped(ending)
+        await finished(ending)
 
 
 def end_group(process: asyncio.subprocess.Process, status: _Status | None, number: signal.Signals) -> None:
@@ -150,16 +150,17 @@ def end_group(process: asyncio.subprocess.Process, status: _Status | None, numbe
             os.killpg(group, number)
 
 
-async def _reaped(ending: asyncio.Task[int]) -> None:
-    """Wait for the end of a killed process, whatever happens; a cancellation is passed on afterwards."""
+async def finished(task: asyncio.Future[_T]) -> _T:
+    """Wait for the end of a task, whatever happens; a cancellation is passed on afterwards."""
     cancelled = False
-    while not ending.done():
+    while not task.done():
         try:
-            await asyncio.wait({ending})
+            await asyncio.wait({task})
         except asyncio.CancelledError:
             cancelled = True
     if cancelled:
         raise asyncio.CancelledError
+    return task.result()
 
 
 def _input(text: str | None) -> IO[bytes]:
@@ -285,9 +286,4 @@ class _Status:
 
 async def whole(work: Callable[[], _T]) -> _T:
     """Do something in a thread; a cancellation waits for its end, so that nothing goes on unseen."""
-    task = asyncio.ensure_future(asyncio.to_thread(work))
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        raise
+    return await finished(asyncio.ensure_future(asyncio.to_thread(work)))

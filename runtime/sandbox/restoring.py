@@ -95,9 +95,6 @@ def _depth(path: str) -> int:
     return path.count("/")
 
 
-# ---- undo ----
-
-
 @dataclass(frozen=True)
 class Undone:
     """The snapshots before and after an undoing, and a line for each file."""

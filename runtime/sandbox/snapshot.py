@@ -78,8 +78,6 @@ class Snapshots:
             return "git is not installed, so nothing is kept for `fractal undo`; install git"
         return self.too_large
 
-    # ---- one at a time ----
-
     @asynccontextmanager
     async def turn(self, waits: Callable[[], None] = lambda: None) -> AsyncGenerator[None]:
         """A context in which no other run changes the folder; `waits` is called once, before a wait."""
@@ -111,8 +109,6 @@ class Snapshots:
             with disk.lock_file(self.home / "lock") as handle:
                 if disk.try_lock(handle):
                     self.shadow.sweep()
-
-    # ---- taking ----
 
     async def taken(self, run: str) -> str:
         """`take` in a thread, which ends before a cancellation goes on."""
@@ -149,8 +145,6 @@ class Snapshots:
             return (self.home / "refs" / "runs" / run / "first").read_text("ascii").strip()
         except (OSError, ValueError):
             return ""
-
-    # ---- what the loop records ----
 
     async def evidence(self, run: str, step: int, before: str) -> dict[str, Any]:
         """What a step has changed since the snapshot `before`; `step` is the root's, for the hint to undo."""
@@ -346,8 +340,6 @@ class Snapshots:
         if known:
             gone[path] = None
         return 0
-
-    # ---- without git ----
 
     def _listed(self) -> str:
         notes, found = Notes(), dict[str, list[int]]()
