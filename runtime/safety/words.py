@@ -87,40 +87,35 @@ def word_end(text: str, at: int) -> int:
     while at < len(text):
         if hit := _PLAIN.match(text, at):
             at = hit.end()
-            continue
-        mark = text[at]
-        if mark in "\"'`\\":
-            at = _after_quote(text, at)
-        elif mark == "$" and text[at + 1 : at + 2] in ("'", '"'):
-            at = _after_quote(text, at + 1)
-        elif mark in "$<>" and text[at + 1 : at + 2] in ("(", "{"):
-            at = closing(text, at + 1)
-        elif mark == "(" and at > begin and text[at - 1] in "=?*+@!":
+        elif text[at] == "(" and at > begin and text[at - 1] in "=?*+@!":
             at = closing(text, at)  # an array, or an extended glob
-        elif mark in "${}~":
-            at += 1
+        elif text[at] in "\\'\"`${}~" or text.startswith(("<(", ">("), at):
+            at = _piece_end(text, at)
         else:
             return at
     return at
 
 
-def _after_quote(text: str, at: int) -> int:
-    """The end of the quotation or escape that begins at `at`."""
-    mark = text[at]
+def _piece_end(text: str, at: int) -> int:
+    """The end of the quotation, escape, expansion or single character that begins at `at`."""
+    mark, following = text[at], text[at + 1 : at + 2]
     if mark == "\\":
         return min(at + 2, len(text))
-    if mark == "'" and text[at - 1 : at] != "$":
+    if mark == "'":
         return (text.find("'", at + 1) + 1) or len(text)
-    at += 1
+    if mark in '"`' or (mark == "$" and following in ("'", '"')):
+        return _quote_end(text, at + (mark == "$"))
+    if (following == "(" and mark in "$<>") or text.startswith("${", at):
+        return closing(text, at + 1)
+    return at + 1
+
+
+def _quote_end(text: str, at: int) -> int:
+    """The end of the quotation in `"…"`, `` `…` `` or `$'…'` whose mark is at `at`."""
+    mark, at = text[at], at + 1
     while at < len(text) and text[at] != mark:
-        if text[at] == "\\":
-            at += 2
-        elif mark == '"' and text.startswith("$(", at):
-            at = closing(text, at + 1)
-        elif mark == '"' and text[at] == "`":
-            at = _after_quote(text, at)
-        else:
-            at += 1
+        skips = text[at] == "\\" or (mark == '"' and (text[at] == "`" or text.startswith("$(", at)))
+        at = _piece_end(text, at) if skips else at + 1
     return min(at + 1, len(text))
 
 
@@ -133,11 +128,8 @@ def closing(text: str, at: int) -> int:
             at = hit.end()
             continue
         mark = text[at]
-        if mark in "\"'`\\":
-            at = _after_quote(text, at)
-            continue
-        if mark == "$" and text[at + 1 : at + 2] == "'":
-            at = _after_quote(text, at + 1)
+        if mark in "\"'`\\" or text.startswith("$'", at):
+            at = _piece_end(text, at)
             continue
         depth += (mark == opened) - (mark == closed)
         at += 1
@@ -176,7 +168,7 @@ def _expanded(shell: Shell, text: str, *, quoted: bool, splits: bool = True) -> 
             out.append("" if following == "\n" else following.translate(_KEEP))
             at += 2
         elif not quoted and (hit := _QUOTE.match(text, at)):
-            end = _after_quote(text, hit.end() - 1)
+            end = _piece_end(text, at)
             inner = text[hit.end() : end - 1]
             if hit[0][-1] == '"':
                 out.append(_expanded(shell, inner, quoted=True)[0])
@@ -188,7 +180,7 @@ def _expanded(shell: Shell, text: str, *, quoted: bool, splits: bool = True) -> 
             or (mark == "$" and following in ("(", "{", "["))
             or (mark in "<>" and following == "(" and not quoted)
         ):
-            end = _after_quote(text, at) if mark == "`" else closing(text, at + 1)
+            end = closing(text, at + 1) if mark == "$" else _piece_end(text, at)
             values = _substituted(shell, text[at:end], quoted)
             out.append(_joined(shell, values, quoted or not splits or mark in "<>"))
             at = end
