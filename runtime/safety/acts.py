@@ -14,7 +14,7 @@ INSIDE = "\ue003"
 FETCHED = "\ue004"
 """Marks a part that comes from another machine."""
 UNKNOWN = (ANY, NAME, INSIDE, FETCHED)
-TELLS = (("--help",), ("--version",), ("-V",))
+INFORMATION = (("--help",), ("--version",), ("-V",))
 """Words by which a program only prints information about itself."""
 SECONDS = 2.0
 """CPU seconds per action. A backstop: `Found.left` usually ends a look long before. The garbage collection of
@@ -67,7 +67,7 @@ class Stream:
 
 
 NOTHING = Stream("")
-UNTOLD = Stream()
+ANYTHING = Stream()
 
 
 @dataclass
@@ -89,7 +89,7 @@ class TooMuch(Exception):
     """An action that takes too long to follow."""
 
 
-def untold(text: str) -> bool:
+def has_unknown(text: str) -> bool:
     """Whether a part of the text is unknown."""
     return any(mark in text for mark in UNKNOWN)
 

@@ -15,7 +15,7 @@ from typing import Any
 from kernel.document.redaction import redactor
 from kernel.tools.tool import Tool
 from runtime.safety import code, sql
-from runtime.safety.acts import UNTOLD, Act, Stream, plain
+from runtime.safety.acts import ANYTHING, Act, Stream, plain
 from runtime.safety.commands import run
 from runtime.safety.shell import Shell
 
@@ -73,7 +73,7 @@ def follow_call(
     """Note what a call would do."""
     if tool.scheme == "python" and tool.name == "bash":
         stdin = args.get("stdin")
-        shell.line(str(args.get("command", "")), Stream(plain(stdin)) if isinstance(stdin, str) else UNTOLD)
+        shell.line(str(args.get("command", "")), Stream(plain(stdin)) if isinstance(stdin, str) else ANYTHING)
         return
     reads = not set(tool.effects) & {"write", "shell"} and tool.scheme != "command"
     does = "read" if reads else "delete" if _REMOVES.search(tool.name) else "write"
@@ -142,14 +142,14 @@ def _as_command(tool: Tool, args: Mapping[str, Any], shell: Shell, texts: list[t
         run(
             shell,
             [parts[at], *(each for each in parts[at + 1 :] if each not in calls), *words[:100], *flags],
-            UNTOLD,
+            ANYTHING,
         )
     elif words and re.fullmatch(r"[\w./-]+", words[0]) and len(args) > 1:
         named = next(
             (str(value) for name, value in args.items() if _ACTS.match(name) and isinstance(value, str)), ""
         )
         if named and " " not in named and shell.table.of(named.rpartition("/")[2]).known:
-            run(shell, [named, *(each for each in words if each != named), *flags], UNTOLD)
+            run(shell, [named, *(each for each in words if each != named), *flags], ANYTHING)
 
 
 def _address(tool: Tool, args: Mapping[str, Any], shell: Shell, text: str) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from runtime.safety import python, sql
-from runtime.safety.acts import ANY, INSIDE, UNKNOWN, UNTOLD, Act, Stream, untold
+from runtime.safety.acts import ANY, ANYTHING, INSIDE, UNKNOWN, Act, Stream, has_unknown
 
 if TYPE_CHECKING:
     from runtime.safety.shell import Shell
@@ -52,7 +52,7 @@ def follow(shell: Shell, language: str, text: str, program: str = "", base: Sequ
     """Note what a text of code does; `base` is the file of the database that SQL is for."""
     shell.spend()
     if language == "shell":
-        shell.run_text(text, UNTOLD.tagged("option"))
+        shell.run_text(text, ANYTHING.tagged("option"))
     elif language == "file":
         file(shell, "shell", text)
     elif language == "sed":
@@ -98,13 +98,13 @@ def fed(shell: Shell, language: str, stdin: Stream, program: str = "", base: Seq
     elif language == "sql":
         if "piped" in stdin.tags and "file" not in stdin.tags:
             shell.note(Act("sql", program, tags=frozenset({"unknown"}), shown="SQL that is not known"))
-    elif stdin is not UNTOLD:
+    elif stdin is not ANYTHING:
         shell.hide("code", f"{program or language} runs what it is handed, and that is not known")
 
 
 def file(shell: Shell, language: str, path: str, program: str = "", base: Sequence[str] = ()) -> None:
     """Follow a file of code: one that this line has written, or a short one of the folder."""
-    if untold(path):
+    if has_unknown(path):
         if not path.startswith(INSIDE) and not shell.loose:
             shell.hide("command", f"which file {path} is")
         return
@@ -161,7 +161,7 @@ def _literals(shell: Shell, language: str, text: str) -> None:
         ]
         piped = re.match(r"\s*\|&?\s*getline", text[hit.end() : hit.end() + _BESIDE])
         if piped or _STARTS.search(before) or (hit[0][0] == "`" and language != "node"):
-            shell.run_text(re.sub(r"\\(['\"])", r"\1", " ".join(texts)), UNTOLD.tagged("option"))
+            shell.run_text(re.sub(r"\\(['\"])", r"\1", " ".join(texts)), ANYTHING.tagged("option"))
         does = "delete" if _REMOVES.search(before + hit[0]) else "write" if _WRITES.search(before) else "read"
         for each in texts:
             _literal(shell, language, does, each)
@@ -183,7 +183,9 @@ def _literal(shell: Shell, language: str, does: str, text: str) -> None:
         sql.statements(shell, language, text)
     elif "://" in text:
         shell.connect(text, program=language)
-    elif re.search(r"\s", path) or not (re.search(r"[./~*]", text) or (does == "delete" and untold(text))):
+    elif re.search(r"\s", path) or not (
+        re.search(r"[./~*]", text) or (does == "delete" and has_unknown(text))
+    ):
         return
     elif does == "delete":
         shell.touch("delete", path, "recursive", program=language)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from runtime.safety import code
-from runtime.safety.acts import ANY, FETCHED, NAME, NOTHING, TELLS, UNTOLD, Act, Stream, untold
+from runtime.safety.acts import ANY, ANYTHING, FETCHED, INFORMATION, NAME, NOTHING, Act, Stream, has_unknown
 from runtime.safety.grammars import GRAMMARS
 from runtime.safety.programs import Line, Program, effects, given_code, printed, rest_of, sort_words
 from runtime.safety.words import unescaped
@@ -33,7 +33,7 @@ def run(shell: Shell, words: Sequence[str], stdin: Stream) -> Stream:
             return shell.run_text(f"{shell.aliases[name]} {shlex.join(words[1:])}", stdin, shell.positional)
         finally:
             shell.calling.pop()
-    if untold(name) or not name or (re.search(r"[*?]|.\[", name) and name != "[["):
+    if has_unknown(name) or not name or (re.search(r"[*?]|.\[", name) and name != "[["):
         return _unknown(shell, words, stdin)
     if _ASSIGNMENT.fullmatch(name):
         return NOTHING  # what becomes an assignment only by expansion is no command that exists
@@ -44,7 +44,7 @@ def run(shell: Shell, words: Sequence[str], stdin: Stream) -> Stream:
         return found
     shown = " ".join(["runs", program, *line.words])
     shell.note(Act("run", program, tuple(line.words), tags=stdin.sorts, shown=shown))
-    if tuple(line.words) in TELLS:
+    if tuple(line.words) in INFORMATION:
         return NOTHING
     if "/" in name and not re.match(r"/(?:usr|bin|sbin|opt)/", name):
         _program_file(shell, name)
@@ -72,7 +72,7 @@ def _unknown(shell: Shell, words: Sequence[str], stdin: Stream) -> Stream:
     for at, word in enumerate(words[1:4], 1):  # perhaps the unknown part is a wrapper, or is empty
         if shell.table.of(word).known and not word.startswith("-"):
             run(shell, words[at:], stdin)
-    return UNTOLD
+    return ANYTHING
 
 
 def _program_file(shell: Shell, name: str) -> None:
@@ -136,7 +136,9 @@ def _interpreted(shell: Shell, line: Line, stdin: Stream) -> Stream:
     if not texts and any(each in ("-V", "--version", "-v", "-h", "--help") for each in words):
         return NOTHING
     if not texts and (not rest or rest[0] in ("-", "/dev/stdin")):
-        code.fed(shell, language, UNTOLD.tagged("piped") if rest and stdin is UNTOLD else stdin, line.program)
+        code.fed(
+            shell, language, ANYTHING.tagged("piped") if rest and stdin is ANYTHING else stdin, line.program
+        )
     elif not texts and not re.match(r"https?://", rest[0]):
         code.file(shell, language, rest[0], line.program)
     for each in rest if texts else rest[1:]:
@@ -170,12 +172,12 @@ def _builtin(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
                 code.fed(shell, "shell", stdin, "source")
             elif words:
                 code.file(shell, "shell", words[0])
-            return UNTOLD
+            return ANYTHING
         case "export" | "declare" | "typeset" | "local" | "readonly":
             for word in line.operands:
                 if hit := _ASSIGNMENT.fullmatch(word):  # after expansion: `export $x=…`
                     shell.assign(hit[1], [hit[2]])
-            return NOTHING if line.operands else UNTOLD.tagged("environment")
+            return NOTHING if line.operands else ANYTHING.tagged("environment")
         case "mapfile" | "readarray":
             name = line.operands[-1] if line.operands else "MAPFILE"
             shell.assign(name, [stdin.shape] if stdin.text is None else stdin.text.splitlines()[:64] or [""])
@@ -201,7 +203,7 @@ def _builtin(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
                 shell.positional = tuple(words[words.index("--") + 1 :])
             elif words and words[0][:1] not in "-+":
                 shell.positional = tuple(words)
-            return NOTHING if words else UNTOLD.tagged("environment")
+            return NOTHING if words else ANYTHING.tagged("environment")
         case "shift":
             number = "".join(line.operands[:1])
             shell.positional = shell.positional[int(number) if re.fullmatch(r"\d{1,3}", number) else 1 :]
@@ -255,4 +257,4 @@ def _printf(shell: Shell, words: list[str]) -> Stream:
             break
     if into:
         shell.assign(into, ["".join(out) if known else ANY])
-    return NOTHING if into else Stream("".join(out)) if known else UNTOLD
+    return NOTHING if into else Stream("".join(out)) if known else ANYTHING

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from runtime.safety import code
-from runtime.safety.acts import ANY, INSIDE, NAME, NOTHING, UNTOLD, Act, Found, Stream, untold
+from runtime.safety.acts import ANY, ANYTHING, INSIDE, NAME, NOTHING, Act, Found, Stream, has_unknown
 from runtime.safety.programs import Line, Reader, effects, printed, rest_of, sort_words
 from runtime.safety.words import unescaped
 
@@ -92,7 +92,7 @@ def _processes(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
 def _parent(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
     first = "".join(line.operands[:1])
     parent = first.rstrip("/").rpartition("/")[0] or "."
-    return Stream(None, shape=INSIDE) if untold(first) else Stream(f"{parent}\n")
+    return Stream(None, shape=INSIDE) if has_unknown(first) else Stream(f"{parent}\n")
 
 
 def _tar(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
@@ -111,8 +111,8 @@ def _tar(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
             if line.has("--remove-files"):
                 shell.touch("delete", path, "recursive", program="tar")
         if archive and archive != "-":
-            shell.write(archive, UNTOLD.tagged("file"), program="tar")
-    return UNTOLD.tagged("file")
+            shell.write(archive, ANYTHING.tagged("file"), program="tar")
+    return ANYTHING.tagged("file")
 
 
 def _link(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
@@ -142,7 +142,7 @@ def _shell(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
     rest = words[at + (words[at : at + 1] in (["-"], ["--"])) :]
     if line.spec.language:  # a shell with another grammar: what reads as a usual one is followed
         shell.hide("unread", f"what the code of {line.program} does is not read for certain")
-    out = UNTOLD
+    out = ANYTHING
     with shell.apart():
         if given:
             out = shell.run_text(rest[0], stdin, rest[2:]) if rest else NOTHING
@@ -170,7 +170,7 @@ def _env(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
             shell.assign(hit[1], [hit[2]])
         elif not word.startswith("-"):
             return shell.inner([word, *words], stdin)
-    return UNTOLD.tagged("environment")
+    return ANYTHING.tagged("environment")
 
 
 def _split(text: str) -> list[str]:
@@ -188,7 +188,7 @@ def _xargs(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
             if mark in words:
                 items = words[words.index(mark) + 1 :]
                 words = words[: words.index(mark)]
-                stdin = Stream("\n".join(items)) if mark != "::::" else UNTOLD
+                stdin = Stream("\n".join(items)) if mark != "::::" else ANYTHING
         words = _split(words[0]) if len(words) == 1 else words
     for name in ("-a", "--arg-file"):
         stdin = shell.read(given[name]) if name in given else stdin
@@ -265,7 +265,7 @@ def _git(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
     elif command == "push" and len(words) > 1:
         where = shell.variables.get(f"git remote {words[1]}", words[1:2])[0]
         if re.search(r"://|@[\w.-]+:|^/|^\.\.", where):
-            shell.send(where, UNTOLD.tagged("file"), "git")
+            shell.send(where, ANYTHING.tagged("file"), "git")
     elif command == "worktree" and line.has("-f", "--force"):
         for each in words[2:]:
             shell.touch("delete", each, "recursive", program="git")
@@ -322,8 +322,8 @@ def _fetch(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
     for each in urls if wget or line.has("-O", "--remote-name", "--remote-name-all") else ():
         name = each.rstrip("/").rpartition("/")[2].partition("?")[0] or "index.html"
         folder = line.value("-P", "--directory-prefix", "--output-dir") or "."
-        shell.write(f"{folder}/{name}", UNTOLD.tagged("download"), program=line.program)
-    return UNTOLD.tagged("download")
+        shell.write(f"{folder}/{name}", ANYTHING.tagged("download"), program=line.program)
+    return ANYTHING.tagged("download")
 
 
 def _remote_copy(shell: Shell, line: Line, stdin: Stream) -> Stream | None:

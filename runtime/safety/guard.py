@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from kernel import disk
 from kernel.tools.tool import Danger, Tool
-from runtime.safety.acts import TELLS, Act, Found, TooMuch
+from runtime.safety.acts import INFORMATION, Act, Found, TooMuch
 from runtime.safety.places import Places
 from runtime.safety.programs import Line, Table, sort_words
 from runtime.safety.rules import Matcher, Rule, together
@@ -100,7 +100,7 @@ class Guard:
         """
         dangers: dict[str, Danger] = {}
         for act in acts:
-            if act.does == "run" and act.words in TELLS:
+            if act.does == "run" and act.words in INFORMATION:
                 continue
             line: Line | None = None
             for rule, matcher in self._entries(act.does, act.program):

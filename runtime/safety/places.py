@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from kernel.tools.operations import PROTECTED
-from runtime.safety.acts import ANY, FETCHED, INSIDE, NAME, untold
+from runtime.safety.acts import ANY, FETCHED, INSIDE, NAME, has_unknown
 from runtime.sandbox.bubblewrap import home
 
 SCRATCH = ("/tmp", "/var/tmp", "/dev/shm")
@@ -80,7 +80,7 @@ class Places:
 
     def real(self, path: str) -> str:
         """The path with links followed, if it is in the folder."""
-        if not self.inside(path) or untold(path) or "\0" in path:
+        if not self.inside(path) or has_unknown(path) or "\0" in path:
             return path
         head, _, name = path.rpartition("/")
         glob = _GLOB.search(head)
@@ -155,7 +155,7 @@ class Places:
     def new(self, path: str) -> bool:
         """Whether nothing exists there yet."""
         try:
-            return not (_GLOB.search(path) or untold(path)) and not self.present(path)
+            return not (_GLOB.search(path) or has_unknown(path)) and not self.present(path)
         except (OSError, ValueError):
             return False
 
@@ -204,7 +204,7 @@ def matches(path: str, patterns: tuple[str, ...], folder: str, own: str, *, sure
     """
     inside = path.startswith(f"{folder}/")
     local = path[len(folder) + 1 :] if inside else path
-    if surely or (not _GLOB.search(path) and not untold(path)):
+    if surely or (not _GLOB.search(path) and not has_unknown(path)):
         form = _together(patterns, own)
         return bool(form.fullmatch(path) or (inside and form.fullmatch(local)))
     rules = [rule for pattern in patterns for rule in _rules(pattern, own)]
@@ -247,22 +247,22 @@ def _meet(path: str, rule: str, inside: bool) -> bool:
 def _same(name: str, want: str, inside: bool) -> bool:
     if name == want:
         return True
-    if not _GLOB.search(name) and not untold(name):
+    if not _GLOB.search(name) and not has_unknown(name):
         return bool(_together((want,)).fullmatch(name))
-    told = re.sub(rf"\[[^\]]*\]|[*?{ANY}{NAME}{INSIDE}]", "", name)
-    if inside and len(told) < 2 and not told.startswith("."):
+    known = re.sub(rf"\[[^\]]*\]|[*?{ANY}{NAME}{INSIDE}]", "", name)
+    if inside and len(known) < 2 and not known.startswith("."):
         return False  # `*` in the folder means its ordinary files
-    if untold(name) and len(told) < 4:
+    if has_unknown(name) and len(known) < 4:
         return False
     return could_match(name, want)
 
 
 def could_match(glob: str, want: str) -> bool:
     """Whether a glob of the command and one of a rule can match the same name."""
-    told = re.sub(f"[{ANY}{NAME}{INSIDE}]", "*", glob)
-    if want.startswith(".") and told[:1] in ("*", "?", "["):
+    known = re.sub(f"[{ANY}{NAME}{INSIDE}]", "*", glob)
+    if want.startswith(".") and known[:1] in ("*", "?", "["):
         return False  # a leading dot is matched by a dot only
-    return fnmatch.fnmatchcase(want, told) or bool(_together((want,)).fullmatch(told))
+    return fnmatch.fnmatchcase(want, known) or bool(_together((want,)).fullmatch(known))
 
 
 _PARTS = re.compile(r"(?:0[xX][0-9a-fA-F]+|\d+)(?:\.(?:0[xX][0-9a-fA-F]+|\d+)){0,3}\.?")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from runtime.safety.acts import ANY, INSIDE, NAME, NOTHING, UNKNOWN, UNTOLD, Act, Stream, untold
+from runtime.safety.acts import ANY, ANYTHING, INSIDE, NAME, NOTHING, UNKNOWN, Act, Stream, has_unknown
 from runtime.safety.places import loopback
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ def effects(shell: Shell, line: Line, stdin: Stream) -> Stream:
         for text in reads:
             content = content.joined(stdin if text == "-" else shell.read(text, program=program))
     for text in line.of("moves"):
-        content = shell.files.get(shell.path(text), UNTOLD)
+        content = shell.files.get(shell.path(text), ANYTHING)
     if any(len(count) < 5 for count in line.chosen("count=")):
         content = Stream(content.text, content.tags - {"endless"}, content.shape)
     for effect in spec.effects:
@@ -242,7 +242,7 @@ def _effect(shell: Shell, line: Line, effect: str, text: str, stdin: Stream) -> 
         tags = recursive if effect == "deletes" else []
         shell.touch(_TOUCHES[effect], text, *tags, program=program)
     elif effect == "saves":
-        shell.write(text, UNTOLD.tagged("download"), program=program)
+        shell.write(text, ANYTHING.tagged("download"), program=program)
     elif effect == "moves":
         shell.move(text, program)
     elif effect == "changes":
@@ -254,8 +254,8 @@ def _effect(shell: Shell, line: Line, effect: str, text: str, stdin: Stream) -> 
         if text.startswith("file:"):
             shell.read(text, program=program)
         named = re.match(rf"(?:\w+://)?[^/?]*[{''.join(UNKNOWN)}][^/?]*\.\w", text)  # unknown part of a host
-        if untold(text.partition("?")[2]) or named:
-            shell.send(text, UNTOLD, program)
+        if has_unknown(text.partition("?")[2]) or named:
+            shell.send(text, ANYTHING, program)
     elif effect == "listens":
         shell.note(Act("listen", program, text=text, shown=f"{program} listens on {text}"))
     else:  # sends, uploads
@@ -287,7 +287,7 @@ def _default_reads(shell: Shell, line: Line) -> None:
             shell.read(value.removeprefix("@"), program=line.program)
 
 
-def printed(shell: Shell, line: Line, stdin: Stream, content: Stream = UNTOLD) -> Stream:
+def printed(shell: Shell, line: Line, stdin: Stream, content: Stream = ANYTHING) -> Stream:
     """What a program prints, or at least where it comes from; `content` is what it reads."""
     kinds = line.spec.prints
     if "nothing" in kinds:
@@ -302,7 +302,7 @@ def printed(shell: Shell, line: Line, stdin: Stream, content: Stream = UNTOLD) -
         tags = stdin.sorts - {"endless"}
         if not stdin.tags:
             for each in line.operands:
-                tags |= shell.files.get(shell.path(each), UNTOLD).sorts
+                tags |= shell.files.get(shell.path(each), ANYTHING).sorts
             tags |= {"file"}
         same = stdin.shape in (NAME, "*") or "kept" in kinds
         return Stream(None, frozenset(tags), stdin.shape if same and not line.operands[1:] else ANY)

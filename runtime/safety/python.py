@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from runtime.safety import sql
-from runtime.safety.acts import ANY, NAME, UNTOLD, Act, Stream, untold
+from runtime.safety.acts import ANY, ANYTHING, NAME, Act, Stream, has_unknown
 from runtime.safety.words import secret
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class _Reader:
             name in self.names.values() or "." in name or _OPENS.fullmatch(name) or _EVALUATES.fullmatch(name)
         )
         for target in targets:
-            if isinstance(target, ast.Name) and known and not untold(name):
+            if isinstance(target, ast.Name) and known and not has_unknown(name):
                 self.names[target.id] = name
             elif isinstance(target, ast.Name):
                 self.values[target.id] = self.text(value)
@@ -174,7 +174,7 @@ class _Reader:
                 if item:
                     risky = [each for each in texts if each.startswith(("/", "~", "..", ANY)) or each == "."]
                     return (risky or texts or [ANY])[0]
-                return " ".join(each if untold(each) else shlex.quote(each) for each in texts)
+                return " ".join(each if has_unknown(each) else shlex.quote(each) for each in texts)
             case ast.Attribute(attr="parent"):
                 return f"{self.text(node.value)}/.."
             case ast.Attribute(attr="name" | "stem" | "suffix"):
@@ -257,7 +257,7 @@ class _Reader:
             listed = [*given[:1], *given[2:]]
         if listed:
             text = self._argument(node, 99, "input")
-            known = Stream(text) if text and not untold(text) else UNTOLD
+            known = Stream(text) if text and not has_unknown(text) else ANYTHING
             self.shell.inner([self.text(each) for each in listed], known)
         else:
             self.shell.run_text(self.text(given[0]) if given else ANY)
@@ -269,7 +269,7 @@ class _Reader:
             shell.hide("download", "what is fetched from elsewhere is run")
         elif "id='compile'" in dumped:
             return  # followed as a call of its own
-        elif untold(text) or re.search(r"b64|b32|fromhex|unhex|decompress|rot|marshal|'decode'", dumped):
+        elif has_unknown(text) or re.search(r"b64|b32|fromhex|unhex|decompress|rot|marshal|'decode'", dumped):
             shell.hide("code", "Python runs code that is not known")
         elif shell.depth < 20:
             shell.depth += 1
@@ -289,7 +289,7 @@ class _Reader:
         dumped, text = " ".join(map(ast.dump, sent)), "".join(map(self.text, sent))
         tags = {"environment"} if "environ" in dumped else set[str]()
         tags |= {"file"} if "'open'" in dumped or "read_" in dumped else set()
-        data = Stream(None if tags or untold(text) else text, frozenset(tags))
+        data = Stream(None if tags or has_unknown(text) else text, frozenset(tags))
         words = ["curl", *(["-X", method.upper()] if method else []), *(["-d", "@-"] if sent else []), where]
         self.shell.inner(words, data)
 

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.safety.acts import (
     ANY,
+    ANYTHING,
     FETCHED,
     NAME,
     NOTHING,
     UNKNOWN,
-    UNTOLD,
     Act,
     Found,
     Stream,
     TooMuch,
+    has_unknown,
     plain,
-    untold,
 )
 from runtime.safety.places import Places, host_of, loopback
 from runtime.safety.words import Token, expand, one, tokens
@@ -126,16 +126,16 @@ class Shell:
         self.maybe = 0  # inside a branch that may not be taken
         self.visited: set[tuple[int, int]] = set()
 
-    def line(self, text: str, stdin: Stream = UNTOLD, positional: Sequence[str] | None = None) -> Stream:
+    def line(self, text: str, stdin: Stream = ANYTHING, positional: Sequence[str] | None = None) -> Stream:
         """Follow a text of shell; returns what it prints."""
         if self.depth >= DEEPEST or len(text) > LONGEST:
             self.hide("too much", "it is too long or too deep to be looked through")
-            return UNTOLD
+            return ANYTHING
         text = plain(text) if not self.depth else text
         if _CONTROL.search(text):
             self.hide("unparsed", "it has characters that cannot be seen")
         text = text.replace("\r\n", "\n")
-        if untold(text) and _HIDES.search(text):
+        if has_unknown(text) and _HIDES.search(text):
             self.hide("download" if FETCHED in text else "code", "a part of what is run as code is not known")
         raw = text.encode("utf-8", "replace")
         self.spend(len(raw) // 40 if self.depth else 1)
@@ -143,7 +143,7 @@ class Shell:
         if root is None or root.has_error:
             self.hide("unparsed", "it is no shell that could be read to its end")
         if root is None:
-            return UNTOLD
+            return ANYTHING
         saved = self.source, self.visited, self.positional, self.traps
         self.source, self.visited, self.traps = raw, set(), []
         self.positional = self.positional if positional is None else tuple(positional)
@@ -152,17 +152,19 @@ class Shell:
             printed = self.walk(root, stdin)
             self._sweep(root)
             for each in self.traps:
-                self.line(each, UNTOLD, self.positional)
+                self.line(each, ANYTHING, self.positional)
             return printed
         finally:
             self.depth -= 1
             self.source, self.visited, self.positional, self.traps = saved
 
-    def run_text(self, text: str, stdin: Stream = UNTOLD, positional: Sequence[str] | None = None) -> Stream:
+    def run_text(
+        self, text: str, stdin: Stream = ANYTHING, positional: Sequence[str] | None = None
+    ) -> Stream:
         """Follow a text that is run as shell and may be unknown."""
         if text.strip() in UNKNOWN:
             self.hide("download" if text.strip() == FETCHED else "code", "what is run as code is not known")
-            return UNTOLD
+            return ANYTHING
         return self.line(text, stdin, positional)
 
     def _sweep(self, root: Node) -> None:
@@ -175,7 +177,7 @@ class Shell:
             if node.type in _STRUCTURE and self._torn(node):
                 self.hide("unparsed", "it is no shell that could be read to its end")
             if node.type == "command" and (node.start_byte, node.end_byte) not in self.visited:
-                self.walk(node, UNTOLD)
+                self.walk(node, ANYTHING)
             queue += node.named_children
 
     def _torn(self, node: Node) -> bool:
@@ -196,10 +198,10 @@ class Shell:
         self.found.spend()
         self.found.acts[act] = None
 
-    def hide(self, why: str, told: str) -> None:
+    def hide(self, why: str, shown: str) -> None:
         """Note that something is unknown."""
         if not self.loose or why in ("download", "fork"):
-            self.note(Act("hidden", tags=frozenset({why}), text=told, shown=told))
+            self.note(Act("hidden", tags=frozenset({why}), text=shown, shown=shown))
 
     @contextmanager
     def apart(self) -> Generator[None]:
@@ -226,7 +228,7 @@ class Shell:
         """The path that `<(…)` becomes; reading it gives what the command prints."""
         path = f"/dev/fd/{60 + len(self.files)}"
         with self.apart():
-            printed = self.line(text, UNTOLD.tagged("piped"))
+            printed = self.line(text, ANYTHING.tagged("piped"))
         if reads:
             self.files[path] = printed
         return path
@@ -295,7 +297,7 @@ class Shell:
 
     def send(self, where: str, stream: Stream, program: str) -> None:
         """Note that data is sent."""
-        tags = {"literal"} if stream.text is not None and not untold(stream.text) else {"unknown"}
+        tags = {"literal"} if stream.text is not None and not has_unknown(stream.text) else {"unknown"}
         tags |= stream.sorts | ({"loopback"} if loopback(where) else set())
         self.note(Act("send", program, text=where, tags=frozenset(tags), shown=f"sends data to {where}"))
 
@@ -363,7 +365,7 @@ class Shell:
         """Follow a function that the line has defined."""
         source, body = self.functions[name]
         if self.calling.count(name) > 2 or len(self.calling) > DEEPEST:
-            return UNTOLD
+            return ANYTHING
         saved = self.source, self.positional
         self.source, self.positional = source, tuple(words)
         self.calling.append(name)
@@ -373,7 +375,7 @@ class Shell:
             self.calling.pop()
             self.source, self.positional = saved
 
-    def inner(self, words: Sequence[str], stdin: Stream = UNTOLD) -> Stream:
+    def inner(self, words: Sequence[str], stdin: Stream = ANYTHING) -> Stream:
         """Follow a command that another program runs."""
         from runtime.safety.commands import run
 
@@ -484,7 +486,7 @@ class Shell:
                 with self.apart():
                     printed = self.walk(each, printed.tagged("piped"))
             else:
-                printed = printed.joined(self.walk(each, UNTOLD))
+                printed = printed.joined(self.walk(each, ANYTHING))
         return printed
 
     def _heredoc(self, node: Node) -> Stream:
@@ -555,7 +557,7 @@ class Shell:
             elif each.descriptor in ("", "1") or sign.startswith("&"):
                 outputs.append((target, sign.endswith(">>")))
             else:
-                self.write(target, UNTOLD, append=True)
+                self.write(target, ANYTHING, append=True)
         return inputs, outputs
 
     def _handed(self, printed: Stream, outputs: Sequence[tuple[str, bool]]) -> Stream:

@@ -53,8 +53,8 @@ def statements(shell: Shell, program: str, text: str, base: Sequence[str] = ()) 
         looked = each if "where" in each.lower() else _QUOTED.sub("''", each)
         tags = frozenset(tag for tag, form in _SQL if form.search(looked))
         if tags:
-            told = " ".join(each.split())[:120]
-            shell.note(Act("sql", program, text=told, tags=tags | local, shown=f"SQL: {told}"))
+            shown = " ".join(each.split())[:120]
+            shell.note(Act("sql", program, text=shown, tags=tags | local, shown=f"SQL: {shown}"))
 
 
 def looks_like_sql(text: str) -> bool:

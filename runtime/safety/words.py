@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runtime.safety.acts import ANY, FETCHED, NAME, Act, untold
+from runtime.safety.acts import ANY, FETCHED, NAME, Act, has_unknown
 
 if TYPE_CHECKING:
     from runtime.safety.shell import Shell
@@ -200,7 +200,7 @@ def _joined(shell: Shell, values: list[str], quoted: bool) -> str:
     if quoted:
         return _BREAK.join(each.translate(_KEEP) for each in values)
     by = "".join(shell.variables.get("IFS", [" \t\n"])) or "\0"
-    split = re.compile("[" + re.escape(" \t\n" if untold(by) else by) + "]+")
+    split = re.compile("[" + re.escape(" \t\n" if has_unknown(by) else by) + "]+")
     return _BREAK.join(split.sub(_BREAK, each).translate(_KEEP) for each in values)
 
 
@@ -261,7 +261,7 @@ def _changed(shell: Shell, text: str, rest: str) -> str:
     """A value after `${x%.md}` or `${x/a/b}`; unknown after other operators, or where that is not clear."""
     if not rest:
         return text
-    if untold(text) or len(text) > LONGEST:
+    if has_unknown(text) or len(text) > LONGEST:
         return text if rest[0] in "#%" and text != ANY else ANY
     if rest[0] == "/":
         old, _, new = rest.strip("/").partition("/")

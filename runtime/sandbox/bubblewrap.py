@@ -15,7 +15,7 @@ from pathlib import Path
 
 from kernel.errors import OperationFailed
 from kernel.tools.operations import PROTECTED
-from runtime.sandbox.placeholders import held, hideable, stands, watched
+from runtime.sandbox.placeholders import held, hideable, occupied, watched
 
 HIDDEN = ("/root", "/home", "/run", "/var/run", "/tmp", "/var/tmp")
 """Where people and programs keep their own files: a command sees an empty folder in memory instead."""
@@ -85,7 +85,7 @@ def enclosed(
     with ExitStack() as stack:
         bound: list[Path] = []
         for path in _guarded(folder, protected) if not read_only else ():
-            if stands(path) or (hideable(path) and stack.enter_context(held(path))):
+            if occupied(path) or (hideable(path) and stack.enter_context(held(path))):
                 bound.append(path)
             else:
                 stack.enter_context(watched(path, folder, enclosure.undone))
@@ -115,8 +115,8 @@ def _mounted(
     """Another folder at `place`; the folder above it stands in memory where there is none."""
     above = place.parent
     bind = ("--ro-bind" if read_only else "--bind", str(source), str(place))
-    if above.resolve() == above and above.is_dir() and stands(above):
-        return bind if stands(place) or stack.enter_context(held(place)) else ()
+    if above.resolve() == above and above.is_dir() and occupied(above):
+        return bind if occupied(place) or stack.enter_context(held(place)) else ()
     if hideable(above) and stack.enter_context(held(above)):
         return (*_in_memory(above, min(scratch_mb, 1)), *bind, "--remount-ro", str(above))
     return ()
@@ -133,7 +133,7 @@ def _guarded(folder: Path, protected: Sequence[Path]) -> list[Path]:
 def clear(folder: Path, protected: Sequence[Path]) -> None:
     """Remove the empty folders that a command whose supervisor died has left in `folder` (resolved)."""
     for path in _guarded(folder, protected):
-        if path.is_dir() and not path.is_symlink() and not stands(path):
+        if path.is_dir() and not path.is_symlink() and not occupied(path):
             with held(path):
                 pass  # the last one to leave removes it
 

@@ -88,14 +88,16 @@ def changes(
     sizes = trees.sizes(_oids(found.values()))
     shown = [path for path in found if not _secretive(path)][:TEXTS]
     texts = trees.bytes_of(_oids(found[path] for path in shown), TEXT_BYTES)
-    told: list[Change] = []
+    listed: list[Change] = []
     for path, (before, after) in found.items():
         old, new = (_text(texts, state) if path in shown else None for state in (before, after))
         size, was = (_size(sizes, state) for state in (after, before))
         slash = "/" if _is_folder(after or before) else ""
         diff = _diff(old, new, around, most)
-        told.append(Change(kind_of((before, after)), path + slash, size, was, diff or _modes(before, after)))
-    return told
+        listed.append(
+            Change(kind_of((before, after)), path + slash, size, was, diff or _modes(before, after))
+        )
+    return listed
 
 
 def _is_folder(state: State | None) -> bool:
@@ -154,9 +156,9 @@ def going(run: str, step: int, gone: Mapping[str, bool]) -> str:
     """What a step has deleted, and how it comes back (True: it is kept); "" where nothing."""
     kept, lost = ([path for path, each in gone.items() if each is way] for way in (True, False))
     back = f"`fractal undo {run} {step}` brings {'them' if len(kept) > 1 else 'it'} back"
-    told = [f"deleted {_many(kept)}; {back}"] if kept else []
-    told += [f"deleted {_many(lost)}, which nothing brings back"] if lost else []
-    return "; ".join(told)
+    parts = [f"deleted {_many(kept)}; {back}"] if kept else []
+    parts += [f"deleted {_many(lost)}, which nothing brings back"] if lost else []
+    return "; ".join(parts)
 
 
 def _many(paths: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ PLACEHOLDER = 0o1700
 """The mode of the empty folders, by which those that a crash left are known."""
 
 
-def stands(path: Path) -> bool:
+def occupied(path: Path) -> bool:
     """Whether there is a file or folder, other than an empty folder that `held` made."""
     try:
         mode = path.lstat().st_mode
@@ -92,7 +92,7 @@ def _link(path: Path) -> Path | None:
 
 def _put_back(path: Path, folder: Path, link: Path | None) -> str:
     name = path.relative_to(folder).as_posix()
-    said = f"{name} is a protected name"
+    message = f"{name} is a protected name"
     try:
         if os.path.lexists(path):
             aside = path.with_name(f"{path.name}.refused")
@@ -101,10 +101,10 @@ def _put_back(path: Path, folder: Path, link: Path | None) -> str:
                 number += 1
                 aside = path.with_name(f"{path.name}.refused-{number}")
             path.rename(aside)
-            said += f": what the command put there is now {aside.relative_to(folder).as_posix()}"
+            message += f": what the command put there is now {aside.relative_to(folder).as_posix()}"
         if link is not None:
             path.symlink_to(link)
-            said += "; the link that stood there was put back"
+            message += "; the link that stood there was put back"
     except OSError as error:
-        said += f", and what the command did there could not be undone ({error.strerror}); look at it"
-    return said
+        message += f", and what the command did there could not be undone ({error.strerror}); look at it"
+    return message

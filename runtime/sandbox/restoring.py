@@ -106,8 +106,10 @@ class Undone:
 
 def pairs_of(steps: Iterable[Step], now: str) -> list[Pair]:
     """The snapshots of these steps; one that was interrupted is compared with the folder as it is `now`."""
-    told = (step.evidence for step in steps)
-    return [(each["tree_before"], each.get("tree_after", now)) for each in told if each.get("tree_before")]
+    evidence = (step.evidence for step in steps)
+    return [
+        (each["tree_before"], each.get("tree_after", now)) for each in evidence if each.get("tree_before")
+    ]
 
 
 def together(snapshots: Snapshots, pairs: Sequence[Pair]) -> dict[str, Moved]:
@@ -139,8 +141,8 @@ def bring_back(
     if again:
         sweep(snapshots.folder, paths)
     now = snapshots.take(run)
-    stands = snapshots.trees.states(now, paths)
-    wanted: dict[str, State | None] = {path: stands.get(path) for path in paths}
+    current = snapshots.trees.states(now, paths)
+    wanted: dict[str, State | None] = {path: current.get(path) for path in paths}
     since: set[str] = set()
     for each in moved:
         for path, (before, after) in each.items():
@@ -152,33 +154,35 @@ def bring_back(
             f"changed since: {_listed(since)}; nothing was put back; "
             "`--force` puts back all the same, and `--redo` takes that back"
         )
-    told = {path: (stands.get(path), state) for path, state in wanted.items() if state != stands.get(path)}
-    left = {path: why for path, each in told.items() if (why := _left(*each, force=force))}
-    told = {path: each for path, each in told.items() if path not in left}
-    if told:
+    planned = {
+        path: (current.get(path), state) for path, state in wanted.items() if state != current.get(path)
+    }
+    left = {path: why for path, each in planned.items() if (why := _left(*each, force=force))}
+    planned = {path: each for path, each in planned.items() if path not in left}
+    if planned:
         begins(now)
-    restore(snapshots.trees, {path: state for path, (_, state) in told.items()})
-    lines = [f"{shown_name(path)}: {_said(each)}" for path, each in named(told).items()]
+    restore(snapshots.trees, {path: state for path, (_, state) in planned.items()})
+    lines = [f"{shown_name(path)}: {_outcome(each)}" for path, each in named(planned).items()]
     lines += [f"{shown_name(path)}: {left[path]}" for path in sorted(left)]
     return Undone(now, snapshots.take(run), tuple(lines))
 
 
-def _halfway(stands: State | None, before: State | None, after: State | None) -> bool:
+def _halfway(current: State | None, before: State | None, after: State | None) -> bool:
     """Whether this is what an undoing that was cut short may leave: nothing, a folder, another mode."""
     known = {each.oid for each in (before, after) if each}
-    return stands is None or stat.S_ISDIR(stands.mode) or stands.oid in known
+    return current is None or stat.S_ISDIR(current.mode) or current.oid in known
 
 
-def _left(stands: State | None, state: State | None, *, force: bool) -> str:
-    """Why what stands is not replaced by that; "" where it is."""
+def _left(current: State | None, state: State | None, *, force: bool) -> str:
+    """Why what is there is not replaced by that; "" where it is."""
     if state and not state.kept:
         return "too large to be kept; left as it is"
-    if stands and not stands.kept and not force:
+    if current and not current.kept and not force:
         return "too large now to be kept; left as it is; `--force` gives it up"
     return ""
 
 
-def _said(moved: Moved) -> str:
+def _outcome(moved: Moved) -> str:
     return "removed, as it was not there before" if moved[1] is None else "put back"
 
 

@@ -3,7 +3,7 @@
 The system holds limits for each process: CPU seconds, memory of its own (RLIMIT_DATA; not RLIMIT_AS, which
 node, Go and Java exceed from the start), size of a file; in the sandbox also the number of processes, and the
 size of each folder in memory. The group as a whole is held by the time limit, by who watches what it takes
-(`watching`) and, in the sandbox, by its own process namespace, which dies with the command.
+(`limits`) and, in the sandbox, by its own process namespace, which dies with the command.
 Without the sandbox a process that leaves its group (setsid) outlives the command until its CPU seconds end.
 """
 

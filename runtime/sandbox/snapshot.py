@@ -132,10 +132,10 @@ class Snapshots:
             self.too_large = str(error)
             return ""
         except (OSError, subprocess.SubprocessError, ValueError) as error:
-            said = _said(error)
-            if reason := next((each for each in disk.FULL if each in said), ""):
+            message = _message(error)
+            if reason := next((each for each in disk.FULL if each in message), ""):
                 raise disk.refused(self.home, reason) from None
-            first = said.partition("\n")[0]
+            first = message.partition("\n")[0]
             raise NotKept(f"{self.folder} cannot be kept for `fractal undo`: {first}") from None
         return tree
 
@@ -204,7 +204,7 @@ class Snapshots:
 
     def _changed_since_last(self) -> str:
         tree, notes = self._last()
-        was, young = notes.told(), notes.young
+        was, young = notes.as_json(), notes.young
         put: dict[str, None] = {}
         gone: dict[str, None] = {}
         tracked, others = self.shadow.suspects() if tree is not None else ([], [""])
@@ -226,7 +226,7 @@ class Snapshots:
                     f"{BYTES // 10**9} GB, or {LARGE_FILES} files above {LARGEST // 10**6} MB)"
                 )
         self.large = tuple(self.folder / path for path in notes.large)
-        now = notes.told()
+        now = notes.as_json()
         if tree and now == was and not put and not gone:
             if notes.young != young:
                 self._remember(tree, notes)
@@ -248,9 +248,9 @@ class Snapshots:
     def _last(self) -> tuple[str | None, Notes]:
         """The last snapshot ("" where it was interrupted, None where there is none) and its notes."""
         try:
-            told = json.loads((self.home / "last.json").read_bytes())
-            if (self.home / "index").is_file() or not told["tree"]:
-                return told.pop("tree"), Notes(**told)
+            stored = json.loads((self.home / "last.json").read_bytes())
+            if (self.home / "index").is_file() or not stored["tree"]:
+                return stored.pop("tree"), Notes(**stored)
         except (OSError, ValueError, KeyError, TypeError):
             pass
         self.shadow.create()
@@ -359,7 +359,7 @@ class _TooLarge(Exception):
     """The folder holds more than is kept."""
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     errors = getattr(error, "stderr", None)
-    said = errors.decode("utf-8", "replace").strip() if errors else str(error)
-    return said.replace("Out of diskspace", disk.FULL[0])  # git's own words for it
+    message = errors.decode("utf-8", "replace").strip() if errors else str(error)
+    return message.replace("Out of diskspace", disk.FULL[0])  # git's own words for it

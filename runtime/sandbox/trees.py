@@ -54,7 +54,7 @@ class Notes:
         usual = self.base | (self.base & 0o444) >> 2 if program else self.base
         return stat.S_IFREG | self.modes.get(path, usual)
 
-    def told(self) -> bytes:
+    def as_json(self) -> bytes:
         """As they are kept."""
         return json.dumps({**vars(self), "young": []}, sort_keys=True).encode()
 
@@ -131,8 +131,8 @@ class Trees:
         asked = "".join(f"{oid}\n" for oid in dict.fromkeys(oids)).encode()
         if not asked:
             return {}
-        told = self.shadow.run("cat-file", "--batch-check", stdin=asked).decode().splitlines()
-        lines = [line.split(" ") for line in told]
+        sizes = self.shadow.run("cat-file", "--batch-check", stdin=asked).decode().splitlines()
+        lines = [line.split(" ") for line in sizes]
         return {line[0]: int(line[2]) for line in lines if line[1] == "blob"}
 
     def _notes(self, tree: str) -> Notes:
