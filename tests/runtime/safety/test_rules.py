@@ -90,6 +90,21 @@ def test_a_workspace_adds_a_program(own: Path) -> None:
     assert names(found, "rm -rf /srv") == {"delete-outside"}  # the shipped ones stay
 
 
+def test_a_table_says_what_is_a_script_what_is_edited_and_behind_which_words_a_command_stands(
+    own: Path,
+) -> None:
+    table = (
+        "swap: {script: -e, reads: args, edits: -i}\nkeep: {receives: args}\npack: {runs: 0, verbs: run}\n"
+    )
+    found = guard(own, rule(table, "programs", ""))
+    assert names(found, "swap ~/.netrc notes.md") == set()
+    assert names(found, "swap -e x ~/.netrc") == {"credentials"}
+    assert names(found, "swap -i x /etc/hosts") == {"write-outside", "write-system"}
+    assert names(found, "echo 'rm -rf /srv' | keep x; sh x") == {"delete-outside"}
+    assert names(found, "pack run git push -f") == {"force-push", "push"}
+    assert names(found, "pack git push -f") == set()
+
+
 def test_a_rule_may_ask_only_without_undo_or_without_a_sandbox(own: Path) -> None:
     block = "severity: danger\neffect: write\nwhen: {}\nmatch:\n- {{does: run, program: {}}}\n"
     text = rule(block.format("no undo", "fold"), "a") + rule(block.format("open", "spin"), "b")
