@@ -240,14 +240,8 @@ def _git(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
             shell.note(Act("set", text=f"git {name}", words=(text,), shown=f"has git run {text}"))
             shell.run_text(text.lstrip("!"))
     for at, word in enumerate(raw):
-        name, _, text = word.partition("=")
-        if (
-            (name in ("-x", "--exec") and command == "rebase")
-            or (name in ("-x", "--extcmd") and command == "difftool")
-            or (command == "filter-branch" and name.endswith("-filter"))
-            or name in ("--upload-pack", "--receive-pack", "--open-files-in-pager")
-        ):
-            shell.run_text(text or "".join(raw[at + 1 : at + 2]))
+        if word == "-x" and command in ("rebase", "difftool"):
+            shell.run_text("".join(raw[at + 1 : at + 2]))
         elif command == "grep" and re.match(r"-O.", word):
             shell.run_text(word[2:])
         elif command == "diff" and "--no-index" in raw and not word.startswith("-") and word != "diff":
