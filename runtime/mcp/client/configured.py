@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -23,6 +23,16 @@ LARGEST = 1_000_000
 """Bytes of a settings file; a larger file is an error."""
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _HTTP = ("http", "streamable-http", "streamableHttp", "streamable_http")
+_KINDS: Mapping[str, tuple[type, str]] = {
+    "command": (str, "a string"),
+    "args": (list, "a list of strings"),
+    "env": (dict, "an object of strings"),
+    "cwd": (str, "a string"),
+    "url": (str, "a string"),
+    "headers": (dict, "an object of strings"),
+}
+_KEYS = {"stdio": ("command", "args", "env", "cwd"), "http": ("url", "headers"), "sse": ("url", "headers")}
+"""The keys of an entry that each transport uses; the first is required."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +41,11 @@ class Entry:
 
     name: str
     source: Path
-    transport: str  # stdio, http, sse
+    transport: str  # stdio, http or sse
     digest: str  # of the entry as written; the cached list of tools belongs to it
     shown: str  # command or address as written: the value of a variable may be secret
     command: str = ""
-    args: tuple[str, ...] = ()
+    args: Sequence[str] = ()
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     cwd: Path | None = None
     url: str = ""
@@ -102,7 +112,7 @@ def _servers(path: Path) -> Mapping[str, Any]:
 
 
 def _entry(name: str, raw: Any, path: Path, folder: Path, environ: Mapping[str, str]) -> Entry | None:
-    """The server, or None if it is disabled; `ValueError` names the place and the error."""
+    """The server, or None if it is disabled or Fractal itself; `ValueError` names the place and the error."""
     if not isinstance(raw, dict):
         raise ValueError(": must be an object with command or url")
     given = cast(dict[str, Any], raw)
@@ -110,34 +120,63 @@ def _entry(name: str, raw: Any, path: Path, folder: Path, environ: Mapping[str, 
         return None
     if not re.search(r"[A-Za-z0-9]", name) or not name.isprintable() or len(name) > 64:
         raise ValueError(": a name needs a letter or digit, and at most 64 characters")
-    if _ourselves(given):
+    if "command" not in given and "url" not in given:
+        raise ValueError(": command or url is required")
+    transport = given.get("type", "stdio" if "command" in given else "http")
+    transport = "http" if transport in _HTTP else transport
+    if transport not in ("stdio", "http", "sse"):
+        raise ValueError(f".type: {transport!r} is not one of stdio, http, streamable-http, sse")
+    if _is_fractal(given):
         return None
-    reader = _Reader(given, environ)
+    required, *_ = keys = _KEYS[transport]
+    if not str(given.get(required) or "").strip():
+        raise ValueError(f".{required}: must be a string that is not empty")
+    values = {key: _value(key, given[key], environ) for key in keys if given.get(key) is not None}
+    if transport == "stdio":
+        own = path.name == "mcp.json"  # the user's own file belongs to no folder
+        values["cwd"] = (folder if own else path.parent) / values.get("cwd", "")
+        shown = " ".join(map(str, [given["command"], *(given.get("args") or [])]))
+    else:
+        shown = given["url"].partition("?")[0]
+        if not re.match(r"https?://[^/\s]", values["url"]):
+            raise ValueError(f".url: {given['url'][:80]!r} does not begin with http:// or https://")
     written = json.dumps([str(path), given], sort_keys=True, ensure_ascii=False)
     digest = hashlib.sha256(written.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    transport = reader.transport()
-    if transport == "stdio":
-        cwd = reader.text("cwd", "")
-        own = path.name == "mcp.json"  # the user's own file belongs to no folder
-        return Entry(
-            name,
-            path,
-            transport,
-            digest,
-            " ".join([str(given["command"]), *map(str, given.get("args") or [])])[:120],
-            command=reader.text("command"),
-            args=reader.texts("args"),
-            env=reader.pairs("env"),
-            cwd=(folder if own else path.parent) / cwd,
-        )
-    url = reader.text("url")
-    if not re.match(r"https?://[^/\s]", url):
-        raise ValueError(f".url: {given['url'][:80]!r} does not begin with http:// or https://")
-    shown = str(given["url"]).partition("?")[0][:120]
-    return Entry(name, path, transport, digest, shown, url=url, headers=reader.pairs("headers"))
+    return Entry(name, path, transport, digest, shown[:120], **values)
 
 
-def _ourselves(given: Mapping[str, Any]) -> bool:
+def _value(key: str, value: Any, environ: Mapping[str, str]) -> Any:
+    kind, expected = _KINDS[key]
+    if not isinstance(value, kind):
+        raise ValueError(f".{key}: must be {expected}")
+    if kind is list:
+        items = enumerate(cast(list[Any], value))
+        return tuple(_expanded(f".{key}[{at}]", each, environ) for at, each in items)
+    if kind is dict:
+        pairs = cast(dict[str, Any], value).items()
+        return {name: _expanded(f".{key}.{name}", each, environ) for name, each in pairs}
+    return _expanded(f".{key}", value, environ)
+
+
+def _expanded(place: str, value: Any, environ: Mapping[str, str]) -> str:
+    """A string with `${VAR}` and `${VAR:-default}` expanded; a number is converted."""
+    if not isinstance(value, str | int | float) or isinstance(value, bool):
+        raise ValueError(f"{place}: must be a string")
+
+    def expand(hit: re.Match[str]) -> str:
+        name, default = hit[1], hit[2]
+        if default is None and name not in environ:
+            fix = f"set it, or write ${{{name}:-default}}"
+            raise ValueError(f"{place}: the environment variable {name} is not set; {fix}")
+        return environ.get(name) or default or ""
+
+    text = _VARIABLE.sub(expand, str(value))
+    if "\0" in text:
+        raise ValueError(f"{place}: must not contain the character NUL")
+    return text
+
+
+def _is_fractal(given: Mapping[str, Any]) -> bool:
     """Whether the entry is Fractal itself, registered for other clients."""
     args = given.get("args")
     words = [str(each) for each in cast(list[Any], args)] if isinstance(args, list) else []
@@ -145,85 +184,20 @@ def _ourselves(given: Mapping[str, Any]) -> bool:
     return Path(str(given.get("command", ""))).name == "fractal" and "mcp" in words and not elsewhere
 
 
-class _Reader:
-    """Checks the values of one entry and expands `${VAR}` and `${VAR:-default}`."""
-
-    def __init__(self, given: Mapping[str, Any], environ: Mapping[str, str]) -> None:
-        self.given = given
-        self.environ = environ
-
-    def transport(self) -> str:
-        """The transport by the entry's type, else by its keys."""
-        kind = self.given.get("type", "stdio" if "command" in self.given else "http")
-        if "command" not in self.given and "url" not in self.given:
-            raise ValueError(": command or url is required")
-        if kind in _HTTP:
-            kind = "http"
-        if kind not in ("stdio", "http", "sse"):
-            raise ValueError(f".type: {kind!r} is not one of stdio, http, streamable-http, sse")
-        return str(kind)
-
-    def text(self, key: str, default: str | None = None) -> str:
-        """A string; required unless there is a default."""
-        value = self.given.get(key, default)
-        if not isinstance(value, str) or (not value.strip() and default is None):
-            raise ValueError(f".{key}: must be a string")
-        return self._expanded(f".{key}", value)
-
-    def texts(self, key: str) -> tuple[str, ...]:
-        """A list of strings; numbers are converted."""
-        value = self.given.get(key) or []
-        if not isinstance(value, list):
-            raise ValueError(f".{key}: must be a list of strings")
-        return tuple(self._scalar(f".{key}[{at}]", each) for at, each in enumerate(cast(list[Any], value)))
-
-    def pairs(self, key: str) -> dict[str, str]:
-        """An object of strings; numbers are converted."""
-        value = self.given.get(key) or {}
-        if not isinstance(value, dict):
-            raise ValueError(f".{key}: must be an object of strings")
-        given = cast(dict[str, Any], value)
-        return {name: self._scalar(f".{key}.{name}", each) for name, each in given.items()}
-
-    def _scalar(self, place: str, value: Any) -> str:
-        if not isinstance(value, str | int | float) or isinstance(value, bool):
-            raise ValueError(f"{place}: must be a string")
-        return self._expanded(place, str(value))
-
-    def _expanded(self, place: str, text: str) -> str:
-        def value(hit: re.Match[str]) -> str:
-            name, default = hit[1], hit[2]
-            found = self.environ.get(name, "")
-            if not found and default is None and name not in self.environ:
-                fix = f"set it, or write ${{{name}:-default}}"
-                raise ValueError(f"{place}: the environment variable {name} is not set; {fix}")
-            return found or default or ""
-
-        expanded = _VARIABLE.sub(value, text)
-        if "\0" in expanded:
-            raise ValueError(f"{place}: must not contain the character NUL")
-        return expanded
-
-
-# ---- trust ----
-
-
 def item(entry: Entry) -> trust.Item:
     """A server as an item that the user can trust."""
     return trust.Item(str(entry.source.parent), f"mcp:{entry.name}", entry.digest, entry.shown)
 
 
-def divided(found: Configured) -> Configured:
-    """The same, with the servers that the user does not allow yet among those that wait."""
+def allowed(found: Configured) -> Configured:
+    """The same, with the servers that the user has not allowed yet moved from `entries` to `waiting`."""
     foreign = [entry for entry in found.entries.values() if entry.source.name != "mcp.json"]  # not the user's
     names = {each.name for each in trust.waiting(map(item, foreign))}
     waiting = tuple(entry for entry in foreign if f"mcp:{entry.name}" in names)
-    entries = {name: entry for name, entry in found.entries.items() if f"mcp:{name}" not in names}
-    return Configured(entries, (*found.troubles, *map(_ask, waiting)), waiting)
-
-
-def _ask(entry: Entry) -> str:
-    return (
+    messages = (
         f"{entry.source} names the MCP server {entry.name} ({entry.shown}), which you have not allowed yet; "
         f"review it, then run: fractal trust mcp:{entry.name}"
+        for entry in waiting
     )
+    entries = {name: entry for name, entry in found.entries.items() if f"mcp:{name}" not in names}
+    return Configured(entries, (*found.troubles, *messages), waiting)

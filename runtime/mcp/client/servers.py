@@ -22,7 +22,7 @@ from kernel import disk
 from kernel.errors import FractalError, OperationFailed
 from kernel.tools.operations import OperationContext, Result
 from kernel.tools.tool import Tool
-from runtime.mcp.client.configured import Configured, Entry, divided, places, read
+from runtime.mcp.client.configured import Configured, Entry, allowed, places, read
 from runtime.mcp.client.connection import START_SECONDS, Broken, Connection
 from runtime.mcp.client.listing import Raw, kept, tools_of
 from runtime.workspace.trust import place as trust_place
@@ -236,7 +236,7 @@ class Servers:
         lists = self._lists()
         if (stats, lists) == self._stats:
             return
-        self._configured = divided(read(paths, self._workspace.folder))
+        self._configured = allowed(read(paths, self._workspace.folder))
         self._tools = []
         left_out: list[str] = []
         for entry in self._configured.entries.values():
