@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import hmac
 import inspect
-import itertools
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import Any
 
 from mcp.server.mcpserver import Context, MCPServer
@@ -20,34 +17,13 @@ from kernel.errors import FractalError, UsageError
 from kernel.loop.approval import Decider, plain_name
 from kernel.tools.tool import Tool
 from runtime import __version__
-from runtime.mcp.server.runs import Runs, Standing
+from runtime.mcp.server.runs import WAIT, Runs, State
 
-WAIT = 50.0
-"""Seconds that a call waits for a run by default: many clients limit a call to a minute."""
 LONGEST = 3_600.0
-SIGN_IN = b'Bearer realm="fractal"'
 ABOUT = """\
 Fractal does a task in a folder: it plans, acts, checks the evidence, and records every step in markdown.
 `run` starts a task and waits for a while. If it is still `running`, call `status`. If it is `waiting`, a
 person decides: call `answer`, `approve` or `reject`. `read_document` shows what was done."""
-
-
-class State(BaseModel):
-    """The status of a run, and the next call."""
-
-    run: str = Field(description="the run's id, for all other tools")
-    status: str = Field(
-        description="running, waiting, complete, failed, escalated, exhausted, cancelled or interrupted"
-    )
-    result: str = Field("", description="the result so far")
-    question: str = Field("", description="the question to a person, while it waits")
-    waits_for: str = Field("", description="answer or approval, while it waits")
-    reason: str = Field("", description="why it did not complete")
-    doing: str = Field("", description="what happened last, while it runs")
-    next: str = Field("", description="the next call to make")
-    task: str = ""
-    document: str = Field("", description="the document at the run's root, for read_document")
-    spent: dict[str, Any] = Field(default_factory=dict)
 
 
 class Listed(BaseModel):
@@ -92,34 +68,6 @@ class Page(BaseModel):
     markdown: str
 
 
-def state_of(standing: Standing) -> State:
-    """Convert a run's status for clients."""
-    result = standing.result
-    run = result.run
-    kind = {"person": "answer", "approval": "approval"}.get(result.waiting, "")
-    leads = {
-        "running": f'status(run="{run}", wait={WAIT:g})',
-        "interrupted": f'resume(run="{run}")',
-    }
-    if kind == "answer":
-        leads["waiting"] = f'answer(run="{run}", text="…")'
-    elif kind:
-        leads["waiting"] = f'approve(run="{run}") or reject(run="{run}", why="…")'
-    return State(
-        run=run,
-        status=result.status,
-        result=result.output,
-        question=result.question,
-        waits_for=kind,
-        reason=result.reason,
-        doing=standing.doing,
-        next=leads.get(result.status, ""),
-        task=standing.task,
-        document=result.id,
-        spent=dict(result.spent),
-    )
-
-
 def _plainly(work: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
     """The same, with errors as a `ToolError` with a message and no traceback."""
 
@@ -148,24 +96,13 @@ def make(runs: Runs) -> MCPServer:
 
         return add
 
-    async def settled(run: str, wait: float, ctx: Any) -> State:
+    async def settled(run: str, wait: float, ctx: Context) -> State:
         """Wait for the run, report each event as progress, and return the status."""
-        told: asyncio.Queue[str] = asyncio.Queue()
-
-        async def pass_on() -> None:
-            for count in itertools.count(1):
-                await ctx.report_progress(count, message=await told.get())
-                told.task_done()
-
-        passing = asyncio.create_task(pass_on())
-        try:
-            standing = await runs.wait(run, min(max(wait, 0.0), LONGEST), told.put_nowait)
-            with suppress(TimeoutError):  # send the last lines, if the client still listens
-                await asyncio.wait_for(told.join(), 1)
-            return state_of(standing)
-        finally:
-            passing.cancel()
-            await asyncio.gather(passing, return_exceptions=True)
+        count = 0
+        async for line in runs.follow(run, min(wait, LONGEST)):
+            count += 1
+            await ctx.report_progress(count, message=line)
+        return runs.state(run)
 
     @tool(acts)
     async def run(
@@ -277,24 +214,19 @@ def _entry(tool: Tool) -> ToolEntry:
 
 def application(server: MCPServer, host: str, token: str) -> Callable[..., Any]:
     """The ASGI application: streamable HTTP at /mcp; a token, if set, is required."""
-    app: Any = server.streamable_http_app(host=host)
-    return _Guarded(app, token) if token else app
+    from starlette.responses import PlainTextResponse
 
+    app = server.streamable_http_app(host=host)
+    wanted = f"Bearer {token}".encode()
+    refusal = PlainTextResponse(
+        "a token is required: Authorization: Bearer TOKEN\n",
+        status_code=401,
+        headers={"www-authenticate": 'Bearer realm="fractal"'},
+    )
 
-class _Guarded:
-    """Admits requests with `Authorization: Bearer TOKEN`."""
+    async def guarded(scope: Any, receive: Any, send: Any) -> None:
+        given = dict(scope.get("headers", ())).get(b"authorization", b"")
+        refused = scope["type"] == "http" and not hmac.compare_digest(given, wanted)
+        await (refusal if refused else app)(scope, receive, send)
 
-    def __init__(self, app: Any, token: str) -> None:
-        self.app = app
-        self.wanted = f"Bearer {token}".encode()
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http":
-            given = dict(scope["headers"]).get(b"authorization", b"")
-            if not hmac.compare_digest(given, self.wanted):
-                headers = [(b"www-authenticate", SIGN_IN), (b"content-type", b"text/plain")]
-                await send({"type": "http.response.start", "status": 401, "headers": headers})
-                body = b"a token is required: Authorization: Bearer TOKEN\n"
-                await send({"type": "http.response.body", "body": body})
-                return
-        await self.app(scope, receive, send)
+    return guarded if token else app

@@ -4,30 +4,49 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kernel.asking.responder import FREE, Ask, Ladder, Reply, Tier, Usage
+from pydantic import BaseModel, Field
+
+from kernel.asking.responder import Ask, Ladder, Reply
 from kernel.document.escaping import to_json
 from kernel.document.model import Document
 from kernel.document.references import escaped
 from kernel.errors import Declined, FractalError, RunLocked, UsageError
 from kernel.events import Event
 from kernel.loop.approval import Decider
-from kernel.loop.budget import estimate_tokens
 from kernel.loop.do import Waiting
 from kernel.tools.tool import Tool
 from runtime.api.fractal import Fractal, RunResult
 from runtime.catalogue.catalogue import Catalogue
 from runtime.mcp.client.servers import Servers
+from runtime.reflexes.coded import Coded, Filled, reply_to
 from runtime.workspace.runs import result_of
 from runtime.workspace.workspace import is_locked
 
-Told = Callable[[str], None]
-UNTOLD = 50
-"""Progress lines that are kept for the next client that waits."""
+WAIT = 50.0
+"""Seconds that a call waits for a run by default: many clients limit a call to a minute."""
+
+
+class State(BaseModel):
+    """The status of a run, and the next call."""
+
+    run: str = Field(description="the run's id, for all other tools")
+    status: str = Field(
+        description="running, waiting, complete, failed, escalated, exhausted, cancelled or interrupted"
+    )
+    result: str = Field(default="", description="the result so far")
+    question: str = Field(default="", description="the question to a person, while it waits")
+    waits_for: str = Field(default="", description="answer or approval, while it waits")
+    reason: str = Field(default="", description="why it did not complete")
+    doing: str = Field(default="", description="what happened last, while it runs")
+    next: str = Field(default="", description="the next call to make")
+    task: str = ""
+    document: str = Field(default="", description="the document at the run's root, for read_document")
+    spent: dict[str, Any] = Field(default_factory=dict)
 
 
 @dataclass
@@ -37,12 +56,11 @@ class Live:
     settings: Mapping[str, Any]
     ladder: Ladder | None = None
     run: str = ""
-    doing: str = ""
     failure: FractalError | None = None
     task: asyncio.Task[None] | None = None
-    named: asyncio.Event = field(default_factory=asyncio.Event)
-    watchers: list[Told] = field(default_factory=list[Told])
-    untold: list[str] = field(default_factory=list[str])  # lines from before the first watcher
+    progress: list[str] = field(default_factory=list[str])
+    reported: int = 0  # lines of `progress` that some client has got
+    changed: asyncio.Event = field(default_factory=asyncio.Event)  # a new one after each event
 
     @property
     def at_work(self) -> bool:
@@ -52,22 +70,17 @@ class Live:
     def hear(self, event: Event) -> None:
         """Take the run's id from its first event, and progress from all of them."""
         self.run = self.run or event.run
-        self.named.set()
-        if told := in_words(event):
-            self.doing = told
-            if not self.watchers:
-                self.untold = [*self.untold[-UNTOLD:], told]
-            for watcher in list(self.watchers):
-                watcher(told)
+        if text := in_words(event):
+            self.progress.append(text)
+        self.changed.set()
+        self.changed = asyncio.Event()
 
-
-@dataclass(frozen=True)
-class Standing:
-    """The status of a run: its result, with the status `running` while a process works on it."""
-
-    result: RunResult
-    task: str
-    doing: str = ""
+    async def next_event(self, seconds: float | None = None) -> None:
+        """Wait for the next event or the end of the work, at most that many seconds."""
+        assert self.task is not None
+        changed = asyncio.create_task(self.changed.wait())
+        await asyncio.wait({self.task, changed}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        changed.cancel()
 
 
 class Runs:
@@ -87,8 +100,6 @@ class Runs:
         """The current tools, with those of MCP servers."""
         async with Servers(self.reading.workspace):
             return self.reading.catalogue()
-
-    # ---- actions ----
 
     async def start(self, task: str, *, model: str | None = None, after: str | None = None) -> str:
         """Start a run and return its id as soon as it has one."""
@@ -135,10 +146,9 @@ class Runs:
     async def _begin(self, live: Live, work: Callable[[Fractal], Coroutine[Any, Any, RunResult]]) -> str:
         fractal = self.fractal(live.settings, ladder=live.ladder, on_event=live.hear)
         live.task = asyncio.create_task(self._watched(live, work(fractal)))
-        named = asyncio.create_task(live.named.wait())
-        await asyncio.wait({live.task, named}, return_when=asyncio.FIRST_COMPLETED)
-        named.cancel()
-        if not live.run:  # it ended before it had an id
+        while live.at_work and not live.run:
+            await live.next_event()
+        if not live.run:
             raise live.failure or FractalError("the run was stopped before it started")
         self._live[live.run] = live
         return live.run
@@ -151,41 +161,49 @@ class Runs:
             live.failure = error
         except Exception as error:
             live.failure = FractalError(f"internal error in Fractal: {type(error).__name__}: {error}")
-        finally:
-            live.named.set()
 
-    # ---- status ----
-
-    async def wait(self, run: str, seconds: float, told: Told = lambda text: None) -> Standing:
-        """Wait until the run stops, at most that many seconds, and report progress to `told`."""
+    async def follow(self, run: str, seconds: float) -> AsyncIterator[str]:
+        """Progress lines that no client has got yet, until the run stops, for at most that many seconds."""
         live = self._live.get(run)
-        if live and live.task and live.at_work and seconds > 0:
-            live.watchers.append(told)
-            for line in live.untold:
-                told(line)
-            live.untold.clear()
-            try:
-                await asyncio.wait({live.task}, timeout=seconds)
-            finally:
-                live.watchers.remove(told)
-        return self.standing(run)
+        if live is None or seconds <= 0:
+            return
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
+        at = live.reported
+        while True:
+            while at < len(live.progress):
+                at += 1
+                live.reported = max(live.reported, at)
+                yield live.progress[at - 1]
+            if not live.at_work or loop.time() >= end:
+                return
+            await live.next_event(end - loop.time())
 
-    def standing(self, name: str) -> Standing:
+    def state(self, name: str) -> State:
         """The status of a run, from its documents."""
         run = self.reading.find(name)
         root = self.reading.document(run)
         path = self.reading.path(run)
         live = self._live.get(run)
-        task = root.text(1, "task")
         result = result_of(root, path, self._waits(run, root))
+        state = State(run=run, status=result.status, result=result.output, reason=result.reason)
+        state.task, state.document, state.spent = root.text(1, "task"), result.id, dict(result.spent)
         if root.ended:
-            return Standing(result, task)
-        if (live and live.at_work) or is_locked(path.parent):
-            return Standing(_with(result, "running"), task, live.doing if live else "")
-        if result.waiting in ("person", "approval"):
-            return Standing(result, task)
-        why = str(live.failure) if live and live.failure else ""
-        return Standing(_with(result, "interrupted", why), task)
+            state.question = result.question
+        elif (live and live.at_work) or is_locked(path.parent):
+            state.status = "running"
+            state.doing = live.progress[-1] if live and live.progress else ""
+            state.next = f'status(run="{run}", wait={WAIT:g})'
+        elif result.waiting == "person":
+            state.question, state.waits_for = result.question, "answer"
+            state.next = f'answer(run="{run}", text="…")'
+        elif result.waiting == "approval":
+            state.question, state.waits_for = result.question, "approval"
+            state.next = f'approve(run="{run}") or reject(run="{run}", why="…")'
+        else:
+            state.status, state.next = "interrupted", f'resume(run="{run}")'
+            state.reason = str(live.failure) if live and live.failure else result.reason
+        return state
 
     def _waits(self, run: str, root: Document) -> Waiting:
         """What any document of the run asks of a person."""
@@ -196,8 +214,6 @@ class Runs:
             if not document.ended and waits.get("for") in ("person", "approval"):
                 return Waiting(str(waits["for"]), str(waits.get("question", "")))
         return Waiting("children")
-
-    # ---- the end ----
 
     async def idle(self) -> None:
         """Wait until all runs have stopped."""
@@ -210,10 +226,6 @@ class Runs:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _with(result: RunResult, status: str, reason: str = "") -> RunResult:
-    return replace(result, status=status, question="", waiting="", reason=reason or result.reason)
 
 
 def in_words(event: Event) -> str:
@@ -232,12 +244,10 @@ def in_words(event: Event) -> str:
     return ""
 
 
-class OneCall:
+class OneCall(Coded):
     """The responder that plans one call at the root of a run, and judges its result."""
 
     name = "call"
-    tier: Tier = "reflex"
-    reads_prompt = False
 
     def __init__(self, tool: Tool, args: Mapping[str, Any]) -> None:
         self.tool = tool
@@ -252,36 +262,21 @@ class OneCall:
         """Certain for the first attempt at the root; declines everything else."""
         return 1.0 if not document.meta.parent and document.meta.attempt == 1 else None
 
-    def estimate(self, ask: Ask) -> Usage:
-        """Free: no model is called."""
-        return FREE
-
-    def count(self, text: str) -> int:
-        """Tokens by the conservative estimate."""
-        return estimate_tokens(text)
-
     async def answer(self, ask: Ask) -> Reply:
         """The plan of the one call, or the verdict on it."""
-        if self.offers(ask.document.task, ask.document) is None:
+        document = ask.document
+        if self.offers(document.task, document) is None:
             raise Declined("the one call is already made")
-        if ask.phase == "check":
-            reply = self._verdict(ask.document)
-        elif ask.phase in ("understand", "plan", "fused"):
-            reply = self._plan(ask.document)
-        else:
-            raise Declined(f"one call has no reply for {ask.phase.upper()}")
+        reply = reply_to(ask, "a single call", document.task, self._plan, lambda: self._verdict(document))
         return Reply(json.dumps(reply, ensure_ascii=False), f"call:{self.tool.name}")
 
-    def _plan(self, document: Document) -> dict[str, Any]:
+    def _plan(self) -> Filled:
         step: dict[str, Any] = {"tool": self.tool.name}
         if self.tool.guided:
             step["what"] = escaped(str(self.args.get("what", "")))
         else:
             step["args"] = escaped(dict(self.args))
         return {
-            "task": document.task,
-            "context": [],
-            "open": [],
             "approach": f"one call of {self.tool.name}",
             "confidence": "high",
             "steps": [step],
@@ -289,7 +284,7 @@ class OneCall:
             "rationale": "requested as a single call",
         }
 
-    def _verdict(self, document: Document) -> dict[str, Any]:
+    def _verdict(self, document: Document) -> Filled:
         number, step = max(document.steps.items())
         if step.state == "done":
             output = f"{{{{ steps[{number}].result }}}}"
