@@ -112,67 +112,55 @@ class Connection:
         if cancelled:
             raise asyncio.CancelledError
 
-    # ---- the keeper ----
-
     async def _keep(self) -> None:
-        from mcp import Client, MCPError
+        """Hold the session open until it is closed or the server is gone."""
+        from mcp import Client
 
-        _quiet()
-        opening = True
+        _silence_the_sdk()
         try:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(self._start_seconds):
                     made = Client(
                         self._session.streams(),
-                        message_handler=self._heard,
+                        message_handler=self._take_notification,
                         cache=None,
                         input_required_max_rounds=1,
                     )
                     client = await stack.enter_async_context(made)
-                self.version, opening = client.protocol_version, False
+                self.version = client.protocol_version
                 self._session.why = ""  # an older server may refuse the first version of the handshake
                 self._ready.set_result(client)
-                heeding = asyncio.create_task(self._heed(client))
+                ends = [asyncio.create_task(each.wait()) for each in (self._closing, self._session.gone)]
+                work = [
+                    asyncio.create_task(each) for each in (self._refresh(client), self._subscribe(client))
+                ]
                 try:
-                    await self._tend(client)
+                    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
                 finally:
-                    heeding.cancel()
-                    await asyncio.gather(heeding, return_exceptions=True)
-        except Exception as error:
-            if opening:
-                failure = self._failure(error, "the handshake", self._start_seconds)
-                self._ready.set_exception(failure)
-                self._ready.exception()  # marks it as retrieved: there may be no caller
-            elif not isinstance(error, MCPError):
-                logging.getLogger(__name__).debug("the session with %s: %r", self.entry.name, error)
+                    for each in (*ends, *work):
+                        each.cancel()
+                    await asyncio.gather(*ends, *work, return_exceptions=True)
+        except Exception as error:  # after the handshake, the next call reports it
+            self._not_ready(self._failure(error, "the handshake", self._start_seconds))
         finally:
             self.ended = True
-            if not self._ready.done():
-                self._ready.set_exception(Broken(f"{self._name} was closed before it was ready"))
-                self._ready.exception()
+            self._not_ready(Broken(f"{self._name} was closed before it was ready"))
 
-    async def _tend(self, client: Client) -> None:
-        """Fetch the tools whenever they may have changed, until the session ends."""
-        ends = [asyncio.create_task(each.wait()) for each in (self._closing, self._session.gone)]
-        asking: asyncio.Task[None] | None = None
-        try:
-            while not any(each.done() for each in ends):
-                asking = asyncio.create_task(self._ask_anew(client))
-                await asyncio.wait([*ends, asking], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            waits = [*ends, *([asking] if asking else [])]
-            for each in waits:
-                each.cancel()
-            await asyncio.gather(*waits, return_exceptions=True)
+    def _not_ready(self, error: FractalError) -> None:
+        if not self._ready.done():
+            self._ready.set_exception(error)
+            self._ready.exception()  # marks it as retrieved: there may be no caller
 
-    async def _ask_anew(self, client: Client) -> None:
-        await self._changed.wait()
-        self._changed.clear()
-        with suppress(Exception):  # the next call reports the error
-            async with asyncio.timeout(LIST_SECONDS):
-                await self._list(client)
+    async def _refresh(self, client: Client) -> None:
+        """Fetch the tools whenever they may have changed."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            with suppress(Exception):  # the next call reports the error
+                async with asyncio.timeout(LIST_SECONDS):
+                    await self._list(client)
 
-    async def _heed(self, client: Client) -> None:
+    async def _subscribe(self, client: Client) -> None:
         """Subscribe to changes of the tools: newer servers require it."""
         from mcp import MCPError
         from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
@@ -184,7 +172,7 @@ class Connection:
                 async for _ in changes:
                     self._changed.set()
 
-    async def _heard(self, message: Any) -> None:
+    async def _take_notification(self, message: Any) -> None:
         """Older servers send the notification without a subscription."""
         if getattr(message, "method", "") == "notifications/tools/list_changed":
             self._changed.set()
@@ -201,8 +189,6 @@ class Connection:
         self._listed(found)
         return found
 
-    # ---- errors ----
-
     @property
     def _name(self) -> str:
         return f"MCP server {self.entry.name}"
@@ -212,14 +198,10 @@ class Connection:
         from mcp import MCPError
         from mcp_types import CONNECTION_CLOSED
 
-        if isinstance(error, FractalError):
-            if isinstance(error, ConfigurationError):
-                return ConfigurationError(f"{self._name}: {error}")
-            return error
         first = _first(error)
         if isinstance(first, FractalError):
             return ConfigurationError(f"{self._name}: {first}")
-        known = self._session.told()
+        known = self._session.details()
         if isinstance(first, TimeoutError):
             self.doubtful = True
             text = f"{self._name} did not answer {what} within {seconds or 0:g} s"
@@ -233,7 +215,7 @@ class Connection:
             self.ended = True
             told = known or str(first) or type(first).__name__
             return Broken(f"{self._name} ({self.entry.shown}) cannot be reached: {told}")
-        said = self._redact(_said(first))
+        said = self._redact(_first_line(first))
         return OperationFailed(f"{self._name} sent an invalid answer to {what}: {said}")
 
 
@@ -244,7 +226,7 @@ def _first(error: BaseException) -> BaseException:
     return error
 
 
-def _said(error: BaseException) -> str:
+def _first_line(error: BaseException) -> str:
     """The first line of an error; of a validation error its first place."""
     from pydantic import ValidationError
 
@@ -255,7 +237,7 @@ def _said(error: BaseException) -> str:
     return lines[0][:300] if lines else type(error).__name__
 
 
-def _quiet() -> None:
+def _silence_the_sdk() -> None:
     """Keep the SDK's warnings from the terminal."""
     for name in ("mcp", "client", "httpx2", "httpcore2"):
         logger = logging.getLogger(name)
@@ -263,12 +245,9 @@ def _quiet() -> None:
             logger.addHandler(logging.NullHandler())
 
 
-# ---- results ----
-
-
 def result_of(answer: CallToolResult, redact: Callable[[str], str], **evidence: Any) -> Result:
     """The answer to a call as the result of a step: untrusted data as text."""
-    pieces = [piece for block in answer.content if (piece := _told(block))]
+    pieces = [piece for block in answer.content if (piece := _as_text(block))]
     if not any(getattr(block, "type", "") == "text" for block in answer.content):
         structured = answer.structured_content
         if structured is not None:
@@ -277,7 +256,7 @@ def result_of(answer: CallToolResult, redact: Callable[[str], str], **evidence: 
     return Result(text or "[no content]", not answer.is_error, evidence)
 
 
-def _told(block: Any) -> str:
+def _as_text(block: Any) -> str:
     """One piece of content as text; binary data is replaced by its type and size."""
     kind = getattr(block, "type", "")
     if kind == "text":

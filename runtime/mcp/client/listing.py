@@ -127,9 +127,6 @@ def _line(text: Any) -> str:
     return first if len(first) <= LINE else f"{first[: LINE - 1].rstrip()}…"
 
 
-# ---- arguments -------------------------------------------------------------------------------------------
-
-
 class _Schemas:
     """The schemas of one tool, with their definitions and a limit on how many are read."""
 

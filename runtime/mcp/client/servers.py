@@ -77,11 +77,9 @@ class Servers:
         self._stats: object = None
         self._configured = Configured({})
         self._tools: list[Tool] = []
-        self._left_out: tuple[str, ...] = ()
+        self._skipped: list[str] = []
         self._connections: dict[str, Connection] = {}
         self._opening: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-
-    # ---- the catalogue ----
 
     def tools(self) -> list[Tool]:
         """The cached tools of all servers; starts none of them."""
@@ -94,7 +92,7 @@ class Servers:
         self._reload()
         known = (self._known(entry) for entry in self._configured.entries.values())
         failed = [each.error for each in known if each and each.error]
-        return (*self._configured.troubles, *failed, *self._left_out)
+        return (*self._configured.troubles, *failed, *self._skipped)
 
     @property
     def configured(self) -> Configured:
@@ -105,7 +103,8 @@ class Servers:
     async def discover(self) -> None:
         """Fetch the tools of servers without a valid cached list, in parallel; warn about errors."""
         self._reload()
-        unknown = [each for each in self._configured.entries.values() if not self._current(each)]
+        entries = self._configured.entries.values()
+        unknown = [each for each in entries if not ((known := self._known(each)) and known.good)]
         if unknown and find_spec("mcp") is None:
             self._say(f"{unknown[0].source} names MCP servers, but {MISSING}")
             return
@@ -119,9 +118,9 @@ class Servers:
         entries = list(self._configured.entries.values())
         if entries and find_spec("mcp") is None:
             return [Seen(each.name, each.transport, error=MISSING) for each in entries]
-        return list(await asyncio.gather(*(self._glance(entry, seconds) for entry in entries)))
+        return list(await asyncio.gather(*(self._look_at(entry, seconds) for entry in entries)))
 
-    async def _glance(self, entry: Entry, seconds: float) -> Seen:
+    async def _look_at(self, entry: Entry, seconds: float) -> Seen:
         import mcp  # noqa: F401  the import must not count as the server's delay
 
         try:
@@ -130,8 +129,6 @@ class Servers:
         except TimeoutError:
             error = f"it did not answer within {seconds:g} s; runs wait longer"
             return Seen(entry.name, entry.transport, error=error, fix=f"try it by hand: {entry.shown}")
-
-    # ---- the runner ----
 
     async def run(self, context: OperationContext, tool: Tool, args: Mapping[str, Any]) -> Result:
         """Call a server's tool; the kernel's runner for the scheme `mcp`."""
@@ -170,17 +167,12 @@ class Servers:
         self._reload()
         named = tool.run.removeprefix("mcp:").strip()
         entries = self._configured.entries
-        fits = [name for name in entries if named.startswith(f"{name}/") and len(named) > len(name) + 1]
-        if not fits:
-            told = ", ".join(sorted(entries)) or "none"
-            wrong = "".join(f"; {each}" for each in self._configured.troubles)
-            raise OperationFailed(
-                f"{tool.name}: run: {tool.run!r}: no such MCP server; there are: {told}{wrong}"
-            )
-        name = max(fits, key=len)
-        return entries[name], named[len(name) + 1 :]
-
-    # ---- connections ----
+        for name in sorted(entries, key=len, reverse=True):
+            prefix = f"{name}/"
+            if named.startswith(prefix) and named != prefix:
+                return entries[name], named.removeprefix(prefix)
+        known = "; ".join([", ".join(sorted(entries)) or "none", *self._configured.troubles])
+        raise OperationFailed(f"{tool.name}: run: {tool.run!r}: no such MCP server; there are: {known}")
 
     async def _connection(self, entry: Entry, *, lists: bool = True) -> Connection:
         """The current connection if it works, else a new one."""
@@ -216,8 +208,6 @@ class Servers:
             return Seen(entry.name, entry.transport, error=str(error), fix=fix)
         return Seen(entry.name, entry.transport, len(found), connection.version)
 
-    # ---- the cache ----
-
     @cached_property
     def _taken(self) -> frozenset[str]:
         """The names of the system's own tools, which no server may use."""
@@ -230,33 +220,22 @@ class Servers:
         paths = places(self._workspace.folder, self._workspace.root)
         stats = {path: disk.version(path) for path in paths}
         stats[trust_place()] = disk.version(trust_place())
-        if not any(stats[path] for path in paths):
-            self._stats, self._configured, self._tools = None, Configured({}), []
-            return
-        lists = self._lists()
-        if (stats, lists) == self._stats:
+        if (stats, self._lists()) == self._stats:
             return
         self._configured = allowed(read(paths, self._workspace.folder))
-        self._tools = []
-        left_out: list[str] = []
+        self._tools, self._skipped = [], []
         for entry in self._configured.entries.values():
             if known := self._known(entry):
                 taken = {*self._taken, *(tool.name for tool in self._tools)}
                 tools, skipped = tools_of(entry, known.tools, taken)
                 self._tools += tools
-                left_out += skipped
-        self._left_out = tuple(left_out)
-        lists = self._lists()
-        self._stats = (stats, lists)
+                self._skipped += skipped
+        self._stats = (stats, self._lists())
 
     def _lists(self) -> dict[str, tuple[int, int] | None]:
         """The version of each server's cache file."""
         entries = self._configured.entries.items()
         return {name: disk.version(self._place(each, ".json")) for name, each in entries}
-
-    def _current(self, entry: Entry) -> bool:
-        known = self._known(entry)
-        return known is not None and known.good
 
     def _known(self, entry: Entry) -> Known | None:
         """The cached record of this exact entry, or None."""

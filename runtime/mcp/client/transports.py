@@ -48,17 +48,17 @@ class Program:
         self.log = log
         self.why = ""
         self.garbage = 0
-        self.strange = ""  # the first invalid line
-        self.said = ""  # its last line on standard error
+        self.invalid = ""  # the first invalid line
+        self.last_output = ""  # its last line on standard error
         self.gone = asyncio.Event()
 
-    def told(self) -> str:
+    def details(self) -> str:
         """What is known about a failure, for the error message."""
         pieces: list[str] = [self.why] if self.why else []
-        if self.strange:
-            pieces.append(f"it printed an invalid message: {self.strange!r}")
-        if self.said:
-            pieces.append(f"its last output: {self.said!r}; see {self.log}")
+        if self.invalid:
+            pieces.append(f"it printed an invalid message: {self.invalid!r}")
+        if self.last_output:
+            pieces.append(f"its last output: {self.last_output!r}; see {self.log}")
         return "; ".join(pieces)
 
     @asynccontextmanager
@@ -134,7 +134,7 @@ class Program:
                         line = await process.stdout.readuntil(b"\n")
                     except asyncio.IncompleteReadError as error:
                         if error.partial.strip():
-                            self._strange(error.partial)
+                            self._record_invalid(error.partial)
                         break
                     except asyncio.LimitOverrunError:
                         self.why = f"it sent a message of more than {MESSAGE_BYTES // 1_000_000} MB"
@@ -144,23 +144,23 @@ class Program:
                     try:
                         message = mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False)
                     except ValueError:
-                        if self._strange(line):
+                        if self._record_invalid(line):
                             break
                         continue
                     await to_us.send(SessionMessage(message))
-                await self._say_why(process)
+                await self._find_out_why(process)
                 self.gone.set()
 
-    def _strange(self, line: bytes) -> bool:
+    def _record_invalid(self, line: bytes) -> bool:
         """Record an invalid line; True when there are too many bytes of them."""
         self.garbage += len(line)
-        if not self.strange:
-            self.strange = neutralise(line[:200].decode("utf-8", "replace").strip())[:80]
+        if not self.invalid:
+            self.invalid = neutralise(line[:200].decode("utf-8", "replace").strip())[:80]
         if self.garbage > GARBAGE_BYTES:
             self.why = f"it printed more than {GARBAGE_BYTES // 1_000_000} MB of invalid messages"
         return self.garbage > GARBAGE_BYTES
 
-    async def _say_why(self, process: asyncio.subprocess.Process) -> None:
+    async def _find_out_why(self, process: asyncio.subprocess.Process) -> None:
         """Find out how the program ended, before the connection is reported as lost."""
         if self.why:
             return
@@ -197,7 +197,7 @@ class Program:
                     log.flush()
                     room -= len(data)
                 lines = data[-2_000:].decode("utf-8", "replace").strip().splitlines()
-                self.said = neutralise(lines[-1].strip())[:200] if lines else self.said
+                self.last_output = neutralise(lines[-1].strip())[:200] if lines else self.last_output
 
     async def _ended(self, process: asyncio.subprocess.Process) -> None:
         """Close its input and wait; then terminate it and wait; then kill it."""
@@ -228,9 +228,6 @@ def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None
         os.killpg(process.pid, number)
 
 
-# ---- at an address ----
-
-
 class Address:
     """One session with a server at an address; `why` says how it failed, else it is empty."""
 
@@ -239,7 +236,7 @@ class Address:
         self.why = ""
         self.gone = asyncio.Event()  # never set: only a call can find out
 
-    def told(self) -> str:
+    def details(self) -> str:
         """What is known about a failure, for the error message."""
         return self.why
 
