@@ -124,9 +124,6 @@ def done(fractal: Fractal, id: str) -> dict[str, Done]:
     return known.stages if known else {}
 
 
-# ---- the tool --------------------------------------------------------------------------------------------
-
-
 async def act(fractal: Fractal, run_context: RunContext, args: Mapping[str, Any]) -> Result:
     """A call of the tool: one stage in a dream's own loop; elsewhere a whole dream, or a rehearsal."""
     if args.get("stage"):
@@ -171,9 +168,6 @@ def asking(fractal: Fractal, run_context: RunContext, id: str) -> Asking | None:
         Asking(rungs, fractal.systems, run_context.log, run_context.bounds, id, redact=run_context.redact)
         or None
     )
-
-
-# ---- in words --------------------------------------------------------------------------------------------
 
 
 def summary(done: Done) -> str:

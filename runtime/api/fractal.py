@@ -132,8 +132,6 @@ class Fractal(Reader):
         sources = [source or Servers(self.workspace).tools]
         return Catalogue(self.systems, drafts=drafts, skills=self.skills, sources=sources)
 
-    # ---- trust ----
-
     def untrusted(self) -> list[trust.Item]:
         """What the folder's own files ask for and this user has not allowed yet."""
         return trust.waiting(() if self._trusted else asks_for(self.workspace, self.config, self.sources))
@@ -143,8 +141,6 @@ class Fractal(Reader):
         if items := self.untrusted():
             raise trust.Untrusted(items)
         self._trusted = True
-
-    # ---- doing ----
 
     @builds_what_it_lacked
     @one_of_many
@@ -328,8 +324,6 @@ class Fractal(Reader):
         data |= {"rungs": [rung.name for rung in self.ladder]}
         self.listener(Event("run_started", root.meta.run, root.meta.id, data=data))
 
-    # ---- a person's part ----
-
     def tell(self, run: str, kind: str, *, by: Decider = PROGRAM, **values: Any) -> bool:
         """Leave a message (answer, approve, reject, cancel) for a run; True when a process works on it.
 
@@ -384,8 +378,6 @@ class Fractal(Reader):
         if not dry_run:
             undo.forget(self.workspace)
         return gone
-
-    # ---- reading ----
 
     def prompt(self, name: str, step: int = 0) -> tuple[str, Prompt]:
         """The phase and exactly the prompt that the next call for this document would send."""

@@ -87,9 +87,6 @@ def _caught_up(fractal: Fractal) -> Mind | None:
     return mind_of(fractal)
 
 
-# ---- recall ----------------------------------------------------------------------------------------------
-
-
 def recall(fractal: Fractal, query: str, *, limit: int = LIMIT, mode: str = "standard") -> list[Recalled]:
     """What is known about something, the best first. Raises `UsageError` for an invalid query."""
     query = " ".join(query.split())
@@ -173,9 +170,6 @@ def _short(text: str) -> str:
     return line if len(line) <= SHOWN_CHARS else f"{line[: SHOWN_CHARS - 1]}…"
 
 
-# ---- remember --------------------------------------------------------------------------------------------
-
-
 def remember(
     fractal: Fractal,
     text: str,
@@ -220,9 +214,6 @@ def note(fractal: Fractal, text: str, run: str) -> Observation:
     )
 
 
-# ---- goals and walks -------------------------------------------------------------------------------------
-
-
 def goals(fractal: Fractal, *, past: bool = False) -> list[tuple[Goal, float]]:
     """The goals, the most important first, each with its distance from what is believed (0 to 1)."""
     if not fractal.memory.there:
@@ -247,9 +238,6 @@ def wander(fractal: Fractal, about: str, *, steps: int, seed: int) -> list[Step]
         raise UsageError(f"steps: {steps} is not between 1 and {MOST}")
     mind = _caught_up(fractal)
     return mind.wander(seed=seed, about=about, steps=steps) if mind else []
-
-
-# ---- the tools -------------------------------------------------------------------------------------------
 
 
 async def act_recall(fractal: Fractal, run_context: RunContext | None, args: Mapping[str, Any]) -> Result:

@@ -108,9 +108,6 @@ def imported(fractal: Fractal, path: Path) -> tuple[list[Pattern], list[Pattern]
     return came, known
 
 
-# ---- the tool --------------------------------------------------------------------------------------------
-
-
 async def act(fractal: Fractal, run_context: RunContext | None, args: Mapping[str, Any]) -> Result:
     """A call of the tool: what was learned, what it brought, or learning from a run that has ended."""
     action = str(args.get("action") or "patterns")

@@ -7,15 +7,13 @@ import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
 
 from kernel import disk
-from kernel.errors import ConfigurationError, StorageError, UsageError
-from runtime.api.fractal import Fractal
+from kernel.errors import StorageError, UsageError
 from runtime.cli.output import (
     OUTCOMES,
     Columns,
@@ -26,6 +24,7 @@ from runtime.cli.output import (
     local,
     pad,
     picked,
+    print_line,
     print_list,
     print_table,
     put,
@@ -38,8 +37,8 @@ from runtime.cli.session import command, json_option, opened, run_argument
 from runtime.memory.embed.lexical import Lexical
 from runtime.memory.store import Fault, Shelf, open_shelf
 from runtime.memory.store.files import FilesKeeper
-from runtime.memory.store.moving import lines, rows, source, take
-from runtime.memory.store.record import to_json
+from runtime.memory.store.moving import rows, source, take
+from runtime.memory.store.record import Row, to_json
 from runtime.memory.store.sqlite import SqliteKeeper, salvage
 from runtime.memory.tasks import decisions as figures
 from runtime.memory.tasks import rewards
@@ -75,28 +74,24 @@ def memory_folder() -> Path:
     return opened().workspace.state / "memory"
 
 
-def _place(fractal: Fractal) -> Path:
+def _place() -> Path:
     """Where the store is, or would be."""
-    return brain_place(fractal.config.store, fractal.workspace.state / "memory")
+    return brain_place(opened().config.store, memory_folder())
 
 
-def shelf_of_workspace(*, must_be: bool = True) -> Shelf:
-    """The store of this workspace; raises `UsageError` if it `must_be` there and is not."""
-    fractal = opened()
-    if must_be and not _place(fractal).exists():
-        raise UsageError(f"nothing is remembered here yet: there is no {_place(fractal)}")
-    return open_shelf(fractal.config.store, fractal.workspace.state / "memory", fsync=fractal.config.fsync)
+def shelf_of_workspace(*, required: bool = True) -> Shelf:
+    """The store of this workspace; raises `UsageError` if it is `required` and not there."""
+    if required and not _place().exists():
+        raise UsageError(f"nothing is remembered here yet: there is no {_place()}")
+    config = opened().config
+    return open_shelf(config.store, memory_folder(), fsync=config.fsync)
 
 
 @contextmanager
 def shelf_or_empty() -> Iterator[Shelf]:
     """The store of this workspace; where nothing is remembered, an empty one that is not kept."""
-    there = _place(opened()).exists()
-    with closing(shelf_of_workspace() if there else open_shelf("memory", Path())) as shelf:
+    with closing(shelf_of_workspace() if _place().exists() else open_shelf("memory", Path())) as shelf:
         yield shelf
-
-
-# ---- export, import, check, rebuild ----------------------------------------------------------------------
 
 
 @brain.command("export")
@@ -114,7 +109,7 @@ def export(path: str, files: bool, kinds: Sequence[str]) -> int:
     if path == "-" and (files or wants_json()):
         raise UsageError("--files and --json need a PATH")
     with closing(shelf_of_workspace()) as shelf:
-        counts = _written(shelf, path, files, list(kinds) or None)
+        counts = _write(shelf, path, files, list(kinds) or None)
         faults = list(shelf.faults.values())
     emit({"records": counts, "faults": faults}, 1 if faults else 0)
     _tell_faults(faults)
@@ -123,30 +118,30 @@ def export(path: str, files: bool, kinds: Sequence[str]) -> int:
     return 1 if faults else 0
 
 
-def _written(shelf: Shelf, path: str, files: bool, kinds: list[str] | None) -> Counter[str]:
-    """Write the records; returns how many of each kind were written to a file or folder."""
+def _write(shelf: Shelf, path: str, files: bool, kinds: list[str] | None) -> Counter[str]:
+    """Write the records; returns how many of each kind were written."""
     counts: Counter[str] = Counter()
+
+    def counted() -> Iterator[Row]:
+        for row in rows(shelf, kinds):
+            counts[row.kind] += 1
+            yield row
+
     if path == "-":
-        sys.stdout.writelines(lines(shelf, kinds))
+        sys.stdout.writelines(f"{to_json(row)}\n" for row in counted())
     elif files or Path(path).is_dir():
         target = Shelf(FilesKeeper(Path(path)))
-        gone = {(kind, row.id) for kind in target.kinds() for row in target.rows(kind)}
         with target.transaction():
-            for row in rows(shelf, kinds):
+            for kind in target.kinds() if kinds is None else kinds:
+                target.keeper.erase(kind, [row.id for row in target.rows(kind)])
+            for row in counted():
                 target.keeper.write([row])
-                counts[row.kind] += 1
-                gone.discard((row.kind, row.id))
-            for kind, id in gone:
-                if not kinds or kind in kinds:
-                    target.keeper.erase(kind, [id])
     else:
         temporary = disk.beside(Path(path))
         with disk.of_the_state(Path(path)):
             try:
                 with temporary.open("w", encoding="utf-8") as file:
-                    for row in rows(shelf, kinds):
-                        file.write(to_json(row) + "\n")
-                        counts[row.kind] += 1
+                    file.writelines(f"{to_json(row)}\n" for row in counted())
                 disk.move(temporary, Path(path))
             finally:
                 temporary.unlink(missing_ok=True)
@@ -162,17 +157,14 @@ def import_(path: str) -> int:
     A record replaces the one with the same kind and id. Importing twice changes nothing. Refused records are
     reported, with exit code 1; the others are imported.
     """
-    items = (
-        ((f"line {number}", line) for number, line in enumerate(sys.stdin.buffer, 1) if line.strip())
-        if path == "-"
-        else source(Path(path))
-    )
-    with closing(shelf_of_workspace(must_be=False)) as shelf:
+    piped = ((f"line {number}", text) for number, text in enumerate(sys.stdin.buffer, 1) if text.strip())
+    items = piped if path == "-" else source(Path(path))
+    with closing(shelf_of_workspace(required=False)) as shelf:
         moved = take(shelf, items)
     emit(moved, 1 if moved.refused else 0)
     _tell_faults(moved.refused)
     refused = f", {len(moved.refused)} refused" if moved.refused else ""
-    click.echo(f"{moved.new} new, {moved.changed} changed, {moved.same} unchanged{refused}")
+    print_line(f"{moved.new} new, {moved.changed} changed, {moved.same} unchanged{refused}")
     return 1 if moved.refused else 0
 
 
@@ -205,7 +197,7 @@ def rebuild() -> None:
     """
     before: list[Fault] = []
     try:
-        shelf = shelf_of_workspace(must_be=not opened().workspace.run_ids())
+        shelf = shelf_of_workspace(required=not opened().workspace.run_ids())
     except StorageError as error:
         path = memory_folder() / "brain.sqlite3"
         if not any(each in str(error) for each in ("not a database", "malformed", "is empty (0 bytes)")):
@@ -224,7 +216,7 @@ def rebuild() -> None:
 
 def _print_records(where: str, counts: Mapping[str, int], faults: Sequence[Fault]) -> None:
     listed = ", ".join(f"{number} {kind}" for kind, number in counts.items())
-    click.echo(safe(f"{where}: {listed or 'empty'}"))
+    print_line(f"{where}: {listed or 'empty'}")
     _tell_faults(faults)
 
 
@@ -233,24 +225,19 @@ def _tell_faults(faults: Sequence[Fault]) -> None:
         tell(str(each), "yellow")
 
 
-# ---- report ----------------------------------------------------------------------------------------------
-
-
-def _nothing() -> None:
-    """Say why there is nothing to report."""
+def _say_why_nothing() -> None:
     runs = [each for each in opened().runs() if each.type != "dream"]
     if runs:
         free = sum(not each.spent.get("calls") for each in runs)
-        why = (
-            f"{count(len(runs), 'run')}, {free} of them without a model; memory decided none of them. It "
-            "keeps accepted tasks that a model solved; it takes no part in what shipped code does"
+        tell(
+            f"{count(len(runs), 'run')}, {free} of them without a model; memory decided none of them. "
+            "It keeps accepted tasks that a model solved; it takes no part in what shipped code does"
         )
     else:
-        why = (
+        tell(
             "no decisions here yet. Each task that a run solves is remembered; similar tasks are then done "
             f"without a model, and shown here.\nTo begin: {command('run', '…')}"
         )
-    tell(why)
 
 
 def _room() -> int:
@@ -276,7 +263,7 @@ def report(last: int) -> None:
     if decisions or totals["trees"]["count"]:
         _print_report(totals, newest)
     else:
-        _nothing()
+        _say_why_nothing()
 
 
 def _objects(decisions: Sequence[Decision]) -> list[dict[str, Any]]:
@@ -285,43 +272,47 @@ def _objects(decisions: Sequence[Decision]) -> list[dict[str, Any]]:
 
 def _print_report(totals: Mapping[str, Any], newest: Sequence[Decision]) -> None:
     known = totals["right"] + totals["wrong"]
-    for each in (
+    for text in (
         f"{count(totals['decisions'], 'decision')}: {_percent(totals['answered'])} answered without a model; "
         f"{_percent(totals['right_of_answered'])} of what memory answered was right",
         f"{totals['calls_saved']} model calls saved, {totals['calls']} made; "
         f"outcome known for {known}: {totals['right']} right, {totals['wrong']} wrong",
     ):
-        click.echo(textwrap.fill(each, _room()))
-    if totals["paths"]:
-        _print_groups("ANSWERED BY", totals["paths"])
+        print_line(textwrap.fill(text, _room()))
+    _print_groups("ANSWERED BY", totals["paths"])
     if set(totals["types"]) - {""}:
-        _print_groups("PROBLEM TYPE", {name or "(none)": v for name, v in totals["types"].items()})
+        _print_groups("PROBLEM TYPE", totals["types"])
     trees = totals["trees"]
-    shut = trees["quarantined"]
-    click.echo(f"\n{count(trees['count'], 'solved task')} stored, {len(shut) or 'none'} in quarantine")
-    for each in shut:
+    quarantined = trees["quarantined"]
+    stored = count(trees["count"], "solved task")
+    print_line(f"\n{stored} stored, {len(quarantined) or 'none'} in quarantine")
+    for each in quarantined:
         counts = f"{each['correct']:g} right, {each['incorrect']:g} wrong"
-        click.echo(f"  {each['id'][:8]}  {counts}  {elide(each['task'], _room() - 14 - len(counts))}")
-    if shut:
-        click.echo(f"  to use one again: {command('brain', 'release', shut[0]['id'][:8])}")
+        print_line(f"  {each['id'][:8]}  {counts}  {elide(each['task'], _room() - 14 - len(counts))}")
+    if quarantined:
+        print_line(f"  to use one again: {command('brain', 'release', quarantined[0]['id'][:8])}")
     if newest:
-        click.echo("\nNewest first; why: " + command("brain", "explain", newest[0].run or "RUN"))
-        for each in newest:
-            mark, colour = OUTCOMES[each.outcome]
-            when = pad(local(each.at) or "–", 12)
-            head = f"{pad(each.path, 9)}  {pad(each.run or '–', 6)}  {when}"
-            text = elide(each.text, max(_room() - width(head) - 6, 20))
-            click.echo(f"{click.style(mark, fg=colour)} {safe(head)}  {text}")
+        print_line("\nNewest first; why: " + command("brain", "explain", newest[0].run or "RUN"))
+    for each in newest:
+        mark, colour = OUTCOMES[each.outcome]
+        head = f"{pad(each.path, 9)}  {pad(each.run or '–', 6)}  {pad(local(each.at) or '–', 12)}"
+        text = elide(each.text, max(_room() - width(head) - 6, 20))
+        click.echo(f"{click.style(mark, fg=colour)} {safe(head)}  {text}")
 
 
 def _print_groups(head: str, groups: Mapping[str, Mapping[str, int]]) -> None:
-    shown = {head: lambda row: elide(row["name"], 28), "TIMES": "decisions", "RIGHT": "right"}
-    shown |= {"WRONG": "wrong", "UNKNOWN": "unknown", "CALLS SAVED": "calls_saved"}
-    click.echo()
+    if not groups:
+        return
+    shown: Columns = {
+        head: lambda row: elide(row["name"] or "(none)", 28),
+        "TIMES": "decisions",
+        "RIGHT": "right",
+        "WRONG": "wrong",
+        "UNKNOWN": "unknown",
+        "CALLS SAVED": "calls_saved",
+    }
+    print_line("")
     print_table(shown, [{"name": name, **each} for name, each in groups.items()], right=range(1, 6))
-
-
-# ---- explain ---------------------------------------------------------------------------------------------
 
 
 @brain.command("explain")
@@ -357,84 +348,44 @@ def _wrapped(text: str) -> str:
     return "\n".join(lines)
 
 
-# ---- curve -----------------------------------------------------------------------------------------------
-
-
 @brain.command("curve")
 @click.option("--window", type=click.IntRange(min=1), metavar="N", help="Decisions averaged together.")
-@click.option(
-    "--png",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Also draw it to FILE.",
-)
 @json_option("Print a list of points: n, answered, right.")
-def curve(window: int | None, png: Path | None) -> None:
+def curve(window: int | None) -> None:
     """Plot over time the share answered without a model, and the share of memory's answers that was right."""
     with shelf_or_empty() as shelf:
         decisions = figures.in_order(shelf)
     points = figures.curve(decisions, window)
-    if png and points:
-        _draw(points, png)
     emit(points)
     if not points:
-        _nothing()
-    else:
-        put("\n".join(plot(points, _room())))
-        last = points[-1]
-        size = min(window or max(figures.WINDOWS, len(points) // figures.WINDOWS), len(points))
-        put(
-            f"over the last {size} of {len(points)}: {_percent(last.answered)} without a "
-            f"model, {_percent(last.right)} of memory's answers right"
-        )
-    if png and points:
-        tell(f"drawn to {png}")
+        _say_why_nothing()
+        return
+    put("\n".join(plot(points, _room())))
+    last = points[-1]
+    size = min(window or max(figures.WINDOWS, len(points) // figures.WINDOWS), len(points))
+    put(
+        f"over the last {size} of {len(points)}: {_percent(last.answered)} without a model, "
+        f"{_percent(last.right)} of memory's answers right"
+    )
 
 
 def plot(points: Sequence[Point], room: int = COLUMNS) -> list[str]:
     """The curve as text: `*` answered without a model, `o` right of those, `@` both."""
     cells = max(min(room - 7, len(points)), 1)
     shown = [points[round(at * (len(points) - 1) / max(cells - 1, 1))] for at in range(cells)]
-    stretch = max((room - 7) // cells, 1) if cells < 12 else 1
-    rows = [[" "] * (cells * stretch) for _ in range(HEIGHT + 1)]
-    for at, each in enumerate(shown):
-        for share, mark in ((each.answered, "*"), (each.right, "o")):
-            if share is None:
-                continue
-            row = rows[HEIGHT - round(share * HEIGHT)]
-            row[at * stretch] = mark if row[at * stretch] in (" ", mark) else "@"
+    rows = [[" "] * cells for _ in range(HEIGHT + 1)]
+    for at, point in enumerate(shown):
+        for share, mark in ((point.answered, "*"), (point.right, "o")):
+            if share is not None:
+                row = rows[HEIGHT - round(share * HEIGHT)]
+                row[at] = mark if row[at] in (" ", mark) else "@"
     lines = ["* answered without a model   o right, of memory's answers   @ both"]
     for number, row in enumerate(rows):
         level = 100 * (HEIGHT - number) / HEIGHT
         scale = f"{level:3.0f} %" if number % 3 == 0 else "     "
         lines.append(f"{scale} |{''.join(row)}".rstrip())
-    lines.append(f"      +{'-' * (cells * stretch)}")
-    first, last = "1", f"decision {len(points)}"
-    lines.append(f"       {first}{last.rjust(max(cells * stretch - len(first), len(last) + 1))}")
-    return lines
-
-
-def _draw(points: Sequence[Point], path: Path) -> None:
-    """Draw the curve as PNG. Raises `ConfigurationError` without matplotlib, and `StorageError`."""
-    try:
-        made: Any = import_module("matplotlib.figure")
-    except ImportError as error:
-        raise ConfigurationError(
-            "--png needs matplotlib, which is not installed: pip install 'fractal-runtime[plot]'"
-        ) from error
-    picture = made.Figure(figsize=(8, 4), layout="constrained")
-    axes = picture.add_subplot()
-    numbers = [each.n for each in points]
-    axes.plot(numbers, [each.answered for each in points], label="answered without a model")
-    right = [float("nan") if each.right is None else each.right for each in points]
-    axes.plot(numbers, right, label="right, of memory's answers")
-    axes.set(xlabel="decision", ylabel="share", ylim=(-0.02, 1.02))
-    axes.legend(loc="lower right")
-    with disk.of_the_state(path):
-        picture.savefig(path, format="png")
-
-
-# ---- compare ---------------------------------------------------------------------------------------------
+    last = f"decision {len(points)}"
+    return [*lines, f"      +{'-' * cells}", f"       1{last.rjust(max(cells - 1, len(last) + 1))}"]
 
 
 FIGURES: Sequence[tuple[str, Callable[[Mapping[str, Any]], str]]] = (
@@ -463,38 +414,38 @@ def compare(first: Path, second: Path) -> None:
         kinds = figures.differences(one, two)
         totals = [figures.report(figures.in_order(each), each.scan(NeuronTree)) for each in (one, two)]
     emit({"kinds": kinds, "first": totals[0], "second": totals[1]})
-    click.echo(safe(f"A  {first}\nB  {second}\n"))
-    if kinds:
-        _print_differences(kinds)
-        click.echo()
-        print_table(
-            {
-                "FIGURES": lambda row: row[0],
-                "A": lambda row: row[1](totals[0]),
-                "B": lambda row: row[1](totals[1]),
-            },
-            FIGURES,
-            right=(1, 2),
-        )
-    else:
-        click.echo("both are empty")
+    print_line(f"A  {first}\nB  {second}\n")
+    if not kinds:
+        print_line("both are empty")
+        return
+    _print_differences(kinds)
+    print_line("")
+    shown: Columns = {
+        "FIGURES": lambda row: row[0],
+        "A": lambda row: row[1](totals[0]),
+        "B": lambda row: row[1](totals[1]),
+    }
+    print_table(shown, FIGURES, right=(1, 2))
 
 
 def _print_differences(kinds: Sequence[Difference]) -> None:
-    shown = {"RECORDS": "kind", "A": "first", "B": "second", "SAME": "same"}
-    lists = {"DIFFER": "changed", "ONLY A": "only_first", "ONLY B": "only_second"}
-    numbers = {head: lambda each, name=name: len(getattr(each, name)) for head, name in lists.items()}
-    print_table(shown | numbers, kinds, right=range(1, 7))
+    shown: Columns = {
+        "RECORDS": "kind",
+        "A": "first",
+        "B": "second",
+        "SAME": "same",
+        "DIFFER": lambda each: len(each.changed),
+        "ONLY A": lambda each: len(each.only_first),
+        "ONLY B": lambda each: len(each.only_second),
+    }
+    print_table(shown, kinds, right=range(1, 7))
     for each in kinds:
-        for word, ids in (
-            ("differ", each.changed),
-            ("only A", each.only_first),
-            ("only B", each.only_second),
-        ):
+        named = {"differ": each.changed, "only A": each.only_first, "only B": each.only_second}
+        for word, ids in named.items():
             if ids:
                 more = f" and {len(ids) - NAMED} more" if len(ids) > NAMED else ""
-                named = elide(f"{each.kind}, {word}: {', '.join(ids[:NAMED])}", _room() - len(more) - 2)
-                click.echo(f"  {named}{more}")
+                text = elide(f"{each.kind}, {word}: {', '.join(ids[:NAMED])}", _room() - len(more) - 2)
+                print_line(f"  {text}{more}")
 
 
 @contextmanager
@@ -517,9 +468,6 @@ def _source(path: Path) -> Iterator[Shelf]:
         yield shelf
 
 
-# ---- release ---------------------------------------------------------------------------------------------
-
-
 @brain.command("release")
 @click.argument("tree")
 def release(tree: str) -> None:
@@ -535,62 +483,40 @@ def release(tree: str) -> None:
     tell(f"{found[0].id[:8]} is used again; two more failures would quarantine it again")
 
 
-# ---- methods ----------------------------------------------------------------------------------------------
-
-
-@brain.group("methods", invoke_without_command=True)
-@json_option("Print a list of objects: name, kind, stage, uses, right, status, file, edited, note.")
-@click.pass_context
-def methods(context: click.Context) -> None:
+@brain.command("methods")
+@click.argument("action", type=click.Choice(["list", "show", "on", "off"]), default="list")
+@click.argument("name", required=False)
+@json_option("Print the list as objects; of one method an object, for `show` with its source tasks and text.")
+def methods(action: str, name: str | None) -> None:
     """List the learned methods: procedures that five or more solved tasks have in common.
 
-    Each is a markdown file in state/memory/methods/, in the format of the reflexes. You can read it, correct
-    it, switch it off, or delete it.
+    `show NAME` prints the file of a method, `off NAME` switches it off, `on NAME` switches it on again and
+    restores a deleted file. The files are in state/memory/methods/, in the format of the reflexes. You can
+    read, correct or delete them.
     """
-    if context.invoked_subcommand is not None:
+    if (action == "list") != (name is None):
+        raise click.UsageError("give an action and the NAME of a method: show, on or off")
+    with _methods() as known:
+        if name is None:
+            found = known.listed()
+        elif action == "show":
+            found = [each for each in known.listed() if each.name == name]
+        else:
+            found = [known.switch(name, action == "on")]
+    if name is None:
+        emit([_entry(each) for each in found])
+    elif not found:
+        raise UsageError(f"there is no method {name}; list them: fractal brain methods")
+    elif action == "show":
+        path = found[0].file
+        text = path.read_text("utf-8", errors="replace") if path.is_file() else ""
+        emit({**_entry(found[0]), "trees": found[0].trees, "text": text})
+        _print_methods(found)
+        print_line(f"\n{path}\n\n{text}" if text else f"\n{path} was deleted")
         return
-    with _methods() as known:
-        listed = known.listed()
-    if listed or wants_json():
-        _print_methods(listed)
     else:
-        click.echo("no methods learned yet; five tasks that were solved in the same way make one")
-
-
-@methods.command("show")
-@click.argument("name")
-@json_option("Print an object: the list entry, its source tasks, and the text of its file.")
-def show(name: str) -> None:
-    """Show the method NAME and its file."""
-    with _methods() as known:
-        each = _one(known, name)
-        text = each.file.read_text("utf-8", errors="replace") if each.file.is_file() else ""
-    emit({**_entry(each), "trees": each.trees, "text": text})
-    _print_methods([each])
-    click.echo(safe(f"\n{each.file}\n\n{text}" if text else f"\n{each.file} was deleted"))
-
-
-@methods.command("off")
-@click.argument("name")
-@json_option("Print its list entry.")
-def off(name: str) -> None:
-    """Switch the method NAME off, in its file."""
-    _switched(name, False)
-
-
-@methods.command("on")
-@click.argument("name")
-@json_option("Print its list entry.")
-def on(name: str) -> None:
-    """Switch the method NAME on again; a deleted file is restored."""
-    _switched(name, True)
-
-
-def _switched(name: str, on: bool) -> None:
-    with _methods() as known:
-        each = known.switch(name, on)
-    emit(_entry(each))
-    _print_methods([each])
+        emit(_entry(found[0]))
+    _print_methods(found)
 
 
 @contextmanager
@@ -598,15 +524,8 @@ def _methods() -> Iterator[Methods]:
     """The methods of this workspace."""
     folder = memory_folder() / METHODS
     systems = tuple(opened().systems)
-    with closing(shelf_of_workspace(must_be=False)) if folder.is_dir() else shelf_or_empty() as shelf:
+    with closing(shelf_of_workspace(required=False)) if folder.is_dir() else shelf_or_empty() as shelf:
         yield Methods(shelf, Lexical(), words_of(systems), folder, Trial(systems))
-
-
-def _one(known: Methods, name: str) -> Listed:
-    found = next((each for each in known.listed() if each.name == name), None)
-    if found is None:
-        raise UsageError(f"there is no method {name}; list them: fractal brain methods")
-    return found
 
 
 def _entry(each: Listed) -> dict[str, Any]:
@@ -614,21 +533,23 @@ def _entry(each: Listed) -> dict[str, Any]:
     return picked(each, *names) | {"file": str(each.file)}
 
 
-def _print_methods(listed: Sequence[Listed]) -> None:
-    emit([_entry(each) for each in listed])
-    shown = {name.upper(): name for name in ("name", "kind", "stage", "uses")}
-    more: Columns = {
+def _print_methods(found: Sequence[Listed]) -> None:
+    shown: Columns = {
+        "NAME": "name",
+        "KIND": "kind",
+        "STAGE": "stage",
+        "USES": "uses",
         "RIGHT": lambda each: f"{each.right:g}",
         "STATUS": lambda each: f"{each.status}, edited" if each.edited else each.status,
         "FILE": lambda each: "" if each.status == "deleted" else f"state/memory/methods/{each.file.name}",
     }
-    print_table(shown | more, listed)
-    for each in listed:
+    if not found:
+        print_line("no methods learned yet; five tasks that were solved in the same way make one")
+        return
+    print_table(shown, found)
+    for each in found:
         if each.note:
-            click.echo(safe(f"{each.name}: {each.note}"))
-
-
-# ---- problem types ---------------------------------------------------------------------------------------
+            print_line(f"{each.name}: {each.note}")
 
 
 @brain.command("substrates")
@@ -640,18 +561,20 @@ def substrates(archived: bool) -> None:
         found = [each for each in shelf.scan(ProblemType) if archived or each.origin != "archived"]
     found.sort(key=lambda each: (-each.uses, -each.members, each.id))
     names = ("id", "label", "origin", "members", "uses", "scope", "temperature", "created", "updated", "used")
-    objects = [
-        {
-            name: round(value, 4) if isinstance(value, float) else value
-            for name, value in picked(each, *names).items()
-        }
-        for each in found
-    ]
-    shown = {name.upper(): name for name in ("id", "label", "origin", "members", "uses")}
-    more: Columns = {
-        "LABEL": lambda each: elide(each["label"], 40),
-        "SCOPE": lambda each: f"{each['scope']:.2f}",
-        "TEMPERATURE": lambda each: f"{each['temperature']:.2f}",
-        "LAST USE": lambda each: each["used"] or "never",
+    emit(
+        [
+            picked(each, *names) | {"scope": round(each.scope, 4), "temperature": round(each.temperature, 4)}
+            for each in found
+        ]
+    )
+    shown: Columns = {
+        "ID": "id",
+        "LABEL": lambda each: elide(each.label, 40),
+        "ORIGIN": "origin",
+        "MEMBERS": "members",
+        "USES": "uses",
+        "SCOPE": lambda each: f"{each.scope:.2f}",
+        "TEMPERATURE": lambda each: f"{each.temperature:.2f}",
+        "LAST USE": lambda each: each.used or "never",
     }
-    print_list(objects, shown | more, "no problem types learned here yet")
+    print_list(found, shown, "no problem types learned here yet")

@@ -75,9 +75,6 @@ def _who(origin: str) -> str:
     return {"person": "a person", "kernel": "the kernel"}.get(origin, origin.removeprefix("model:"))
 
 
-# ---- the task and the plan -------------------------------------------------------------------------------
-
-
 def _task(document: Document) -> Iterator[Reason]:
     given, resolved = document.note(1, "task"), document.note(1, "resolved task")
     if given is None:
@@ -114,9 +111,6 @@ def _plan(document: Document) -> Iterator[Reason]:
     if criteria := document.text(2, "baseline"):
         text = f"before the first step:\n{criteria}"
         yield _reason(document, "How was success measured?", text, "§2 baseline")
-
-
-# ---- steps -----------------------------------------------------------------------------------------------
 
 
 def _step(document: Document, n: int, known: Mapping[str, Document], *, whole: bool) -> Iterator[Reason]:
@@ -170,9 +164,6 @@ def _outcome(document: Document, step: Step, known: Mapping[str, Document]) -> R
         answer += f"\nits loop {child.meta.id} ended {child.meta.status}"
     asked = f"What did step {step.n} give?" if step.state == "done" else f"Why is step {step.n} {step.state}?"
     return _reason(document, asked, answer, f"§3 step {step.n}")
-
-
-# ---- rungs, attempts, the verdict ------------------------------------------------------------------------
 
 
 def _rungs(document: Document) -> Iterator[Reason]:
@@ -282,9 +273,6 @@ def _budget(document: Document, known: Mapping[str, Document]) -> Iterator[Reaso
     where = f"§3 step {step.n} share" if step else "§3"
     answer = f"{part}{shared}: {limits}"
     yield Reason("Why this budget?", answer, meta.id, f"{parent.meta.id}.md", where)
-
-
-# ---- the command -----------------------------------------------------------------------------------------
 
 
 @click.command()

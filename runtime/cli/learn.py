@@ -26,7 +26,7 @@ from runtime.cli.output import (
     wants_json,
 )
 from runtime.cli.progress import PHASES
-from runtime.cli.session import Session, command, json_option, opened, run_argument, view
+from runtime.cli.session import Session, budget_option, command, json_option, opened, run_argument, view
 from runtime.cli.system import adoption_of, said, trials_of
 from runtime.evolution.adoption import ChangeTrials
 from runtime.evolution.trials import Trial
@@ -219,8 +219,6 @@ def _taught(found: Sequence[Pattern]) -> None:
         tell(f"{each.name}{off}: {' '.join(each.guidance.split())}")
 
 
-# ---- trials ----------------------------------------------------------------------------------------------
-
 TRIALS: Columns = {
     "ID": "id",
     "WHEN": lambda each: local(each.at),
@@ -233,7 +231,7 @@ TRIALS: Columns = {
 @learn.command()
 @click.argument("what", required=False, metavar="[PROPOSAL|ENTRY|PATTERN]")
 @click.option("-m", "--model", help="The model for the sample tasks.")
-@click.option("--budget-usd", "usd", type=click.FloatRange(min=0), metavar="USD", help="The maximum cost.")
+@budget_option
 @click.option("--dry-run", is_flag=True, help="Only report what was found.")
 @json_option("Print the trial as an object; without a name, all.")
 def trial(what: str | None, model: str | None, usd: float | None, dry_run: bool) -> int:
@@ -274,9 +272,6 @@ async def _tried(fractal: Fractal, what: str, dry_run: bool, quiet: bool) -> Tri
     if what.isdigit():
         return await trying.entry(int(what))
     return await trying.pattern(fractal.memory.library, what)
-
-
-# ---- agents ----------------------------------------------------------------------------------------------
 
 
 @learn.command()

@@ -156,8 +156,6 @@ class Board:
             if not loop.ended:
                 loop.began += waited
 
-    # ---- sums ----
-
     def children(self, loop: LoopRow) -> Iterator[LoopRow]:
         """The loops that carry out the steps of this one."""
         return (self.loops[step.loop] for step in loop.steps.values() if step.loop in self.loops)
@@ -200,8 +198,6 @@ class Tree:
         height = (options.height or console.size.height) - 1 if self.live else 10_000
         for row in self.rows(height):
             yield self.draw(row, options.max_width)
-
-    # ---- which rows ----
 
     def rows(self, height: int) -> list[Row]:
         """The rows of the tree, folded until they fit into `height` lines."""
@@ -256,8 +252,6 @@ class Tree:
             return "" if loop.status == "complete" else loop.status
         retry = f", attempt {loop.attempt}" if loop.attempt > 1 else ""
         return PHASES.get(loop.phase, loop.phase) + retry + (f" · {line(loop.asking)}" if loop.asking else "")
-
-    # ---- how a row looks ----
 
     def draw(self, row: Row, columns: int) -> Text:
         """The row as a line of at most `columns` cells: label left, figures right."""

@@ -17,8 +17,8 @@ from kernel.errors import UsageError
 from runtime.api import dreaming, knowledge
 from runtime.api.fractal import Fractal
 from runtime.api.scheduling import Scheduler
-from runtime.cli.output import count, emit, line, picked, put, safe, tell, wants_json
-from runtime.cli.session import Session, command, json_option, opened, view
+from runtime.cli.output import count, emit, line, picked, print_line, put, safe, tell, wants_json
+from runtime.cli.session import Session, command, json_option, opened, text_of, view
 from runtime.memory.context.context import NAMES, Context, room_for
 from runtime.memory.dream.stage import Done
 from runtime.memory.forgetting.forgetting import Forgetting, Forgot, Preview
@@ -29,9 +29,6 @@ LARGEST = 20_000_000
 """Bytes of the largest text that `remember` reads."""
 SHOWN = 20
 """Things that a preview of `forget` names."""
-
-
-# ---- recall, remember ------------------------------------------------------------------------------------
 
 
 @click.command()
@@ -83,31 +80,14 @@ def remember(text: tuple[str, ...], path: Path | None, who: str, at: str, names:
     if path and text:
         raise click.UsageError("give TEXT or --file, not both")
     if path or text in ((), ("-",)):
-        kept = knowledge.remember_all(opened(), _read(path), **fields)
+        if path is None and sys.stdin.isatty():
+            raise UsageError(f"say what to remember: {command('remember', '…')}")
+        kept = knowledge.remember_all(opened(), text_of(path, LARGEST), **fields)
     else:
         kept = [knowledge.remember(opened(), " ".join(text), **fields)]
     emit([{"id": each.id, "text": each.text, "evidence": len(each.evidence)} for each in kept])
     for each in kept:
         click.echo(f"{each.id[:12]}  {line(each.text)}")
-
-
-def _read(path: Path | None) -> str:
-    where = str(path) if path else "standard input"
-    if path is None and sys.stdin.isatty():
-        raise UsageError(f"say what to remember: {command('remember', '…')}")
-    try:
-        raw = path.read_bytes() if path else sys.stdin.buffer.read(LARGEST + 1)
-    except OSError as error:
-        raise UsageError(f"{where}: cannot be read: {error.strerror}") from None
-    if len(raw) > LARGEST:
-        raise UsageError(f"{where}: more than {LARGEST:,} bytes; keep it in files and remember a summary")
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{where}: not UTF-8 text (byte {error.start}); convert it first") from None
-
-
-# ---- goal, wander ----------------------------------------------------------------------------------------
 
 
 @click.command()
@@ -127,7 +107,7 @@ def goal(words: tuple[str, ...], priority: float, past: bool) -> None:
             found = knowledge.mind_of(fractal).set_goal(" ".join(words), priority=priority)
             text = f"{found.id[:8]}  {found.text}"
         emit([_goal(found)])
-        click.echo(safe(text))
+        print_line(text)
         return
     listed = knowledge.goals(fractal, past=past)
     emit([{**_goal(each), "gap": round(gap, 4)} for each, gap in listed])
@@ -157,12 +137,10 @@ def wander(about: tuple[str, ...], steps: int, seed: int | None) -> None:
         {**picked(each.memory, "id", "text"), "gain": round(each.gain, 4), "why": each.why} for each in way
     ]
     emit({"seed": chosen, "steps": taken})
-    click.echo(safe(knowledge.walked(way)))
+    print_line(knowledge.walked(way))
     if way and seed is None:
         tell(f"to repeat: {command('wander', *about, '--seed', str(chosen))}")
 
-
-# ---- forget ----------------------------------------------------------------------------------------------
 
 _ID = re.compile(r"[0-9a-f]{6,64}|(?:system|tool)-[a-z0-9-]+(?:\.\d+)*")
 _KINDS = {kind: (kind, f"{kind}s") for kind in ("observation", "goal", "experience", "decision", "edge")} | {
@@ -285,9 +263,6 @@ def _print_forgotten(done: Forgot) -> None:
         tell(done.hindered, "yellow")
 
 
-# ---- context ---------------------------------------------------------------------------------------------
-
-
 @click.command()
 @click.argument("task", nargs=-1, required=True)
 @click.option(
@@ -315,14 +290,11 @@ def context(task: tuple[str, ...], room: int | None) -> None:
         used = f"{part.tokens} of {part.room} tokens" if part.shown else "nothing"
         click.echo(f"\n{NAMES[part.name]}: {used} ({part.share:.0%})")
         for each, text in part.shown:
-            click.echo(safe(text))
+            print_line(text)
             if each.why:
-                click.echo(safe(f"    why: {each.why}"))
+                print_line(f"    why: {each.why}")
         if part.left:
             click.echo(f"  ({len(part.left)} more did not fit)")
-
-
-# ---- dream -----------------------------------------------------------------------------------------------
 
 
 @click.command()

@@ -1,6 +1,6 @@
 """What commands print: tables, JSON, messages, and texts, times and amounts in the form that people read.
 
-`put`, `print_table` and `print_json` print results on standard output, `tell` messages on standard error.
+`put` and `print_…` print results on standard output, `tell` messages on standard error.
 Text from outside never reaches a terminal as escape sequences.
 """
 
@@ -74,6 +74,11 @@ def put(text: str) -> None:
     shown = safe(text) if sys.stdout.isatty() else text
     sys.stdout.write(shown if shown.endswith("\n") else f"{shown}\n")
     sys.stdout.flush()
+
+
+def print_line(text: str, **style: Any) -> None:
+    """Print a line on standard output, safe for a terminal, in a style of `click.style`."""
+    click.echo(click.style(safe(text), **style))
 
 
 def print_json(value: Any) -> None:

@@ -32,6 +32,7 @@ from runtime.cli.output import (
     pad,
     phase_name,
     picked,
+    print_line,
     print_table,
     put,
     safe,
@@ -50,9 +51,6 @@ NEWEST = 20
 RENDERED = 300_000
 """Bytes up to which a document is rendered on a terminal."""
 FIGURES = ("calls", "prompt_tokens", "instruction_tokens", "completion_tokens", "usd")
-
-
-# ---- ls --------------------------------------------------------------------------------------------------
 
 
 @click.command()
@@ -101,9 +99,6 @@ def _summary(fractal: Fractal, each: RunSummary) -> dict[str, Any]:
         "spent": dict(each.spent),
         "loops": len(_loops(fractal, each.run)),
     }
-
-
-# ---- show ------------------------------------------------------------------------------------------------
 
 
 @click.command()
@@ -179,9 +174,6 @@ def _meta_value(key: str, value: str) -> str:
     if not isinstance(read, str):
         return value
     return local(read) if key in ("created", "updated", "deadline") else read
-
-
-# ---- tree ------------------------------------------------------------------------------------------------
 
 
 @click.command()
@@ -288,9 +280,6 @@ def _mark(status: str) -> str:
     return click.style(sign, fg=colour)
 
 
-# ---- cost ------------------------------------------------------------------------------------------------
-
-
 @click.command()
 @run_argument()
 @json_option("Print the rows and totals as an object.")
@@ -339,9 +328,6 @@ def _phase(row: Mapping[str, Any]) -> str:
     return phase_name(row["phase"]) + (f" ({row['attempt']})" if row["attempt"] > 1 else "")
 
 
-# ---- diff ------------------------------------------------------------------------------------------------
-
-
 @click.command()
 @run_argument()
 @click.argument("step", required=False)
@@ -375,7 +361,7 @@ def diff(run: str, step: str | None) -> None:
         redo = command("undo", root.meta.run, "--redo")
         tell(f"{what} was undone at {local(entry['at'])}; revert that with: {redo}")
     for text in lines:
-        click.echo(safe(text))
+        print_line(text)
     for text in texts:
         click.echo()
         for each in safe(text).rstrip("\n").split("\n"):
@@ -399,9 +385,6 @@ def _edited(store: FileStore, loop_id: str) -> str:
     before, after = (render(each, left.meta.rev).decode("utf-8").splitlines() for each in (left, now))
     names = f"{loop_id}.md (as the run left it)", f"{loop_id}.md"
     return "\n".join(difflib.unified_diff(before, after, *names, lineterm=""))
-
-
-# ---- prompt ----------------------------------------------------------------------------------------------
 
 
 @click.command()

@@ -15,7 +15,17 @@ import click
 from kernel.document.model import ENDED
 from kernel.errors import FractalError
 from runtime.cli.output import put, tell, wants_json
-from runtime.cli.session import Session, command, json_option, opened, run_argument, view
+from runtime.cli.session import (
+    Session,
+    budget_option,
+    command,
+    json_option,
+    model_option,
+    opened,
+    run_argument,
+    text_of,
+    view,
+)
 
 MOST_CONTEXT = 10_000_000
 """Bytes of one context file, or of standard input."""
@@ -34,15 +44,13 @@ def _options(*options: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _settings = _options(
-    click.option("-m", "--model", help="The model, such as ollama/llama3.2 or llama:PATH.gguf."),
+    model_option,
     click.option(
         "--profile",
         type=click.Choice(["compact", "standard", "large"]),
         help="Context size for a model of 8k, 32k or 128k tokens.",
     ),
-    click.option(
-        "--budget-usd", "usd", type=click.FloatRange(min=0), metavar="USD", help="The maximum cost."
-    ),
+    budget_option,
     click.option(
         "--max-depth", type=click.IntRange(0, 8), help="Depth from which a loop is a single operation."
     ),
@@ -107,7 +115,7 @@ def run(
 
     Piped data is context for the task. The result goes to standard output, progress to standard error.
     """
-    task, context = _task(words, file), [(f"file {path}", _text(path)) for path in files]
+    task, context = _task(words, file), [(f"file {path}", text_of(path, MOST_CONTEXT)) for path in files]
     _refuse_output(output)
     if words != ("-",) and file != Path("-") and (data := piped()):
         context.append(("stdin", data))
@@ -200,14 +208,11 @@ def replay(run: str, model: str | None, quiet: bool, output: Path | None) -> int
     return session.conclude(session.drive(fractal.replay(run, model)), output)
 
 
-# ---- input of a run ----
-
-
 def _task(words: tuple[str, ...], file: Path | None) -> str:
     if words and file:
         raise click.UsageError("give the task in words or with --file, not both")
-    if file not in (None, Path("-")):
-        return _text(file)
+    if file is not None and file != Path("-"):
+        return text_of(file, MOST_CONTEXT)
     if words == ("-",) or file:
         text = piped(always=True)
         if not text.strip():
@@ -216,17 +221,6 @@ def _task(words: tuple[str, ...], file: Path | None) -> str:
     if not " ".join(words).strip():
         raise click.UsageError('no task; use: fractal run "…", --file FILE, or - for standard input')
     return " ".join(words)
-
-
-def _text(path: Path) -> str:
-    try:
-        if path.stat().st_size > MOST_CONTEXT:
-            raise click.UsageError(f"{path}: larger than {MOST_CONTEXT // 1_000_000} MB")
-        return path.read_text("utf-8")
-    except UnicodeDecodeError:
-        raise click.UsageError(f"{path}: not UTF-8 text; convert it first") from None
-    except OSError as error:
-        raise click.UsageError(f"{path}: cannot be read: {error.strerror}") from None
 
 
 def _refuse_output(output: Path | None) -> None:
@@ -252,27 +246,9 @@ def piped(*, always: bool = False) -> str:
             return ""
         if stat.S_ISSOCK(mode) and not select.select([handle], [], [], 0.2)[0]:
             return ""
-    return _read_all(handle)
-
-
-def _read_all(handle: int) -> str:
-    data = bytearray()
-    patience: float | None = NOTICE_AFTER
-    while True:
-        if not os.isatty(handle) and not select.select([handle], [], [], patience)[0]:
-            tell("reading context from standard input until it ends; to skip: < /dev/null")
-            patience = None
-            continue
-        chunk = os.read(handle, 1 << 16)
-        if not chunk:
-            break
-        data += chunk
-        if len(data) > MOST_CONTEXT:
-            raise click.UsageError(f"standard input: more than {MOST_CONTEXT // 1_000_000} MB")
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        raise click.UsageError("standard input is not UTF-8 text; convert it, or use < /dev/null") from None
+    if not os.isatty(handle) and not select.select([handle], [], [], NOTICE_AFTER)[0]:
+        tell("reading context from standard input until it ends; to skip: < /dev/null")
+    return text_of(None, MOST_CONTEXT)
 
 
 def plan_of(path: Path) -> str:

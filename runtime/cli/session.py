@@ -10,6 +10,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -89,6 +90,22 @@ def show_items(items: Sequence[Item]) -> None:
         tell(f"  {item}")
     if len(items) > MOST_ITEMS:
         tell(f"  … and {len(items) - MOST_ITEMS} more; to see all: fractal trust --json")
+
+
+def text_of(path: Path | None, limit: int) -> str:
+    """The UTF-8 text of a file, or of standard input, of at most `limit` bytes."""
+    where = path or "standard input"
+    try:
+        with nullcontext(sys.stdin.buffer) if path is None else path.open("rb") as stream:
+            data = stream.read(limit + 1)
+    except OSError as error:
+        raise click.UsageError(f"{where}: cannot be read: {error.strerror}") from None
+    if len(data) > limit:
+        raise click.UsageError(f"{where}: more than {limit:,} bytes")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"{where}: not UTF-8 text (byte {error.start}); convert it first") from None
 
 
 def view(*, json: bool = False, quiet: bool = False) -> View:
@@ -178,8 +195,6 @@ class Session:
         if self.run:
             tell(f"interrupted; continue with: {command('resume', self.run)}", "yellow")
 
-    # ---- a person at the terminal ----
-
     async def _ask(self, question: str) -> str:
         with self.watch.paused():
             tell(f"\n{question}", "magenta")
@@ -200,8 +215,6 @@ class Session:
         if said.lower() in ("y", "yes"):
             return Said("approve")
         return Said("reject", {"why": "" if said.lower() in ("n", "no") else said}) if said else None
-
-    # ---- how it ended ----
 
     def conclude(self, result: RunResult, output: Path | None = None) -> int:
         """Print the result, or how the run ended and what you can do; returns the exit code."""
@@ -277,9 +290,13 @@ def _end_at_once() -> NoReturn:
     os._exit(130)
 
 
+Option = Callable[[Callable[..., Any]], Callable[..., Any]]
+model_option = click.option("-m", "--model", help="The model, such as ollama/llama3.2 or llama:PATH.gguf.")
+budget_option = click.option(
+    "--budget-usd", "usd", type=click.FloatRange(min=0), metavar="USD", help="The maximum cost."
+)
 _STEP = re.compile(r"\d{1,4}(\.\d+)*")
 _RUN = re.compile(r"(.*-)?[2-9b-df-hjkmnp-tv-xz]{6}(-[\d.]+)?(\.md)?")
-Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def completed_runs(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:

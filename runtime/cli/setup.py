@@ -20,6 +20,7 @@ from runtime.cli.output import (
     count,
     elide,
     emit,
+    print_line,
     print_table,
     put,
     safe,
@@ -35,8 +36,6 @@ from runtime.workspace import trust as kept
 from runtime.workspace.settings import Config, load, user_file
 from runtime.workspace.trust import Item, asks_for
 from runtime.workspace.workspace import Workspace, settings_files
-
-# ---- init ------------------------------------------------------------------------------------------------
 
 BARE = ("pattern.md", "kernel/")
 """The files of `init --bare`: all that the kernel needs."""
@@ -151,9 +150,6 @@ def template(given: Mapping[str, Any] | None = None) -> str:
     return "\n".join(lines)
 
 
-# ---- config ----------------------------------------------------------------------------------------------
-
-
 @click.command()
 @click.argument("name", required=False)
 @json_option("Print an object: each setting's value and source.")
@@ -183,9 +179,6 @@ def config(name: str | None) -> None:
     print_table(shown, list(values), style=bold)
     files = [*reversed(settings_files(fractal.workspace.root)), user_file()]
     tell(f"\nfiles: {', '.join(map(str, files))}")
-
-
-# ---- trust -----------------------------------------------------------------------------------------------
 
 
 @click.command()
@@ -238,9 +231,6 @@ def _accept(items: list[Item], sure: bool) -> int:
     return 0
 
 
-# ---- gc, completion -------------------------------------------------------------------------------------
-
-
 @click.command()
 @click.option("--keep-days", type=click.FloatRange(min=0), default=30, show_default=True, metavar="DAYS")
 @click.option("-n", "--dry-run", is_flag=True, help="Only show what would be moved.")
@@ -249,7 +239,7 @@ def gc(keep_days: float, dry_run: bool) -> None:
     fractal = opened()
     moved = fractal.gc(keep_days, dry_run=dry_run)
     for text in moved:
-        click.echo(safe(text))
+        print_line(text)
     tell(f"{count(len(moved), 'run')} {'would be moved' if dry_run else 'moved'}")
 
 

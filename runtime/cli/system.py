@@ -24,13 +24,13 @@ from runtime.cli.output import (
     local,
     money,
     print_json,
+    print_line,
     print_list,
     put,
-    safe,
     tell,
     wants_json,
 )
-from runtime.cli.session import Session, command, in_workshop, json_option, opened, view
+from runtime.cli.session import Session, budget_option, command, in_workshop, json_option, opened, view
 from runtime.evolution.adoption import Adoption
 from runtime.evolution.files import read
 from runtime.evolution.journal import Entry, Journal, counts, difference
@@ -42,9 +42,6 @@ from runtime.evolution.trials import Trials
 @click.group()
 def system() -> None:
     """Edit, review, revert and adopt changes of the system: tools, operations, phase files, pattern.md."""
-
-
-# ---- edit ------------------------------------------------------------------------------------------------
 
 
 @system.command()
@@ -82,9 +79,6 @@ def _file_of_system(fractal: Fractal, name: str) -> Path:
     names = files | {Path(each).stem for each in files} | {Path(each).parent.name for each in files}
     near = difflib.get_close_matches(name, sorted(names), 1)
     raise UsageError(f"there is no file {name} in system/" + (f"; did you mean {near[0]}?" if near else ""))
-
-
-# ---- log, diff, rollback ---------------------------------------------------------------------------------
 
 
 @system.command()
@@ -133,7 +127,7 @@ def diff_(what: str | None) -> None:
     for entry, text in diffs:
         if len(diffs) > 1:
             head = f"# {entry.id} {entry.kind} {entry.unit} by {entry.author}, {local(entry.time)}"
-            click.echo(click.style(safe(head), dim=True))
+            print_line(head, dim=True)
         if text:
             put(text)
 
@@ -154,7 +148,7 @@ def _open_ones(fractal: Fractal, proposal: str) -> None:
     if not changes:
         tell("no proposals and no drafts")
     for each in changes:
-        click.echo(click.style(safe(f"# {each['name']} {each['unit']} {each['reason']}".rstrip()), dim=True))
+        print_line(f"# {each['name']} {each['unit']} {each['reason']}".rstrip(), dim=True)
         if each["diff"]:
             put(each["diff"])
 
@@ -170,9 +164,6 @@ def rollback(entry: int, force: bool) -> None:
         print_json(made)
     back = command("system", "rollback", str(made.id))
     tell(f"{made.unit}: restored to before entry {entry} (entry {made.id}; to revert: {back})")
-
-
-# ---- propose, adopt, drop --------------------------------------------------------------------------------
 
 
 @system.command()
@@ -197,7 +188,7 @@ def propose(paths: tuple[Path, ...], place: str, why: str) -> None:
 @click.argument("name", required=False, metavar="[PROPOSAL|RUN]")
 @click.option("--force", is_flag=True, help="Adopt even if the trial fails or is inconclusive.")
 @click.option("-m", "--model", help="The model for the sample tasks, or for the build.")
-@click.option("--budget-usd", "usd", type=click.FloatRange(min=0), metavar="USD", help="The maximum cost.")
+@budget_option
 @click.option(
     "--trial", "strict", is_flag=True, help="Adopt only if it is shown to be better, not just no worse."
 )

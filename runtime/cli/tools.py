@@ -187,9 +187,6 @@ def _problem(tool: Tool) -> str:
     return ""
 
 
-# ---- new, add, test, retire ------------------------------------------------------------------------------
-
-
 @tools.command()
 @click.argument("name")
 @click.option(

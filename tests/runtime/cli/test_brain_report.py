@@ -129,17 +129,6 @@ def test_the_curve_is_plain_characters_within_80_columns(fractal: Command, shelf
     assert points[-1] == {"n": 12, "answered": 1.0, "right": 0.5}
 
 
-def test_the_curve_as_png_needs_its_extra_and_says_so(fractal: Command, shelf: Shelf) -> None:
-    ran = fractal("brain", "curve", "--png", "curve.png")
-    if (fractal.folder / "curve.png").exists():
-        assert (fractal.folder / "curve.png").read_bytes().startswith(b"\x89PNG")
-        assert ran.exit == 0
-    else:
-        assert ran.exit != 0
-        assert "matplotlib, which is not installed: pip install 'fractal-runtime[plot]'" in ran.err
-        assert "Traceback" not in ran.err
-
-
 @pytest.mark.parametrize("count", [1, 2, 3, 11, 12, 79, 500])
 def test_any_number_of_decisions_can_be_plotted(count: int) -> None:
     points = [Point(n + 1, n / count, 1.0 if n % 2 else None) for n in range(count)]
