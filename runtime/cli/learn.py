@@ -26,7 +26,7 @@ from runtime.cli.output import (
     wants_json,
 )
 from runtime.cli.progress import PHASES
-from runtime.cli.session import Session, budget_option, command, json_option, opened, run_argument, view
+from runtime.cli.session import Session, budget_option, command, json_option, opened, run_argument
 from runtime.cli.system import adoption_of, said, trials_of
 from runtime.evolution.adoption import ChangeTrials
 from runtime.evolution.trials import Trial
@@ -76,7 +76,7 @@ def _attempts(context: click.Context, words: tuple[str, ...], model: str | None,
     """Try a task several times."""
     parent = context.parent
     assert parent is not None
-    session = Session(view(quiet=True))
+    session = Session(quiet=True)
     fractal = session.open(model=model)
     results: list[RunResult] = []
 
@@ -247,7 +247,7 @@ def trial(what: str | None, model: str | None, usd: float | None, dry_run: bool)
     pattern is switched off). If the result is inconclusive, nothing changes, and the number of tasks that
     would decide is shown. The tasks are the samples of the guided tools and those in system/samples/.
     """
-    session = Session(view(json=wants_json()), wants_json())
+    session = Session()
     fractal = session.open(model=model, usd=usd)
     fractal.workshop.open()
     if what is None:

@@ -17,10 +17,11 @@ from kernel.errors import UsageError
 from runtime.api import dreaming, knowledge
 from runtime.api.fractal import Fractal
 from runtime.api.scheduling import Scheduler
-from runtime.cli.output import count, emit, line, picked, print_line, put, safe, tell, wants_json
-from runtime.cli.session import Session, command, json_option, opened, text_of, view
+from runtime.cli.output import count, emit, line, picked, print_line, put, tell
+from runtime.cli.session import Session, command, json_option, opened, text_of
 from runtime.memory.context.context import NAMES, Context, room_for
 from runtime.memory.dream.stage import Done
+from runtime.memory.facts.records import Goal
 from runtime.memory.forgetting.forgetting import Forgetting, Forgot, Preview
 from runtime.memory.forgetting.request import ASKED, Request
 from runtime.reflexes.dreaming import Order
@@ -29,6 +30,8 @@ LARGEST = 20_000_000
 """Bytes of the largest text that `remember` reads."""
 SHOWN = 20
 """Things that a preview of `forget` names."""
+GOAL = ("id", "text", "priority", "created", "reached")
+"""What `--json` shows of a goal."""
 
 
 @click.command()
@@ -47,13 +50,13 @@ def recall(query: tuple[str, ...], explain: bool, mode: str, limit: int) -> None
     found = knowledge.recall(opened(), " ".join(query), limit=limit, mode=mode)
     emit(found)
     for each in found:
-        click.echo(f"{line(each.text)}\n  {safe(each.whence)}")
+        print_line(f"{line(each.text)}\n  {each.whence}")
         if explain:
             parts = sorted(each.parts.items(), key=lambda part: (-abs(part[1]), part[0]))
             sums = " ".join(f"{name} {value:+.2f}" for name, value in parts)
-            why = f"; {safe(each.why)}" if each.why else ""
-            click.echo(f"  {each.kind} {each.id[:12]}, rank {each.rank:.3f} from {sums}")
-            click.echo(f"  similarity to the question: {each.score:.2f}{why}")
+            why = f"; {each.why}" if each.why else ""
+            print_line(f"  {each.kind} {each.id[:12]}, rank {each.rank:.3f} from {sums}")
+            print_line(f"  similarity to the question: {each.score:.2f}{why}")
     if not found:
         tell(knowledge.NOTHING)
 
@@ -75,7 +78,6 @@ def remember(text: tuple[str, ...], path: Path | None, who: str, at: str, names:
 
     Secrets of a known form are removed.
     """
-
     fields: dict[str, Any] = {"who": who, "at": at, "names": names}
     if path and text:
         raise click.UsageError("give TEXT or --file, not both")
@@ -87,7 +89,7 @@ def remember(text: tuple[str, ...], path: Path | None, who: str, at: str, names:
         kept = [knowledge.remember(opened(), " ".join(text), **fields)]
     emit([{"id": each.id, "text": each.text, "evidence": len(each.evidence)} for each in kept])
     for each in kept:
-        click.echo(f"{each.id[:12]}  {line(each.text)}")
+        print_line(f"{each.id[:12]}  {line(each.text)}")
 
 
 @click.command()
@@ -97,30 +99,27 @@ def remember(text: tuple[str, ...], path: Path | None, who: str, at: str, names:
 @json_option("Print a list of objects.")
 def goal(words: tuple[str, ...], priority: float, past: bool) -> None:
     """Set a goal (a desired state), mark one as reached, or list them."""
-
     fractal = opened()
-    if words and words != ("list",):
-        if words[0] == "reached" and len(words) == 2:
-            found = knowledge.mind_of(fractal).reached(knowledge.goal_by(fractal, words[1]).id)
-            text = f"reached: {found.text}"
-        else:
-            found = knowledge.mind_of(fractal).set_goal(" ".join(words), priority=priority)
-            text = f"{found.id[:8]}  {found.text}"
-        emit([_goal(found)])
-        print_line(text)
+    if not words or words == ("list",):
+        _list_goals(knowledge.goals(fractal, past=past))
         return
-    listed = knowledge.goals(fractal, past=past)
-    emit([{**_goal(each), "gap": round(gap, 4)} for each, gap in listed])
+    if words[0] == "reached" and len(words) == 2:
+        found = knowledge.mind_of(fractal).reached(knowledge.goal_by(fractal, words[1]).id)
+        text = f"reached: {found.text}"
+    else:
+        found = knowledge.mind_of(fractal).set_goal(" ".join(words), priority=priority)
+        text = f"{found.id[:8]}  {found.text}"
+    emit([picked(found, *GOAL)])
+    print_line(text)
+
+
+def _list_goals(listed: Sequence[tuple[Goal, float]]) -> None:
+    emit([{**picked(each, *GOAL), "gap": round(gap, 4)} for each, gap in listed])
     for each, gap in listed:
-        done = f", reached {each.reached[:10]}" if each.reached else ""
-        about = f"({1 - gap:.0%} near, priority {each.priority:g}{done})"
-        click.echo(f"{each.id[:8]}  {safe(each.text)}  {about}")
+        reached = f", reached {each.reached[:10]}" if each.reached else ""
+        print_line(f"{each.id[:8]}  {each.text}  ({1 - gap:.0%} near, priority {each.priority:g}{reached})")
     if not listed:
         tell(f"no goals; set one: {command('goal', '…')}")
-
-
-def _goal(each: Any) -> dict[str, Any]:
-    return picked(each, "id", "text", "priority", "created", "reached")
 
 
 @click.command()
@@ -130,15 +129,14 @@ def _goal(each: Any) -> dict[str, Any]:
 @json_option("Print an object: the seed and the steps.")
 def wander(about: tuple[str, ...], steps: int, seed: int | None) -> None:
     """Walk through what is known towards where something can be learned, starting near ABOUT or anywhere."""
-
     chosen = secrets.randbelow(10_000) if seed is None else seed
-    way = knowledge.wander(opened(), " ".join(about), steps=steps, seed=chosen)
+    walk = knowledge.wander(opened(), " ".join(about), steps=steps, seed=chosen)
     taken = [
-        {**picked(each.memory, "id", "text"), "gain": round(each.gain, 4), "why": each.why} for each in way
+        picked(each.memory, "id", "text") | {"gain": round(each.gain, 4), "why": each.why} for each in walk
     ]
     emit({"seed": chosen, "steps": taken})
-    print_line(knowledge.walked(way))
-    if way and seed is None:
+    print_line(knowledge.walked(walk))
+    if walk and seed is None:
         tell(f"to repeat: {command('wander', *about, '--seed', str(chosen))}")
 
 
@@ -219,30 +217,35 @@ def _preview(preview: Preview) -> dict[str, Any]:
 def _print_preview(preview: Preview, documents: bool) -> None:
     gone = _gone(preview)
     for kind, id, text in gone[:SHOWN]:
-        click.echo(f"- {kind} {id[:12]}: {line(text)[:160]}")
+        print_line(f"- {kind} {id[:12]}: {line(text)[:160]}")
     if len(gone) > SHOWN:
-        click.echo(f"  and {len(gone) - SHOWN} more")
+        print_line(f"  and {len(gone) - SHOWN} more")
     for id, (before, after) in list(preview.reworded.items())[:SHOWN]:
-        click.echo(f"~ memory {id[:12]}: {safe(before)[:120]} → {safe(after)[:120]}")
+        print_line(f"~ memory {id[:12]}: {before[:120]} → {after[:120]}")
     for path in (*preview.files, *preview.strays):
-        click.echo(f"- file {safe(path.name)}")
+        print_line(f"- file {path.name}")
     if preview.archived:
-        click.echo(f"- {count(preview.archived, 'archived line')} of dreams; no dream restores them")
+        print_line(f"- {count(preview.archived, 'archived line')} of dreams; no dream restores them")
     if preview.nothing:
         tell("memory has nothing that matches")
-    _print_rest(preview, preview.runs, documents)
+    if documents and preview.runs:
+        print_line(f"- {_documents_of(preview.runs)}")
+    _print_rest(preview, () if documents else preview.runs)
 
 
-def _print_rest(preview: Preview, runs: Sequence[str], removed: bool = False) -> None:
-    """Print which documents of runs contain it, and what else stays."""
+def _documents_of(runs: Sequence[str]) -> str:
+    named = ", ".join(runs[:10]) + (" …" if len(runs) > 10 else "")
+    return f"the documents of {'run' if len(runs) == 1 else 'runs'} {named}"
+
+
+def _print_rest(preview: Preview, runs: Sequence[str]) -> None:
+    """Print what stays: the documents of `runs`, other files, other spaces."""
     if runs:
-        named = ", ".join(runs[:10]) + (" …" if len(runs) > 10 else "")
-        text = f"the documents of {'run' if len(runs) == 1 else 'runs'} {named}"
-        click.echo(f"- {text}" if removed else f"stays: {text} (--documents removes them)")
+        print_line(f"stays: {_documents_of(runs)} (--documents removes them)")
     for path in preview.elsewhere[:10]:
-        click.echo(f"stays: {safe(str(path))}, which is not part of memory; check it yourself")
-    for name in map(safe, preview.spaces):
-        click.echo(f"stays: memories of the space {name}; to forget them there, set FRACTAL_SPACE={name}")
+        print_line(f"stays: {path}, which is not part of memory; check it yourself")
+    for name in preview.spaces:
+        print_line(f"stays: memories of the space {name}; to forget them there, set FRACTAL_SPACE={name}")
 
 
 def _print_forgotten(done: Forgot) -> None:
@@ -255,7 +258,7 @@ def _print_forgotten(done: Forgot) -> None:
         f"the documents of {count(len(done.removed), 'run')}": done.removed,
     }
     counted += [text for text, found in more.items() if found]
-    click.echo("forgotten: " + (", ".join(counted) or "nothing; memory had nothing that matches"))
+    print_line("forgotten: " + (", ".join(counted) or "nothing; memory had nothing that matches"))
     _print_rest(gone, done.left)
     for run in done.at_work:
         tell(f"run {run} is running, so its documents stay; cancel it: {command('cancel', run)}", "yellow")
@@ -285,16 +288,16 @@ def context(task: tuple[str, ...], room: int | None) -> None:
     if not found.notes():
         tell("memory has nothing for that task; a run would only see the folder")
         return
-    click.echo(f"{found.tokens} of {found.room} tokens, in a level of {level}")
+    print_line(f"{found.tokens} of {found.room} tokens, in a level of {level}")
     for part in found.parts:
         used = f"{part.tokens} of {part.room} tokens" if part.shown else "nothing"
-        click.echo(f"\n{NAMES[part.name]}: {used} ({part.share:.0%})")
+        print_line(f"\n{NAMES[part.name]}: {used} ({part.share:.0%})")
         for each, text in part.shown:
             print_line(text)
             if each.why:
                 print_line(f"    why: {each.why}")
         if part.left:
-            click.echo(f"  ({len(part.left)} more did not fit)")
+            print_line(f"  ({len(part.left)} more did not fit)")
 
 
 @click.command()
@@ -341,7 +344,7 @@ def dream(
 
 
 def _dream_once(order: Order, quiet: bool) -> int:
-    session = Session(view(quiet=quiet or wants_json()), wants_json())
+    session = Session(quiet=quiet, events=False)
     fractal = session.open()
     result = session.drive(dreaming.dream(fractal, order))
     told = {"dream": result.run, "status": result.status}
@@ -372,7 +375,7 @@ def _undo_dream() -> int:
 
 def _dream_every(order: Order, every: str, quiet: bool) -> int:
     """Dream again and again until a signal; an unfinished dream is resumed the next time."""
-    session = Session(view(quiet=True))
+    session = Session(quiet=True)
     fractal = session.open()
     last = ""
 

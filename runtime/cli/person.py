@@ -16,7 +16,6 @@ from runtime.cli.session import (
     run_argument,
     step_number,
     step_of_newest,
-    view,
 )
 
 _resume = click.option("--resume", is_flag=True, help="Continue the run at once.")
@@ -30,7 +29,7 @@ def _send(run: str, kind: str, *, resume: bool = False, **values: str) -> int:
     if fractal.tell(name, kind, by=decider(), **values):
         tell(f"run {name} is running and takes it from its inbox")
     elif resume:
-        session = Session(view())
+        session = Session()
         going = session.open()
         return session.conclude(session.drive(going.resume(name)))
     else:

@@ -24,7 +24,6 @@ from runtime.cli.session import (
     opened,
     run_argument,
     text_of,
-    view,
 )
 
 MOST_CONTEXT = 10_000_000
@@ -119,7 +118,7 @@ def run(
     _refuse_output(output)
     if words != ("-",) and file != Path("-") and (data := piped()):
         context.append(("stdin", data))
-    session = Session(view(json=wants_json(), quiet=quiet), wants_json())
+    session = Session(quiet=quiet)
     fractal = session.open(**settings)
     if follow and not after:
         earlier = [each for each in fractal.runs() if each.type != "dream"]
@@ -171,7 +170,7 @@ def resume(
     options = {"assume": assume, "yes": yes, "redo": redo}
 
     def go_on(name: str | None) -> int:
-        session = Session(view(json=wants_json(), quiet=quiet), wants_json())
+        session = Session(quiet=quiet)
         fractal = session.open(**settings)
         return session.conclude(session.drive(fractal.resume(name, **options)), output)
 
@@ -203,7 +202,7 @@ def replay(run: str, model: str | None, quiet: bool, output: Path | None) -> int
     Steps are executed again, with their effects.
     """
     _refuse_output(output)
-    session = Session(view(json=wants_json(), quiet=quiet), wants_json())
+    session = Session(quiet=quiet)
     fractal = session.open()
     return session.conclude(session.drive(fractal.replay(run, model)), output)
 

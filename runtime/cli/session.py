@@ -11,7 +11,6 @@ import signal
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import FrameType
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from runtime.cli.output import put, tell
+from runtime.cli.output import put, tell, wants_json
 
 if TYPE_CHECKING:
     from kernel.events import Event
@@ -73,23 +72,21 @@ def _warn_of_variables() -> None:
         tell(f"warning: unknown variable {name} is ignored; did you mean {meant}?", "yellow")
 
 
-def ask_for_trust(fractal: Fractal) -> None:
-    """Show what the folder's own files ask for and ask whether to allow it; the rest is refused later."""
+def allow(items: Sequence[Item], *, sure: bool = False) -> bool:
+    """Show what a folder asks for and, unless `sure`, ask whether to allow it; whether it is allowed now."""
     from runtime.workspace import trust
 
-    if items := fractal.untrusted():
-        show_items(items)
-        if click.confirm("Allow this from now on?", err=True):
-            trust.accept(items)
-
-
-def show_items(items: Sequence[Item]) -> None:
-    """Print what a folder asks for, one line per item."""
     tell(f"{items[0].folder} asks for permissions that you have not granted:", "yellow")
     for item in items[:MOST_ITEMS]:
         tell(f"  {item}")
     if len(items) > MOST_ITEMS:
         tell(f"  … and {len(items) - MOST_ITEMS} more; to see all: fractal trust --json")
+    if not (sure or sys.stdin.isatty()):
+        tell("nothing was allowed; to allow all: fractal trust --yes")
+    elif sure or click.confirm("Allow this from now on?", err=True):
+        trust.accept(items)
+        return True
+    return False
 
 
 def text_of(path: Path | None, limit: int) -> str:
@@ -130,13 +127,14 @@ def decider() -> Decider:
     return Decider("terminal" if sys.stdin is not None and sys.stdin.isatty() else "command")
 
 
-@dataclass
 class Session:
     """Work that is shown and can be stopped."""
 
-    watch: View
-    json: bool = False
-    run: str = ""
+    def __init__(self, *, quiet: bool = False, events: bool = True) -> None:
+        """Show progress as the options say; without `events`, `--json` shows none."""
+        self.json = wants_json()
+        self.run = ""
+        self.watch = view(json=self.json and events, quiet=quiet or self.json)
 
     def open(self, **settings: Any) -> Fractal:
         """A Fractal whose events are shown, and whose questions are asked at a terminal."""
@@ -147,8 +145,8 @@ class Session:
         asks = not self.json and sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
         person = Person(self._ask, self._approve, decider()) if asks else None
         fractal = Fractal(folder(), settings=settings, on_event=self._hear, person=person)
-        if asks:
-            ask_for_trust(fractal)
+        if asks and (items := fractal.untrusted()):
+            allow(items)
         return fractal
 
     def _hear(self, event: Event) -> None:

@@ -23,18 +23,17 @@ from runtime.cli.output import (
     print_line,
     print_table,
     put,
-    safe,
     tell,
     wants_json,
 )
-from runtime.cli.session import folder, json_option, opened, show_items
+from runtime.cli.session import allow, folder, json_option, opened
 from runtime.evolution.files import files
 from runtime.evolution.journal import Journal
 from runtime.mcp.client.configured import item, places
 from runtime.mcp.client.servers import Servers
 from runtime.workspace import trust as kept
 from runtime.workspace.settings import Config, load, user_file
-from runtime.workspace.trust import Item, asks_for
+from runtime.workspace.trust import asks_for
 from runtime.workspace.workspace import Workspace, settings_files
 
 BARE = ("pattern.md", "kernel/")
@@ -214,20 +213,9 @@ def trust(names: tuple[str, ...], yes: bool, revoke: bool) -> int:
         if not names:
             tell("this folder has no pending requests")
         return 0
-    return _accept(chosen, yes or bool(names))
-
-
-def _accept(items: list[Item], sure: bool) -> int:
-    """Show the items, ask unless `sure`, and keep the permission."""
-    show_items(items)
-    if not sure:
-        if not sys.stdin.isatty():
-            tell("nothing was allowed; to allow all: fractal trust --yes")
-            return 3
-        if not click.confirm("Allow this from now on?", err=True):
-            return 3
-    kept.accept(items)
-    tell(f"allowed: {safe(', '.join(each.name for each in items[:5]))}" + (" …" if len(items) > 5 else ""))
+    if not allow(chosen, sure=yes or bool(names)):
+        return 3
+    tell(f"allowed: {', '.join(each.name for each in chosen[:5])}" + (" …" if len(chosen) > 5 else ""))
     return 0
 
 

@@ -30,7 +30,7 @@ from runtime.cli.output import (
     tell,
     wants_json,
 )
-from runtime.cli.session import Session, budget_option, command, in_workshop, json_option, opened, view
+from runtime.cli.session import Session, budget_option, command, in_workshop, json_option, opened
 from runtime.evolution.adoption import Adoption
 from runtime.evolution.files import read
 from runtime.evolution.journal import Entry, Journal, counts, difference
@@ -200,7 +200,7 @@ def adopt(name: str | None, force: bool, model: str | None, usd: float | None, s
     they do no worse, or with --trial if they do better beyond chance; `fractal learn trial` lists trials.
     A proposal to build something starts the run that builds it.
     """
-    session = Session(view(json=wants_json()), wants_json())
+    session = Session()
     fractal = session.open(model=model, usd=usd)
     fractal.workshop.open()
     if name is None:

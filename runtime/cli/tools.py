@@ -34,7 +34,7 @@ from runtime.cli.output import (
     tell,
     wants_json,
 )
-from runtime.cli.session import ask_for_trust, command, in_workshop, json_option, opened
+from runtime.cli.session import allow, command, in_workshop, json_option, opened
 from runtime.evolution import installing
 from runtime.evolution.samples import Tested
 from runtime.mcp.client.servers import Servers
@@ -267,8 +267,8 @@ def test(names: tuple[str, ...], everything: bool, model: str | None) -> int:
 
 
 async def _test(fractal: Fractal, tools: list[Tool], *, quiet: bool = False) -> list[Tested]:
-    if sys.stdin.isatty() and sys.stderr.isatty():
-        ask_for_trust(fractal)
+    if sys.stdin.isatty() and sys.stderr.isatty() and (items := fractal.untrusted()):
+        allow(items)
     fractal.refuse_untrusted()
     workshop, runners = fractal.workshop, {"memory": memory_runner()}
     found: list[Tested] = []
