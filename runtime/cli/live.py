@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
 from rich.text import Text
 
@@ -27,6 +27,8 @@ LETTERS = ("understand", "plan", "do", "check")
 _ASKED = {"fused": "plan", "atomic": "do"}
 FINE = ("done", "skipped", "struck")
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+MOST_ROWS = 200
+"""Rows of the last picture."""
 SHOWN = 6
 """Finished steps of one loop that stay visible while there is room."""
 _COLOURS = {"bright_black": "dim"}
@@ -78,12 +80,17 @@ class Board:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
+        self.lock = threading.Lock()  # held while the loops change or are drawn
         self.run = ""
         self.root = ""
         self.loops: dict[str, LoopRow] = {}
 
     def apply(self, event: Event) -> None:
         """Take one event in; an unknown kind changes nothing."""
+        with self.lock:
+            self._apply(event)
+
+    def _apply(self, event: Event) -> None:
         data: Any = event.data
         if event.kind == "run_started":
             self.run, self.root = event.run, event.loop_id
@@ -195,9 +202,10 @@ class Tree:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The rows that fit, each exactly one line."""
-        height = (options.height or console.size.height) - 1 if self.live else 10_000
-        for row in self.rows(height):
-            yield self.draw(row, options.max_width)
+        height = (options.height or console.size.height) - 1 if self.live else MOST_ROWS
+        with self.board.lock:
+            lines = [self.draw(row, options.max_width) for row in self.rows(height)]
+        yield from lines or [Text("…", "dim")]
 
     def rows(self, height: int) -> list[Row]:
         """The rows of the tree, folded until they fit into `height` lines."""
@@ -255,21 +263,18 @@ class Tree:
 
     def draw(self, row: Row, columns: int) -> Text:
         """The row as a line of at most `columns` cells: label left, figures right."""
+        lead = Text.assemble((row.guide, "dim"), (f"{row.sign} " if row.sign else "", row.colour))
         figures = self._figures(row.loop, columns) if row.loop else Text()
-        text = Text(no_wrap=True, overflow="crop")
-        text.append(row.guide, "dim")
-        text.append(f"{row.sign} " if row.sign else "", row.colour)
-        room = columns - text.cell_len - figures.cell_len - (2 if row.loop else 0)
+        room = columns - lead.cell_len - (figures.cell_len + 2 if row.loop else 0)
         detail = ""
         if row.detail and room > 30:
-            least = min(width(row.label), max(room - 24, room // 2))  # of the label, if there is a detail
-            detail = elide(row.detail, min(room - least - 2, max(room - width(row.label) - 2, room // 3)))
-        label = elide(row.label, room - (width(detail) + 2 if detail else 0))
-        text.append(label, "bold" if row.loop and not row.loop.parent else row.colour if not row.sign else "")
-        if detail:
-            text.append(f"  {detail}", "yellow" if row.loop and row.loop.ended else "dim")
+            detail = "  " + elide(row.detail, max(room - width(row.label), room // 2) - 2)
+        label = elide(row.label, room - width(detail))
+        style = "bold" if row.loop and not row.loop.parent else row.colour if not row.sign else ""
+        colour = "yellow" if row.loop and row.loop.ended else "dim"
+        text = Text.assemble(lead, (label, style), (detail, colour), no_wrap=True, overflow="crop")
         if row.loop:
-            text.append(" " * max(columns - text.cell_len - figures.cell_len, 1))
+            text.pad_right(max(columns - text.cell_len - figures.cell_len, 1))
             text.append_text(figures)
         text.truncate(columns)
         return text
@@ -321,30 +326,21 @@ class LiveTree(View):
     def __init__(self) -> None:
         self.board = Board()
         self._console = Console(stderr=True, highlight=False, markup=False, emoji=False)
-        self._lock = threading.Lock()
         self._live: Live | None = None
         self._last = ""
 
     def __call__(self, event: Event) -> None:
         """Take an event in; notices are printed above the tree."""
-        with self._lock:
-            self.board.apply(event)
+        self.board.apply(event)
         if event.kind == "run_finished":
             spent = summary(event.data.get("spent") or {})
             self._last = f"{event.data.get('status')}: run {event.run}, {spent}"
         if text := notice(event):
             self._console.print(Text(text, "yellow", overflow="fold"))
 
-    def _picture(self) -> Group | Text:
-        tree = Tree(self.board, live=self._live is not None)
-        size = self._console.size
-        with self._lock:
-            rows = tree.rows(size.height - 1 if tree.live else 200)
-            return Group(*(tree.draw(row, size.width) for row in rows)) if rows else Text("…", "dim")
-
     def _start(self) -> None:
         self._live = Live(
-            get_renderable=self._picture,
+            get_renderable=lambda: Tree(self.board, live=self._live is not None),
             console=self._console,
             refresh_per_second=8,
             redirect_stdout=False,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -103,11 +102,10 @@ def _summary(fractal: Fractal, each: RunSummary) -> dict[str, Any]:
 
 @click.command()
 @run_argument("name")
-@click.option("--raw", is_flag=True, help="Print the file unchanged, on a terminal too.")
-@click.option("--meta", is_flag=True, help="Show all of META on a terminal.")
+@click.option("--raw", is_flag=True, help="Print the file unchanged, with all of META, on a terminal too.")
 @click.option("--path", "only_path", is_flag=True, help="Print only the path of the document.")
 @json_option("Print the document as an object: meta, and each section with its notes and steps.")
-def show(name: str, raw: bool, meta: bool, only_path: bool) -> None:
+def show(name: str, raw: bool, only_path: bool) -> None:
     """Show the root document of a run (default: the newest), or any document by id or path.
 
     In a pipe, the file is printed unchanged.
@@ -123,7 +121,7 @@ def show(name: str, raw: bool, meta: bool, only_path: bool) -> None:
         sys.stdout.flush()
         sys.stdout.buffer.write(data)
         return
-    _render(safe(data.decode("utf-8", "replace")), whole=meta)
+    _render(safe(data.decode("utf-8", "replace")))
 
 
 def _as_object(document: Document) -> dict[str, Any]:
@@ -143,37 +141,23 @@ _LINK = re.compile(r"\[([^\[\]]+)\]\(\1\)")
 _FOLD = re.compile(r"(?m)^<details>\n<summary>(.*)</summary>$")
 
 
-def _render(text: str, *, whole: bool) -> None:
-    """Print a document on a terminal: META in three lines, or `whole`; the rest as rendered markdown."""
+def _render(text: str) -> None:
+    """Print a document on a terminal: META in three lines, the rest as rendered markdown."""
     from rich.console import Console
     from rich.markdown import Markdown
     from rich.text import Text
 
     console = Console(highlight=False)
     _, head, body = text.split("---\n", 2)
-    parts = (each.partition(": ") for each in head.splitlines())
-    values = {key: _meta_value(key, value) for key, _, value in parts}
-    if whole:
-        for key, value in values.items():
-            console.print(Text.assemble((f"{key:>10}  ", "dim"), elide(value, max(console.width - 12, 20))))
-    else:
-        for names in (("id", "type", "status", "phase"), ("created", "updated", "folder")):
-            shown = " · ".join(values[name] for name in names if values.get(name))
-            console.print(Text(elide(shown, console.width), "dim"))
-        console.print(Text("all of META: fractal show --meta", "dim"))
+    values = dict(each.split(": ", 1) for each in head.splitlines() if ": " in each)
+    values = {key: value.strip('"') for key, value in values.items()}
+    values |= {key: local(values[key]) for key in ("created", "updated") if key in values}
+    for names in (("id", "type", "status", "phase"), ("created", "updated", "folder")):
+        shown = " · ".join(values[name] for name in names if values.get(name))
+        console.print(Text(elide(shown, console.width), "dim"))
+    console.print(Text("all of META: fractal show --raw", "dim"))
     body = _FOLD.sub(r"*\1*", body).replace("\n</details>\n", "\n")
     console.print(Markdown(_LINK.sub(r"\1", body), hyperlinks=False))
-
-
-def _meta_value(key: str, value: str) -> str:
-    """A value of META without JSON quotes; times in local time."""
-    try:
-        read = json.loads(value)
-    except ValueError:
-        return value
-    if not isinstance(read, str):
-        return value
-    return local(read) if key in ("created", "updated", "deadline") else read
 
 
 @click.command()
@@ -186,42 +170,44 @@ def tree(run: str) -> None:
     documents = _readable(fractal, name)
     root = next((key for key in documents if key.startswith("system-")), "")
     top = documents.get(root, "")
-    if not isinstance(top, str) and _status(fractal, name, top.meta.status) == "interrupted":
-        documents = {key: _stopped(document) for key, document in documents.items()}
-    emit(_nested(documents, root))
-    seen: set[str] = set()
-    for text in _branch(documents, root, "", "", seen):
+    stopped = not isinstance(top, str) and _status(fractal, name, top.meta.status) == "interrupted"
+    loop = _loop(documents, root, stopped)
+    emit(loop)
+    for text in _rows(loop, "", ""):
         click.echo(text)
-    for stray in [key for key in documents if key not in seen]:
-        click.echo(f"not linked by any step: {stray}.md")
+    readable = [document for document in documents.values() if not isinstance(document, str)]
+    linked = {step.link.removesuffix(".md") for document in readable for step in _steps(document).values()}
+    for stray in [key for key in documents if key not in linked | {root}]:
+        print_line(f"not linked by any step: {stray}.md")
 
 
-def _nested(documents: Mapping[str, Document | str], key: str) -> dict[str, Any]:
-    """A loop with its steps; a step that is a loop contains it."""
+def _steps(document: Document) -> dict[int, Step]:
+    return dict(sorted({**document.planned, **document.steps}.items()))
+
+
+def _loop(documents: Mapping[str, Document | str], key: str, stopped: bool) -> dict[str, Any]:
+    """A loop with its steps; a step that is a loop contains it. In a `stopped` run nothing is running."""
+
+    def shown(state: str) -> str:
+        return "interrupted" if stopped and state in ("running", "ready") else state
+
     document = documents.get(key, "the document is missing")
     if isinstance(document, str):
         return {"id": key, "status": "broken", "error": document}
     meta = document.meta
-    loop = {"id": key, "type": meta.type, "level": meta.level, "status": meta.status}
+    loop = {"id": key, "type": meta.type, "level": meta.level, "status": shown(meta.status)}
     loop |= {"unverified": True} if meta.unverified else {}
+    undone = undone_steps(document)
     steps: list[dict[str, Any]] = []
-    for n, step in sorted({**document.planned, **document.steps}.items()):
-        each = {"n": n, "tool": step.tool, "what": step.what, "args": step.args, "state": step.state}
+    for n, step in _steps(document).items():
+        each = {"n": n, "tool": step.tool, "what": step.what, "args": step.args}
+        each |= {"state": shown(step.state), "document": step.link, "share": step.share}
+        each |= {"undone": True} if n in undone else {}
         child = step.link.removesuffix(".md")
-        each |= {"loop": _nested(documents, child)} if child in documents else {}
+        if child and (child in documents or step.share is not None):
+            each["loop"] = _loop(documents, child, stopped)
         steps.append({name: value for name, value in each.items() if value not in ("", None)})
     return {**loop, "task": document.text(1, "task"), "spent": dict(meta.spent), "steps": steps}
-
-
-def _stopped(document: Document | str) -> Document | str:
-    """A document of an interrupted run, with running steps marked as interrupted."""
-    if isinstance(document, str):
-        return document
-    for step in document.steps.values():
-        if step.state == "running":
-            document = document.with_step(replace(step, state="interrupted"))
-    at_work = document.meta.status in ("running", "ready")
-    return document.having(status="interrupted") if at_work else document
 
 
 def _readable(fractal: Fractal, run: str) -> dict[str, Document | str]:
@@ -235,37 +221,27 @@ def _readable(fractal: Fractal, run: str) -> dict[str, Document | str]:
     return found
 
 
-def _branch(
-    documents: Mapping[str, Document | str], key: str, guide: str, under: str, seen: set[str]
-) -> Iterator[str]:
-    seen.add(key)
-    document = documents.get(key, "the document is missing")
-    if isinstance(document, str):
-        yield f"{guide}{_mark('broken')} {key}.md: {line(document)}"
+def _rows(loop: Mapping[str, Any], guide: str, under: str) -> Iterator[str]:
+    """The lines of a loop and its steps; `guide` begins the first of them, `under` the others."""
+    document = f"{loop['id']}.md"
+    if "error" in loop:
+        yield f"{guide}{_mark('broken')} {document}: {line(loop['error'])}"
         return
-    meta = document.meta
-    spent = f"  {money(meta.spent.get('usd', 0))}" if meta.spent else ""
-    tail = f"{meta.word}{spent}  {key}.md"
-    kind = "" if meta.type == "task" else f"{meta.type}: "
-    yield _joined(f"{guide}{_mark(meta.word)} ", kind + document.text(1, "task"), tail, bold=not guide)
-    steps = {**document.planned, **document.steps}
-    undone = undone_steps(document)
-    for at, n in enumerate(sorted(steps)):
-        last = at == len(steps) - 1
+    status = "unverified" if loop["status"] == "complete" and "unverified" in loop else loop["status"]
+    spent = f"  {money(loop['spent'].get('usd', 0))}" if loop["spent"] else ""
+    kind = "" if loop["type"] == "task" else f"{loop['type']}: "
+    tail = f"{status}{spent}  {document}"
+    yield _joined(f"{guide}{_mark(status)} ", kind + loop["task"], tail, bold=not guide)
+    for at, step in enumerate(loop["steps"], 1):
+        last = at == len(loop["steps"])
         branch, below = (f"{under}└─ ", f"{under}   ") if last else (f"{under}├─ ", f"{under}│  ")
-        child = steps[n].link.removesuffix(".md")
-        if child and steps[n].share is not None:  # a loop; an operation's document is named by its step
-            yield from _branch(documents, child, f"{branch}{n} ", below, seen)
-        else:
-            seen.add(child)
-            yield _step(steps[n], branch, ", undone" if n in undone else "")
-
-
-def _step(step: Step, branch: str, then: str) -> str:
-    label = call(step.tool, step.args, 300) if step.args else f"{step.tool or 'subtask'}: {step.what}"
-    return _joined(
-        f"{branch}{step.n} {_mark(step.state)} ", label, f"{step.state}{then}  {step.link}".rstrip()
-    )
+        if "share" in step:  # a loop; an operation's document is named by its step
+            yield from _rows(step["loop"], f"{branch}{step['n']} ", below)
+            continue
+        args, what = step.get("args"), f"{step.get('tool', 'subtask')}: {step.get('what', '')}"
+        label = call(step.get("tool", ""), args, 300) if args else what
+        tail = f"{step['state']}{', undone' if 'undone' in step else ''}  {step.get('document', '')}"
+        yield _joined(f"{branch}{step['n']} {_mark(step['state'])} ", label, tail.rstrip())
 
 
 def _joined(lead: str, label: str, tail: str, *, bold: bool = False) -> str:

@@ -234,10 +234,10 @@ def test_a_document_begins_with_three_lines_of_meta(fractal: Command, opened: Op
     assert terminal.finish() == 0
     lines = terminal.text.splitlines()
     assert lines[0] == f"system-{RUN} · complete · output"
-    assert lines[2] == "all of META: fractal show --meta" and "State" in lines[3]
-    whole = opened("show", RUN, "--meta", columns=100, lines=160)
+    assert lines[2] == "all of META: fractal show --raw" and "State" in lines[3]
+    whole = opened("show", RUN, "--raw", columns=100, lines=160)
     assert whole.finish() == 0
-    assert "budget  {" in whole.text and "rungs  [" in whole.text
+    assert "budget: {" in whole.text and "rungs: [" in whole.text
 
 
 def test_a_document_is_rendered_for_a_terminal(fractal: Command, opened: Open) -> None:
