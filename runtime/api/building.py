@@ -1,4 +1,4 @@
-"""Builds what was proposed for building, also by itself after a run that lacked a tool."""
+"""Builds proposed tools, also automatically after a run that lacked one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from runtime.api.fractal import Fractal
 
 LEAST_CALLS = 10
-"""With fewer calls left of a run's budget nothing is built: the build could not be finished."""
+"""Calls that must be left of a run's budget for a build."""
 _P = ParamSpec("_P")
 _Work = Callable[Concatenate[Any, _P], Coroutine[Any, Any, RunResult]]
 

@@ -31,7 +31,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 def seconds(text: str) -> float:
-    """A span such as `5m`, `90s`, `2h`, `3d`. Raises `UsageError`."""
+    """Seconds of a span such as `5m`, `90s`, `2h`, `3d`. Raises `UsageError`."""
     hit = _AGO.fullmatch(text.strip())
     if not hit or not float(hit[1]):
         raise UsageError(f"{text!r} is no span of time; write 90s, 5m, 2h or 3d")
@@ -45,12 +45,12 @@ def moment(text: str, now: datetime) -> str:
     try:
         found = datetime.fromisoformat(text.strip())
     except ValueError:
-        raise UsageError(f"{text!r} is no date and no time; write 2026-11-20, or 3d for 3 days ago") from None
+        raise UsageError(f"{text!r} is no date or time; write 2026-11-20, or 3d for 3 days ago") from None
     return (found if found.tzinfo else found.replace(tzinfo=UTC)).isoformat(timespec="seconds")
 
 
 def ladder_of(fractal: Fractal) -> Ladder:
-    """The ladder of a dream's own loop: only what plans it."""
+    """The ladder of a dream: memory alone, which plans it."""
     from runtime.reflexes.recalled import Recalled
 
     return Ladder((Recalled(fractal.memory, checked=False),))
@@ -60,7 +60,7 @@ async def dream(fractal: Fractal, order: Order) -> RunResult:
     """A dream, as a run of its own. Raises `UsageError` if another one is running."""
     from runtime.memory.dream.stages import chosen
 
-    chosen(order.phases, order.without)  # refuse a wrong name before anything is written
+    chosen(order.phases, order.without)  # raises for a wrong name, before anything is written
     if KIND not in fractal.catalogue().tools:
         raise UsageError(
             f"there is no tool {KIND} in {fractal.systems[0]}; a workspace made without --bare has it"
@@ -149,11 +149,9 @@ async def _stage(fractal: Fractal, run_context: RunContext, stage: str, args: Ma
         done = await asyncio.to_thread(dreamer.do, id, stage, str(args.get("since") or ""))
     except UsageError:
         raise
-    except FractalError as error:
-        return Result(f"failed, and nothing of it is kept: {error}", True, {"failed": True})
-    except Exception as error:  # a bug in one stage
-        told = f"failed, and nothing of it is kept: {type(error).__name__}: {error}"
-        return Result(told, True, {"failed": True})
+    except Exception as error:  # a bug in one stage must not stop the others
+        what = str(error) if isinstance(error, FractalError) else f"{type(error).__name__}: {error}"
+        return Result(f"failed, and nothing of it is kept: {what}", True, {"failed": True})
     evidence = {"rows and files": done.changed, "form": done.form, "seconds": done.seconds}
     return Result(shown(done), True, evidence | ({"asked": done.asked} if done.asked else {}))
 
@@ -164,10 +162,8 @@ def asking(fractal: Fractal, run_context: RunContext, id: str) -> Asking | None:
         rungs = list(fractal.ladder)
     except FractalError:
         return None
-    return (
-        Asking(rungs, fractal.systems, run_context.log, run_context.bounds, id, redact=run_context.redact)
-        or None
-    )
+    bounds, redact = run_context.bounds, run_context.redact
+    return Asking(rungs, fractal.systems, run_context.log, bounds, id, redact=redact) or None
 
 
 def summary(done: Done) -> str:

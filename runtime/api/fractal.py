@@ -1,4 +1,4 @@
-"""Fractal from Python: start a run, go on with it, speak to it, read it; what the command line uses."""
+"""Fractal from Python: start, resume, answer and read runs. The command line uses it too."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 def shipped_system() -> Path:
-    """The packed instructions, else the repository's, else `FRACTAL_SYSTEM`."""
+    """The folder of instructions: packed in the wheel, in the repository, or `FRACTAL_SYSTEM`."""
     here = Path(__file__).parent.parent
     for place in (here / "_system", here.parent / "system", Path(os.environ.get("FRACTAL_SYSTEM", "-"))):
         if (place / "pattern.md").is_file():
@@ -60,7 +60,7 @@ def shipped_system() -> Path:
 
 
 class Fractal(Reader):
-    """A workspace, its settings and its ladder. Cheap to make: nothing is read before it is needed."""
+    """A workspace, its settings and its ladder. Only the settings are read before they are needed."""
 
     def __init__(
         self,
@@ -90,54 +90,54 @@ class Fractal(Reader):
         return self._ladder
 
     def _ladder_of(self, type: str) -> Ladder:
-        """The rungs of a run whose root is of that type: a dream's loop is memory's own work."""
+        """The rungs for a root of that type; memory itself plans a dream."""
         return dreaming.ladder_of(self) if type == DREAM else self.ladder
 
     @cached_property
     def memory(self) -> Remembering:
-        """What this workspace remembers."""
+        """The memory of this workspace."""
         named = lowering(self.workspace.root, self.config, self.sources)
         if {"embedder", "embedder_folder"} & set(named):
-            self.refuse_untrusted()  # it would load what the folder names
+            self.refuse_untrusted()  # the embedder is loaded from where the folder says
         found = Remembering(self.workspace, self.config, self.systems, self._files)
         found.ladder = lambda: tuple(self.ladder)
         return found
 
     def _files(self) -> Files:
-        from runtime.reflexes.trial import Trial  # only what learns needs it
+        from runtime.reflexes.trial import Trial
 
         return Trial(self.systems)
 
     @property
     def brain(self) -> Brain:
-        """The same, loaded."""
+        """The memory, loaded."""
         return self.memory.brain
 
     @property
     def systems(self) -> tuple[Path, ...]:
-        """The folders of instructions, the nearest first; a bare workspace has its own alone."""
+        """The folders of instructions, the nearest first; a bare workspace has only its own."""
         return self.workspace.systems if self.config.shipped else self.workspace.systems[:1]
 
     @property
     def skills(self) -> list[Path]:
-        """The configured folders of skills; a relative one lies beside the settings."""
+        """The configured folders of skills; relative ones are relative to the settings file."""
         named = (self.workspace.root / Path(name).expanduser() for name in self.config.skills)
         return [Path(os.path.normpath(place)) for place in named]
 
     def catalogue(self, drafts: Path | None = None, source: Source | None = None) -> Catalogue:
-        """The tools and operations that the system has; `drafts`: of a run that is building some.
+        """The tools and operations, with the `drafts` of a run that builds some.
 
-        `source` gives the tools of MCP servers, else what is known of them without asking.
+        `source` returns the tools of MCP servers; by default the cached ones.
         """
         sources = [source or Servers(self.workspace).tools]
         return Catalogue(self.systems, drafts=drafts, skills=self.skills, sources=sources)
 
     def untrusted(self) -> list[trust.Item]:
-        """What the folder's own files ask for and this user has not allowed yet."""
+        """What the folder's files ask for and the user has not allowed yet."""
         return trust.waiting(() if self._trusted else asks_for(self.workspace, self.config, self.sources))
 
     def refuse_untrusted(self) -> None:
-        """Raise `Untrusted` when the folder asks for what this user has not allowed; looked at once."""
+        """Raise `Untrusted` if something is not allowed yet; a folder that passed is not checked again."""
         if items := self.untrusted():
             raise trust.Untrusted(items)
         self._trusted = True
@@ -156,18 +156,18 @@ class Fractal(Reader):
         reuse: bool = False,
         group: str = "",
     ) -> RunResult:
-        """Start a run. `context` holds pairs of source and text; `after` an earlier run to follow up.
+        """Start a run. `context` holds pairs of source and text; `after` is an earlier run to follow up.
 
-        With `tool`, a guided one, its text guides the loop at the top. With `reuse` the result of an earlier
-        run is taken where its task, inputs and instructions are the same, and it only read. Runs of one
-        `group` are attempts at one task, to be compared.
+        The text of a guided `tool` guides the root loop. With `reuse`, the result of an earlier run that only
+        read is returned if its task, inputs and instructions are the same. Runs with the same `group` are
+        attempts at one task, which are compared.
         """
         if not task.strip():
             raise UsageError('the task is empty; say what is to be done: fractal run "…"')
         earlier = prior(self.root_document(self.find(after))) if after else []
         if reuse and not (tool or after or plan_only) and (known := self._reused(task, context)):
             return known
-        ladder = self._ladder_of(tool)  # a wrong setting is told before anything is written
+        ladder = self._ladder_of(tool)  # raises for a wrong setting, before anything is written
         run = self.workspace.new_run()
         with self.workspace.claimed(run) as folder, run_lock(folder):
             run_context, clock, servers = run_context_of(self, run, ladder)
@@ -177,7 +177,7 @@ class Fractal(Reader):
             pieces = [*earlier, *shelved(run_context.store, context)]
             document = first_document(run, task, pieces, self.workspace.folder, self.config.bounds(), tool)
             extra: dict[str, Any] = {**self._named(group), **({"plan_only": True} if plan_only else {})}
-            if self.sources["skills"] == "flag":  # so that it is resumed with them
+            if self.sources["skills"] == "flag":  # they are used again when the run is resumed
                 extra["with_skills"] = [str(place) for place in self.skills]
             document = document.having(extra=extra)
             run_context.store.save(document)
@@ -195,11 +195,11 @@ class Fractal(Reader):
         yes: bool = False,
         redo: bool = False,
     ) -> RunResult:
-        """Go on with a run (the newest unfinished one when none is named).
+        """Resume a run, by default the newest unfinished one.
 
-        What a person changed in its documents is told first, by `stale` events, and what depends on it is
-        done again; `redo`: also what instructions that have changed since had led to. `assume` says of steps
-        that may have happened `rerun` or `done`; of one step `3=done`, below the root `LOOP:3=done`.
+        A person's edits of its documents are reported first, by `stale` events, and what depends on them is
+        done again; with `redo` also the steps whose instructions have changed. `assume` decides about steps
+        that may have happened: `rerun` or `done`, of one step `3=done`, below the root `LOOP:3=done`.
         """
         run = self.find(run) if run else self.newest_unfinished()
         folder = self.workspace.runs / run
@@ -225,7 +225,7 @@ class Fractal(Reader):
             return await self._drive(run_context, folder, clock, servers, policy)
 
     def _as(self, root: Document) -> None:
-        """A run goes on as the agent that began it, with the memory of its space."""
+        """Use the agent and space of a run that is resumed."""
         named = {key: root.meta.extra.get(key) or "default" for key in ("agent", "space")}
         if named != {key: getattr(self.config, key) for key in named}:
             self.config = self.config.model_copy(update=named)
@@ -233,12 +233,12 @@ class Fractal(Reader):
             self._ladder = self.given
 
     def _named(self, group: str) -> dict[str, str]:
-        """Who works where, as far as the settings name it."""
+        """Agent, space and group for META, unless they are the default."""
         named = {"agent": self.config.agent, "space": self.config.space, "group": group}
         return {key: name for key, name in named.items() if name not in ("", "default")}
 
     def _reused(self, task: str, context: Sequence[tuple[str, str]]) -> RunResult | None:
-        """The result of an earlier run that this one would only repeat; it has cost nothing now."""
+        """The result of an earlier run that this one would only repeat, at no cost."""
         given = [(source, text) for source, text in context]
         root = reusable(self.workspace, task, given, lambda run: run_context_of(self, run, self.ladder)[0])
         if root is None:
@@ -248,18 +248,18 @@ class Fractal(Reader):
         return result
 
     def _folder_of(self, root: Document) -> Path:
-        """Where the run's tools act; a run that was copied here from elsewhere goes on in this folder."""
+        """The folder in which the run acts; this one if the run was copied from another machine."""
         folder = Path(root.meta.folder)
         if os.path.isdir(folder):  # noqa: PTH112 (Path.is_dir raises where it may not look)
             return folder
         here = self.workspace.folder
-        self.warn(root.meta.run, f"the run's folder {folder} is not on this machine; it goes on in {here}")
+        self.warn(root.meta.run, f"the run's folder {folder} is not on this machine; it continues in {here}")
         return here
 
     async def replay(self, run: str, model: str | None = None) -> RunResult:
-        """The task of an earlier run again: from its log of replies, or with another model.
+        """Repeat the task of an earlier run, from its log of replies or with another model.
 
-        What memory answered then, it answers again; a run that asked no model has no log.
+        Memory answers what it answered before. A run that asked no model has no log.
         """
         run = self.find(run)
         root = self.root_document(run)
@@ -271,7 +271,7 @@ class Fractal(Reader):
         return await again.run(root.text(1, "task"), context=given)
 
     def anew(self, **settings: Any) -> Fractal:
-        """Another one for this folder, with these settings beside the flags of this one."""
+        """Another `Fractal` for this folder, with the flags of this one and these settings."""
         return self._like(self.given, settings)
 
     def _like(self, ladder: Ladder | None, settings: Mapping[str, Any]) -> Fractal:
@@ -287,7 +287,7 @@ class Fractal(Reader):
         async with servers:
             try:
                 result = await self._driven(run_context, folder, clock)
-            except asyncio.CancelledError as error:  # its caller hears of it when all is saved
+            except asyncio.CancelledError as error:  # raised below, when everything is saved
                 stopped = error
                 result = self._result(run_context, folder, Outcome("interrupted", Exit.INTERRUPTED))
         self.workshop.end(run_context, result)
@@ -316,7 +316,7 @@ class Fractal(Reader):
         return result_of(root, folder / f"{root.meta.id}.md", got)
 
     def warn(self, run: str, message: str) -> None:
-        """Tell whoever watches what goes wrong beside a run."""
+        """Send a `warning` event about a run."""
         self.listener(Event("warning", run, root_id(run), data={"message": message}))
 
     def _emit_start(self, root: Document) -> None:
@@ -325,24 +325,24 @@ class Fractal(Reader):
         self.listener(Event("run_started", root.meta.run, root.meta.id, data=data))
 
     def tell(self, run: str, kind: str, *, by: Decider = PROGRAM, **values: Any) -> bool:
-        """Leave a message (answer, approve, reject, cancel) for a run; True when a process works on it.
+        """Send a message (answer, approve, reject, cancel) to a run; True if a process works on it.
 
-        `by` is who decides, and stands in the document. A service that shows the question to a person on a
-        page gives `PAGE`. Raises `UsageError` where that decider may not approve of a serious danger.
+        `by` is who decides, and is written to the document; a service that shows the question on a page gives
+        `PAGE`. Raises `UsageError` if that decider may not approve a serious danger.
         """
         return leave(self, self.find(run), kind, by, self.config.trusted_clients, values)
 
     def feedback(self, run: str, good: bool, why: str = "") -> Path:
-        """Say whether a run's result was good; it stands in the run's folder, for learning to read."""
+        """Record in the run's folder whether its result was good; learning reads it."""
         folder = self.workspace.runs / self.find(run)
         path = drop(folder, "feedback", good=good, why=why, at=now())
         self.memory.feedback(folder.name, good)
         return path
 
     def undo(self, run: str = "", step: int | None = None, *, force: bool = False) -> list[str]:
-        """Bring back what a run (the newest by default), or a step of its root, changed; one line a file.
+        """Restore what a run (the newest by default), or a step of its root, changed; one line per file.
 
-        Raises `UsageError` where files were changed since, before anything is done; `force` undoes that, too.
+        Raises `UsageError`, before anything is done, if files were changed since; `force` restores them too.
         """
         run = self.find(run)
         with run_lock(self.workspace.runs / run):
@@ -350,7 +350,7 @@ class Fractal(Reader):
             return undo.undo(*self._kept(documents), documents, step, force=force)
 
     def redo(self, run: str = "", *, force: bool = False) -> list[str]:
-        """Take the last undoing of a run back; one line a file."""
+        """Revert the last undo of a run; one line per file."""
         run = self.find(run)
         with run_lock(self.workspace.runs / run):
             documents = self.documents(run)
@@ -366,13 +366,13 @@ class Fractal(Reader):
         return self.snapshots(self._folder_of(documents[0])), store
 
     def snapshots(self, folder: Path) -> Snapshots:
-        """What is kept of a folder that runs change."""
+        """The snapshots of a folder that runs change."""
         return Snapshots.of(self.workspace.snapshots, folder, self.workspace.protected)
 
     def gc(self, keep_days: float = 30, *, dry_run: bool = False) -> list[str]:
-        """Put runs that ended more than `keep_days` ago into `state/archive/`; returns their ids."""
+        """Move runs that ended more than `keep_days` ago to `state/archive/`; returns their ids."""
         if not dry_run:
-            self.memory.catch_up()  # the documents are out of its sight afterwards
+            self.memory.catch_up()  # it cannot read the documents afterwards
         runs = [(each.run, each.status, each.updated) for each in self.runs()]
         gone = put_away(self.workspace.state, runs, keep_days, dry_run=dry_run)
         if not dry_run:
@@ -380,7 +380,7 @@ class Fractal(Reader):
         return gone
 
     def prompt(self, name: str, step: int = 0) -> tuple[str, Prompt]:
-        """The phase and exactly the prompt that the next call for this document would send."""
+        """The phase and the exact prompt of the next call for this document."""
         document = self.document(name)
         run_context = run_context_of(self, document.meta.run, self.ladder)[0]
         run_context.folder = self._folder_of(document)

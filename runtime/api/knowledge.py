@@ -32,9 +32,9 @@ MOST = 100
 MODES: Mapping[str, Mode] = {"standard": "standard", "aggregated": "aggregated", "anchors": "multi-anchor"}
 PERSON = "person"
 LIKE = 0.3
-"""The share of a question that a result must contain, by words or meaning."""
+"""The least share of a question that a result contains, by words or meaning."""
 BESIDE = 0.01
-"""The least score, relative to the best, of a result that came along an edge alone."""
+"""The least score, relative to the best, of a result that was found only by an edge."""
 ANSWERS = 0.5
 """The likeness from which the best result counts as an answer."""
 QUERY_CHARS = 4_000
@@ -63,12 +63,12 @@ class Recalled:
     memory: str = ""  # the id of the memory that it is, or is evidence of
 
     @property
-    def whence(self) -> str:
+    def provenance(self) -> str:
         """Who said it, when, and its source, in a few words."""
         who = "you" if self.who == PERSON else self.who
         past = f"no longer so ({self.until})" if self.until else ""
-        told = [past, self.said, f"said by {who}" if who else "", self.at[:10], self.source]
-        return ", ".join(each for each in told if each)
+        parts = [past, self.said, f"said by {who}" if who else "", self.at[:10], self.source]
+        return ", ".join(filter(None, parts))
 
 
 def mind_of(fractal: Fractal) -> Mind:
@@ -80,7 +80,7 @@ def mind_of(fractal: Fractal) -> Mind:
 
 
 def _caught_up(fractal: Fractal) -> Mind | None:
-    """The mind, with the latest runs; None where nothing is remembered."""
+    """The mind, with the latest runs; None if nothing is remembered."""
     if not fractal.memory.there and not waiting(fractal):
         return None
     fractal.brain.episodes.catch_up()
@@ -99,7 +99,7 @@ def recall(fractal: Fractal, query: str, *, limit: int = LIMIT, mode: str = "sta
     if (mind := _caught_up(fractal)) is None:
         return []
     mind.take_in()
-    found = _found(mind, query, limit, mode)
+    found = _search(mind, query, limit, mode)
     with suppress(FractalError):  # counting uses must not fail a question
         mind.used(_uses(found))
     return found
@@ -120,49 +120,42 @@ def waiting(fractal: Fractal) -> bool:
     return bool(noted(fractal.memory.folder))
 
 
-def _found(mind: Mind, query: str, limit: int, mode: str) -> list[Recalled]:
-    """What answers a question, without repetition; what no longer holds comes last."""
+def _search(mind: Mind, query: str, limit: int, mode: str) -> list[Recalled]:
+    """What answers a question, without duplicates; what no longer holds comes last."""
     from runtime.memory.facts.records import Memory, Observation, moment, normal
     from runtime.memory.facts.retrieval import once, retrieval_of
 
-    retrieval, now = (
-        retrieval_of(mind.shelf, mind.embedder, mind.systems),
-        moment(normal(mind.clock())),
-    )
+    retrieval = retrieval_of(mind.shelf, mind.embedder, mind.systems)
+    now = moment(normal(mind.clock()))
     hits = retrieval.search(query, 3 * limit, mode=MODES[mode], who=PERSON, now=now)
     memories = {each.id: each for each in mind.shelf.pick(Memory, [hit.id for hit in hits])}
-    said = {each.id: each for each in mind.shelf.pick(Observation, [hit.id for hit in hits])}
-    records = {**said, **memories}
+    observations = {each.id: each for each in mind.shelf.pick(Observation, [hit.id for hit in hits])}
+    records = {**observations, **memories}
     least = BESIDE * max((hit.score for hit in hits), default=0.0)
     fitting = [hit for hit in hits if hit.likeness >= LIKE or ("spread" in hit.parts and hit.score >= least)]
-    made_of = {id: each.evidence for id, each in memories.items()}
-    found = [_recalled(records[hit.id], hit) for hit in once(fitting, made_of) if hit.id in records]
-    return sorted(found, key=lambda found: bool(found.until))[:limit]
+    evidence = {id: each.evidence for id, each in memories.items()}
+    found = [_recalled(records[hit.id], hit) for hit in once(fitting, evidence) if hit.id in records]
+    return sorted(found, key=lambda each: bool(each.until))[:limit]
 
 
 def _recalled(each: Memory | Observation, hit: Found) -> Recalled:
     from runtime.memory.facts.records import Memory
 
-    told: dict[str, Any] = {
-        "id": each.id,
-        "kind": each.KIND,
-        "text": each.text,
-        "who": each.who,
-        "source": each.source,
-    }
-    told |= {"score": round(hit.likeness, 4), "rank": round(hit.score, 6), "why": hit.why}
-    told["parts"] = {name: round(value, 4) for name, value in hit.parts.items() if value}
+    values: dict[str, Any] = {"who": each.who, "source": each.source, "why": hit.why}
+    values |= {"score": round(hit.likeness, 4), "rank": round(hit.score, 6)}
+    values["parts"] = {name: round(value, 4) for name, value in hit.parts.items() if value}
     if isinstance(each, Memory):
-        past = each.until[:10] or ("later" if each.superseded else "")
-        return Recalled(**told, at=each.since, said=each.held, until=past, memory=each.id)
-    return Recalled(**told, at=each.at, said=each.said, memory=each.memory)
+        values |= {"at": each.since, "said": each.held, "memory": each.id}
+        values["until"] = each.until[:10] or ("later" if each.superseded else "")
+    else:
+        values |= {"at": each.at, "said": each.said, "memory": each.memory}
+    return Recalled(each.id, each.KIND, each.text, **values)
 
 
-def told(found: Sequence[Recalled], query: str) -> str:
+def as_text(found: Sequence[Recalled], query: str) -> str:
     """Results as a loop reads them: a line each, with the source."""
-    if not found:
-        return NOTHING
-    return "\n".join(f"- {excerpt(each.text, query, SHOWN_CHARS)} ({each.whence})" for each in found)
+    lines = [f"- {excerpt(each.text, query, SHOWN_CHARS)} ({each.provenance})" for each in found]
+    return "\n".join(lines) or NOTHING
 
 
 def _short(text: str) -> str:
@@ -179,7 +172,7 @@ def remember(
     names: Sequence[str] = (),
     source: str = "person",
 ) -> Memory:
-    """Keep what a person said, in their words, without secrets."""
+    """Store what a person said, in their words, without secrets."""
     from runtime.api.dreaming import moment
 
     when = moment(at, fractal.memory.clock()) if at else ""
@@ -188,7 +181,7 @@ def remember(
 
 
 def remember_all(fractal: Fractal, text: str, **fields: Any) -> list[Memory]:
-    """Each paragraph of a text by itself; all are checked before the first is kept."""
+    """Store each paragraph of a text by itself; all are checked before the first is stored."""
     from runtime.memory.facts.mind import LONGEST
 
     parts = [part.strip() for part in re.split(r"\n[ \t\r]*\n", text) if part.strip()]
@@ -207,7 +200,7 @@ def _clean(text: str) -> str:
 
 
 def note(fractal: Fractal, text: str, run: str) -> Observation:
-    """Keep what a loop noted, which is not a person's fact."""
+    """Store what a loop noted, which is not a person's fact."""
     mind = mind_of(fractal)
     return mind.observe(
         _clean(text), at_once=True, said="note", source=f"run:{run}", names=None, salience=None
@@ -215,7 +208,7 @@ def note(fractal: Fractal, text: str, run: str) -> Observation:
 
 
 def goals(fractal: Fractal, *, past: bool = False) -> list[tuple[Goal, float]]:
-    """The goals, the most important first, each with its distance from what is believed (0 to 1)."""
+    """The goals, the most important first, each with its distance from what is known (0 to 1)."""
     if not fractal.memory.there:
         return []
     mind = mind_of(fractal)
@@ -245,7 +238,7 @@ async def act_recall(fractal: Fractal, run_context: RunContext | None, args: Map
     limit, mode = int(args.get("limit") or LIMIT), str(args.get("mode") or "standard")
     query = str(args["query"])
     found = await asyncio.to_thread(recall, fractal, query, limit=limit, mode=mode)
-    return Result(told(found, query), evidence={"found": len(found), "ids": [each.id for each in found]})
+    return Result(as_text(found, query), evidence={"found": len(found), "ids": [each.id for each in found]})
 
 
 async def act_remember(fractal: Fractal, run_context: RunContext | None, args: Mapping[str, Any]) -> Result:
@@ -291,13 +284,11 @@ async def act_wander(fractal: Fractal, run_context: RunContext | None, args: Map
     """A call of the tool `wander`."""
     steps, seed = int(args.get("steps") or 6), int(args.get("seed") or 0)
     way = await asyncio.to_thread(wander, fractal, str(args.get("about") or ""), steps=steps, seed=seed)
-    return Result(walked(way), evidence={"steps": len(way)})
+    return Result(walk_lines(way), evidence={"steps": len(way)})
 
 
-def walked(way: Sequence[Step]) -> str:
+def walk_lines(walk: Sequence[Step]) -> str:
     """A walk, a line for each step, with its reasons."""
-    lines = [
-        f"{n}. {_short(each.memory.text)} ({', '.join(each.why) or 'by chance'})"
-        for n, each in enumerate(way, 1)
-    ]
+    texts = [f"{_short(each.memory.text)} ({', '.join(each.why) or 'by chance'})" for each in walk]
+    lines = [f"{n}. {text}" for n, text in enumerate(texts, 1)]
     return "\n".join(lines) or "there is nothing to walk through yet"

@@ -1,4 +1,4 @@
-"""Learning as people and tools ask for it: from a run, from attempts at one task, and what it brought."""
+"""Learning on request: from a run, from attempts at one task, and a report of its effect."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ MOST = 12
 
 
 def from_run(fractal: Fractal, run: str) -> list[Pattern]:
-    """Learn from a run that has ended; what it taught already teaches nothing again, but is compared anew."""
+    """Learn from a run that has ended; one that was learned from before is only compared again."""
     from runtime.memory.learning.attempts import Tried
 
     run = fractal.find(run)
     root = fractal.root_document(run)
     if not root.ended:
-        raise UsageError(f"run {run} has not ended ({root.meta.status}): nobody can tell yet what came of it")
+        raise UsageError(f"run {run} has not ended ({root.meta.status}): its outcome is not known yet")
     memory = fractal.memory
     ask = memory.asked(run)
     found = memory.learning.end(fractal.documents(run), memory.word_on(run), ask)
@@ -47,8 +47,8 @@ async def attempts(
 ) -> list[Pattern]:
     """Try a task several times, each time from the same files, and learn from what differs.
 
-    What an attempt has changed is put back before the next one begins; of the last one it stays if it was
-    accepted. What memory would replay is not: the attempts are to differ.
+    The changes of an attempt are undone before the next one; those of the last stay if it was accepted.
+    Memory replays nothing, so that the attempts differ.
     """
     if not 2 <= count <= MOST:
         raise UsageError(f"--group: {count} is not from 2 to {MOST}; attempts at one task are compared")
@@ -70,7 +70,7 @@ async def attempts(
 
 
 def report(fractal: Fractal) -> Report:
-    """What learning has brought here."""
+    """The effect of learning in this workspace."""
     from runtime.memory.learning.attempts import Tried
 
     memory = fractal.memory
@@ -81,7 +81,7 @@ def report(fractal: Fractal) -> Report:
 
 
 def best_agents(profiles: Sequence[Profile]) -> list[Best]:
-    """Who does what best, by type; of types that nobody has tried often enough, nobody."""
+    """The best agent of each task type that some agent has tried often enough."""
     from runtime.memory.context.awareness import FEW, best
 
     types = sorted({name for each in profiles for name in each.by_type})
@@ -94,22 +94,22 @@ def best_agents(profiles: Sequence[Profile]) -> list[Best]:
 
 
 def imported(fractal: Fractal, path: Path) -> tuple[list[Pattern], list[Pattern]]:
-    """Take in a file of good practice; returns what came, and what was there already."""
+    """Import a file of good practice; returns the new patterns, and the known ones."""
     memory = fractal.memory
     found = read_practice(path, now())
-    came: list[Pattern] = []
+    new: list[Pattern] = []
     known: list[Pattern] = []
     for each in found:
         there = next((k for k in memory.library.all() if memory.learning.merging.same(k, each)), None)
         if there is not None:
             known.append(there)
         elif added := memory.library.add(each):
-            came.append(added)
-    return came, known
+            new.append(added)
+    return new, known
 
 
 async def act(fractal: Fractal, run_context: RunContext | None, args: Mapping[str, Any]) -> Result:
-    """A call of the tool: what was learned, what it brought, or learning from a run that has ended."""
+    """A call of the tool: list patterns, report, or learn from a run that has ended."""
     action = str(args.get("action") or "patterns")
     if action == "report":
         return Result("\n".join(in_words(report(fractal))))
@@ -117,7 +117,7 @@ async def act(fractal: Fractal, run_context: RunContext | None, args: Mapping[st
         run = str(args.get("run") or "")
         if not run:
             raise UsageError("action from needs `run`: the run to learn from")
-        return Result(lines(from_run(fractal, run)) or "nothing new: nothing separates it beyond chance")
+        return Result(lines(from_run(fractal, run)) or "nothing new: no difference beyond chance")
     types = fractal.memory.kinds.of(str(args["task"])) if args.get("task") else ()
     library = fractal.memory.library
     found = library.relevant(types) if types else library.patterns()
@@ -131,27 +131,25 @@ def lines(patterns: Sequence[Pattern]) -> str:
 
 def in_words(found: Report) -> list[str]:
     """The report, a line each."""
-    told = [f"patterns: {found.patterns} in use, {found.off} switched off"]
-    told.append(
-        f"coverage: {found.covered} of {found.of} task types with three attempts have a pattern"
-        if found.of
-        else "coverage: no task type has three attempts yet"
-    )
-    told += [f"{'all':<12} {_compared(found.before, found.after)}"]
-    told += [f"{each.type:<12} {_compared(each.before, each.after)}" for each in found.types]
-    told += [
+    coverage = "no task type has three attempts yet"
+    if found.of:
+        coverage = f"{found.covered} of {found.of} task types with three attempts have a pattern"
+    lines = [f"patterns: {found.patterns} in use, {found.off} switched off", f"coverage: {coverage}"]
+    lines.append(f"{'all':<12} {_compared(found.before, found.after)}")
+    lines += [f"{each.type:<12} {_compared(each.before, each.after)}" for each in found.types]
+    lines += [
         f"best agent for {each.type}: {each.agent} (score {each.score:.2f}, {each.samples} attempts)"
         for each in found.best
     ]
     repeated = [each for each in found.mistakes if each.repeated or each.unseen]
-    told += [
+    lines += [
         f"repeated: {each.pattern}: {each.repeated} times though it was shown, {each.unseen} times where it "
         f"was not, of {each.of} attempts"
         for each in repeated
     ]
     if found.mistakes and not repeated:
-        told.append("repeated: no mistake that a pattern warns of was made again")
-    return told
+        lines.append("repeated: no mistake that a pattern warns of was made again")
+    return lines
 
 
 def _compared(before: Side, after: Side) -> str:

@@ -1,7 +1,6 @@
-"""What runs `run: "memory: NAME"`: the tools of a workspace's memory, called by a loop of a run.
+"""Runs tools with `run: "memory: NAME"`: the tools of a workspace's memory.
 
-Each is an async function of the Fractal, the run and the call's arguments; its module is imported when it is
-called.
+Each is an async function of the Fractal, the run and the arguments; its module is imported when it is called.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ ACTS: Mapping[str, str] = {
 
 
 def runner(fractal: Fractal, run_context: RunContext | None) -> Runner:
-    """The runner of one run; without a world, of a call outside of all runs."""
+    """The runner of one run; without a run context, of a call outside of all runs."""
 
     async def run(context: OperationContext, tool: Tool, args: Mapping[str, Any]) -> Result:
         name = tool.run.partition(":")[2].strip()

@@ -1,4 +1,4 @@
-"""Builds the kernel's world of one run from the settings: its store, sandbox, tools, guard and clock."""
+"""Builds the `RunContext` of a run from the settings: store, sandbox, tools, guard and clock."""
 
 from __future__ import annotations
 
@@ -36,10 +36,9 @@ def run_context_of(
     earlier: float = 0.0,
     seconds: float | None = None,
 ) -> tuple[RunContext, Clock, Servers]:
-    """The world of a run, its clock, and the MCP servers of its tools.
+    """The context of a run, its clock, and the MCP servers of its tools. Raises `Untrusted`.
 
-    `earlier`: seconds of activity before this session. `seconds`: the limit, else that of the settings.
-    Raises `Untrusted`.
+    `earlier` is seconds of activity before this session; `seconds` is the limit (default: the setting).
     """
     fractal.refuse_untrusted()
     config, workspace = fractal.config, fractal.workspace
@@ -79,9 +78,9 @@ def run_context_of(
 
 
 def move_to(fractal: Fractal, run_context: RunContext, folder: Path) -> None:
-    """Let the run act in `folder`: its snapshots and danger rules are about that folder.
+    """Let the run act in `folder`, with snapshots and danger rules for it.
 
-    The rules take into account what the sandbox holds and what undo can bring back.
+    The rules depend on what the sandbox prevents and what undo can restore.
     """
     config = fractal.config
     snapshots = fractal.snapshots(folder)

@@ -1,4 +1,4 @@
-"""Does sample tasks in folders of their own, as runs with the configured ladder or calls of memory."""
+"""Runs sample tasks, each in a folder of its own, with the configured ladder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def has_model(fractal: Fractal) -> bool:
 
 
 def player(fractal: Fractal) -> Play:
-    """A function that does a task in another folder, with this one's settings and nobody to ask."""
+    """A function that runs a task in another folder, with the settings of this one and no person to ask."""
     fractal.refuse_untrusted()
 
     async def play(folder: Path, task: str, tool: str = "", usd: float | None = None) -> RunResult:
@@ -35,19 +35,19 @@ def player(fractal: Fractal) -> Play:
         values |= {} if usd is None else {"usd": usd}
         systems = Fractal(folder, settings=values).systems
         ladder = fractal.given or build_ladder(config, systems, fractal.workspace.state)
-        trial = Fractal(folder, settings=values, ladder=ladder, trusted=True)  # the folder is our own
+        trial = Fractal(folder, settings=values, ladder=ladder, trusted=True)  # the folder was made by us
         return await trial.run(task, tool=tool)
 
     return play
 
 
 def sample_tasks(fractal: Fractal, told: Callable[[Tested, str], None]) -> SampleTasks:
-    """The sample tasks of a workspace, done with its settings; `told` hears of each that is done."""
+    """The sample tasks of a workspace, with its settings; `told` is called after each."""
     return SampleTasks(fractal.workspace, fractal.catalogue(), player(fractal), fractal.config.usd, told)
 
 
 def memory_runner() -> Runner:
-    """The runner of `memory:` tools in samples: each has a memory of its own in the sample's folder."""
+    """The runner of `memory:` tools in samples; memory is in the sample's folder."""
 
     async def run(context: OperationContext, tool: Tool, args: Mapping[str, Any]) -> Result:
         fractal = Fractal(context.folder, settings={"embedder": "lexical"}, trusted=True)

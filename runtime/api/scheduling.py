@@ -1,4 +1,4 @@
-"""Dreams by themselves: every so often, while nobody works and something new is there; in the foreground."""
+"""Starts dreams at an interval, in the foreground, while no run is active and there is something new."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from runtime.api.fractal import Fractal
 
 AT_LEAST = timedelta(days=1)
-"""Where nothing new came: after so long something is due for review, or has faded."""
+"""A dream after this time even if nothing is new: something is due for review, or has faded."""
 Sleep = Callable[[float], Awaitable[None]]
 Say = Callable[[str], None]
 
 
 @dataclass
 class Scheduler:
-    """Looks every `every` seconds whether it is time to dream. Ends when it is cancelled."""
+    """Checks every `every` seconds whether to dream, until it is cancelled."""
 
     fractal: Fractal
     order: Order
@@ -37,7 +37,7 @@ class Scheduler:
     _at: datetime | None = None
 
     async def run(self, looks: int | None = None) -> None:
-        """Look again and again; so often, or without end."""
+        """Check `looks` times, by default without end."""
         count = 0
         while looks is None or count < looks:
             await self.sleep(self.every)
@@ -48,16 +48,14 @@ class Scheduler:
                 self.say(f"no dream: {error}")
 
     async def look(self) -> RunResult | None:
-        """Dream now, unless runs are at work or nothing is new; go on with one that was cut short."""
+        """Dream now, unless runs are active or nothing is new; resume an interrupted dream."""
         if busy := at_work(self.fractal):
             self.say(f"no dream: {len(busy)} run{'' if len(busy) == 1 else 's'} at work")
             return None
         now, there = self.fractal.memory.clock(), self._there()
         left = unfinished(self.fractal)
         rested = self._at is None or now - self._at >= AT_LEAST
-        if not left and there == self._seen and not rested:
-            return None
-        if not left and not there:
+        if not left and (not there or (there == self._seen and not rested)):
             return None
         result = await (resume(self.fractal, left) if left else dream(self.fractal, self.order))
         self._at, self._seen = now, self._there()
@@ -68,6 +66,6 @@ class Scheduler:
         return result
 
     def _there(self) -> dict[str, int]:
-        """How much of what is remembered."""
+        """The numbers of records by kind."""
         memory = self.fractal.memory
         return {k: n for k, n in memory.brain.shelf.kinds().items() if k != "dream"} if memory.there else {}

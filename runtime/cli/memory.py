@@ -50,7 +50,7 @@ def recall(query: tuple[str, ...], explain: bool, mode: str, limit: int) -> None
     found = knowledge.recall(opened(), " ".join(query), limit=limit, mode=mode)
     emit(found)
     for each in found:
-        print_line(f"{line(each.text)}\n  {each.whence}")
+        print_line(f"{line(each.text)}\n  {each.provenance}")
         if explain:
             parts = sorted(each.parts.items(), key=lambda part: (-abs(part[1]), part[0]))
             sums = " ".join(f"{name} {value:+.2f}" for name, value in parts)
@@ -135,7 +135,7 @@ def wander(about: tuple[str, ...], steps: int, seed: int | None) -> None:
         picked(each.memory, "id", "text") | {"gain": round(each.gain, 4), "why": each.why} for each in walk
     ]
     emit({"seed": chosen, "steps": taken})
-    print_line(knowledge.walked(walk))
+    print_line(knowledge.walk_lines(walk))
     if walk and seed is None:
         tell(f"to repeat: {command('wander', *about, '--seed', str(chosen))}")
 
