@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from kernel.loop.approval import Decider
     from runtime.api.fractal import Fractal, RunResult
     from runtime.cli.progress import View
-    from runtime.evolution.workshop import Workshop
     from runtime.workspace.inbox import Said
     from runtime.workspace.trust import Item
 
@@ -56,11 +55,11 @@ def opened(**settings: Any) -> Fractal:
     return Fractal(folder(), settings=settings)
 
 
-def in_workshop(**settings: Any) -> tuple[Fractal, Workshop]:
-    """A Fractal, and what changes its system; the edits of a person are recorded first."""
+def opened_to_change(**settings: Any) -> Fractal:
+    """A Fractal whose system is to be changed; a person's edits are recorded first."""
     fractal = opened(**settings)
     fractal.workshop.open()
-    return fractal, fractal.workshop
+    return fractal
 
 
 @cache

@@ -30,7 +30,7 @@ from runtime.cli.output import (
     tell,
     wants_json,
 )
-from runtime.cli.session import Session, budget_option, command, in_workshop, json_option, opened
+from runtime.cli.session import Session, budget_option, command, json_option, opened, opened_to_change
 from runtime.evolution.adoption import Adoption
 from runtime.evolution.files import read
 from runtime.evolution.journal import Entry, Journal, counts, difference
@@ -87,7 +87,7 @@ def _file_of_system(fractal: Fractal, name: str) -> Path:
 @json_option("Print a list of objects.")
 def log(unit: str | None, limit: int) -> None:
     """List changes, newest first: who made them, in which run, and why."""
-    journal = in_workshop()[1].journal
+    journal = opened_to_change().workshop.journal
     chosen = (journal.about(unit) if unit else journal.entries())[::-1][:limit]
     shown: Columns = {
         "ENTRY": "id",
@@ -116,9 +116,9 @@ def diff_(what: str | None) -> None:
 
     Without an argument: what open proposals, and drafts of runs that were not accepted, would change.
     """
-    fractal, workshop = in_workshop()
-    journal = workshop.journal
-    if what is None or any(each.id == what for each in workshop.proposals.open()):
+    fractal = opened_to_change()
+    journal = fractal.workshop.journal
+    if what is None or any(each.id == what for each in fractal.workshop.proposals.open()):
         _open_ones(fractal, what or "")
         return
     chosen = [journal.entry(int(what))] if what.isdecimal() else journal.about(what)
@@ -159,7 +159,7 @@ def _open_ones(fractal: Fractal, proposal: str) -> None:
 @json_option("Print the new entry as an object.")
 def rollback(entry: int, force: bool) -> None:
     """Restore the state before an entry. The rollback is an entry too and can be rolled back."""
-    made = in_workshop()[1].journal.rollback(entry, force=force)
+    made = opened_to_change().workshop.journal.rollback(entry, force=force)
     if wants_json():
         print_json(made)
     back = command("system", "rollback", str(made.id))
@@ -178,8 +178,8 @@ def propose(paths: tuple[Path, ...], place: str, why: str) -> None:
       fractal system propose plan.md --why "shorter plans"
       fractal system propose draft.md --as phases/check.md
     """
-    fractal, workshop = in_workshop()
-    made = workshop.proposals.hand_in(fractal.systems, paths, place=place, why=why)
+    fractal = opened_to_change()
+    made = fractal.workshop.proposals.hand_in(fractal.systems, paths, place=place, why=why)
     print_json(made) if wants_json() else put(made.id)
     tell(f"{', '.join(sorted(made.files))}; test and adopt: {command('system', 'adopt', made.id)}")
 
@@ -304,5 +304,5 @@ def said(quiet: bool) -> Callable[[Tested, str], None]:
 @click.option("--why", default="", help="Why it is dropped.")
 def drop(name: str, why: str) -> None:
     """Close a proposal without adopting it."""
-    in_workshop()[1].proposals.drop(name, "person", why)
+    opened_to_change().workshop.proposals.drop(name, "person", why)
     tell(f"{name} is closed")

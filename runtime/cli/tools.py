@@ -27,14 +27,14 @@ from runtime.cli.output import (
     money,
     picked,
     print_json,
+    print_line,
     print_table,
     put,
-    safe,
     seconds,
     tell,
     wants_json,
 )
-from runtime.cli.session import allow, command, in_workshop, json_option, opened
+from runtime.cli.session import allow, command, json_option, opened, opened_to_change
 from runtime.evolution import installing
 from runtime.evolution.samples import Tested
 from runtime.mcp.client.servers import Servers
@@ -42,6 +42,9 @@ from runtime.reflexes.reflex import Reflex
 from runtime.workspace.trust import digest_of
 
 KINDS = click.Choice(["guided", "command"])
+ABOUT = ("name", "description", "required", "returns", "run", "effects", "idempotent", "timeout", "status")
+ABOUT += ("args", "origin", "path")
+"""What `--json` shows of a tool."""
 
 
 @click.group()
@@ -60,20 +63,22 @@ def ls(everything: bool) -> None:
     chosen = [*catalogue.tools.values(), *(catalogue.idle.values() if everything else ())]
     found = sorted(chosen, key=lambda tool: (tool.operation, tool.name))
     births = _births(fractal)
-    if wants_json():
-        origins = [{"origin": _origin(fractal, tool, None), "birth": births.get(tool.path)} for tool in found]
-        print_json([_about(tool) | origin for tool, origin in zip(found, origins, strict=True)])
-    else:
-        shown: Columns = {
-            "TOOL": lambda tool: f"{tool.name}(what)" if tool.guided else tool.signature,
-            "EFFECTS": lambda tool: ",".join(tool.effects) or "none",
-            **({"STATUS": "status"} if everything else {}),
-            "ORIGIN": lambda tool: _origin(fractal, tool, births.get(tool.path)),
-            "DESCRIPTION": lambda tool: elide(tool.description, 60),
-        }
-        print_table(shown, found, cut=(0, len(shown) - 1))
     for fault in (*catalogue.faults, *troubles):
         tell(f"skipped: {fault}", "yellow")
+    emit(
+        lambda: [
+            picked(tool, *ABOUT) | {"origin": _origin(fractal, tool, None), "birth": births.get(tool.path)}
+            for tool in found
+        ]
+    )
+    shown: Columns = {
+        "TOOL": lambda tool: f"{tool.name}(what)" if tool.guided else tool.signature,
+        "EFFECTS": lambda tool: ",".join(tool.effects) or "none",
+        **({"STATUS": "status"} if everything else {}),
+        "ORIGIN": lambda tool: _origin(fractal, tool, births.get(tool.path)),
+        "DESCRIPTION": lambda tool: elide(tool.description, 60),
+    }
+    print_table(shown, found, cut=(0, len(shown) - 1))
 
 
 def _ask_servers(fractal: Fractal) -> list[str]:
@@ -111,23 +116,8 @@ def _origin(fractal: Fractal, tool: Tool, birth: dict[str, Any] | None) -> str:
     return f"{origin}, {birth['author']}" if birth else origin
 
 
-def _about(tool: Tool) -> dict[str, Any]:
-    names = (
-        "name",
-        "description",
-        "required",
-        "returns",
-        "run",
-        "effects",
-        "idempotent",
-        "timeout",
-        "status",
-    )
-    return picked(tool, *names, "args", "origin", "path")
-
-
 def _known(catalogue: Catalogue) -> dict[str, Tool]:
-    """Active tools, then drafts, quarantined and retired ones."""
+    """All tools by name; an active one replaces a draft, quarantined or retired one."""
     return {**catalogue.idle, **catalogue.tools}
 
 
@@ -143,7 +133,7 @@ def show(name: str) -> None:
     tool = known[name]
     tell(f"{tool.path}" if tool.status == "active" else f"{tool.path} ({tool.status})")
     if tool.origin == "mcp":  # its file describes many tools, and may contain secrets
-        print_json(_about(tool))
+        print_json(picked(tool, *ABOUT))
         return
     put(tool.path.read_text("utf-8", errors="replace"))
 
@@ -164,9 +154,9 @@ def check(names: tuple[str, ...]) -> int:
     problems = [str(fault) for fault in faults]
     problems += [f"{tool.path}: {text}" for tool in chosen if (text := _problem(tool))]
     for text in problems:
-        click.echo(click.style(f"✗ {line(text)}", fg="red"))
+        print_line(f"✗ {line(text)}", fg="red")
     found = count(len(problems), "problem") if problems else "no problems"
-    click.echo(f"{len(chosen)} tools and operations, {found}")
+    print_line(f"{len(chosen)} tools and operations, {found}")
     return 1 if problems else 0
 
 
@@ -194,8 +184,8 @@ def _problem(tool: Tool) -> str:
 )
 def new(name: str, kind: str) -> None:
     """Create a tool from a template; it is a draft until its sample passes."""
-    fractal, workshop = in_workshop()
-    installing.new(workshop.journal, fractal.catalogue(), name, kind)
+    fractal = opened_to_change()
+    installing.new(fractal.workshop.journal, fractal.catalogue(), name, kind)
     put(str(fractal.workspace.root / "system" / "tools" / name / "pattern.md"))
     tell(f"edit it, then: {command('tools', 'test', name)}")
 
@@ -208,11 +198,11 @@ def add(path: Path, force: bool) -> int:
 
     A program is used once its own sample passes; if it fails, the tool is quarantined.
     """
-    fractal, workshop = in_workshop()
+    fractal = opened_to_change()
     failed = False
     for package in installing.found(path):
         try:
-            entry = installing.add(workshop.journal, package, force=force)
+            entry = installing.add(fractal.workshop.journal, package, force=force)
         except FractalError as error:
             tell(f"✗ {error}", "red")
             failed = True
@@ -223,7 +213,7 @@ def add(path: Path, force: bool) -> int:
             _say(tested)
             if tested.passed is False:
                 tool = _named(fractal, package.tool.name)
-                workshop.records.mark(tool, "quarantined", tested.note, "fractal")
+                fractal.workshop.records.mark(tool, "quarantined", tested.note, "fractal")
                 tell(f"quarantined; fix it, then: {command('tools', 'test', tool.name)}", "yellow")
                 failed = True
     return 1 if failed else 0
@@ -231,7 +221,7 @@ def add(path: Path, force: bool) -> int:
 
 def _named(fractal: Fractal, name: str) -> Tool:
     catalogue = fractal.catalogue()
-    if tool := catalogue.tools.get(name) or catalogue.idle.get(name):
+    if tool := _known(catalogue).get(name):
         return tool
     raise UsageError(catalogue.unknown(name))
 
@@ -248,7 +238,7 @@ def test(names: tuple[str, ...], everything: bool, model: str | None) -> int:
     """
     if bool(names) == everything:
         raise click.UsageError("name the tools to test, or use --all")
-    fractal, _ = in_workshop(model=model)
+    fractal = opened_to_change(model=model)
     catalogue = fractal.catalogue()
     if everything:
         chosen = [*catalogue.tools.values(), *(t for t in catalogue.idle.values() if t.status != "retired")]
@@ -287,17 +277,17 @@ def _say(tested: Tested) -> None:
     cost = f", {money(tested.spent.get('usd', 0))}" if tested.spent.get("calls") else ""
     took = f" ({seconds(tested.seconds)}{cost})" if tested.passed is not None else ""
     note = "" if tested.passed else f": {line(tested.note)}"
-    click.echo(click.style(f"{mark} {safe(tested.tool)} {word}{took}{note}", fg=colour))
+    print_line(f"{mark} {tested.tool} {word}{took}{note}", fg=colour)
     if tested.folder:
-        click.echo(f"  see: fractal -C {shlex.quote(tested.folder)} show")
+        print_line(f"  see: fractal -C {shlex.quote(tested.folder)} show")
 
 
 @tools.command()
 @click.argument("names", nargs=-1, required=True)
 def retire(names: tuple[str, ...]) -> None:
     """Retire tools; `fractal system rollback` restores them."""
-    fractal, workshop = in_workshop()
+    fractal = opened_to_change()
     for name in names:
-        entry = installing.retire(workshop.journal, workshop.records, _named(fractal, name))
+        entry = installing.retire(fractal.workshop.journal, fractal.workshop.records, _named(fractal, name))
         after = f"; to restore: {command('system', 'rollback', str(entry.id))}" if entry else ""
         tell(f"{name} is retired{after}")
