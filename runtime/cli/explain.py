@@ -45,6 +45,10 @@ class Reason:
         return f"{self.file} {self.section}"
 
 
+Found = tuple[str, str, str]
+"""A question, its answer, and the section that it comes from."""
+
+
 def reasons(documents: Sequence[Document], loop: str, step: int | None = None) -> list[Reason]:
     """The reasons of one loop, or of one of its steps; `documents` are all of its run.
 
@@ -53,19 +57,19 @@ def reasons(documents: Sequence[Document], loop: str, step: int | None = None) -
     known = {document.meta.id: document for document in documents}
     document = known[loop]
     if step is not None:
-        return list(_step(document, step, known, whole=True))
-    steps = sorted({**document.planned, **document.steps})
-    parts = [
-        *(part(document) for part in (_task, _plan)),
-        *(_step(document, n, known, whole=False) for n in steps),
-        *(part(document) for part in (_rungs, _again, _verdict, _waiting, _end)),
-        _budget(document, known),
+        parts = [_step(document, step, known, whole=True)]
+    else:
+        parts = [
+            *(part(document) for part in (_task, _plan)),
+            *(_step(document, n, known, whole=False) for n in sorted({**document.planned, **document.steps})),
+            *(part(document) for part in (_rungs, _retries, _verdict, _waiting, _end)),
+        ]
+    found = [
+        Reason(question, answer, loop, f"{loop}.md", section)
+        for part in parts
+        for question, answer, section in part
     ]
-    return [reason for part in parts for reason in part]
-
-
-def _reason(document: Document, question: str, answer: str, section: str) -> Reason:
-    return Reason(question, answer, document.meta.id, f"{document.meta.id}.md", section)
+    return found if step is not None else found + _budget(document, known)
 
 
 def _who(origin: str) -> str:
@@ -75,15 +79,15 @@ def _who(origin: str) -> str:
     return {"person": "a person", "kernel": "the kernel"}.get(origin, origin.removeprefix("model:"))
 
 
-def _task(document: Document) -> Iterator[Reason]:
+def _task(document: Document) -> Iterator[Found]:
     given, resolved = document.note(1, "task"), document.note(1, "resolved task")
     if given is None:
         return
     if document.meta.parent:
         where = given.source or f"{document.meta.parent}.md"
-        yield _reason(document, "Why this loop?", f"its parent gave it the task ({where})", "§1 task")
+        yield "Why this loop?", f"its parent gave it the task ({where})", "§1 task"
     if resolved is None:
-        yield _reason(document, "Why this task?", f"as given: {given.text}", "§1 task")
+        yield "Why this task?", f"as given: {given.text}", "§1 task"
         return
     same = resolved.text.strip() == given.text.strip()
     said = "used as given" if same else f'"{given.text}" was interpreted as "{resolved.text}"'
@@ -95,10 +99,10 @@ def _task(document: Document) -> Iterator[Reason]:
     if not facts:
         offered = [note.source for note in document.section(1).notes if note.key == "context" and note.source]
         lines.append(f"offered as context: {', '.join(offered)}" if offered else "no further context")
-    yield _reason(document, "Why this task?", "\n".join(lines), "§1 resolved task")
+    yield "Why this task?", "\n".join(lines), "§1 resolved task"
 
 
-def _plan(document: Document) -> Iterator[Reason]:
+def _plan(document: Document) -> Iterator[Found]:
     approach = document.note(2, "approach")
     if approach is None:
         return
@@ -107,13 +111,13 @@ def _plan(document: Document) -> Iterator[Reason]:
     lines += [f"{words} {text}" for key, words in said.items() if (text := document.text(2, key))]
     if document.meta.attempt > 1:
         lines.append(f"attempt {document.meta.attempt}, which knew what earlier attempts had learned")
-    yield _reason(document, "Why this plan?", "\n".join(lines), "§2 approach")
+    yield "Why this plan?", "\n".join(lines), "§2 approach"
     if criteria := document.text(2, "baseline"):
         text = f"before the first step:\n{criteria}"
-        yield _reason(document, "How was success measured?", text, "§2 baseline")
+        yield "How was success measured?", text, "§2 baseline"
 
 
-def _step(document: Document, n: int, known: Mapping[str, Document], *, whole: bool) -> Iterator[Reason]:
+def _step(document: Document, n: int, known: Mapping[str, Document], *, whole: bool) -> Iterator[Found]:
     planned, went = document.planned.get(n), document.steps.get(n)
     step = went or planned
     if step is None:
@@ -131,13 +135,13 @@ def _step(document: Document, n: int, known: Mapping[str, Document], *, whole: b
         lines.append(f"its result is that of step {same}, the same call in the plan before a person's edit")
     if step.state == "stale":
         lines.append("done before a person's edit; not yet decided whether its result is kept")
-    yield _reason(document, f"Why step {n}?", "; ".join(lines), f"§{2 if planned else 3} step {n}")
+    yield f"Why step {n}?", "; ".join(lines), f"§{2 if planned else 3} step {n}"
     if went is not None and (whole or went.state != "done"):
         yield _outcome(document, went, known)
     kept = {key: value for key, value in went.evidence.items() if key not in _ACCOUNTS} if went else {}
     if whole and kept:
         text = json.dumps(kept, ensure_ascii=False)
-        yield _reason(document, f"What is recorded of step {n}?", text, f"§3 step {n} evidence")
+        yield f"What is recorded of step {n}?", text, f"§3 step {n} evidence"
 
 
 def _call(step: Step, whole: bool) -> str:
@@ -155,7 +159,7 @@ def _attempt_of(document: Document, n: int) -> str:
     return "which one is not recorded"
 
 
-def _outcome(document: Document, step: Step, known: Mapping[str, Document]) -> Reason:
+def _outcome(document: Document, step: Step, known: Mapping[str, Document]) -> Found:
     result = (step.result or "").strip()
     short = result if len(result) <= 1500 else f"{result[:1500]}… ({len(result)} characters)"
     answer = f"{step.state}" + (f", reported by {_who(step.origin)}: {short}" if short else "")
@@ -163,10 +167,10 @@ def _outcome(document: Document, step: Step, known: Mapping[str, Document]) -> R
     if child is not None and not child.meta.operation:
         answer += f"\nits loop {child.meta.id} ended {child.meta.status}"
     asked = f"What did step {step.n} give?" if step.state == "done" else f"Why is step {step.n} {step.state}?"
-    return _reason(document, asked, answer, f"§3 step {step.n}")
+    return asked, answer, f"§3 step {step.n}"
 
 
-def _rungs(document: Document) -> Iterator[Reason]:
+def _rungs(document: Document) -> Iterator[Found]:
     """Who answered; phases of an attempt with the same answer are grouped."""
     phases: dict[tuple[int, str], list[Mapping[str, Any]]] = {}
     for entry in document.meta.rungs:
@@ -188,7 +192,7 @@ def _rungs(document: Document) -> Iterator[Reason]:
         )
         again = f" in attempt {attempt}" if attempt > 1 else ""
         asked = f"Why {who} for {name}{again}?" if who else f"Why did nobody answer {name}{again}?"
-        yield _reason(document, asked, "; ".join(lines), "§0 rungs")
+        yield asked, "; ".join(lines), "§0 rungs"
 
 
 def _price(entries: Sequence[Mapping[str, Any]]) -> str:
@@ -201,7 +205,7 @@ def _price(entries: Sequence[Mapping[str, Any]]) -> str:
     return f" in {count(calls, 'call')} ({tokens:,} tokens{usd})"
 
 
-def _again(document: Document) -> Iterator[Reason]:
+def _retries(document: Document) -> Iterator[Found]:
     for fold in document.section(2).folds:
         question = {
             "retry": f"Why a retry after attempt {fold.attempt}?",
@@ -210,10 +214,10 @@ def _again(document: Document) -> Iterator[Reason]:
         lines = [f"{_TRIED[note.key]}: {note.text}" for note in fold.notes if note.key in _TRIED]
         lines.sort(key=lambda line: not line.startswith("learned"))
         learned = "\n".join(lines) or "nothing is recorded"
-        yield _reason(document, question, learned, f"§2 attempt {fold.attempt}")
+        yield question, learned, f"§2 attempt {fold.attempt}"
 
 
-def _verdict(document: Document) -> Iterator[Reason]:
+def _verdict(document: Document) -> Iterator[Found]:
     decision = document.note(4, "decision")
     if decision is None or document.meta.operation:
         return
@@ -228,10 +232,10 @@ def _verdict(document: Document) -> Iterator[Reason]:
         lines.append(f"issues:\n{issues}")
     if document.meta.unverified and document.meta.status == "complete":
         lines.append("unverified: no criterion that failed before the first step holds now by evidence")
-    yield _reason(document, "Why this verdict?", "\n".join(lines), "§4 decision")
+    yield "Why this verdict?", "\n".join(lines), "§4 decision"
 
 
-def _waiting(document: Document) -> Iterator[Reason]:
+def _waiting(document: Document) -> Iterator[Found]:
     waits = document.meta.waiting
     if not waits:
         return
@@ -241,38 +245,35 @@ def _waiting(document: Document) -> Iterator[Reason]:
     asked = document.note(1, "question")
     by = f", asked by {_who(asked.origin)}" if asked and asked.text == what else ""
     answer = f"{on.get(str(waits['for']), waits['for'])}{': ' + what if what else ''}{by}"
-    yield _reason(document, "Why does it wait?", answer, "§0 waiting")
+    yield "Why does it wait?", answer, "§0 waiting"
 
 
-def _end(document: Document) -> Iterator[Reason]:
+def _end(document: Document) -> Iterator[Found]:
     for key in ("error", "escalation"):
         if note := document.note(5, key):
             question = f"Why did it end {document.meta.status}?"
             asked = f"\nopen question: {text}" if (text := document.text(5, "question")) else ""
-            yield _reason(document, question, note.text + asked, f"§5 {key}")
+            yield question, note.text + asked, f"§5 {key}"
     if document.meta.status == "interrupted":
-        yield _reason(document, "Why is it interrupted?", "its process was stopped or died", "§0 status")
+        yield "Why is it interrupted?", "its process was stopped or died", "§0 status"
 
 
-def _budget(document: Document, known: Mapping[str, Document]) -> Iterator[Reason]:
+def _budget(document: Document, known: Mapping[str, Document]) -> list[Reason]:
     meta = document.meta
     parent = known.get(meta.parent)
     if not meta.budget:
-        return
+        return []
     names = {"calls": "calls", "tokens": "tokens", "seconds": "seconds", "context": "tokens of work context"}
-    parts = [f"{meta.budget[key]:,g} {name}" for key, name in names.items() if key in meta.budget]
-    parts += [f"USD {meta.budget['usd']:.4g}"] if "usd" in meta.budget else []
-    limits = ", ".join(parts)
-    if parent is None:
-        yield _reason(document, "Why this budget?", f"the limits of the run: {limits}", "§0 budget")
-        return
-    step = next((each for each in parent.steps.values() if each.link == f"{meta.id}.md"), None)
-    beside = [each for each in parent.steps.values() if each.share is not None]
-    part = f"its share of the calls that {parent.meta.id} had left, less one reserved for Check"
-    shared = f", beside {len(beside) - 1} more" if len(beside) > 1 else ""
-    where = f"§3 step {step.n} share" if step else "§3"
-    answer = f"{part}{shared}: {limits}"
-    yield Reason("Why this budget?", answer, meta.id, f"{parent.meta.id}.md", where)
+    limits = [f"{meta.budget[key]:,g} {name}" for key, name in names.items() if key in meta.budget]
+    limits += [f"USD {meta.budget['usd']:.4g}"] if "usd" in meta.budget else []
+    why, file, section = "the limits of the run", f"{meta.id}.md", "§0 budget"
+    if parent:
+        step = next((each for each in parent.steps.values() if each.link == f"{meta.id}.md"), None)
+        others = sum(each.share is not None for each in parent.steps.values()) - 1
+        why = f"its share of the calls that {parent.meta.id} had left, less one reserved for Check"
+        why += f", beside {others} more" if others > 0 else ""
+        file, section = f"{parent.meta.id}.md", f"§3 step {step.n} share" if step else "§3"
+    return [Reason("Why this budget?", f"{why}: {', '.join(limits)}", meta.id, file, section)]
 
 
 @click.command()

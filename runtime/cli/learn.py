@@ -100,7 +100,6 @@ def _attempts(context: click.Context, words: tuple[str, ...], model: str | None,
 @json_option("Print the new and changed patterns as a list of objects.")
 def from_(run: str) -> None:
     """Learn from a finished run (default: the newest), even if learning was off."""
-
     found = learning.from_run(opened(), run)
     emit([_object(each) for each in found])
     _taught(found)
@@ -110,7 +109,6 @@ def from_(run: str) -> None:
 @json_option("Print an object: before, after, types, mistakes, coverage.")
 def report() -> None:
     """Compare success, time and tokens before and after learning; show coverage and repeated mistakes."""
-
     found = learning.report(opened())
     emit(found)
     put("\n".join(learning.in_words(found)))
@@ -156,13 +154,12 @@ def import_(path: Path) -> None:
 
     Lines `Applies to: code, edit` and `Avoid: …` below a heading give the task types and what to avoid.
     """
-
-    came, known = learning.imported(opened(), path)
-    for each in came:
+    new, known = learning.imported(opened(), path)
+    for each in new:
         tell(f"{each.name} (for {', '.join(each.types)})")
     for each in known:
         tell(f"{each.name} says the same")
-    tell(f"{len(came)} patterns imported, {len(known)} already known")
+    tell(f"{len(new)} patterns imported, {len(known)} already known")
 
 
 @learn.command()

@@ -246,8 +246,9 @@ def local(stamp: str, now: datetime | None = None) -> str:
 
 
 def call(tool: str, args: Mapping[str, Any] | None, cells: int) -> str:
-    """A call in short: the tool and the values of its arguments, with secrets removed."""
-    values = [value if isinstance(value, str) else repr(value) for value in (args or {}).values()]
+    """A call in short: the tool, its texts, and other arguments as `name=value`; secrets are removed."""
+    arguments = (args or {}).items()
+    values = [value if isinstance(value, str) else f"{name}={value!r}" for name, value in arguments]
     return elide(redact_forms(" ".join([tool or "subtask", *values])), cells)
 
 
