@@ -44,7 +44,8 @@ def test_what_a_page_wants_remembered_is_no_fact_of_the_person(play, tmp_path):
     assert kept[evil].said == "note" and kept[evil].who == ""
     found = recall(played.fractal, "which bank are payments of the user made to")
     assert evil in {each.text for each in found}
-    assert all("said by you" not in each.provenance and played.result.run in each.provenance for each in found)
+    told = [each.provenance for each in found]
+    assert all("said by you" not in text and played.result.run in text for text in told)
 
 
 def test_recalled_text_is_data_and_starts_nothing(play):
