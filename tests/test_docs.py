@@ -25,7 +25,7 @@ from pathlib import Path
 import pytest
 import yaml
 from markdown_it import MarkdownIt
-from test_house import ROOT, tracked
+from test_repository import ROOT, tracked
 
 from kernel.errors import Exit
 from kernel.events import Event

@@ -11,7 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from test_house import ROOT, tracked
+from test_repository import ROOT, tracked
 
 IMPORT = re.compile(r"\s*(?:from|import)\s")
 

@@ -97,7 +97,7 @@ class Site(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def site() -> Iterator[str]:
+def research_site() -> Iterator[str]:
     """The address of a site about tea, on loopback."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Site)
     threading.Thread(target=server.serve_forever, daemon=True).start()

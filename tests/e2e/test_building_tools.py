@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import days
-from days import settings, trials_of
 from playing import ACCEPT, Played, plan
+from self_building import SYSTEM, by_loop, judged, settings, trials_of, write
 
 from kernel.asking.responder import Ask
 from kernel.errors import Exit
@@ -73,9 +72,9 @@ def builder(
     loop = {
         "understand": {"task": "write it and try it"},
         "plan": attempts,
-        "check": lambda ask: days.judged(ask, "it is there, and its sample passed"),
+        "check": lambda ask: judged(ask, "it is there, and its sample passed"),
     }
-    return days.by_loop({"Write it": loop, **others, "": root})
+    return by_loop({"Write it": loop, **others, "": root})
 
 
 def end(ask: Ask) -> dict[str, Any]:
@@ -88,7 +87,7 @@ def end(ask: Ask) -> dict[str, Any]:
 
 def written(**files: str) -> dict[str, Any]:
     names = {"pattern": "tools/slug/pattern.md", "tool": "tools/slug/tool.py"}
-    return plan(*(days.write(names[name], text, needs=[]) for name, text in files.items()))
+    return plan(*(write(names[name], text, needs=[]) for name, text in files.items()))
 
 
 def test_a_new_capability_is_offered_build_and_its_loop_is_told_the_form_of_a_tool(
@@ -112,7 +111,7 @@ def test_a_new_capability_is_offered_build_and_its_loop_is_told_the_form_of_a_to
 
 
 def test_a_plan_may_use_what_its_own_later_written_steps_will_have_made(play: Play) -> None:
-    place = f"{days.SYSTEM}/tools/slug"
+    place = f"{SYSTEM}/tools/slug"
     whole = plan(
         {"tool": "bash", "args": {"command": "echo Green Tea"}, "needs": []},
         {"tool": "write", "what": f"{place}/pattern.md, by what step 1 shows", "needs": [1]},
@@ -130,10 +129,10 @@ def test_a_plan_may_use_what_its_own_later_written_steps_will_have_made(play: Pl
         "understand": {"task": "x"},
         "plan": whole,
         "do": write,
-        "check": lambda ask: days.judged(ask, "slug"),
+        "check": lambda ask: judged(ask, "slug"),
     }
     root = {"fused": plan({"tool": "build", "what": "Write it"}), "check": end}
-    model = Scripted(days.by_loop({"Write it": loop, "": root}))
+    model = Scripted(by_loop({"Write it": loop, "": root}))
     played = play(model, "Build slug", settings=settings())
     assert played.result.exit == Exit.ACCEPTED, played.result.reason
     asked = [ask.user for ask in model.asks if ask.phase == "do"]
@@ -147,7 +146,7 @@ def test_a_plan_may_use_what_its_own_later_written_steps_will_have_made(play: Pl
 def test_guidance_is_tried_by_a_loop_of_its_own_before_it_is_accepted(play: Play, tmp_path: Path) -> None:
     (tmp_path / "work" / "words.txt").write_text("tea\nmilk\ntea\n", "utf-8")
     task = "How often does each word stand in words.txt?"
-    first = plan(days.write("tools/tally/pattern.md", TALLY))
+    first = plan(write("tools/tally/pattern.md", TALLY))
     count = "sort words.txt | uniq -c | sort -rn | awk '{print $2, $1}'"
     tally = {
         "understand": {"task": task},
@@ -200,7 +199,7 @@ def test_a_tool_that_ships_is_mended_by_a_proposal(play: Play) -> None:
         "plan": plan({"tool": "bash", "args": {"command": "printf 'cart.py\\n+    return 1\\n'"}}),
         "check": {**ACCEPT, "output": "{{ steps[1].result }}"},
     }
-    attempts = [plan(days.write("tools/code/pattern.md", mended), {"tool": "code", "what": task})]
+    attempts = [plan(write("tools/code/pattern.md", mended), {"tool": "code", "what": task})]
     played = play(builder(attempts, {task: code}), "Mend the tool code", settings=settings())
     assert played.result.exit == Exit.ACCEPTED, played.result.reason
     assert [each.unit for each in played.fractal.workshop.proposals.open()] == ["tools/code"]
@@ -233,8 +232,8 @@ def test_on_day_n_what_was_improvised_three_times_is_built_as_an_operation_and_u
     play: Play, tmp_path: Path
 ) -> None:
     files = plan(
-        days.write("operations/top-words.md", TOP, needs=[]),
-        days.write("operations/top-words.sh", TOP_PROGRAM, needs=[]),
+        write("operations/top-words.md", TOP, needs=[]),
+        write("operations/top-words.sh", TOP_PROGRAM, needs=[]),
     )
     build = {"understand": {"task": "x"}, "plan": files}
     asked: list[str] = []
@@ -242,7 +241,7 @@ def test_on_day_n_what_was_improvised_three_times_is_built_as_an_operation_and_u
     def answer(ask: Ask) -> Any:
         if ask.document.meta.type == "build":
             asked.append(ask.document.text(1, "task"))
-            return days.judged(ask, "top-words(path)") if ask.phase == "check" else build[ask.phase]
+            return judged(ask, "top-words(path)") if ask.phase == "check" else build[ask.phase]
         name = ask.document.text(1, "task").split()[-1]
         command = f"sort {name} | uniq -c | sort -rn | head -3"
         step = plan({"tool": "bash", "args": {"command": command}})

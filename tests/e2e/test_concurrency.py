@@ -312,7 +312,7 @@ def test_many_runs_in_one_process_all_end(tmp_path: Path) -> None:
 import asyncio, resource, sys
 sys.path[:0] = {[str(Path(__file__).parent), str(Path(__file__).parents[1])]!r}
 from pathlib import Path
-from test_two_at_once import _reading, scripted
+from test_concurrency import _reading, scripted
 resource.setrlimit(resource.RLIMIT_NOFILE, ({RUNS // 3}, {RUNS // 3}))
 async def main():
     here = scripted(Path(sys.argv[1]), _reading, fsync=False)
@@ -348,7 +348,7 @@ def test_however_many_runs_there_are_it_is_no_slower_for_them(
 import asyncio, sys
 sys.path[:0] = {[str(Path(__file__).parent), str(Path(__file__).parents[1])]!r}
 from pathlib import Path
-from test_two_at_once import _reading, scripted
+from test_concurrency import _reading, scripted
 here = scripted(Path(sys.argv[1]), _reading, {memory})
 others = {{asyncio.run(here.run(f"read {{n}}")).run for n in range({before})}}
 opened = []

@@ -8,11 +8,20 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import days
 import pytest
-from days import settings, system_of, trials_of
 from hostile import boxed
-from playing import Played, plan
+from playing import ACCEPT, Played, plan
+from self_building import (
+    bare,
+    by_loop,
+    judged,
+    research_site,
+    separately,
+    settings,
+    system_of,
+    trials_of,
+    write,
+)
 
 from kernel.errors import Exit
 
@@ -40,22 +49,22 @@ def pattern(body: str = "", **fields: Any) -> str:
 @pytest.fixture
 def build(tmp_path: Path, play: Play) -> Callable[..., Played]:
     """Has a run write files of the system, and then insist that all is well."""
-    work = days.bare(tmp_path / "work")
+    work = bare(tmp_path / "work")
 
     def run(files: Mapping[str, str], *steps: Mapping[str, Any], **more: Any) -> Played:
-        writes = [days.write(name, text, needs=[]) for name, text in files.items()]
+        writes = [write(name, text, needs=[]) for name, text in files.items()]
         loops = {
             "build it": {
-                **days.separately(plan(*writes, *steps)),
-                "check": lambda ask: days.judged(ask, "built"),
+                **separately(plan(*writes, *steps)),
+                "check": lambda ask: judged(ask, "built"),
             },
             "": {
-                **days.separately(plan({"tool": "bash", "args": {"command": "echo tried"}})),
-                "check": days.ACCEPT,
+                **separately(plan({"tool": "bash", "args": {"command": "echo tried"}})),
+                "check": ACCEPT,
             },
         }
         before = system_of(work)
-        played = play(days.by_loop(loops), "build it", settings=settings(retries=0, **more))
+        played = play(by_loop(loops), "build it", settings=settings(retries=0, **more))
         played.before = before  # type: ignore[attr-defined]
         return played
 
@@ -186,7 +195,7 @@ def test_a_sample_has_no_network_unless_its_settings_and_its_effects_allow_it(
     program = """import urllib.request
 print(urllib.request.urlopen("{site}/", timeout=5).read().decode())
 """
-    with days.site() as site:
+    with research_site() as site:
         for allowed, effects in ((True, []), (False, ["network"]), (True, ["network"])):
             files = {
                 "tools/thing/pattern.md": pattern(

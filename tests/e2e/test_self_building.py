@@ -10,10 +10,28 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import days
 import pytest
-from days import ADD_RESEARCH, BUILD_YOURSELF, PHASES, settings, system_of, trials_of
 from playing import ACCEPT, Played, plan
+from self_building import (
+    ADD_RESEARCH,
+    BUILD_YOURSELF,
+    FIRST_PROGRAM,
+    MENDED_PROGRAM,
+    PHASES,
+    SYSTEM,
+    adds_research,
+    asks_the_site,
+    bare,
+    builds_itself,
+    by_loop,
+    judged,
+    research_site,
+    separately,
+    settings,
+    system_of,
+    trials_of,
+    write,
+)
 
 from kernel.asking.responder import Ask
 from kernel.errors import Exit
@@ -26,17 +44,17 @@ Play = Callable[..., Played]
 
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
-    return days.bare(tmp_path / "work")
+    return bare(tmp_path / "work")
 
 
 @pytest.fixture
 def site() -> Iterator[str]:
-    with days.site() as address:
+    with research_site() as address:
         yield address
 
 
 def build_yourself(play: Play) -> Played:
-    return play(days.builds_itself(), BUILD_YOURSELF, settings=settings())
+    return play(builds_itself(), BUILD_YOURSELF, settings=settings())
 
 
 # ---- Day 0 -----------------------------------------------------------------------------------------------
@@ -69,13 +87,13 @@ def test_on_day_0_a_task_is_done_with_the_pattern_and_the_three_hands_alone(work
 
 def test_on_day_0_nothing_of_the_shipped_system_is_reached(work: Path, play: Play) -> None:
     played = play(
-        days.by_loop(
+        by_loop(
             {
                 "find out": {
-                    **days.separately(
+                    **separately(
                         plan(
-                            {"tool": "read", "args": {"path": f"{days.SYSTEM}/phases/plan.md"}, "needs": []},
-                            {"tool": "read", "args": {"path": f"{days.SYSTEM}/pattern.md"}, "needs": []},
+                            {"tool": "read", "args": {"path": f"{SYSTEM}/phases/plan.md"}, "needs": []},
+                            {"tool": "read", "args": {"path": f"{SYSTEM}/pattern.md"}, "needs": []},
                         )
                     ),
                     "check": ACCEPT,
@@ -93,7 +111,7 @@ def test_on_day_0_nothing_of_the_shipped_system_is_reached(work: Path, play: Pla
 
 
 def test_on_day_1_it_writes_its_phases_and_proves_them_on_a_small_task(work: Path, play: Play) -> None:
-    model = Scripted(days.builds_itself())
+    model = Scripted(builds_itself())
     played = play(model, BUILD_YOURSELF, settings=settings())
     assert played.result.exit == Exit.ACCEPTED, played.result.reason
     units = [f"phases/{name}" for name in sorted(PHASES)]
@@ -133,11 +151,11 @@ def test_phases_that_no_loop_went_through_are_not_accepted(work: Path, play: Pla
 
     def check(ask: Ask) -> object:
         said.append(ask.user)
-        return ACCEPT if len(said) == 1 else days.judged(ask, "")
+        return ACCEPT if len(said) == 1 else judged(ask, "")
 
-    only_written = days.separately(plan(days.write("phases/do.md", "# DO\nDo it.\n")))
+    only_written = separately(plan(write("phases/do.md", "# DO\nDo it.\n")))
     played = play(
-        days.by_loop({BUILD_YOURSELF: {**only_written, "check": check}}),
+        by_loop({BUILD_YOURSELF: {**only_written, "check": check}}),
         BUILD_YOURSELF,
         settings=settings(retries=0),
     )
@@ -155,8 +173,8 @@ def test_on_day_2_a_tool_is_written_fails_its_sample_is_mended_and_used_by_the_v
     work: Path, play: Play, site: str
 ) -> None:
     build_yourself(play)
-    programs = [days.FIRST_PROGRAM, days.MENDED_PROGRAM]
-    added = play(days.adds_research(site, programs), ADD_RESEARCH, settings=settings())
+    programs = [FIRST_PROGRAM, MENDED_PROGRAM]
+    added = play(adds_research(site, programs), ADD_RESEARCH, settings=settings())
     assert added.result.exit == Exit.ACCEPTED, added.result.reason
     folds = added.root.section(2).folds
     assert [fold.decision for fold in folds] == ["retry"]
@@ -164,9 +182,9 @@ def test_on_day_2_a_tool_is_written_fails_its_sample_is_mended_and_used_by_the_v
     assert trials_of(added) == {"tools/web-research": "pass"}
     built = {name: text for name, text in system_of(work).items() if name.startswith("tools/")}
     assert sorted(built) == ["tools/web-research/pattern.md", "tools/web-research/tool.py"]
-    assert built["tools/web-research/tool.py"] == days.MENDED_PROGRAM
+    assert built["tools/web-research/tool.py"] == MENDED_PROGRAM
 
-    model = Scripted(days.asks_the_site(site))
+    model = Scripted(asks_the_site(site))
     used = play(model, "How hot is black tea brewed?", settings=settings())
     assert used.result.exit == Exit.ACCEPTED, used.result.reason
     assert "98 degrees for 4 minutes" in used.result.output
@@ -175,7 +193,7 @@ def test_on_day_2_a_tool_is_written_fails_its_sample_is_mended_and_used_by_the_v
 
 def test_the_built_workspace_is_the_golden_one(work: Path, play: Play, site: str) -> None:
     build_yourself(play)
-    play(days.adds_research(site, [days.MENDED_PROGRAM]), ADD_RESEARCH, settings=settings())
+    play(adds_research(site, [MENDED_PROGRAM]), ADD_RESEARCH, settings=settings())
     written = {name: text.replace(site, "http://site.example") for name, text in system_of(work).items()}
     if os.environ.get("UPDATE_GOLDEN"):
         for name, text in written.items():
@@ -193,8 +211,8 @@ def test_a_draft_that_cannot_pass_is_given_up_after_three_attempts_and_nothing_i
     work: Path, play: Play, site: str
 ) -> None:
     before = system_of(work)
-    programs = [days.FIRST_PROGRAM, days.FIRST_PROGRAM + "\n", days.FIRST_PROGRAM + "\n\n"]
-    played = play(days.adds_research(site, programs), ADD_RESEARCH, settings=settings())
+    programs = [FIRST_PROGRAM, FIRST_PROGRAM + "\n", FIRST_PROGRAM + "\n\n"]
+    played = play(adds_research(site, programs), ADD_RESEARCH, settings=settings())
     assert (played.result.status, played.result.exit) == ("escalated", Exit.FAILED)
     assert played.root.meta.attempt == 3
     assert [fold.decision for fold in played.root.section(2).folds] == ["retry", "retry"]

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from machines import call, logged, till
 from playing import ACCEPT, Played, plan, player
+from state_machine_tools import call, logged, till
 
 from bench.crash import faults
 from kernel.asking.responder import Ask

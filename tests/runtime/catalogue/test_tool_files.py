@@ -168,6 +168,6 @@ def test_the_names_that_older_workspaces_have_for_builtins_are_still_found(name:
 
 
 def test_every_operation_of_the_golden_workspace_is_found() -> None:
-    tools = Catalogue([Path(__file__).parents[1] / "golden" / "built-workspace"]).tools
+    tools = Catalogue([Path(__file__).parents[2] / "golden" / "built-workspace"]).tools
     assert set(BUILTINS) <= set(tools)
     assert all(callable(tool.function) for tool in tools.values() if tool.scheme == "python")

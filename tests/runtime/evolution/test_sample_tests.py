@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 import yaml
-from machines import PROGRAM, TILL
 from playing import ACCEPT, Played, plan
+from state_machine_tools import PROGRAM, TILL
 
 from kernel.asking.responder import Ask
 from kernel.tools.operations import OperationContext
