@@ -1,4 +1,4 @@
-"""A tool with states for tests: a till that is opened, paid into and closed; its log tells what it did."""
+"""A tool with states: a till that is opened, paid into and closed. It logs its calls to log.txt."""
 
 from __future__ import annotations
 
@@ -67,6 +67,6 @@ def call(action: str, needs: list[int] | None = None, **args: Any) -> dict[str, 
 
 
 def logged(workspace: Path) -> list[str]:
-    """What the till has really done."""
+    """The calls that the till has executed."""
     path = workspace / "log.txt"
     return [line.strip() for line in path.read_text("utf-8").splitlines()] if path.exists() else []

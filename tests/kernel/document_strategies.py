@@ -1,4 +1,4 @@
-"""Documents for Hypothesis to try: whatever a person, a model or a tool could put into one."""
+"""Hypothesis strategies for state documents with any content."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def the_example() -> str:
 
 
 def refusal(text: str | bytes) -> str:
-    """What is said of a document, run/a.md, that cannot be read."""
+    """The error message for a document, run/a.md, that cannot be parsed."""
     with pytest.raises(DocumentError) as error:
         parse(text if isinstance(text, bytes) else text.encode(), "run/a.md")
     return str(error.value)
@@ -62,7 +62,7 @@ _JSON = st.recursive(
 
 
 def _as_read(value: Any) -> Any:
-    """JSON joins two surrogate halves that happen to meet; a value that was once JSON has none such."""
+    """A value as JSON reads it back: JSON joins two adjacent surrogate halves."""
     return json.loads(json.dumps(value))
 
 
@@ -96,7 +96,7 @@ FOLD = st.builds(Fold, st.integers(1, 99), st.sampled_from(["RETRY", "max retrie
 
 @st.composite
 def steps(draw: st.DrawFn, least: int = 0, most: int = 3, first: int = 1) -> dict[int, Step]:
-    """Steps with whatever their parts may hold, numbered on from `first`."""
+    """Steps with any content, numbered from `first`."""
     made: dict[int, Step] = {}
     for n in range(first, first + draw(st.integers(least, most))):
         result = draw(st.none() | TEXT)
@@ -118,7 +118,7 @@ def steps(draw: st.DrawFn, least: int = 0, most: int = 3, first: int = 1) -> dic
 
 @st.composite
 def metas(draw: st.DrawFn) -> Meta:
-    """META with any status and phase, nested values and keys of a later day."""
+    """META with any status and phase, nested values and unknown keys."""
     return Meta(
         id="system-7f3kq2",
         run="7f3kq2",
@@ -137,7 +137,7 @@ def metas(draw: st.DrawFn) -> Meta:
 
 @st.composite
 def documents(draw: st.DrawFn, last: int = 5) -> Document:
-    """Documents with something in any of the sections up to `last`."""
+    """Documents with content in any of the sections up to `last`."""
     document = Document(draw(metas()))
     for number in range(1, last + 1):
         folds = tuple(draw(st.lists(FOLD, max_size=1))) if number in (1, 2, 3) else ()

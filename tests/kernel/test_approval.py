@@ -1,4 +1,4 @@
-"""Whether a call may be made: asked just before it, of every kind of tool, with a person's word."""
+"""Approval of calls: what is refused, what needs approval, and what --yes covers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SERIOUS = Danger("credentials", "serious", "it reads a key")
 def session(
     folder: Path, *dangers: Danger, steps: Mapping[int, Step] | None = None, **policy: Any
 ) -> Session:
-    """A loop whose document stands on the disk, in a world with a guard that always sees these dangers."""
+    """A session with a stored document and a guard that always reports these dangers."""
     (folder / "artifacts").mkdir(exist_ok=True)
     run_context = RunContext(
         "abc123",
@@ -64,7 +64,7 @@ def refused(loop: Session, name: str, args: Mapping[str, Any]) -> str:
     return ""
 
 
-# ---- what nobody can approve of --------------------------------------------------------------------------
+# ---- calls that are refused ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -76,14 +76,12 @@ def refused(loop: Session, name: str, args: Mapping[str, Any]) -> str:
         ({"path": "x", "mode": "r"}, "has no argument mode"),
     ],
 )
-def test_arguments_that_are_wrong_after_references_were_filled_in_are_refused(
-    tmp_path: Path, args: dict[str, Any], says: str
-) -> None:
+def test_invalid_arguments_are_refused(tmp_path: Path, args: dict[str, Any], says: str) -> None:
     told = refused(session(tmp_path), "read", args)
     assert says in told if says else told == ""
 
 
-def test_the_same_call_is_not_tried_for_ever_and_another_one_may_be(tmp_path: Path) -> None:
+def test_call_is_refused_after_two_failures(tmp_path: Path) -> None:
     failed = {n: Step(n, "failed", "read", {"path": "x"}, origin="tool:read") for n in (1, 2)}
     loop = session(tmp_path, steps=failed)
     assert (
@@ -93,7 +91,7 @@ def test_the_same_call_is_not_tried_for_ever_and_another_one_may_be(tmp_path: Pa
     assert refused(session(tmp_path, steps={1: failed[1]}), "read", {"path": "x"}) == ""
 
 
-def test_a_tool_that_is_not_admitted_is_refused_and_a_draft_of_the_run_is_not_asked_about(
+def test_unadmitted_tool_is_refused_unless_it_is_a_draft_of_the_run(
     tmp_path: Path,
 ) -> None:
     async def never(tool: Tool) -> str:
@@ -106,7 +104,7 @@ def test_a_tool_that_is_not_admitted_is_refused_and_a_draft_of_the_run_is_not_as
     asyncio.run(refuse(loop, Step(9, tool="read"), draft, {"path": "x"}))
 
 
-# ---- what wants an approval ------------------------------------------------------------------------------
+# ---- calls that need approval -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -124,22 +122,22 @@ def test_a_tool_that_is_not_admitted_is_refused_and_a_draft_of_the_run_is_not_as
         ({"approve": ("shell",)}, (DANGER,), ["shell"], [DANGER]),
     ],
 )
-def test_yes_covers_effects_and_dangers_but_no_serious_one(
+def test_yes_covers_effects_and_dangers_but_no_serious_danger(
     tmp_path: Path, policy: Any, dangers: Any, effects: list[str], left: list[Danger]
 ) -> None:
     run_context = session(tmp_path, *dangers, **policy).run
-    # bash says that it may write nothing: its effects are those of its markdown
+    # bash with the effects of its markdown, which do not include write
     bash = replace(tool("bash"), effects=("shell",))
     assert ungranted(run_context, bash, RM) == (effects, left)
 
 
-def test_a_program_is_one_whatever_its_markdown_says(tmp_path: Path) -> None:
+def test_program_has_effect_shell_whatever_it_declares(tmp_path: Path) -> None:
     made = Tool("made", tmp_path / "pattern.md", run="command: ./x.py")
     assert effects_of(made) == {"shell"}
     assert ungranted(session(tmp_path, approve=("shell",)).run, made, {})[0] == ["shell"]
 
 
-def test_a_call_that_waits_says_what_it_may_do_and_is_asked_for_once(tmp_path: Path) -> None:
+def test_approval_names_effects_and_dangers_and_is_requested_once(tmp_path: Path) -> None:
     loop = session(tmp_path, DANGER, approve=("shell",))
     step = Step(1, "planned", "bash", RM)
     waiting, asked = approval(loop, step, tool("bash"), RM)
@@ -154,9 +152,7 @@ def test_a_call_that_waits_says_what_it_may_do_and_is_asked_for_once(tmp_path: P
 
 
 @pytest.mark.parametrize("dangers", [(DANGER,), (DANGER, SERIOUS)])
-def test_a_call_is_looked_at_for_dangers_once_whoever_approves_of_it(
-    tmp_path: Path, dangers: tuple[Danger, ...]
-) -> None:
+def test_danger_rules_are_evaluated_once_per_call(tmp_path: Path, dangers: tuple[Danger, ...]) -> None:
     looked: list[Tool] = []
     loop = session(tmp_path, yes=True)
     loop.run.guard = lambda tool, args: looked.append(tool) or dangers
@@ -167,7 +163,7 @@ def test_a_call_is_looked_at_for_dangers_once_whoever_approves_of_it(
     )
 
 
-def test_a_failure_before_the_last_change_of_files_does_not_count(tmp_path: Path) -> None:
+def test_failures_before_the_last_file_change_do_not_count(tmp_path: Path) -> None:
     call = {"path": "x"}
     steps = {n: Step(n, "failed", "read", call, origin="tool:read") for n in (1, 3, 4)}
     wrote = Step(2, "done", "write", {"path": "x", "content": ""})
@@ -176,7 +172,7 @@ def test_a_failure_before_the_last_change_of_files_does_not_count(tmp_path: Path
     assert refused(session(tmp_path, steps=steps | {2: wrote}), "read", call) == ""
 
 
-def test_a_long_call_is_shown_in_part(tmp_path: Path) -> None:
+def test_long_call_is_abbreviated(tmp_path: Path) -> None:
     loop = session(tmp_path, approve=("shell",))
     args = {"command": "echo " + "x" * 5000}
     _, asked = approval(loop, Step(1, "planned", "bash", args), tool("bash"), args)
@@ -195,19 +191,19 @@ def answers(*steps: dict[str, Any]) -> Callable[[Ask], Any]:
 MAKES = {"tool": "write", "args": {"path": "a.txt", "content": "x"}}
 
 
-def test_a_step_waits_for_its_approval_and_is_carried_out_after_it(play: Play, tmp_path: Path) -> None:
+def test_step_waits_until_it_is_approved(play: Play, tmp_path: Path) -> None:
     settings = {"approve": ["write"]}
     played = play(answers(MAKES), settings=settings)
     assert played.result.waiting == "approval"
     assert not (tmp_path / "work" / "a.txt").exists()
     again = play(answers(MAKES), settings=settings, resume=played.result.run)
-    assert again.result.waiting == "approval", "nobody has said anything"
+    assert again.result.waiting == "approval", "it was not approved yet"
     played.fractal.tell(played.result.run, "approve")
     ended = play(answers(MAKES), settings=settings, resume=played.result.run)
     assert ended.result.exit == 0 and (tmp_path / "work" / "a.txt").exists()
 
 
-def test_a_rejected_step_is_not_carried_out(play: Play, tmp_path: Path) -> None:
+def test_rejected_step_is_not_executed(play: Play, tmp_path: Path) -> None:
     settings = {"approve": ["write"]}
     played = play(answers(MAKES), settings=settings)
     played.fractal.tell(played.result.run, "reject", reason="not that file")
@@ -216,11 +212,11 @@ def test_a_rejected_step_is_not_carried_out(play: Play, tmp_path: Path) -> None:
     assert not (tmp_path / "work" / "a.txt").exists()
 
 
-def test_yes_approves_beforehand(play: Play, tmp_path: Path) -> None:
+def test_yes_approves_in_advance(play: Play, tmp_path: Path) -> None:
     assert play(answers(MAKES), settings={"approve": ["write"]}, yes=True).result.exit == 0
 
 
-def test_a_look_that_wants_an_approval_is_not_made(play: Play) -> None:
+def test_look_that_needs_approval_is_refused(play: Play) -> None:
     told: list[str] = []
 
     def answer(ask: Ask) -> Any:
@@ -232,7 +228,7 @@ def test_a_look_that_wants_an_approval_is_not_made(play: Play) -> None:
         return {"look": {"tool": "read", "args": {"path": "a.txt"}}}
 
     played = play(answer, settings={"approve": ["read"]}, yes=False)
-    assert played.result.waiting == "approval"  # of the listing
+    assert played.result.waiting == "approval"  # for the listing
     played.fractal.tell(played.result.run, "approve")
     ended = play(answer, settings={"approve": ["read"]}, resume=played.result.run)
     assert ended.result.exit == 0

@@ -1,4 +1,4 @@
-"""Where the ledger could be deceived: loops done again, stopped, broken or lost, and odd reports of cost."""
+"""Accounting of calls, tokens and cost when subtasks are redone, stopped, damaged or lost."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def work(tmp_path: Path) -> Path:
     return folder
 
 
-def parts(*names: str) -> dict[str, Any]:
+def subtasks(*names: str) -> dict[str, Any]:
     return plan(*({"subtask": name, "needs": []} for name in names))
 
 
@@ -45,7 +45,7 @@ def told(played: Played) -> Amount:
 
 
 def reword(played: Played, task: str) -> None:
-    """Change what the root's first step, a part, is to do."""
+    """Change the task of the root's first step, a subtask."""
     replan(played, rf"\g<1>{task}\n")
 
 
@@ -57,29 +57,29 @@ def replan(played: Played, new: str) -> None:
 
 
 def deep(ask: Ask) -> Any:
-    """The root has one part, which has two parts, which read; what is `small` reads at once."""
+    """The root has one subtask, which has two that read; a `small` one reads directly."""
     if ask.phase == "check":
         failed = {**ACCEPT, "validation": "fail", "decision": "ESCALATE", "issues": ["a step failed"]}
         return failed if ask.evidence["failed_steps"] else ACCEPT
     task = ask.document.text(1, "task")
     if not ask.document.meta.parent:
-        return parts("something large")
-    return parts("one half", "other half") if "large" in task else plan(READ)
+        return subtasks("something large")
+    return subtasks("one half", "other half") if "large" in task else plan(READ)
 
 
-def test_a_part_that_is_done_again_with_other_words_stays_charged_with_its_own_parts(play, work):
+def test_redone_subtask_keeps_the_cost_of_its_first_children(play, work):
     first = play(deep)
     before = logged(first)
     assert told(first) == before
     reword(first, "something small")
     again = play(deep, resume=first.result.run)
     assert again.result.exit == 0
-    assert logged(again).calls > before.calls, "it was done again"
+    assert logged(again).calls > before.calls, "it was redone"
     assert told(again) == logged(again)
 
 
 @pytest.mark.parametrize("limit", range(8, 18))
-def test_a_part_that_is_done_again_does_not_get_its_parts_calls_a_second_time(play, work, limit):
+def test_redone_subtask_stays_within_the_call_limit(play, work, limit):
     first = play(deep, settings={"calls": limit})
     assert first.result.exit == 0
     reword(first, "something small")
@@ -88,11 +88,11 @@ def test_a_part_that_is_done_again_does_not_get_its_parts_calls_a_second_time(pl
     assert told(again) == logged(again)
 
 
-def test_a_part_that_failed_and_is_done_again_is_charged_once(play, work):
+def test_failed_and_redone_subtask_is_charged_once(play, work):
     def answer(ask: Ask) -> Any:
         if ask.document.meta.parent and "good" not in ask.document.text(1, "task"):
             return {"task": "t", "cannot": "it is not possible"}
-        return deep(ask) if ask.document.meta.parent or ask.phase == "check" else parts("a bad one")
+        return deep(ask) if ask.document.meta.parent or ask.phase == "check" else subtasks("a bad one")
 
     first = play(answer)
     assert first.root.steps[1].state == "failed"
@@ -102,7 +102,7 @@ def test_a_part_that_failed_and_is_done_again_is_charged_once(play, work):
     assert told(again) == logged(again)
 
 
-def test_a_part_that_becomes_a_call_stays_charged(play, work):
+def test_subtask_replaced_by_a_call_stays_charged(play, work):
     first = play(deep)
     replan(first, 'planned read `{"path": "a.txt"}`\n')
     again = play(deep, resume=first.result.run)
@@ -111,7 +111,7 @@ def test_a_part_that_becomes_a_call_stays_charged(play, work):
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])
-def test_a_part_can_be_done_again_and_again_and_with_larger_parts_again(play, work, times):
+def test_subtask_can_be_redone_repeatedly(play, work, times):
     played = play(deep)
     for _ in range(times):
         reword(played, "something small")
@@ -122,7 +122,7 @@ def test_a_part_can_be_done_again_and_again_and_with_larger_parts_again(play, wo
         assert told(played) == logged(played)
 
 
-def test_what_a_broken_part_cost_is_counted_when_the_run_is_stopped(play, work):
+def test_cost_of_a_damaged_subtask_is_counted_when_the_run_stops(play, work):
     class Breaking(Scripted):
         async def answer(self, ask: Ask) -> Any:
             if ask.document.meta.parent:
@@ -137,7 +137,7 @@ def test_what_a_broken_part_cost_is_counted_when_the_run_is_stopped(play, work):
     assert told(played) == logged(played)
 
 
-def test_what_a_part_took_beyond_its_reservation_is_told_by_the_root(play, work):
+def test_root_records_overrun_of_a_subtask(play, work):
     class Greedy(Scripted):
         async def answer(self, ask: Ask) -> Any:
             reply = await super().answer(ask)
@@ -150,7 +150,7 @@ def test_what_a_part_took_beyond_its_reservation_is_told_by_the_root(play, work)
     assert played.root.meta.spent["overrun_tokens"] == spent.overrun_tokens > 10_000
 
 
-def test_a_failed_call_that_says_what_it_cost_is_charged_with_it(play, work):
+def test_failed_call_is_charged_its_reported_cost(play, work):
     error = ProviderError("the reply was withheld", usage=Usage(700, 30, 0.01))
     with pytest.raises(ProviderError):
         play([Scripted([When(phase="fused", error=error)])])
@@ -160,7 +160,7 @@ def test_a_failed_call_that_says_what_it_cost_is_charged_with_it(play, work):
 
 
 @pytest.mark.parametrize("usage", [Usage(-500, -20, -1.0), Usage(10, 10, float("nan"))])
-def test_a_provider_that_reports_nonsense_gives_nothing_back(play, work, usage):
+def test_invalid_usage_of_a_provider_refunds_nothing(play, work, usage):
     class Odd(Scripted):
         async def answer(self, ask: Ask) -> Any:
             reply = await super().answer(ask)
@@ -174,13 +174,13 @@ def test_a_provider_that_reports_nonsense_gives_nothing_back(play, work, usage):
     assert spent.tokens >= 0 and spent.usd >= 0, spent
 
 
-def test_one_call_is_enough_for_a_part_that_is_one_operation(play, work):
-    """At the limit of depth one reply names one operation, and code judges it: no call is kept for CHECK."""
+def test_atomic_subtask_needs_one_call(play, work):
+    """At the depth limit one reply names one operation and code judges it: CHECK reserves no call."""
 
     def answer(ask: Ask) -> Any:
         if ask.phase == "atomic":
             return {"tool": "read", "args": {"path": "a.txt"}}
-        return ACCEPT if ask.phase == "check" else parts("read it")
+        return ACCEPT if ask.phase == "check" else subtasks("read it")
 
     played = play(answer, settings={"max_depth": 1, "calls": 3})
     assert played.result.exit == 0, played.result
@@ -188,7 +188,7 @@ def test_one_call_is_enough_for_a_part_that_is_one_operation(play, work):
     assert logged(played).calls == 3
 
 
-def test_a_part_whose_line_was_lost_goes_on_within_the_share_that_it_now_gets(play, work):
+def test_subtask_whose_line_was_lost_continues_within_its_new_share(play, work):
     class Stopping(Scripted):
         async def answer(self, ask: Ask) -> Any:
             if ask.document.meta.parent and ask.phase == "check":
@@ -208,7 +208,7 @@ def test_a_part_whose_line_was_lost_goes_on_within_the_share_that_it_now_gets(pl
     assert step.share == again.documents[step.link.removesuffix(".md")].meta.budget
 
 
-# ---- limits that change between two sessions -------------------------------------------------------------
+# ---- limits that change between sessions -----------------------------------------------------------------
 
 
 def unpriced(ask: Ask) -> Any:
@@ -219,7 +219,7 @@ def unpriced(ask: Ask) -> Any:
     )
 
 
-def test_a_limit_of_money_that_is_lifted_later_is_lifted_for_a_run_that_has_one(play, work):
+def test_removed_cost_limit_applies_to_an_existing_run(play, work):
     first = play(Scripted(unpriced, price=Price(1.0, 1.0)))
     first.fractal.tell(first.result.run, "answer", text="this one")
     with pytest.raises(ConfigurationError, match="price"):
@@ -228,10 +228,10 @@ def test_a_limit_of_money_that_is_lifted_later_is_lifted_for_a_run_that_has_one(
     settings.write_text("usd: null\n", "utf-8")
     again = play(Scripted(unpriced, price=None), resume=first.result.run)
     assert again.result.exit == 0
-    assert "usd" not in again.root.meta.budget, "no limit is told that is not kept"
+    assert "usd" not in again.root.meta.budget, "a removed limit is not shown"
 
 
-def test_a_run_without_a_limit_of_money_goes_on_without_a_price(play, work):
+def test_run_without_a_cost_limit_needs_no_price(play, work):
     settings = work / ".fractal" / "fractal.yaml"
     settings.parent.mkdir()
     (settings.parent / "state").mkdir()
@@ -244,7 +244,7 @@ def test_a_run_without_a_limit_of_money_goes_on_without_a_price(play, work):
     assert again.result.exit == 0
 
 
-def test_the_seconds_of_a_run_are_its_own_not_those_of_the_settings_of_the_day(play, work):
+def test_resumed_run_keeps_its_time_limit(play, work):
     first = play(unpriced, settings={"seconds": 0.5})
     first.fractal.tell(first.result.run, "answer", text="this one")
 
@@ -259,7 +259,7 @@ def test_the_seconds_of_a_run_are_its_own_not_those_of_the_settings_of_the_day(p
 
 
 @pytest.mark.parametrize("calls", range(2, 8))
-def test_a_larger_limit_reaches_the_parts_that_had_used_theirs_up(play, work, calls):
+def test_larger_limit_reaches_exhausted_subtasks(play, work, calls):
     first = play(deep, settings={"calls": calls})
     assert first.result.status == "exhausted"
     again = play(deep, resume=first.result.run, settings={"calls": 40})

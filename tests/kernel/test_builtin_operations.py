@@ -1,4 +1,4 @@
-"""The kernel's three hands, as the loop uses them: read, write, bash."""
+"""The builtin operations read, write and bash."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def put(ctx: OperationContext, name: str, content: str | bytes) -> Path:
 @pytest.mark.parametrize(
     "text", ["", "one\n", "no end", "a\r\nb\rc\u2028d\x0ce\n", "\ufeffü 🌳\n", "\t \n\n"]
 )
-def test_a_file_is_read_exactly(ctx: OperationContext, text: str) -> None:
+def test_file_is_read_exactly(ctx: OperationContext, text: str) -> None:
     put(ctx, "a.txt", text)
     result = read(ctx, "a.txt")
     assert (result.text, result.ok) == (text, True)
     assert result.evidence == {"bytes": len(text.encode()), "characters": len(text)}
 
 
-def test_ten_megabytes_are_read_whole(ctx: OperationContext) -> None:
+def test_ten_megabytes_are_read(ctx: OperationContext) -> None:
     text = "0123456789abcde\n" * 655_360
     put(ctx, "big.txt", text)
     assert read(ctx, "big.txt").text == text
@@ -80,7 +80,9 @@ def test_ten_megabytes_are_read_whole(ctx: OperationContext) -> None:
         ("", "one\r\ntwo\u2028still two\nthree\nfour"),
     ],
 )
-def test_lines_are_counted_by_line_feeds_from_one(ctx: OperationContext, lines: str, text: str) -> None:
+def test_lines_are_separated_by_line_feeds_and_counted_from_one(
+    ctx: OperationContext, lines: str, text: str
+) -> None:
     put(ctx, "a.txt", "one\r\ntwo\u2028still two\nthree\nfour")
     assert read(ctx, "a.txt", lines).text == text
 
@@ -99,7 +101,7 @@ def test_lines_are_counted_by_line_feeds_from_one(ctx: OperationContext, lines: 
         ("5-9", "there is no line 5"),
     ],
 )
-def test_lines_that_cannot_be_are_refused(ctx: OperationContext, lines: str, why: str) -> None:
+def test_invalid_line_ranges_are_refused(ctx: OperationContext, lines: str, why: str) -> None:
     put(ctx, "a.txt", "1\n2\n3\n4\n")
     with pytest.raises(OperationFailed, match=why):
         read(ctx, "a.txt", lines)
@@ -110,7 +112,7 @@ def test_lines_that_cannot_be_are_refused(ctx: OperationContext, lines: str, why
     st.data(),
 )
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
-def test_the_pieces_of_a_file_make_the_whole(ctx: OperationContext, rows: list[str], data: Any) -> None:
+def test_line_ranges_add_up_to_the_file(ctx: OperationContext, rows: list[str], data: Any) -> None:
     text = "".join(f"{row}\n" for row in rows)
     put(ctx, "a.txt", text)
     if len(rows) > 1:
@@ -129,13 +131,15 @@ def test_the_pieces_of_a_file_make_the_whole(ctx: OperationContext, rows: list[s
         (b"\xed\xa0\x80", "not UTF-8 text"),
     ],
 )
-def test_what_is_no_text_is_refused_with_what_it_is(ctx: OperationContext, content: bytes, why: str) -> None:
+def test_files_that_are_not_text_are_refused_with_their_kind(
+    ctx: OperationContext, content: bytes, why: str
+) -> None:
     put(ctx, "a", content)
     with pytest.raises(OperationFailed, match=why):
         read(ctx, "a")
 
 
-def test_a_missing_file_names_those_that_may_be_meant(ctx: OperationContext) -> None:
+def test_missing_file_suggests_similar_names(ctx: OperationContext) -> None:
     put(ctx, "report.txt", "")
     put(ctx, "deep/down/notes.md", "")
     put(ctx, "node_modules/x/notes.md", "")
@@ -147,7 +151,7 @@ def test_a_missing_file_names_those_that_may_be_meant(ctx: OperationContext) -> 
         read(ctx, "zzz")
 
 
-def test_folders_pipes_and_places_outside_are_refused(ctx: OperationContext) -> None:
+def test_folders_pipes_and_outside_paths_are_refused(ctx: OperationContext) -> None:
     (ctx.folder / "sub").mkdir()
     os.mkfifo(ctx.folder / "pipe")
     (ctx.folder / "link").symlink_to("/etc/passwd")
@@ -170,7 +174,7 @@ def test_folders_pipes_and_places_outside_are_refused(ctx: OperationContext) -> 
 
 @given(st.text(st.characters(codec="utf-8")), st.text(st.characters(codec="utf-8")))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
-def test_what_is_written_is_exactly_what_was_given(ctx: OperationContext, one: str, two: str) -> None:
+def test_content_is_written_exactly(ctx: OperationContext, one: str, two: str) -> None:
     write(ctx, "a.txt", one)
     assert (ctx.folder / "a.txt").read_bytes() == one.encode()
     write(ctx, "a.txt", two, append=True)
@@ -179,7 +183,7 @@ def test_what_is_written_is_exactly_what_was_given(ctx: OperationContext, one: s
         assert read(ctx, "a.txt").text == one + two
 
 
-def test_a_result_says_what_was_done(ctx: OperationContext) -> None:
+def test_result_of_a_write_says_what_changed(ctx: OperationContext) -> None:
     assert write(ctx, "new/deep/a.txt", "ü\n").text == "wrote new/deep/a.txt, 2 characters"
     assert write(ctx, "new/deep/a.txt", "x").text == "replaced new/deep/a.txt, 1 character"
     result = write(ctx, "./new/deep/../deep/a.txt", "yy", append=True)
@@ -188,7 +192,7 @@ def test_a_result_says_what_was_done(ctx: OperationContext) -> None:
     assert write(ctx, "b.txt", "", append=True).text == "wrote b.txt, 0 characters"
 
 
-def test_the_hash_that_will_be_is_known_before(ctx: OperationContext) -> None:
+def test_prepare_predicts_the_hash(ctx: OperationContext) -> None:
     put(ctx, "a.txt", "one\n")
     for append in (False, True):
         (touch,) = write.prepare(ctx, path="a.txt", content="two\n", append=append)  # type: ignore[attr-defined]
@@ -198,7 +202,7 @@ def test_the_hash_that_will_be_is_known_before(ctx: OperationContext) -> None:
         assert touch.after == file_hash(touch.path)
 
 
-def test_the_mode_of_a_replaced_file_stays_and_a_new_one_follows_the_umask(ctx: OperationContext) -> None:
+def test_file_mode_is_kept_and_new_files_follow_the_umask(ctx: OperationContext) -> None:
     script = put(ctx, "run.sh", "#!/bin/sh\n")
     script.chmod(0o750)
     write(ctx, "run.sh", "#!/bin/sh\necho\n")
@@ -211,7 +215,7 @@ def test_the_mode_of_a_replaced_file_stays_and_a_new_one_follows_the_umask(ctx: 
     assert stat.S_IMODE((ctx.folder / "new.txt").stat().st_mode) == 0o640
 
 
-def test_a_link_is_written_through_and_stays_a_link(ctx: OperationContext) -> None:
+def test_write_follows_a_link(ctx: OperationContext) -> None:
     put(ctx, "real.txt", "old")
     (ctx.folder / "link.txt").symlink_to("real.txt")
     write(ctx, "link.txt", "new")
@@ -231,15 +235,13 @@ def test_a_link_is_written_through_and_stays_a_link(ctx: OperationContext) -> No
         ("sub/.git/hooks/x", "", "protected"),
         ("fractal.yaml", "", "protected"),
         ("own/x", "", "protected"),
-        ("", "", "protected"),  # it holds what is protected
+        ("", "", "protected"),  # it contains a protected path
         (".", "", "protected"),
         ("x" * 300, "", "too long"),
         ("a.txt", "half \ud83d", "character 5 is half of a surrogate pair"),
     ],
 )
-def test_what_must_not_be_written_is_refused_before_anything_happens(
-    ctx: OperationContext, path: str, content: str, why: str
-) -> None:
+def test_refused_writes_change_nothing(ctx: OperationContext, path: str, content: str, why: str) -> None:
     put(ctx, "a.txt", "old")
     (ctx.folder / "sub").mkdir()
     os.mkfifo(ctx.folder / "pipe")
@@ -253,7 +255,7 @@ def test_what_must_not_be_written_is_refused_before_anything_happens(
     assert (ctx.folder / "a.txt").read_text() == "old"
 
 
-def test_nothing_is_left_where_the_disk_refuses(ctx: OperationContext) -> None:
+def test_failed_write_changes_nothing(ctx: OperationContext) -> None:
     program = (
         "import resource, signal, sys; from pathlib import Path\n"
         "from kernel.tools.operations import OperationContext; from kernel.tools.builtin.write import write\n"
@@ -274,7 +276,7 @@ def test_nothing_is_left_where_the_disk_refuses(ctx: OperationContext) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_a_command_gives_its_output_and_evidence(ctx: OperationContext, mode: str) -> None:
+async def test_command_returns_output_and_evidence(ctx: OperationContext, mode: str) -> None:
     ctx = replace(ctx, sandbox=Sandbox(mode))
     result = await bash(ctx, "cat; echo err >&2", stdin="in\n")
     assert (result.text, result.ok) == ("in\nerr", True)
@@ -288,14 +290,14 @@ async def test_a_command_gives_its_output_and_evidence(ctx: OperationContext, mo
     }
 
 
-async def test_a_failing_command_ends_with_its_exit_code(ctx: OperationContext) -> None:
+async def test_failing_command_ends_with_its_exit_code(ctx: OperationContext) -> None:
     result = await bash(ctx, "echo told; exit 3")
     assert (result.text, result.ok, result.evidence["exit"]) == ("told\n[exit 3]", False, 3)
     assert (await bash(ctx, "false")).text == "[exit 1]"
     assert (await bash(ctx, "true")).text == ""
 
 
-async def test_a_command_is_stopped_before_the_time_of_its_step_is_up(ctx: OperationContext) -> None:
+async def test_command_is_stopped_before_the_timeout_of_its_step(ctx: OperationContext) -> None:
     async with asyncio.timeout(4):
         result = await bash(replace(ctx, timeout=4), "trap '' TERM; echo begun; sleep 67.07")
     assert result.text == "begun\n[stopped after 2 s]\n[exit 137]"
@@ -303,18 +305,18 @@ async def test_a_command_is_stopped_before_the_time_of_its_step_is_up(ctx: Opera
     assert result.evidence["timed_out"]
 
 
-async def test_what_a_terminal_would_obey_is_shown(ctx: OperationContext) -> None:
+async def test_terminal_escapes_are_made_visible(ctx: OperationContext) -> None:
     assert (await bash(ctx, r"printf 'a\033[31mred\r\n'")).text == "a␛[31mred\r"
 
 
 @pytest.mark.skipif(WHY is not None, reason=f"no sandbox here: {WHY}")
 @pytest.mark.parametrize("allowed", [False, True])
-async def test_the_network_is_what_the_settings_allow(ctx: OperationContext, allowed: bool) -> None:
+async def test_network_follows_the_setting(ctx: OperationContext, allowed: bool) -> None:
     result = await bash(replace(ctx, sandbox=BOXED, network=allowed), "readlink /proc/self/ns/net")
     assert (result.text == str(Path("/proc/self/ns/net").readlink())) is allowed
 
 
-async def test_protected_paths_of_the_workspace_reach_the_sandbox(ctx: OperationContext) -> None:
+async def test_sandbox_protects_paths_of_the_workspace(ctx: OperationContext) -> None:
     if WHY is not None:
         pytest.skip(f"no sandbox here: {WHY}")
     put(ctx, "state/a", "old")
@@ -328,7 +330,7 @@ async def test_protected_paths_of_the_workspace_reach_the_sandbox(ctx: Operation
 
 
 @pytest.mark.parametrize("name", ["read", "write", "bash"])
-def test_each_hand_is_in_the_catalogue_and_its_code_is_found(name: str) -> None:
+def test_builtins_are_in_the_catalogue_with_their_code(name: str) -> None:
     catalogue = Catalogue([SYSTEM])
     tool = catalogue.get(name)
     assert tool.function is {"read": read, "write": write, "bash": bash}[name]

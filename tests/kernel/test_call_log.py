@@ -1,4 +1,4 @@
-"""The log of model calls that a resumed run takes replies from."""
+"""The log of model calls, from which a resumed run takes replies."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 from kernel.asking.responder import Reply, Usage
 from kernel.errors import DocumentError
 from kernel.store.call_log import ReplyLog
-
-# --- the log
 
 TEXT = st.text(st.characters(codec=None), max_size=30)
 KEY = "system-1/1/plan/0/0/abc"
@@ -32,7 +30,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "run" / "calls.jsonl"
 
 
-def test_a_reply_is_found_again_by_another_process(path: Path):
+def test_reply_is_found_by_another_process(path: Path):
     log = ReplyLog(path)
     log.asked(KEY, "worker", RESERVED)
     log.replied(KEY, reply())
@@ -41,13 +39,13 @@ def test_a_reply_is_found_again_by_another_process(path: Path):
 
 
 @given(TEXT)
-def test_any_text_survives_the_log(tmp_path_factory, text: str):
+def test_any_text_round_trips(tmp_path_factory, text: str):
     path = tmp_path_factory.mktemp("log") / "calls.jsonl"
     ReplyLog(path).replied(KEY, reply(text))
     assert ReplyLog(path).reply(KEY) == reply(text)
 
 
-def test_each_line_is_one_object_that_any_program_reads(path: Path):
+def test_each_line_is_one_json_object(path: Path):
     log = ReplyLog(path)
     log.asked(KEY, "worker", RESERVED)
     log.replied(KEY, reply("two\nlines\u2028three"))
@@ -60,7 +58,7 @@ def test_each_line_is_one_object_that_any_program_reads(path: Path):
     assert path.stat().st_mode & 0o077 == 0
 
 
-def test_a_call_costs_what_it_used(path: Path):
+def test_call_costs_its_usage(path: Path):
     log = ReplyLog(path)
     log.asked(KEY, "worker", RESERVED)
     log.replied(KEY, reply())
@@ -73,7 +71,7 @@ def test_a_call_costs_what_it_used(path: Path):
         assert each.spent().calls == 2
 
 
-def test_a_crash_in_mid_call_is_charged_whole_and_only_once_more_when_asked_again(path: Path):
+def test_interrupted_call_is_charged_its_reservation(path: Path):
     ReplyLog(path).asked(KEY, "worker", RESERVED)
     log = ReplyLog(path)
     assert (log.spent("system-1").calls, log.spent("system-1").prompt_tokens) == (1, 100)
@@ -83,7 +81,7 @@ def test_a_crash_in_mid_call_is_charged_whole_and_only_once_more_when_asked_agai
     assert ReplyLog(path).spent("system-1") == log.spent("system-1")
 
 
-def test_a_failed_call_costs_what_it_says_and_leaves_no_reply(path: Path):
+def test_failed_call_costs_its_reported_usage_and_has_no_reply(path: Path):
     log = ReplyLog(path)
     log.asked(KEY, "worker", RESERVED)
     log.failed(KEY, "500 from the provider")
@@ -94,7 +92,7 @@ def test_a_failed_call_costs_what_it_says_and_leaves_no_reply(path: Path):
     assert (log.spent("system-1").calls, log.spent("system-1").usd) == (1, 0.005)
 
 
-def test_what_a_provider_takes_beyond_its_reservation_is_overrun(path: Path):
+def test_usage_beyond_the_reservation_is_overrun(path: Path):
     log = ReplyLog(path)
     log.asked(KEY, "worker", RESERVED)
     log.replied(KEY, reply(usage=Usage(130, 40, 0.03)))
@@ -103,14 +101,14 @@ def test_what_a_provider_takes_beyond_its_reservation_is_overrun(path: Path):
     assert spent.overrun_usd == pytest.approx(0.02)
 
 
-def test_a_call_without_a_price_is_counted_as_such(path: Path):
+def test_call_without_a_price_is_counted_as_unpriced(path: Path):
     log = ReplyLog(path)
     log.replied(KEY, reply(usage=Usage(1, 1, None)))
     assert (log.spent().usd, log.spent().unpriced) == (0.0, 1)
 
 
 @given(cut=st.integers(1, 40), more=st.booleans())
-def test_a_torn_last_line_is_put_aside(tmp_path_factory, cut: int, more: bool):
+def test_torn_last_line_is_moved_aside(tmp_path_factory, cut: int, more: bool):
     path = tmp_path_factory.mktemp("log") / "calls.jsonl"
     log = ReplyLog(path)
     if more:
@@ -131,7 +129,7 @@ def test_a_torn_last_line_is_put_aside(tmp_path_factory, cut: int, more: bool):
     assert ReplyLog(path).reply(KEY) == reply("again")
 
 
-def test_a_line_that_makes_no_sense_is_left_out_and_named(path: Path):
+def test_invalid_lines_are_skipped_and_reported(path: Path):
     log = ReplyLog(path)
     log.replied(KEY, reply())
     with path.open("a") as file:
@@ -146,14 +144,14 @@ def test_a_line_that_makes_no_sense_is_left_out_and_named(path: Path):
     assert [problem.split(": ")[0] for problem in again.problems] == [f"{path}:{n}" for n in (2, 3, 4, 5)]
 
 
-def test_a_log_of_a_newer_version_is_refused(path: Path):
+def test_log_of_a_newer_version_is_refused(path: Path):
     path.parent.mkdir()
     path.write_text('{"v": 2}\n')
     with pytest.raises(DocumentError, match=r"calls.jsonl:1: .*newer"):
         ReplyLog(path).reply(KEY)
 
 
-def test_loops_append_side_by_side(path: Path):
+def test_loops_append_concurrently(path: Path):
     log = ReplyLog(path)
 
     def work(loop: int) -> None:
@@ -173,7 +171,7 @@ def test_loops_append_side_by_side(path: Path):
     assert not again.problems
 
 
-def test_nothing_is_made_by_reading(path: Path):
+def test_reading_creates_no_file(path: Path):
     assert ReplyLog(path).reply(KEY) is None
     assert ReplyLog(path).spent("system-1").calls == 0
     assert not path.parent.exists()

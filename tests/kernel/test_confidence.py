@@ -1,4 +1,4 @@
-"""A plan of low confidence: a higher rung is asked first, then a person; nothing is done on it before."""
+"""Plans of low confidence: a higher rung is asked, then a person. No step runs before."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def unsure(ask: Ask) -> Any:
 
 
 @pytest.mark.parametrize("yes", [False, True])
-def test_a_plan_of_low_confidence_waits_for_a_person(play: Play, tmp_path: Path, yes: bool) -> None:
+def test_low_confidence_plan_waits_for_a_person(play: Play, tmp_path: Path, yes: bool) -> None:
     played = play(unsure, yes=yes)
     assert (played.result.exit, played.result.waiting) == (Exit.WAITING, "person")
     assert "two files could be meant" in played.result.question and "write" in played.result.question
@@ -32,11 +32,11 @@ def test_a_plan_of_low_confidence_waits_for_a_person(play: Play, tmp_path: Path,
 
     played.fractal.tell(played.result.run, "answer", text="a.txt is meant")
     again = play(unsure, resume=played.result.run)
-    assert again.result.exit == Exit.ACCEPTED, "a person's word stands, however unsure the plan is"
+    assert again.result.exit == Exit.ACCEPTED, "an answer of a person suffices, whatever the confidence"
     assert (tmp_path / "work" / "a.txt").read_text() == "a"
 
 
-def test_a_higher_rung_is_asked_before_a_person(play: Play, tmp_path: Path) -> None:
+def test_higher_rung_is_asked_before_a_person(play: Play, tmp_path: Path) -> None:
     def sure(ask: Ask) -> Any:
         return ACCEPT if ask.phase == "check" else plan(WRITE, success=[{"file": "a.txt"}])
 
@@ -45,7 +45,7 @@ def test_a_higher_rung_is_asked_before_a_person(play: Play, tmp_path: Path) -> N
     assert played.root.meta.taker == "large"
 
 
-def test_a_part_of_low_confidence_hands_its_doubt_up(play: Play, tmp_path: Path) -> None:
+def test_low_confidence_subtask_passes_its_question_up(play: Play, tmp_path: Path) -> None:
     def answer(ask: Ask) -> Any:
         if ask.document.meta.parent:
             return unsure(ask)

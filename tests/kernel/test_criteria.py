@@ -1,4 +1,4 @@
-"""What the kernel finds out by itself: the folder before and after, and which criteria hold."""
+"""Success criteria: which hold, and what the evidence says."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def check(folder: Path) -> Check:
 # ---- criteria ---------------------------------------------------------------------------------------------
 
 
-def test_a_command_holds_when_it_exits_with_zero(check: Check) -> None:
+def test_command_passes_with_exit_code_zero(check: Check) -> None:
     assert check({"run": "echo fine"}) == Verdict(True, "exit 0, without a sandbox: fine")
     assert check({"run": "echo bad >&2; exit 2"}) == Verdict(False, "exit 2, without a sandbox: bad")
     assert check({"run": "true"}).note == "exit 0, without a sandbox"
 
 
 @boxed
-def test_a_command_runs_read_only(check: Check, folder: Path) -> None:
+def test_command_runs_read_only(check: Check, folder: Path) -> None:
     put(folder, "a.txt", "as it was")
     verdict = check({"run": "echo x > a.txt"}, sandbox=BOXED)
     assert verdict.passed is False
@@ -61,19 +61,19 @@ def test_a_command_runs_read_only(check: Check, folder: Path) -> None:
     assert (folder / "a.txt").read_text() == "as it was"
 
 
-def test_of_a_failing_command_the_end_of_its_output_is_told(check: Check) -> None:
+def test_evidence_has_the_end_of_a_failing_command(check: Check) -> None:
     note = check({"run": "seq 1 2000; echo decisive; exit 1"}).note
     assert note.endswith("2000\ndecisive")
     assert "characters cut" in note
     assert len(note) < 560
 
 
-def test_a_command_that_takes_too_long_does_not_hold(check: Check) -> None:
+def test_command_that_times_out_fails(check: Check) -> None:
     verdict = check({"run": "echo begun; sleep 69.07"}, timeout=0.5)
     assert verdict == Verdict(False, "stopped after 0.5 s, without a sandbox: begun")
 
 
-def test_without_a_sandbox_that_works_a_command_is_not_decided(
+def test_command_is_undecided_without_a_working_sandbox(
     check: Check, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "bin").mkdir()
@@ -107,7 +107,7 @@ def test_without_a_sandbox_that_works_a_command_is_not_decided(
         ({"judge": "is it pretty?"}, None, "yours to judge"),
     ],
 )
-def test_files_and_results_are_looked_at(
+def test_file_and_result_criteria(
     check: Check, folder: Path, criterion: dict[str, Any], passed: bool | None, note: str
 ) -> None:
     put(folder, "a.txt", "one\ntwo\n\n")
@@ -118,7 +118,7 @@ def test_files_and_results_are_looked_at(
     assert check(criterion, {1: "I saw 12 files."}) == Verdict(passed, note)
 
 
-def test_what_is_outside_wrong_or_unknown_does_not_hold(check: Check, folder: Path) -> None:
+def test_invalid_criteria_fail(check: Check, folder: Path) -> None:
     put(folder, "a.txt", "x")
     for criterion, why in [
         ({"file": "../x"}, "outside the folder"),
@@ -131,7 +131,7 @@ def test_what_is_outside_wrong_or_unknown_does_not_hold(check: Check, folder: Pa
         assert why in verdict.note
 
 
-def test_a_pattern_that_would_take_for_ever_is_given_up(check: Check, folder: Path) -> None:
+def test_slow_pattern_is_given_up(check: Check, folder: Path) -> None:
     put(folder, "a.txt", "a" * 5_000 + "b")
     began = time.perf_counter()
     verdict = check({"file": "a.txt", "has": "^(a+)+$"})
@@ -140,7 +140,7 @@ def test_a_pattern_that_would_take_for_ever_is_given_up(check: Check, folder: Pa
     assert "took longer than 5 s; use a simpler pattern" in verdict.note
 
 
-async def test_others_go_on_while_a_pattern_is_searched() -> None:
+async def test_slow_pattern_does_not_block_other_searches() -> None:
     slow = asyncio.create_task(search("^(a+)+$", "a" * 5_000 + "b"))
     began = time.perf_counter()
     assert await search("x|y", "y") == "y"
@@ -151,17 +151,17 @@ async def test_others_go_on_while_a_pattern_is_searched() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "ü🌳", "\x00\ud800x", "line\r\n\u2028"])
-async def test_any_text_can_be_searched(text: str) -> None:
+async def test_any_text_can_be_searched_by_a_pattern(text: str) -> None:
     assert await search("(?s).*", text) == text
     assert await search("nowhere.", text) is None
 
 
-async def test_a_pattern_nested_too_deep_is_refused() -> None:
+async def test_pattern_nested_too_deep_is_refused() -> None:
     with pytest.raises(OperationFailed, match="not a regular expression"):
         await search("(" * 499 + ")" * 500, "x")
 
 
-def test_what_stayed_the_same_is_told_by_its_content(check: Check, folder: Path) -> None:
+def test_same_compares_contents(check: Check, folder: Path) -> None:
 
     there = ["tests/a.py", "tests/deep/b.py", "tests-other.txt", "single.txt"]
     since = Since(["tests-other.txt"], lambda: there)
@@ -174,12 +174,12 @@ def test_what_stayed_the_same_is_told_by_its_content(check: Check, folder: Path)
     assert check({"same": "missing"}, since=since).passed is False
 
 
-def test_what_is_not_known_is_not_decided(check: Check) -> None:
+def test_unknown_changes_are_undecided(check: Check) -> None:
     since = Since(unknown="the folder is too large")
     assert check({"same": "a"}, since=since) == Verdict(None, "not known: the folder is too large")
 
 
-def test_where_no_step_could_change_anything_all_is_the_same(check: Check) -> None:
+def test_same_passes_where_no_step_may_write(check: Check) -> None:
     assert check({"same": "tests"}).passed is True
 
 
@@ -196,12 +196,12 @@ def test_where_no_step_could_change_anything_all_is_the_same(check: Check) -> No
         ("", ""),
     ],
 )
-def test_the_reason_of_a_failed_step_is_a_line_that_tells_something(result: str, says: str) -> None:
+def test_reason_of_a_failed_step_is_an_informative_line(result: str, says: str) -> None:
     assert reason(result) == says
 
 
 @pytest.mark.parametrize("pattern", ["(a|a)*b", "a?" * 25 + "a" * 25 + "b", "(a|ab|b)*c", "((a)?)*b"])
-async def test_a_pattern_of_few_signs_that_takes_for_ever_is_given_up_too(pattern: str) -> None:
+async def test_short_slow_patterns_are_given_up(pattern: str) -> None:
     began = time.monotonic()
     with suppress(OperationFailed):
         await search(pattern, "a" * 60)

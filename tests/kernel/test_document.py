@@ -1,4 +1,4 @@
-"""The state document: whatever stands in it comes back, torn tails and all, in a time that fits its size."""
+"""State documents: round trips, torn tails, and time in proportion to size."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from kernel.document.parser import committed, parse
 
 @trying(200)
 @given(documents())
-def test_a_document_comes_back_as_it_was_whatever_stands_in_it(document: Document):
+def test_document_round_trips(document: Document):
     assert parse(render(document)) == document
 
 
 @trying(100)
 @given(documents(), st.integers(100, 200))
-def test_writing_what_was_read_changes_no_byte(document: Document, rev: int):
+def test_rendering_a_parsed_document_changes_no_byte(document: Document, rev: int):
     raw = render(document, rev)
 
     assert render(parse(raw)) == raw
@@ -46,7 +46,7 @@ def test_writing_what_was_read_changes_no_byte(document: Document, rev: int):
 
 @trying(120)
 @given(documents())
-def test_no_editor_does_harm(document: Document):
+def test_changes_that_editors_make_are_harmless(document: Document):
     text = render(document).decode()
     edits: tuple[Callable[[str], str], ...] = (
         lambda t: t.replace("\n", "\r\n"),
@@ -60,7 +60,7 @@ def test_no_editor_does_harm(document: Document):
         assert parse(edit(text).encode()) == document
 
 
-def test_the_frontmatter_is_yaml_for_any_other_program():
+def test_frontmatter_is_yaml():
     meta = Meta("system-a", "a", folder="ä: #b", waiting={"for": ["x", {"y": None}]}, extra={"later": 1.5})
 
     front = yaml.safe_load(render(Document(meta)).decode().split("---\n")[1])
@@ -68,7 +68,7 @@ def test_the_frontmatter_is_yaml_for_any_other_program():
     assert front["folder"] == "ä: #b" and front["waiting"] == meta.waiting and front["later"] == 1.5
 
 
-def test_blanks_that_a_person_leaves_at_the_ends_of_lines_do_no_harm():
+def test_trailing_blanks_are_ignored():
     text = the_example()
     spaced = re.sub(r"(?m)^(---|- \[.*|#.*|~~~.*|    ~~~.*|<.*|  - .*|[a-z]+: .*)$", r"\1 \t", text)
 
@@ -76,7 +76,7 @@ def test_blanks_that_a_person_leaves_at_the_ends_of_lines_do_no_harm():
     assert parse(spaced.encode()) == parse(text.encode())
 
 
-def test_surrogates_and_nested_json_survive_in_arguments():
+def test_surrogates_and_nested_json_round_trip_in_arguments():
     nested: object = "x"
     for _ in range(200):
         nested = [nested]
@@ -88,7 +88,7 @@ def test_surrogates_and_nested_json_survive_in_arguments():
     assert parse(render(document)) == document
 
 
-def test_the_example_of_the_documentation_is_a_document():
+def test_documented_example_parses():
     document = parse(the_example().encode())
 
     assert document.meta.status == "waiting" and document.meta.rev == 9
@@ -100,7 +100,7 @@ def test_the_example_of_the_documentation_is_a_document():
     assert parse(render(document)) == document
 
 
-def test_rewriting_the_example_only_folds_its_appended_entries():
+def test_rendering_the_example_folds_appended_entries():
     kept = re.sub(r"- \[ \] 2\. running.*\n\n<!-- rev 8 -->\n\n", "", the_example()).replace(
         "<!-- rev 7 -->\n\n", ""
     )
@@ -120,7 +120,7 @@ def test_rewriting_the_example_only_folds_its_appended_entries():
         Document(Meta("a", "a")).with_section(2, Section(folds=(Fold(1, "<b>"),))),
     ],
 )
-def test_what_could_not_be_read_back_is_not_written(broken: Document):
+def test_document_that_cannot_be_parsed_is_not_rendered(broken: Document):
     with pytest.raises(ValueError):
         render(broken)
 
@@ -130,7 +130,7 @@ def test_what_could_not_be_read_back_is_not_written(broken: Document):
 
 @trying(90)
 @given(documents(last=3), steps(1, 3), steps(1, 2, first=2), st.data())
-def test_a_tail_cut_at_any_byte_reads_as_an_earlier_state(
+def test_tail_cut_at_any_byte_reads_as_an_earlier_state(
     document: Document, first: dict[int, Step], second: dict[int, Step], data: st.DataObject
 ):
     document = document.having(phase="do")
@@ -152,7 +152,7 @@ def test_a_tail_cut_at_any_byte_reads_as_an_earlier_state(
     assert parse(again).steps[99].args == {"command": LONG}
 
 
-def test_an_append_to_a_file_without_its_last_line_end_is_read():
+def test_append_to_a_file_without_final_newline_is_read():
     document = Document(Meta("system-a", "a", phase="do"))
     step = Step(1, "running", "bash", {})
 
@@ -161,7 +161,7 @@ def test_an_append_to_a_file_without_its_last_line_end_is_read():
     assert parse(raw) == document.with_step(step).having(rev=2)
 
 
-def test_every_cut_of_one_append_is_the_state_before_or_after():
+def test_cut_append_is_the_state_before_or_after():
     before = Document(Meta("system-a", "a", phase="do")).with_step(
         Step(1, "running", "write", {"text": LONG})
     )
@@ -178,13 +178,13 @@ def test_every_cut_of_one_append_is_the_state_before_or_after():
     "tail",
     [b"\0" * 100, b"- [ ] 2. run", b"\n- [ ] 2. done x `{}`\n  - what:\n    ~~~text\n", b"<!-- re", b"\xc3"],
 )
-def test_a_torn_tail_is_given_apart(tail: bytes):
+def test_torn_tail_is_returned_separately(tail: bytes):
     raw = render(Document(Meta("system-a", "a")), 3)
 
     assert committed(raw + tail) == (raw, tail)
 
 
-def test_a_tail_cut_inside_an_argument_that_holds_a_commit_line_is_torn():
+def test_tail_cut_after_a_commit_line_inside_an_argument_is_torn():
     document = Document(Meta("system-a", "a", phase="do"))
     step = Step(1, "running", "bash", {"command": "echo '<!-- rev 9 -->'"})
     raw = render(document, 3)
@@ -195,7 +195,7 @@ def test_a_tail_cut_inside_an_argument_that_holds_a_commit_line_is_torn():
 
 
 @pytest.mark.parametrize("end", ["", "\n"])
-def test_a_step_that_a_person_adds_at_the_very_end_is_an_edit_or_an_error_with_its_mend(end: str):
+def test_step_added_at_the_end_is_an_edit_or_an_error_with_a_fix(end: str):
     plan = {1: Step(1, "planned", "read", {"path": "a"})}
     waits = Document(Meta("system-a", "a", phase="plan", status="waiting"), {2: Section(steps=plan)})
     line = '- [ ] 3. planned read `{"path": "b"}`' + end
@@ -207,13 +207,13 @@ def test_a_step_that_a_person_adds_at_the_very_end_is_an_edit_or_an_error_with_i
         assert "system" not in refusal(render(begun) + f"{slip}\n".encode())
 
 
-def test_blank_lines_at_the_end_are_no_torn_tail():
+def test_blank_lines_at_the_end_are_not_a_torn_tail():
     raw = render(Document(Meta("system-a", "a")), 3) + b"\n \n"
 
     assert committed(raw) == (raw, b"")
 
 
-def test_words_that_a_person_adds_at_the_very_end_are_no_torn_tail():
+def test_text_added_at_the_end_is_not_a_torn_tail():
     raw = render(Document(Meta("system-a", "a")), 3) + b"### answer\nYes, both.\n"
 
     assert committed(raw) == (raw, b"")
@@ -221,7 +221,7 @@ def test_words_that_a_person_adds_at_the_very_end_are_no_torn_tail():
     assert "not understood: 'Yes'" in refusal(render(Document(Meta("a", "a")), 3) + b"Yes\n")
 
 
-def test_a_commit_line_inside_a_text_is_not_taken_for_one():
+def test_commit_line_inside_a_text_is_text():
     note = Note("task", "first\n<!-- rev 99 -->\nlast", "person")
     raw = render(Document(Meta("system-a", "a")).with_notes(1, note), 3)
     without = raw.rpartition(b"<!-- rev 3 -->")[0]
@@ -231,7 +231,7 @@ def test_a_commit_line_inside_a_text_is_not_taken_for_one():
     assert parse(raw).section(1).notes == (note,)
 
 
-def test_what_an_earlier_entry_says_at_length_is_not_appended_again():
+def test_long_values_of_an_earlier_entry_are_not_repeated():
     running = Step(1, "running", "write", {"path": "a", "content": LONG, "other": LONG}, what="Write it.")
     document = Document(Meta("system-a", "a", phase="do")).with_step(running)
     done = replace(running, state="done", args={"path": "a", "content": LONG, "other": "x" * 99}, result="ok")
@@ -243,7 +243,7 @@ def test_what_an_earlier_entry_says_at_length_is_not_appended_again():
     assert parse(render(document, 1) + tail).steps[1] == done
 
 
-def test_steps_are_only_appended_while_they_would_land_in_their_section():
+def test_steps_are_appended_only_to_the_last_section():
     document = Document(Meta("system-a", "a", phase="do"))
 
     for other in (document.having(phase="check"), document.with_notes(4, Note("issues", "none"))):
@@ -251,7 +251,7 @@ def test_steps_are_only_appended_while_they_would_land_in_their_section():
             render_steps(other, (Step(1, "running"),), 2)
 
 
-def test_the_record_of_a_step_does_not_change_with_its_plan():
+def test_editing_the_plan_does_not_change_the_record_of_a_step():
     planned = Step(1, "planned", "write", {"path": "a", "content": LONG})
     done = replace(planned, state="done", result="ok")
     document = Document(Meta("system-a", "a", phase="do")).with_section(2, Section(steps={1: planned}))
@@ -267,7 +267,7 @@ def test_the_record_of_a_step_does_not_change_with_its_plan():
 
 
 def seconds(act: Callable[[], object]) -> float:
-    """CPU time of one call: the best of three, for a busy machine."""
+    """CPU seconds of one call: the best of three."""
     taken: list[float] = []
     for _ in range(3):
         start = time.process_time()
@@ -285,7 +285,7 @@ def many_steps(count: int) -> Document:
 
 
 @pytest.mark.parametrize("text", ["plain text of no note " * 450_000, "a line\r\n\tof \\ text\n" * 500_000])
-def test_ten_megabytes_in_a_note_and_a_result_come_back_within_seconds(text: str):
+def test_ten_megabytes_round_trip_within_seconds(text: str):
     step = Step(1, "done", "bash", {"command": text}, result=text, origin="tool:bash")
     document = Document(Meta("system-a", "a", phase="do")).with_notes(1, Note("task", text)).with_step(step)
     start = time.process_time()
@@ -295,13 +295,13 @@ def test_ten_megabytes_in_a_note_and_a_result_come_back_within_seconds(text: str
     assert time.process_time() - start < 30
 
 
-def test_reading_takes_time_in_proportion_to_the_steps():
+def test_parsing_time_is_linear_in_the_steps():
     small, large = render(many_steps(500)), render(many_steps(5000))
 
     assert seconds(lambda: parse(large)) < 25 * seconds(lambda: parse(small))
 
 
-def test_an_append_costs_the_same_in_a_long_document_as_in_a_short_one():
+def test_append_time_does_not_depend_on_the_document():
     short, long = many_steps(5), many_steps(5000)
     step = Step(6000, "done", "read", {"path": "a"}, result="text", origin="tool:read")
 
@@ -325,7 +325,7 @@ def test_an_append_costs_the_same_in_a_long_document_as_in_a_short_one():
         "### a · from `" + "\\" * 100_000,
     ],
 )
-def test_no_line_however_odd_takes_long_to_refuse(line: str):
+def test_invalid_lines_are_refused_quickly(line: str):
     start = time.process_time()
 
     refusal(HEAD + "## §2 PLAN\n" + line + "\n")
@@ -336,7 +336,7 @@ def test_no_line_however_odd_takes_long_to_refuse(line: str):
 # ---- values -----------------------------------------------------------------------------------------------
 
 
-def test_a_document_is_changed_by_making_another():
+def test_documents_are_immutable():
     empty = Document(Meta("system-a", "a"))
     document = empty.with_notes(1, Note("task", "a"), Note("task", "b")).with_step(Step(1, "running"))
 
@@ -348,13 +348,13 @@ def test_a_document_is_changed_by_making_another():
     assert document.with_section(3, EMPTY).with_section(1, EMPTY) == empty
 
 
-def test_sections_after_the_phase_are_not_written_yet():
+def test_sections_after_the_phase_are_not_written():
     raw = render(Document(Meta("system-a", "a", phase="plan"))).decode()
 
     assert [line for line in raw.splitlines() if line.startswith("## ")] == ["## §1 UNDERSTAND", "## §2 PLAN"]
 
 
-def test_json_is_written_as_anybody_would_read_it():
+def test_arguments_are_written_as_plain_json():
     step = Step(1, "planned", "bash", {"command": "echo `date`"}, needs=(2,))
     raw = render(Document(Meta("system-a", "a")).with_step(step)).decode()
 

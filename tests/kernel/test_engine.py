@@ -1,4 +1,4 @@
-"""Driving a run: wakes, the order of writes, stopping, the lock, and going on after an interruption."""
+"""The engine of a run: wakes, order of writes, stopping, locks, and resuming after interruption."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SHAPES = st.recursive(
 
 
 def tree(shape: Any, side_by_side: bool) -> Callable[[Ask], Any]:
-    """A model that unfolds a shape: a list is a plan, `op` an operation, `asked` a step asked for in DO."""
+    """A model that expands a shape: a list is a plan, `op` an operation, `asked` a step completed in DO."""
 
     def step(each: Any) -> dict[str, Any]:
         more: dict[str, Any] = {"needs": []} if side_by_side else {}
@@ -98,7 +98,7 @@ def drive(
 
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(shape=st.lists(SHAPES, min_size=1, max_size=3), side=st.booleans(), seed=st.integers(0, 2**16))
-def test_lost_and_doubled_wakes_change_nothing(
+def test_lost_and_duplicate_wakes_are_harmless(
     tmp_path_factory: Any, shape: Any, side: bool, seed: int
 ) -> None:
     folder = tmp_path_factory.mktemp("wakes")
@@ -111,9 +111,7 @@ def test_lost_and_doubled_wakes_change_nothing(
 
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(shape=st.lists(SHAPES, min_size=1, max_size=3), side=st.booleans(), calls=st.integers(1, 14))
-def test_no_tree_spends_more_than_its_limit(
-    tmp_path_factory: Any, shape: Any, side: bool, calls: int
-) -> None:
+def test_run_stays_within_its_call_limit(tmp_path_factory: Any, shape: Any, side: bool, calls: int) -> None:
     folder = tmp_path_factory.mktemp("ledger")
     got, here = drive(folder, shape, side_by_side=side, calls=calls)
     assert isinstance(got, Outcome)
@@ -122,12 +120,12 @@ def test_no_tree_spends_more_than_its_limit(
     for document in documents.values():
         if document.meta.budget:
             assert document.meta.spent["calls"] <= document.meta.budget["calls"]
-    # every call of the log is some loop's own, and the root's spending is the whole tree's
+    # each call of the log belongs to one loop, and the root's spending is the whole tree's
     assert documents["system-test22"].meta.spent["calls"] == here.log.spent().calls
     assert documents["system-test22"].meta.status in ("complete", "exhausted")
 
 
-def test_parents_line_then_child_then_wake(tmp_path: Path) -> None:
+def test_step_is_saved_before_its_child_and_the_wake(tmp_path: Path) -> None:
     here = run_context(tmp_path, [["op"]], False, 100)
     run = tmp_path / "state" / "runs" / "test22"
     order: list[str] = []
@@ -160,7 +158,7 @@ def test_parents_line_then_child_then_wake(tmp_path: Path) -> None:
     assert order[last + 1] == "wake system-test22"
 
 
-def test_a_listed_child_that_was_never_written_is_made_again(play: Play) -> None:
+def test_missing_child_document_is_created_again(play: Play) -> None:
     def answer(ask: Ask) -> Any:
         if ask.document.meta.depth == 0:
             return ACCEPT if ask.phase == "check" else plan({"subtask": "write"})
@@ -177,7 +175,7 @@ def test_a_listed_child_that_was_never_written_is_made_again(play: Play) -> None
     assert child.is_file()
 
 
-def test_a_child_whose_document_is_broken_is_reported_and_the_rest_goes_on(play: Play) -> None:
+def test_broken_child_is_reported_and_other_steps_continue(play: Play) -> None:
     def answer(ask: Ask) -> Any:
         if ask.document.meta.depth == 0:
             steps = [
@@ -215,7 +213,7 @@ class Stopping(Scripted):
         return await super().answer(ask)
 
 
-def test_an_interrupted_run_says_so_and_goes_on_without_asking_again(play: Play) -> None:
+def test_resume_repeats_no_finished_call(play: Play) -> None:
     steps = [{"tool": "write", "args": {"path": "a.txt", "content": "x"}}, {"tool": "read", "what": "look"}]
 
     def answer(ask: Ask) -> Any:
@@ -234,11 +232,11 @@ def test_an_interrupted_run_says_so_and_goes_on_without_asking_again(play: Play)
     again = play(answer, resume=played.result.run)
     assert again.result.exit == Exit.ACCEPTED
     assert [e.data["phase"] for e in again.asks()] == ["do", "check"]
-    # the call in flight is charged whole: plan, the lost one, do, check
+    # the interrupted call is charged: plan, the interrupted do, do, check
     assert again.root.meta.spent["calls"] == 4
 
 
-def test_a_cancelled_run_ends_and_cannot_be_resumed(play: Play) -> None:
+def test_cancelled_run_cannot_be_resumed(play: Play) -> None:
     played = play(lambda ask: {"task": "t", "question": "which?"})
     played.fractal.tell(played.result.run, "cancel")
     again = play(lambda ask: ACCEPT, resume=played.result.run)
@@ -247,7 +245,7 @@ def test_a_cancelled_run_ends_and_cannot_be_resumed(play: Play) -> None:
         again.fractal.tell(played.result.run, "cancel")
 
 
-def test_a_run_without_time_left_is_exhausted_and_its_children_stopped(play: Play) -> None:
+def test_time_limit_stops_the_run_and_its_children(play: Play) -> None:
     class Slow(Scripted):
         async def answer(self, ask: Ask) -> Any:
             if ask.document.meta.depth:
@@ -259,7 +257,7 @@ def test_a_run_without_time_left_is_exhausted_and_its_children_stopped(play: Pla
     assert {d.meta.status for d in played.documents.values()} == {"exhausted"}
 
 
-def test_waiting_for_a_person_does_not_use_up_the_runs_time(play: Play) -> None:
+def test_waiting_for_a_person_uses_no_run_time(play: Play) -> None:
     class Person(Scripted):
         patient = True
 
@@ -275,7 +273,7 @@ def test_waiting_for_a_person_does_not_use_up_the_runs_time(play: Play) -> None:
     assert played.root.meta.spent["seconds"] < 0.6
 
 
-def test_a_fault_that_is_none_of_ours_stops_the_other_loops_too(play: Play, tmp_path: Path) -> None:
+def test_bug_in_a_responder_stops_all_loops(play: Play, tmp_path: Path) -> None:
     class Faulty(Scripted):
         async def answer(self, ask: Ask) -> Any:
             task = ask.document.text(1, "task")
@@ -301,7 +299,7 @@ def test_a_fault_that_is_none_of_ours_stops_the_other_loops_too(play: Play, tmp_
     assert Fractal(tmp_path).runs()[0].status == "interrupted"
 
 
-def test_an_interrupted_step_is_not_filled_in_twice(play: Play, tmp_path: Path) -> None:
+def test_resumed_step_is_not_substituted_twice(play: Play, tmp_path: Path) -> None:
     (tmp_path / "work" / "r.txt").write_text("<{{ steps[1].result }}>")
     steps = [
         {"tool": "read", "args": {"path": "r.txt"}},
@@ -315,7 +313,7 @@ def test_an_interrupted_step_is_not_filled_in_twice(play: Play, tmp_path: Path) 
     assert (tmp_path / "work" / "o.txt").read_text() == "<{{ steps[1].result }}>"
 
 
-def test_a_stopped_run_says_what_became_of_its_steps_and_what_they_cost(play: Play) -> None:
+def test_stopped_run_records_states_and_cost_of_steps(play: Play) -> None:
     class Slow(Scripted):
         async def answer(self, ask: Ask) -> Any:
             if ask.document.meta.depth and ask.phase == "check":
@@ -329,16 +327,18 @@ def test_a_stopped_run_says_what_became_of_its_steps_and_what_they_cost(play: Pl
     )
     assert played.root.meta.status == "exhausted"
     assert played.root.steps[1].state == "failed"
-    assert played.root.meta.spent["calls"] == 3  # its own, the child's plan, and the child's call in flight
+    assert (
+        played.root.meta.spent["calls"] == 3
+    )  # the root's plan, the child's plan, the child's interrupted call
 
 
-def test_two_processes_cannot_work_on_one_run(play: Play) -> None:
+def test_locked_run_is_refused(play: Play) -> None:
     played = play(lambda ask: {"task": "t", "question": "which?"})
     with run_lock(played.folder), pytest.raises(RunLocked, match="is held by process"):
         play(lambda ask: ACCEPT, resume=played.result.run)
 
 
-def test_a_foreign_edit_stops_the_run_and_keeps_both(play: Play) -> None:
+def test_external_edit_stops_the_run_and_keeps_both_versions(play: Play) -> None:
     where: list[Path] = []
 
     def answer(ask: Ask) -> Any:
@@ -362,8 +362,8 @@ def test_a_foreign_edit_stops_the_run_and_keeps_both(play: Play) -> None:
     assert list(path.parent.glob("artifacts/*ours*"))
 
 
-def test_what_is_not_idempotent_and_cannot_be_looked_at_is_asked_about(play: Play) -> None:
-    """A command was begun and the process died: whether it happened only a person can tell."""
+def test_interrupted_command_is_decided_by_a_person(play: Play) -> None:
+    """The process crashed while a command ran: only a person knows whether it took effect."""
     answers = scripted_bash()
     played = play(answers, plan_only=True)
     store = FileStore(played.folder)
@@ -389,7 +389,9 @@ def scripted_bash() -> Callable[[Ask], Any]:
 
 
 @pytest.mark.parametrize(("happened", "content"), [(True, "new"), (False, "new")])
-def test_an_interrupted_edit_is_looked_at(play: Play, tmp_path: Path, happened: bool, content: str) -> None:
+def test_interrupted_edit_is_inspected_before_it_is_repeated(
+    play: Play, tmp_path: Path, happened: bool, content: str
+) -> None:
     file = tmp_path / "work" / "a.txt"
     file.write_text("old")
     step = {"tool": "edit", "args": {"path": "a.txt", "old": "old", "new": "new"}}
@@ -405,7 +407,7 @@ def test_an_interrupted_edit_is_looked_at(play: Play, tmp_path: Path, happened: 
 
 
 def _rewind(played: Played, n: int) -> None:
-    """Put a run back to where step `n` was begun and its result not yet written."""
+    """Reset a run to the point where step `n` has started and has no result."""
     from dataclasses import replace
 
     store = FileStore(played.folder)
@@ -420,7 +422,7 @@ def _rewind(played: Played, n: int) -> None:
     (played.folder / old.link).unlink()
 
 
-def test_usage_is_whole_in_the_document(play: Play) -> None:
+def test_document_has_the_whole_usage(play: Play) -> None:
     def answer(ask: Ask) -> Any:
         return (
             ACCEPT
@@ -436,7 +438,7 @@ def test_usage_is_whole_in_the_document(play: Play) -> None:
     assert Usage().calls == 1
 
 
-def test_a_thousand_steps_in_one_document_stay_linear(tmp_path: Path) -> None:
+def test_document_size_is_linear_in_the_steps(tmp_path: Path) -> None:
     steps = [{"tool": "read", "args": {"path": "a.txt"}, "needs": []} for _ in range(200)]
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "a.txt").write_text("a")

@@ -1,4 +1,4 @@
-"""Any text is embedded in markdown and read back unchanged."""
+"""Text embedded in markdown and JSON is read back unchanged."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kernel.errors import DocumentError
 
 @trying(300)
 @given(TEXT, st.booleans(), st.sampled_from(["", "    "]))
-def test_any_text_comes_back_from_its_block(text: str, fenced: bool, pad: str):
+def test_any_text_round_trips_through_a_block(text: str, fenced: bool, pad: str):
     lines = [*block(text, fenced=fenced, pad=pad), ""]
 
     assert read_block(lines, 0, "x", pad) == (text, len(lines) - 1)
@@ -24,14 +24,14 @@ def test_any_text_comes_back_from_its_block(text: str, fenced: bool, pad: str):
 
 @trying(200)
 @given(TEXT)
-def test_a_block_holds_no_character_that_an_editor_could_hide_or_change(text: str):
+def test_blocks_contain_no_hidden_or_unstable_character(text: str):
     for line in block(text):
         assert line == line.rstrip(" \t")
         assert not set(line) & set("\r\0\x1b\u2028\u202e\ufeff\x85\U000e0041")
         line.encode("utf-8")
 
 
-def test_short_prose_is_a_quote_and_what_is_unruly_a_fence():
+def test_short_prose_is_quoted_and_other_text_fenced():
     assert block("Use `sort`.\n\nThen stop.") == ["> Use `sort`.", ">", "> Then stop."]
     assert block("<b>") == ["~~~text", "<b>", "~~~"]
     assert block("a\n~~~~\nb")[0] == "~~~~~text"
@@ -44,7 +44,7 @@ def test_short_prose_is_a_quote_and_what_is_unruly_a_fence():
     "part",
     ["<i>", "&amp;", "\t", "```", "~~~", "![p](http://x)", "[a]: http://x", "\u202e", "\ufeff", "\x00"],
 )
-def test_what_a_viewer_would_change_or_fetch_is_fenced(part: str):
+def test_text_that_a_viewer_would_interpret_is_fenced(part: str):
     assert block(f"some {part} text")[0].startswith("~~~")
 
 
@@ -55,13 +55,13 @@ def test_no_embedded_text_looks_like_a_commit_line():
     assert read_block(lines, 0, "x")[0] == "one\n<!-- rev 9 -->\ntwo"
 
 
-def test_only_a_line_that_is_the_fence_closes_it():
+def test_only_the_exact_fence_closes_a_block():
     lines = ["~~~text", "~~~ more", "~~~~", " ~~~", "~~~ ", "after"]
 
     assert read_block(lines, 0, "x") == ("~~~ more\n~~~~\n ~~~", 5)
 
 
-def test_an_escape_that_is_no_character_is_left_as_it_is():
+def test_invalid_escapes_are_kept_as_text():
     assert read_block(["~~~text esc", r"\u{ffffff} \n \u{41}", "~~~"], 0, "x")[0] == r"\u{ffffff} \n A"
 
 
@@ -72,7 +72,7 @@ def test_an_escape_that_is_no_character_is_left_as_it_is():
         (["    ~~~text", "    in", "out", "    ~~~"], "f.md:3: a line of a fenced text lost its indent"),
     ],
 )
-def test_a_broken_fence_is_told_with_its_line(lines: list[str], said: str):
+def test_broken_fence_is_reported_with_its_line(lines: list[str], said: str):
     with pytest.raises(DocumentError) as error:
         read_block(lines, 0, "f.md", "    " if lines[0].startswith(" ") else "")
 
@@ -81,7 +81,7 @@ def test_a_broken_fence_is_told_with_its_line(lines: list[str], said: str):
 
 @trying(300)
 @given(JSON)
-def test_json_in_a_code_span_is_one_visible_line(value: object):
+def test_json_code_span_is_one_visible_line(value: object):
     span = code_span(value)
     inner = span.strip("`")
 
@@ -99,7 +99,7 @@ def test_equal_values_have_equal_fingerprints():
 
 
 @pytest.mark.parametrize("unit", ["~", "[", "`", "a ", "\\", "\r", "x\n", "<!-- rev ", "~~~ ", "](", " "])
-def test_megabytes_of_anything_come_back_within_seconds(unit: str):
+def test_megabytes_round_trip_within_seconds(unit: str):
     text = unit * (2_000_000 // len(unit))
     start = time.process_time()
 

@@ -1,4 +1,4 @@
-"""What only has the form of a secret is shown redacted and reaches files as it is; arguments stay whole."""
+"""Exact values: text in the form of a secret is redacted only where it is shown; arguments stay whole."""
 
 from __future__ import annotations
 
@@ -28,16 +28,14 @@ def steps(*planned: dict[str, Any]) -> Callable[[Ask], Any]:
     return lambda ask: ACCEPT if ask.phase == "check" else plan(*planned)
 
 
-def test_a_text_in_the_form_of_a_secret_is_written_as_it_is_and_shown_redacted(play: Play) -> None:
+def test_secret_form_is_written_exactly_and_shown_redacted(play: Play) -> None:
     played = play(steps({"tool": "write", "args": {"path": "a", "content": FORMS}}))
     assert (played.fractal.workspace.folder / "a").read_text("utf-8") == FORMS
     for path in played.folder.glob("*.md"):
         assert "password@" not in path.read_text("utf-8") and "YOUR_ACCESS" not in path.read_text("utf-8")
 
 
-def test_a_result_in_the_form_of_a_secret_reaches_another_file_as_it_was_and_no_prompt(
-    play: Play, tmp_path: Path
-) -> None:
+def test_secret_form_in_a_result_reaches_files_exactly_and_no_prompt(play: Play, tmp_path: Path) -> None:
     prompts: list[str] = []
     copy = {"tool": "write", "args": {"path": "b", "content": "{{ steps[1].result }}"}}
 
@@ -67,9 +65,7 @@ def test_a_result_in_the_form_of_a_secret_reaches_another_file_as_it_was_and_no_
     ],
     ids=["calc", "csv"],
 )
-def test_a_result_with_an_exact_value_in_its_evidence_is_written(
-    play: Play, tmp_path: Path, call: dict[str, Any]
-) -> None:
+def test_exact_value_of_the_evidence_is_substituted(play: Play, tmp_path: Path, call: dict[str, Any]) -> None:
     (tmp_path / "work").mkdir(exist_ok=True)
     (tmp_path / "work" / "t.csv").write_text("n\n3\n4\n", "utf-8")
     copy = {"tool": "write", "args": {"path": "b", "content": "{{ steps[1].result }}"}}
@@ -78,7 +74,7 @@ def test_a_result_with_an_exact_value_in_its_evidence_is_written(
     assert (tmp_path / "work" / "b").read_text("utf-8") == "7"
 
 
-def test_the_value_of_a_secret_of_the_environment_is_not_even_written(
+def test_environment_secret_is_never_written(
     play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY_API_KEY", "the-value-of-the-key")
@@ -89,7 +85,7 @@ def test_the_value_of_a_secret_of_the_environment_is_not_even_written(
 
 
 @pytest.mark.parametrize("content", [FORMS, LONG], ids=["form", "long"])
-def test_an_argument_that_the_document_cuts_is_carried_out_whole_after_a_death(
+def test_abbreviated_argument_is_executed_whole_after_a_restart(
     play: Play, tmp_path: Path, content: str
 ) -> None:
     first = {"tool": "write", "args": {"path": "a", "content": content}}
@@ -119,7 +115,7 @@ ANY = st.text(max_size=60) | st.sampled_from([FORMS, LONG])
     )
 )
 @settings(max_examples=60, deadline=None)
-def test_a_store_gives_back_every_argument(tmp_path_factory: pytest.TempPathFactory, value: Any) -> None:
+def test_store_round_trips_every_argument(tmp_path_factory: pytest.TempPathFactory, value: Any) -> None:
     folder = tmp_path_factory.mktemp("run")
     document = documents(value)
     store = FileStore(folder, fsync=False)
@@ -135,7 +131,7 @@ def test_a_store_gives_back_every_argument(tmp_path_factory: pytest.TempPathFact
     assert parse(render(shown), "x") == shown
 
 
-def test_a_persons_change_of_the_whole_is_taken_and_one_of_the_excerpt_is_refused(tmp_path: Path) -> None:
+def test_edit_of_the_whole_argument_is_used_and_edit_of_the_excerpt_refused(tmp_path: Path) -> None:
     store = FileStore(tmp_path)
     store.save(documents(LONG))
     path = tmp_path / "system-abcdef.md"
@@ -149,7 +145,7 @@ def test_a_persons_change_of_the_whole_is_taken_and_one_of_the_excerpt_is_refuse
         FileStore(tmp_path).load("system-abcdef")
 
 
-def test_a_whole_that_is_gone_stops_no_reading(tmp_path: Path) -> None:
+def test_missing_argument_file_does_not_stop_loading(tmp_path: Path) -> None:
     FileStore(tmp_path).save(documents(LONG))
     next((tmp_path / "artifacts" / "args").iterdir()).unlink()
     loaded = FileStore(tmp_path).load("system-abcdef")

@@ -1,4 +1,4 @@
-"""Documents in files: whole or not at all, in order, and nobody's words overwritten."""
+"""The file store: atomic documents, torn tails, external edits; locks, inbox and workspace folders."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def document() -> Document:
 
 
 def grown(store: FileStore, steps: int) -> list[Document]:
-    """A document saved and appended to, with each state that it was in."""
+    """Save a document, append steps, and return each state."""
     now = document()
     store.save(now)
     states = [now]
@@ -40,7 +40,7 @@ def grown(store: FileStore, steps: int) -> list[Document]:
 
 @settings(max_examples=60, deadline=None)
 @given(cut=st.floats(0, 1))
-def test_a_file_cut_anywhere_reads_as_an_earlier_state(
+def test_truncated_file_reads_as_an_earlier_state(
     tmp_path_factory: pytest.TempPathFactory, cut: float
 ) -> None:
     folder = tmp_path_factory.mktemp("torn")
@@ -52,13 +52,13 @@ def test_a_file_cut_anywhere_reads_as_an_earlier_state(
     store = FileStore(folder)
     read = store.load(ID)
     assert read.having(rev=0) in states
-    # what was torn is put aside, and the run goes on appending
+    # the torn tail is moved aside and appending continues
     step = Step(9, "done", "read", {"path": "b"}, result="more", origin="tool:read")
     store.append(read, (step,))
     assert FileStore(folder).load(ID).steps[9].result == "more"
 
 
-def test_a_torn_tail_is_put_aside(tmp_path: Path) -> None:
+def test_torn_tail_is_moved_aside(tmp_path: Path) -> None:
     grown(FileStore(tmp_path), 2)
     path = tmp_path / f"{ID}.md"
     path.write_bytes(path.read_bytes()[:-30])
@@ -67,7 +67,7 @@ def test_a_torn_tail_is_put_aside(tmp_path: Path) -> None:
     assert "torn" in aside.name and aside.read_text().lstrip().startswith("- [x] 2. done read")
 
 
-def test_a_foreign_change_is_never_overwritten(tmp_path: Path) -> None:
+def test_external_change_is_never_overwritten(tmp_path: Path) -> None:
     store = FileStore(tmp_path)
     now = grown(store, 1)[-1]
     path = tmp_path / f"{ID}.md"
@@ -81,7 +81,7 @@ def test_a_foreign_change_is_never_overwritten(tmp_path: Path) -> None:
     assert len(list((tmp_path / "artifacts").glob("*ours*"))) == 2
 
 
-def test_a_file_that_was_only_touched_is_no_foreign_change(tmp_path: Path) -> None:
+def test_touched_file_is_not_an_external_change(tmp_path: Path) -> None:
     store = FileStore(tmp_path)
     now = grown(store, 1)[-1]
     os.utime(tmp_path / f"{ID}.md", (1, 1))
@@ -89,20 +89,20 @@ def test_a_file_that_was_only_touched_is_no_foreign_change(tmp_path: Path) -> No
     assert FileStore(tmp_path).load(ID).meta.status == "complete"
 
 
-def test_a_document_that_stands_there_unread_is_not_overwritten(tmp_path: Path) -> None:
+def test_unread_document_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / f"{ID}.md").write_text("someone's notes")
     with pytest.raises(ForeignEdit):
         FileStore(tmp_path).save(document())
     assert (tmp_path / f"{ID}.md").read_text() == "someone's notes"
 
 
-def test_a_document_that_does_not_parse_names_its_place(tmp_path: Path) -> None:
+def test_parse_error_names_file_and_line(tmp_path: Path) -> None:
     (tmp_path / f"{ID}.md").write_text("---\nid 3\n---\n")
     with pytest.raises(DocumentError, match=rf"{ID}\.md:2"):
         FileStore(tmp_path).load(ID)
 
 
-def test_revisions_count_on_and_no_temporary_file_stays(tmp_path: Path) -> None:
+def test_revisions_increase_and_no_temporary_file_remains(tmp_path: Path) -> None:
     store = FileStore(tmp_path)
     now = grown(store, 3)[-1]
     store.save(now)
@@ -120,14 +120,14 @@ def test_loops_are_listed_parents_before_children(tmp_path: Path) -> None:
     assert FileStore(tmp_path).list() == [ID, *found]
 
 
-def test_names_show_the_tree() -> None:
+def test_child_ids_show_the_tree() -> None:
     child = child_id(ID, "7f3kq2", "tool", "research", 1)
     assert child == "tool-research-7f3kq2-1"
     assert child_id(child, "7f3kq2", "operation", "fetch", 2) == "op-fetch-7f3kq2-1.2"
     assert child_id(ID, "7f3kq2", "tool", "../Evil name", 1) == "tool-evil-name-7f3kq2-1"
 
 
-def test_a_lock_dies_with_its_holder_and_names_it(tmp_path: Path) -> None:
+def test_lock_names_its_holder_and_is_released(tmp_path: Path) -> None:
     with run_lock(tmp_path):
         assert is_locked(tmp_path)
         with pytest.raises(RunLocked, match=str(os.getpid())), run_lock(tmp_path):
@@ -135,7 +135,7 @@ def test_a_lock_dies_with_its_holder_and_names_it(tmp_path: Path) -> None:
     assert not is_locked(tmp_path)
 
 
-def test_messages_are_read_in_the_order_they_were_left(tmp_path: Path) -> None:
+def test_messages_are_read_in_order(tmp_path: Path) -> None:
     for text in ("one", "two"):
         drop(tmp_path, "answer", text=text)
     drop(tmp_path, "cancel")
@@ -143,7 +143,7 @@ def test_messages_are_read_in_the_order_they_were_left(tmp_path: Path) -> None:
     assert len(list((tmp_path / "inbox").iterdir())) == 3
 
 
-def test_any_other_folder_gets_a_workspace_of_its_own_when_a_run_starts(tmp_path: Path) -> None:
+def test_folder_gets_a_workspace_when_a_run_starts(tmp_path: Path) -> None:
     shipped = tmp_path / "shipped"
     work = tmp_path / "work"
     work.mkdir()
@@ -155,16 +155,16 @@ def test_any_other_folder_gets_a_workspace_of_its_own_when_a_run_starts(tmp_path
     assert (work / ".fractal" / "state").stat().st_mode & 0o077 == 0
     (work / "deep").mkdir()
     assert Workspace.find(work / "deep", shipped).root == work / ".fractal"
-    pattern = work.resolve() / "system" / "pattern.md"  # it would make the folder a workspace
+    pattern = work.resolve() / "system" / "pattern.md"  # creating it would make the folder a workspace
     assert workspace.protected == ((work / ".fractal").resolve(), pattern)
 
 
-def test_a_workspace_protects_its_state_and_its_system(tmp_path: Path) -> None:
+def test_workspace_protects_state_system_and_settings(tmp_path: Path) -> None:
     (tmp_path / "fractal.yaml").touch()
     workspace = Workspace.find(tmp_path, tmp_path / "shipped")
     assert {path.name for path in workspace.protected} == {"state", "system", "fractal.yaml"}
 
 
-def test_a_folder_that_is_not_there_is_wrong_usage(tmp_path: Path) -> None:
+def test_missing_folder_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not a folder"):
         Workspace.find(tmp_path / "missing", tmp_path)

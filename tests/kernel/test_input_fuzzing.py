@@ -1,4 +1,4 @@
-"""Whatever comes as a reply, a criterion, a message or a tool's markdown is taken or refused in our words."""
+"""Fuzzed replies, criteria, messages and tool files: each is accepted or refused with our own error."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ CATALOGUE = Catalogue([SYSTEM])
 
 @st.composite
 def mutated(draw: st.DrawFn) -> Any:
-    """A whole reply in which one or two values are others."""
+    """A valid reply with one or two values replaced."""
     value = json.loads(json.dumps(draw(st.sampled_from(WHOLE))))
     for _ in range(draw(st.integers(1, 2))):
         at = value
@@ -58,12 +58,12 @@ def mutated(draw: st.DrawFn) -> Any:
             if isinstance(at[key], dict | list) and draw(st.booleans()):
                 at = at[key]
                 continue
-            at[key] = deepcopy(draw(VALUE))  # what is drawn belongs to all cases
+            at[key] = deepcopy(draw(VALUE))  # drawn values are shared between cases
             break
     return value
 
 
-def in_turn(examples: int, *strategies: Any) -> Callable[[Any], Any]:
+def examples_of(examples: int, *strategies: Any) -> Callable[[Any], Any]:
     quiet = settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
     return lambda test: quiet(given(*strategies)(test))
 
@@ -131,14 +131,14 @@ BOUNDARIES: dict[str, tuple[Callable[..., None], tuple[Any, ...]]] = {
 
 
 @pytest.mark.parametrize("name", BOUNDARIES)
-def test_no_input_gets_past_its_boundary(name: str) -> None:
+def test_fuzzed_input_is_accepted_or_refused(name: str) -> None:
     take, strategies = BOUNDARIES[name]
-    in_turn(100, *strategies)(take)()
+    examples_of(100, *strategies)(take)()
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("name", BOUNDARIES)
-def test_none_of_20000_inputs_gets_past_its_boundary(name: str) -> None:
+def test_20000_fuzzed_inputs_are_accepted_or_refused(name: str) -> None:
     take, strategies = BOUNDARIES[name]
-    in_turn(20_000, *strategies)(take)()
+    examples_of(20_000, *strategies)(take)()

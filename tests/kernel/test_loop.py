@@ -29,7 +29,7 @@ def by_phase(**replies: Any) -> Callable[[Ask], Any]:
     return answer
 
 
-def test_a_task_is_planned_done_checked_and_put_out(play: Play) -> None:
+def test_task_is_planned_executed_checked_and_output(play: Play) -> None:
     played = play(by_phase(fused=plan(WRITE, success=[{"file": "a.txt", "has": "one"}]), check=ACCEPT))
     assert played.result.exit == Exit.ACCEPTED
     assert played.result.output == "done"
@@ -39,13 +39,13 @@ def test_a_task_is_planned_done_checked_and_put_out(play: Play) -> None:
     assert [e.data["phase"] for e in played.asks()] == ["fused", "check"]
 
 
-def test_a_run_that_nothing_proves_says_that_it_is_unverified(play: Play) -> None:
+def test_run_without_proof_is_unverified(play: Play) -> None:
     played = play(by_phase(fused=plan(WRITE), check=ACCEPT))
     assert played.root.meta.status == "complete"
     assert played.root.meta.unverified
 
 
-def test_understand_and_plan_can_be_asked_apart(play: Play) -> None:
+def test_understand_and_plan_can_be_separate_calls(play: Play) -> None:
     understood = {"task": "write a.txt", "context": [{"fact": "it is missing", "from": "folder"}], "open": []}
     played = play(by_phase(understand=understood, plan=plan(WRITE), check=ACCEPT), settings={"fuse": "never"})
     assert [e.data["phase"] for e in played.asks()] == ["understand", "plan", "check"]
@@ -53,7 +53,7 @@ def test_understand_and_plan_can_be_asked_apart(play: Play) -> None:
     assert played.root.note(1, "fact").source == "folder"  # type: ignore[union-attr]
 
 
-def test_a_result_is_put_into_later_arguments_and_nothing_else_is_rendered(play: Play) -> None:
+def test_only_references_are_substituted_in_arguments(play: Play) -> None:
     literal = "${{ matrix.python }} ${#a[@]} {{ other }}"
     steps = [
         {"tool": "write", "args": {"path": "a.txt", "content": literal}},
@@ -66,7 +66,7 @@ def test_a_result_is_put_into_later_arguments_and_nothing_else_is_rendered(play:
     assert (folder / "b.txt").read_text() == f"<{literal}>"
 
 
-def test_a_failing_step_stops_what_needs_it_and_not_its_siblings(play: Play) -> None:
+def test_failed_step_skips_its_dependents_only(play: Play) -> None:
     steps = [
         {"tool": "read", "args": {"path": "missing"}, "needs": []},
         {"tool": "write", "args": {"path": "b.txt", "content": "b"}, "needs": []},
@@ -76,7 +76,7 @@ def test_a_failing_step_stops_what_needs_it_and_not_its_siblings(play: Play) -> 
     assert {n: step.state for n, step in played.root.steps.items()} == {1: "failed", 2: "done", 3: "struck"}
 
 
-def test_a_described_step_is_asked_for_when_it_is_reached(play: Play) -> None:
+def test_described_step_is_completed_when_it_is_reached(play: Play) -> None:
     steps = [WRITE, {"tool": "read", "what": "read what step 1 wrote"}]
 
     def do(ask: Ask) -> Any:
@@ -87,7 +87,7 @@ def test_a_described_step_is_asked_for_when_it_is_reached(play: Play) -> None:
     assert played.root.steps[2].result == "one\n"
 
 
-def test_a_blocked_step_fails_and_a_skipped_one_does_not(play: Play) -> None:
+def test_blocked_step_fails_and_skipped_step_does_not(play: Play) -> None:
     def do(ask: Ask) -> Any:
         return {"skip": "not needed"} if ask.step == 1 else {"blocked": "no such thing"}
 
@@ -96,13 +96,13 @@ def test_a_blocked_step_fails_and_a_skipped_one_does_not(play: Play) -> None:
     assert [step.state for step in played.root.steps.values()] == ["skipped", "failed"]
 
 
-def test_children_run_and_hand_up_their_results(play: Play) -> None:
+def test_children_return_their_results(play: Play) -> None:
     def fused(ask: Ask) -> Any:
         if ask.document.meta.depth == 0:
             return plan({"subtask": "write a.txt", "needs": []}, {"subtask": "say what a holds"})
         if ask.document.task.startswith("write"):
             return plan(WRITE)
-        assert "step 1" in ask.user  # the result of the step that it needs is its context
+        assert "step 1" in ask.user  # the result of the needed step is its context
         return plan({"tool": "read", "args": {"path": "a.txt"}})
 
     def check(ask: Ask) -> Any:
@@ -118,10 +118,8 @@ def test_children_run_and_hand_up_their_results(play: Play) -> None:
 
 
 @pytest.mark.parametrize("prompt_tokens", [0, 5, 100_000])
-def test_no_ask_has_more_instruction_than_prompt_whatever_its_provider_counts(
-    play: Play, prompt_tokens: int
-) -> None:
-    """Ours are estimated, and the prompt's are the provider's: it may count fewer tokens than we do."""
+def test_instruction_tokens_never_exceed_prompt_tokens(play: Play, prompt_tokens: int) -> None:
+    """Instruction tokens are estimated, prompt tokens reported: a provider may count fewer."""
 
     def answer(ask: Ask) -> Reply:
         reply = ACCEPT if ask.phase == "check" else plan(WRITE)
@@ -138,7 +136,7 @@ def test_no_ask_has_more_instruction_than_prompt_whatever_its_provider_counts(
     assert any(instructions for _, instructions in figures) == bool(prompt_tokens)
 
 
-def test_a_retry_knows_what_was_learned_and_numbers_its_steps_on(play: Play) -> None:
+def test_retry_sees_what_was_learned_and_continues_numbering(play: Play) -> None:
     def fused(ask: Ask) -> Any:
         return plan({"tool": "read", "args": {"path": "missing"}})
 
@@ -163,7 +161,7 @@ def test_a_retry_knows_what_was_learned_and_numbers_its_steps_on(play: Play) -> 
     [(0, 1, "escalated"), (1, 2, "escalated"), (2, 3, "complete"), (3, 3, "complete")],
 )
 def test_retries_are_bounded(play: Play, retries: int, attempts: int, status: str) -> None:
-    """The plan is right at the third attempt."""
+    """The third attempt succeeds."""
 
     def check(ask: Ask) -> Any:
         if ask.attempt < 3:
@@ -187,7 +185,7 @@ def test_retries_are_bounded(play: Play, retries: int, attempts: int, status: st
     ],
 )
 def test_depth_is_bounded(play: Play, max_depth: int, levels: list[int], atomic: int) -> None:
-    """A model that always wants one more child gets them down to the limit, and there one operation."""
+    """A model that always plans a subtask gets children down to the limit, and there one operation."""
 
     def answer(ask: Ask) -> Any:
         if ask.phase == "atomic":
@@ -204,7 +202,7 @@ def test_depth_is_bounded(play: Play, max_depth: int, levels: list[int], atomic:
     ]
 
 
-def test_a_subtask_where_none_may_start_is_refused(play: Play) -> None:
+def test_subtask_beyond_the_depth_limit_is_refused(play: Play) -> None:
     def answer(ask: Ask) -> Any:
         if ask.phase == "atomic":
             return {"tool": "research", "args": {}} if ask.turn == 0 else WRITE
@@ -216,7 +214,7 @@ def test_a_subtask_where_none_may_start_is_refused(play: Play) -> None:
 
 
 @pytest.mark.parametrize(("context", "guided"), [(499, False), (500, True)])
-def test_a_loop_with_little_context_is_one_operation(play: Play, context: int, guided: bool) -> None:
+def test_loop_with_little_context_is_one_operation(play: Play, context: int, guided: bool) -> None:
     def answer(ask: Ask) -> Any:
         return WRITE if ask.phase == "atomic" else ACCEPT if ask.phase == "check" else plan(WRITE)
 
@@ -224,7 +222,7 @@ def test_a_loop_with_little_context_is_one_operation(play: Play, context: int, g
     assert [e.data["phase"] for e in played.asks()] == (["fused", "check"] if guided else ["atomic"])
 
 
-def test_a_childs_context_shrinks_with_the_task_and_what_is_passed(play: Play) -> None:
+def test_context_of_a_child_shrinks_with_its_task(play: Play) -> None:
     def answer(ask: Ask) -> Any:
         if ask.phase == "atomic":
             return WRITE
@@ -239,12 +237,12 @@ def test_a_childs_context_shrinks_with_the_task_and_what_is_passed(play: Play) -
 @pytest.mark.parametrize(
     ("calls", "phases", "status"),
     [
-        (1, [], "exhausted"),  # the only call is kept for CHECK, so PLAN cannot be asked
+        (1, [], "exhausted"),  # the only call is reserved for CHECK, so PLAN cannot run
         (2, ["fused", "check"], "complete"),
         (3, ["fused", "do", "check"], "complete"),
     ],
 )
-def test_calls_run_out(play: Play, calls: int, phases: list[str], status: str) -> None:
+def test_run_without_calls_left_is_exhausted(play: Play, calls: int, phases: list[str], status: str) -> None:
     steps = [WRITE] if calls < 3 else [{"tool": "read", "what": "a"}]
     answers = by_phase(fused=plan(*steps), do={"skip": "no"}, check=ACCEPT)
     played = play(answers, settings={"calls": calls})
@@ -253,7 +251,7 @@ def test_calls_run_out(play: Play, calls: int, phases: list[str], status: str) -
     assert played.result.exit == (Exit.ACCEPTED if status == "complete" else Exit.LIMIT)
 
 
-def test_calls_that_run_out_in_do_keep_the_partial_result(play: Play) -> None:
+def test_partial_result_is_kept_when_calls_run_out(play: Play) -> None:
     steps = [WRITE, {"tool": "read", "args": {"path": "a.txt"}}, {"tool": "read", "what": "more"}]
     verdict = {"decision": "ESCALATE", "issues": ["step 3 did not run"], "output": "{{ steps[2].result }}"}
     played = play(by_phase(fused=plan(*steps), check=verdict), settings={"calls": 2})
@@ -264,7 +262,7 @@ def test_calls_that_run_out_in_do_keep_the_partial_result(play: Play) -> None:
     assert played.root.steps[3].state == "failed"
 
 
-def test_one_call_is_kept_for_check_when_children_share_the_rest(play: Play) -> None:
+def test_children_share_the_calls_that_check_does_not_need(play: Play) -> None:
     def answer(ask: Ask) -> Any:
         if ask.document.meta.depth:
             return (
@@ -286,7 +284,7 @@ def test_one_call_is_kept_for_check_when_children_share_the_rest(play: Play) -> 
     assert played.result.exit == Exit.ACCEPTED
 
 
-def test_tokens_and_money_run_out_before_the_call_that_would_exceed_them(play: Play) -> None:
+def test_token_and_cost_limits_stop_before_the_call(play: Play) -> None:
     def answer(ask: Ask) -> Any:
         return Reply("{}", "paid", Usage(10, 10, 0.02))
 
@@ -303,7 +301,7 @@ def test_tokens_and_money_run_out_before_the_call_that_would_exceed_them(play: P
     assert "tokens" in played.result.reason
 
 
-def test_a_reply_that_is_not_usable_is_charged_and_asked_for_again_with_the_reason(play: Play) -> None:
+def test_invalid_reply_is_charged_and_repeated_with_the_reason(play: Play) -> None:
     def fused(ask: Ask) -> Any:
         if ask.turn:
             assert "Refused" in ask.user and "no tool" in ask.user
@@ -314,7 +312,7 @@ def test_a_reply_that_is_not_usable_is_charged_and_asked_for_again_with_the_reas
     assert played.root.meta.spent["calls"] == 3
 
 
-def test_a_rung_that_never_gives_a_usable_reply_hands_over_to_the_next(play: Play) -> None:
+def test_rung_without_a_valid_reply_passes_to_the_next(play: Play) -> None:
     small = Scripted(lambda ask: "no json at all", name="small")
     large = Scripted(by_phase(fused=plan(WRITE), check=ACCEPT), name="large", tier="oversight")
     played = play([small, large])
@@ -325,7 +323,7 @@ def test_a_rung_that_never_gives_a_usable_reply_hands_over_to_the_next(play: Pla
     assert len(small.asks) == 3
 
 
-def test_an_unsure_plan_and_a_failed_check_climb_one_rung(play: Play) -> None:
+def test_low_confidence_and_failed_check_climb_one_rung(play: Play) -> None:
     unsure = Scripted(by_phase(fused=plan(WRITE, confidence="low")), name="small")
     large = Scripted(by_phase(fused=plan(WRITE), check=ACCEPT), name="large")
     assert play([unsure, large]).root.meta.taker == "large"
@@ -341,7 +339,7 @@ def test_an_unsure_plan_and_a_failed_check_climb_one_rung(play: Play) -> None:
     assert (played.root.meta.taker, played.result.exit) == ("large", Exit.ACCEPTED)
 
 
-def test_a_question_at_the_root_waits_and_the_answer_goes_into_the_plan(play: Play) -> None:
+def test_question_waits_and_its_answer_reaches_the_plan(play: Play) -> None:
     question = {"task": "delete the old ones", "question": "which are old?"}
 
     def later(ask: Ask) -> Any:
@@ -362,7 +360,7 @@ def test_a_question_at_the_root_waits_and_the_answer_goes_into_the_plan(play: Pl
     assert play(answers, resume=played.result.run).result.exit == Exit.ACCEPTED
 
 
-def test_at_most_three_questions_are_asked(play: Play) -> None:
+def test_questions_are_bounded(play: Play) -> None:
     def ask_again(ask: Ask) -> Any:
         return {"task": "t", "question": f"q{ask.user.count('Answer:')}"}
 
@@ -375,7 +373,7 @@ def test_at_most_three_questions_are_asked(play: Play) -> None:
     assert played.root.meta.status == "escalated"
 
 
-def test_a_childs_question_is_its_parents_to_answer(play: Play) -> None:
+def test_question_of_a_child_goes_to_its_parent(play: Play) -> None:
     def answer(ask: Ask) -> Any:
         if ask.document.meta.depth:
             return {"task": "t", "question": "how much at most?"}
@@ -389,7 +387,7 @@ def test_a_childs_question_is_its_parents_to_answer(play: Play) -> None:
     assert played.result.question == "how much at most?"
 
 
-def test_accept_is_not_open_when_a_criterion_failed(play: Play) -> None:
+def test_accept_is_refused_when_a_criterion_failed(play: Play) -> None:
     def check(ask: Ask) -> Any:
         if ask.turn == 0:
             return ACCEPT
@@ -401,7 +399,7 @@ def test_accept_is_not_open_when_a_criterion_failed(play: Play) -> None:
     assert played.root.text(5, "escalation") == "b.txt is missing"
 
 
-def test_criteria_that_hold_already_are_refused(play: Play, tmp_path: Path) -> None:
+def test_criteria_that_already_hold_are_refused(play: Play, tmp_path: Path) -> None:
     (tmp_path / "work" / "there.txt").write_text("x")
 
     def fused(ask: Ask) -> Any:
@@ -423,7 +421,7 @@ def test_check_may_look_once(play: Play) -> None:
     assert "one" in played.root.text(4, "look")
 
 
-def test_the_same_call_is_not_tried_a_third_time(play: Play) -> None:
+def test_call_that_failed_twice_is_not_repeated(play: Play) -> None:
     step = {"tool": "read", "args": {"path": "missing"}}
 
     def check(ask: Ask) -> Any:
@@ -433,7 +431,7 @@ def test_the_same_call_is_not_tried_a_third_time(play: Play) -> None:
     assert "not tried again" in str(played.root.steps[3].result)
 
 
-def test_a_plan_can_be_shown_before_it_is_carried_out(play: Play) -> None:
+def test_plan_can_be_approved_before_execution(play: Play) -> None:
     answers = by_phase(fused=plan(WRITE), plan=plan(WRITE), check=ACCEPT)
     played = play(answers, plan_only=True)
     assert (played.result.exit, played.result.waiting) == (Exit.WAITING, "approval")
@@ -441,10 +439,10 @@ def test_a_plan_can_be_shown_before_it_is_carried_out(play: Play) -> None:
     played.fractal.tell(played.result.run, "approve")
     played = play(answers, resume=played.result.run)
     assert played.result.exit == Exit.ACCEPTED
-    assert len(played.asks()) == 1  # the plan was not asked for again
+    assert len(played.asks()) == 1  # the plan is not requested again
 
 
-def test_a_rejected_plan_is_planned_anew_with_the_reason(play: Play) -> None:
+def test_rejected_plan_is_replanned_with_the_reason(play: Play) -> None:
     def again(ask: Ask) -> Any:
         assert "write b.txt instead" in ask.user
         return plan({"tool": "write", "args": {"path": "b.txt", "content": "b"}})
@@ -453,7 +451,7 @@ def test_a_rejected_plan_is_planned_anew_with_the_reason(play: Play) -> None:
     played = play(answers, plan_only=True)
     played.fractal.tell(played.result.run, "reject", why="write b.txt instead")
     played = play(answers, resume=played.result.run)
-    assert played.result.waiting == "approval"  # the new plan has not been seen either
+    assert played.result.waiting == "approval"  # the new plan is not approved either
     assert not list(played.fractal.workspace.folder.glob("*.txt"))
     played.fractal.tell(played.result.run, "approve")
     played = play(answers, resume=played.result.run)
@@ -462,7 +460,7 @@ def test_a_rejected_plan_is_planned_anew_with_the_reason(play: Play) -> None:
 
 
 @pytest.mark.parametrize(("word", "state"), [("approve", "done"), ("reject", "failed")])
-def test_a_guarded_effect_waits_for_approval(play: Play, word: str, state: str) -> None:
+def test_guarded_effect_waits_for_approval(play: Play, word: str, state: str) -> None:
     answers = by_phase(fused=plan(WRITE), check=ACCEPT)
     guarded = {"approve": ["write"]}
     played = play(answers, settings=guarded)
@@ -473,7 +471,7 @@ def test_a_guarded_effect_waits_for_approval(play: Play, word: str, state: str) 
     assert play(answers, settings=guarded, yes=True).result.exit == Exit.ACCEPTED
 
 
-def test_an_approval_is_waited_for_also_when_a_sibling_is_at_work(play: Play, tmp_path: Path) -> None:
+def test_step_waits_for_approval_while_siblings_run(play: Play, tmp_path: Path) -> None:
     (tmp_path / "work" / "b.txt").write_text("b")
     steps = [{"tool": "read", "args": {"path": "b.txt"}, "needs": []}, {**WRITE, "needs": []}]
     answers = by_phase(fused=plan(*steps), check=ACCEPT)
@@ -482,7 +480,7 @@ def test_an_approval_is_waited_for_also_when_a_sibling_is_at_work(play: Play, tm
     assert [step.state for step in played.root.steps.values()] == ["done", "waiting"]
 
 
-def test_a_responder_that_waits_leaves_a_resumable_run_for_another_ladder(play: Play) -> None:
+def test_waiting_run_can_be_resumed_with_another_ladder(play: Play) -> None:
     class Nobody(Scripted):
         pass
 
@@ -493,7 +491,7 @@ def test_a_responder_that_waits_leaves_a_resumable_run_for_another_ladder(play: 
     assert play([model, human], resume=played.result.run).result.exit == Exit.ACCEPTED
 
 
-def test_a_large_result_lies_in_artifacts_and_is_whole_for_references(play: Play, tmp_path: Path) -> None:
+def test_large_result_is_an_artifact_and_whole_in_references(play: Play, tmp_path: Path) -> None:
     (tmp_path / "work" / "big.txt").write_text("line\n" * 5000)
     steps = [
         {"tool": "read", "args": {"path": "big.txt"}},
@@ -505,7 +503,7 @@ def test_a_large_result_lies_in_artifacts_and_is_whole_for_references(play: Play
     assert (tmp_path / "work" / "copy.txt").read_text() == "line\n" * 5000
 
 
-def test_a_command_is_refused_when_a_result_could_run_as_code(play: Play) -> None:
+def test_command_with_an_inline_result_is_refused(play: Play) -> None:
     def fused(ask: Ask) -> Any:
         quoted = 'echo "$RESULT_1"' if ask.turn else "echo {{ steps[1].result }}"
         return plan(WRITE, {"tool": "bash", "args": {"command": quoted}})
@@ -520,10 +518,8 @@ def test_a_command_is_refused_when_a_result_could_run_as_code(play: Play) -> Non
     ("tokens", "phases"),
     [(400, []), (1_400, ["understand"]), (1_900, ["understand", "plan", "check"])],
 )
-def test_a_budget_that_runs_out_in_a_phase_ends_there_and_keeps_what_was_done(
-    play: Play, tokens: int, phases: list[str]
-) -> None:
-    """Each call costs 500 tokens, as it was said to; as many are kept for CHECK."""
+def test_token_limit_ends_the_run_in_any_phase(play: Play, tokens: int, phases: list[str]) -> None:
+    """Each call costs its estimate of 500 tokens; CHECK reserves as many."""
 
     class Costly(Scripted):
         def estimate(self, ask: Ask) -> Usage:
@@ -553,12 +549,12 @@ def test_a_budget_that_runs_out_in_a_phase_ends_there_and_keeps_what_was_done(
         assert played.result.output == "done"
 
 
-def test_an_approval_is_for_the_question_that_was_asked_and_for_no_later_one(play: Play) -> None:
+def test_approval_does_not_apply_to_a_later_question(play: Play) -> None:
     again = {"tool": "write", "args": {"path": "b.txt", "content": "b"}}
     answers = by_phase(fused=plan(WRITE, again), check=ACCEPT)
     guarded = {"approve": ["write"]}
     played = play(answers, settings=guarded)
-    for _ in range(2):  # a person pressed twice
+    for _ in range(2):  # the person approves twice
         played.fractal.tell(played.result.run, "approve")
     played = play(answers, settings=guarded, resume=played.result.run)
     assert played.result.waiting == "approval"
@@ -566,13 +562,13 @@ def test_an_approval_is_for_the_question_that_was_asked_and_for_no_later_one(pla
     assert not (played.fractal.workspace.folder / "b.txt").exists()
 
 
-def test_a_message_that_nothing_waits_for_is_refused(play: Play) -> None:
+def test_unexpected_message_is_refused(play: Play) -> None:
     played = play(lambda ask: {"task": "t", "question": "which?"})
     with pytest.raises(UsageError, match="waits for no approval now"):
         played.fractal.tell(played.result.run, "approve")
 
 
-def test_one_approval_is_for_one_child(play: Play) -> None:
+def test_approval_applies_to_one_child(play: Play) -> None:
     def answer(ask: Ask) -> Any:
         if ask.phase == "check":
             return ACCEPT
@@ -592,15 +588,15 @@ def test_one_approval_is_for_one_child(play: Play) -> None:
     assert play(answer, settings=guarded, resume=played.result.run).result.exit == Exit.ACCEPTED
 
 
-def test_a_step_that_nobody_can_fill_in_fails_and_its_siblings_go_on(play: Play) -> None:
+def test_step_that_nobody_completes_fails_and_siblings_continue(play: Play) -> None:
     steps = [{"tool": "read", "what": "x", "needs": []}, {**WRITE, "needs": []}]
     verdict = {"decision": "ESCALATE", "issues": ["step 1"]}
     played = play(by_phase(fused=plan(*steps), do="nonsense", check=verdict))
     assert {n: step.state for n, step in played.root.steps.items()} == {1: "failed", 2: "done"}
-    assert played.root.text(4, "decision") == "ESCALATE"  # a step's failure is CHECK's business
+    assert played.root.text(4, "decision") == "ESCALATE"  # CHECK decides about a failed step
 
 
-def test_a_child_leaves_calls_for_the_steps_beside_it(play: Play) -> None:
+def test_child_leaves_calls_for_sibling_steps(play: Play) -> None:
     def answer(ask: Ask) -> Any:
         if ask.phase == "do":
             return {"tool": "read", "args": {"path": "a.txt"}}
@@ -614,7 +610,7 @@ def test_a_child_leaves_calls_for_the_steps_beside_it(play: Play) -> None:
     assert [step.state for step in played.root.steps.values()] == ["done", "done"]
 
 
-def test_a_subtask_whose_words_cannot_be_filled_in_holds_no_share(play: Play) -> None:
+def test_subtask_with_an_unresolved_reference_reserves_nothing(play: Play) -> None:
     broken = plan(WRITE, {"subtask": "do {{ steps[1].evidence.nothing }}"})
 
     def check(ask: Ask) -> Any:
@@ -636,7 +632,7 @@ def test_a_subtask_whose_words_cannot_be_filled_in_holds_no_share(play: Play) ->
         "echo `{{ steps[1].result | sh }}`",
     ],
 )
-def test_no_result_gets_into_a_command_unquoted(play: Play, command: str) -> None:
+def test_inline_results_in_commands_are_refused_in_plan_and_do(play: Play, command: str) -> None:
     def fused(ask: Ask) -> Any:
         step = {"tool": "bash", "args": {"command": command}} if ask.turn == 0 else {**WRITE}
         return plan(WRITE, step)
@@ -652,14 +648,14 @@ def test_no_result_gets_into_a_command_unquoted(play: Play, command: str) -> Non
     assert [e.data["phase"] for e in played.events if e.kind == "ask_refused"] == ["do"]
 
 
-def test_without_a_sandbox_no_criterion_runs_before_the_plan_is_approved(play: Play) -> None:
+def test_criterion_does_not_run_before_plan_approval_without_a_sandbox(play: Play) -> None:
     criteria = [{"run": "touch pwned; false"}, {"judge": "fine"}]
     played = play(by_phase(fused=plan(WRITE, success=criteria)), plan_only=True)
     assert played.result.waiting == "approval"
     assert not (played.fractal.workspace.folder / "pwned").exists()
 
 
-def test_what_a_command_prints_cannot_break_the_evidence(play: Play) -> None:
+def test_command_output_cannot_forge_evidence(play: Play) -> None:
     criteria = [{"run": "echo '} (before: pass) → x'; false"}, {"file": "a.txt"}]
     verdict = {"decision": "ESCALATE", "issues": ["x"]}
     played = play(by_phase(fused=plan(WRITE, success=criteria), check=verdict))
@@ -667,7 +663,7 @@ def test_what_a_command_prints_cannot_break_the_evidence(play: Play) -> None:
     assert "(before: pass)" in played.root.text(4, "evidence")
 
 
-def test_a_model_that_takes_over_from_code_is_offered_the_folder(play: Play, tmp_path: Path) -> None:
+def test_model_after_a_declined_reflex_sees_the_folder(play: Play, tmp_path: Path) -> None:
     class Code(Scripted):
         reads_prompt = False
 
@@ -679,7 +675,7 @@ def test_a_model_that_takes_over_from_code_is_offered_the_folder(play: Play, tmp
     assert "here.txt" in model.asks[0].user
 
 
-def test_a_rung_may_fill_some_phases_only(play: Play) -> None:
+def test_rung_can_be_limited_to_phases(play: Play) -> None:
     verdicts = {1: {"decision": "RETRY", "learned": "not yet"}, 2: ACCEPT}
     worker = Scripted(by_phase(fused=plan(WRITE), plan=plan(WRITE)), name="worker")
     overseer = Scripted(by_phase(check=lambda ask: verdicts[ask.attempt]), name="overseer", tier="oversight")
@@ -693,12 +689,12 @@ def test_a_rung_may_fill_some_phases_only(play: Play) -> None:
     }
 
 
-def test_a_ladder_with_the_same_rung_twice_is_refused() -> None:
+def test_duplicate_rung_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="occurs twice"):
         Ladder((Scripted(lambda ask: ACCEPT, name="m"), Scripted(lambda ask: ACCEPT, name="m")))
 
 
-def test_a_path_that_cannot_be_encoded_fails_its_step(play: Play) -> None:
+def test_unencodable_path_fails_its_step(play: Play) -> None:
     step = {"tool": "write", "args": {"path": "\ud800", "content": "x"}}
     played = play(by_phase(fused=plan(step), check={"decision": "ESCALATE", "issues": ["x"]}))
     assert played.root.steps[1].state == "failed"

@@ -1,4 +1,4 @@
-"""What a markdown viewer makes of a document: our headings, our lists, our HTML, and every text as data."""
+"""How a markdown viewer renders a document: our structure, and every text as data."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def fences(tokens: list[Token]) -> list[str]:
 
 
 def our_headings(document: Document) -> list[str]:
-    """What the headings begin with."""
+    """The beginnings of the expected headings."""
     begins = [f"State: {document.meta.id}"]
     last = max(
         [
@@ -56,7 +56,7 @@ def our_headings(document: Document) -> list[str]:
 
 
 def tool_texts(document: Document) -> Iterator[str]:
-    """What must stand in a fence: what tools said, what came from elsewhere, long arguments."""
+    """Texts that must be fenced: tool output, text with a source, long arguments."""
     for section in document.sections.values():
         for note in [*section.notes, *(note for fold in section.folds for note in fold.notes)]:
             if note.source or note.origin.startswith("tool"):
@@ -69,7 +69,7 @@ def tool_texts(document: Document) -> Iterator[str]:
 
 @trying(100)
 @given(documents())
-def test_a_viewer_sees_exactly_our_headings(document: Document):
+def test_viewer_shows_exactly_our_headings(document: Document):
     seen, meant = headings(viewed(document)), our_headings(document)
 
     assert len(seen) == len(meant)
@@ -78,7 +78,7 @@ def test_a_viewer_sees_exactly_our_headings(document: Document):
 
 @trying(100)
 @given(documents())
-def test_a_viewer_sees_no_html_but_ours(document: Document):
+def test_viewer_shows_no_other_html(document: Document):
     for token in viewed(document):
         if token.type == "html_block":
             assert OUR_HTML.fullmatch(token.content.strip())
@@ -87,7 +87,7 @@ def test_a_viewer_sees_no_html_but_ours(document: Document):
 
 @trying(100)
 @given(documents())
-def test_a_viewer_shows_what_tools_said_exactly_and_as_data(document: Document):
+def test_viewer_shows_tool_output_exactly_as_data(document: Document):
     shown = fences(viewed(document))
 
     for text in tool_texts(document):
@@ -97,7 +97,7 @@ def test_a_viewer_shows_what_tools_said_exactly_and_as_data(document: Document):
 
 @trying(100)
 @given(documents())
-def test_a_viewer_shows_the_arguments_of_each_step_exactly(document: Document):
+def test_viewer_shows_step_arguments_exactly(document: Document):
     spans = [
         child.content
         for token in viewed(document)
@@ -117,7 +117,7 @@ def test_a_viewer_shows_the_arguments_of_each_step_exactly(document: Document):
 @given(TEXT)
 @example("a\n===")
 @example("# Heading\n\n- [x] 1. done bash `{}`")
-def test_no_text_leaves_its_note_or_its_step(text: str):
+def test_text_stays_inside_its_note_or_step(text: str):
     step = Step(1, "done", "", what=text, result=text, origin="model:x")
     document = Document(Meta("system-a", "a", phase="do")).with_notes(1, Note("task", text, "person"))
 
@@ -130,7 +130,7 @@ def test_no_text_leaves_its_note_or_its_step(text: str):
     ]
 
 
-def test_the_parts_of_a_step_are_a_list_below_it():
+def test_parts_of_a_step_are_a_nested_list():
     step = Step(
         1, "done", "write", {"path": "a", "text": "1\n2"}, "Write it.", result="ok", origin="tool:write"
     )
@@ -144,7 +144,7 @@ def test_the_parts_of_a_step_are_a_list_below_it():
     assert '<li>result · tool:write<pre><code class="language-text">ok\n</code></pre>' in html
 
 
-def test_lists_and_json_are_shown_line_by_line():
+def test_lists_and_json_keep_their_lines():
     notes = (
         Note("evidence", "criterion 1: met\ncriterion 2: met", "kernel"),
         Note("success criteria", '{"run": "true"}\n{"judge": "good"}', "model:x"),

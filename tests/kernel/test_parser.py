@@ -1,4 +1,4 @@
-"""Reading a document that a person edited or something damaged: it is understood, or refused with a mend."""
+"""Parsing documents that were edited or damaged: each is read, or refused with a fix."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def a_document(text: str) -> Document:
     return parse((HEAD + text).encode())
 
 
-# ---- a person's edits -------------------------------------------------------------------------------------
+# ---- edits ------------------------------------------------------------------------------------------------
 
 
-def test_plain_text_under_a_heading_is_a_persons_note():
+def test_plain_text_under_a_heading_is_a_note_of_a_person():
     document = a_document(
         "## §1 UNDERSTAND\n\n### Answer\n\nYes, in old/.  \nAlso *this*: 3 < 4\n\nand that.\n\n\n"
         "### open · kernel\n\n> x\n"
@@ -37,7 +37,7 @@ def test_plain_text_under_a_heading_is_a_persons_note():
 
 @trying(200)
 @given(TEXT.filter(lambda text: "\r" not in text and "\ud800" not in text and "\udfff" not in text))
-def test_whatever_a_person_types_under_a_heading_is_read_or_refused(text: str):
+def test_any_text_under_a_heading_is_read_or_refused(text: str):
     try:
         raw = (HEAD + "## §1 UNDERSTAND\n\n### answer\n" + text).encode("utf-8", "replace")
         assert parse(raw).section(1).notes[0].key == "answer"
@@ -45,7 +45,7 @@ def test_whatever_a_person_types_under_a_heading_is_read_or_refused(text: str):
         assert re.match(r"document:\d+: ", str(error))
 
 
-def test_plain_text_ends_where_the_steps_begin():
+def test_plain_text_ends_at_the_first_step():
     document = a_document(
         "## §2 PLAN\n\n### approach\nDo this:\n- [ ] 1. buy milk\n- [ ] 1. planned read `{}`\n"
     )
@@ -54,7 +54,7 @@ def test_plain_text_ends_where_the_steps_begin():
     assert document.planned == {1: Step(1, "planned", "read", {})}
 
 
-def test_a_person_may_change_what_a_step_does_and_how_it_stands():
+def test_arguments_and_state_of_a_step_can_be_edited():
     text = (
         the_example()
         .replace("- [x] 1. done", "- [x] 1. planned")
@@ -72,7 +72,7 @@ def test_a_person_may_change_what_a_step_does_and_how_it_stands():
     assert document.planned[3].what == "Write\nless." and document.planned[3].needs == (1, 2)
 
 
-def test_a_person_may_leave_quotes_and_defaults_of_the_frontmatter_away():
+def test_quotes_and_defaults_of_the_frontmatter_are_optional():
     document = parse(
         b"---\nformat: 1\nid: system-7f3\nrun: 7f3kq2\n\nstatus: ready\ncreated: 2025-01-02T03:04:05Z\n---\n"
     )
@@ -80,7 +80,7 @@ def test_a_person_may_leave_quotes_and_defaults_of_the_frontmatter_away():
     assert document == Document(Meta("system-7f3", "7f3kq2", created="2025-01-02T03:04:05Z"))
 
 
-# ---- refusals ---------------------------------------------------------------------------------------------
+# ---- errors -----------------------------------------------------------------------------------------------
 
 REFUSED = [
     ("", 1, "the first line of a state document is ---"),
@@ -151,7 +151,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("text", "line", "said"), REFUSED)
-def test_a_refusal_names_file_line_and_mend(text: str, line: int, said: str):
+def test_error_names_file_line_and_fix(text: str, line: int, said: str):
     message = refusal(text)
 
     assert message.startswith(f"run/a.md:{line}: ")
@@ -159,13 +159,13 @@ def test_a_refusal_names_file_line_and_mend(text: str, line: int, said: str):
     assert len(message) < 400 and "\n" not in message
 
 
-def test_text_that_is_not_utf8_is_refused_with_its_line():
+def test_text_that_is_not_utf8_is_refused_with_its_line_number():
     assert (
         refusal((HEAD + "caf\xe9").encode("latin-1")) == "run/a.md:9: not UTF-8 text; save the file as UTF-8"
     )
 
 
-# ---- anything at all --------------------------------------------------------------------------------------
+# ---- fuzzing ----------------------------------------------------------------------------------------------
 
 
 def reads_or_refuses(raw: bytes) -> None:
@@ -187,7 +187,7 @@ def test_any_bytes_are_read_or_refused(raw: bytes, text: str):
 
 @trying(90)
 @given(documents(), st.randoms(use_true_random=False))
-def test_a_document_that_was_damaged_is_read_or_refused(document: Document, chance: random.Random):
+def test_damaged_document_is_read_or_refused(document: Document, chance: random.Random):
     for raw in (render(document), the_example().encode()):
         for _ in range(6):
             reads_or_refuses(_damaged(raw, chance))
@@ -218,7 +218,7 @@ def _damaged(raw: bytes, chance: random.Random) -> bytes:
     return b"\n".join(lines)
 
 
-def test_numbers_that_json_does_not_know_are_read_and_written_alike():
+def test_nan_and_infinity_round_trip():
     text = HEAD + '## §3 DO\n- [x] 1. done calc `{"x": NaN, "y": -Infinity}`\n'
 
     assert b'`{"x": NaN, "y": -Infinity}`' in render(parse(text.encode()))

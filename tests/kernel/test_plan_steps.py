@@ -1,4 +1,4 @@
-"""Steps of a plan: how they are numbered, what they wait for, and which calls are made again."""
+"""Steps of a plan: numbering, references, repeated calls, and concurrent changes of one file."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def test_each_plan_numbers_its_steps_from_one(play: Play, tmp_path: Path) -> Non
     assert "- pass" in played.root.text(4, "evidence").splitlines()[1]
 
 
-def test_a_need_of_a_retry_is_a_step_of_its_own_plan(play: Play, tmp_path: Path) -> None:
-    """What was read at first is no reason to edit before the file is read again."""
+def test_needs_of_a_retry_refer_to_its_own_plan(play: Play, tmp_path: Path) -> None:
+    """A step of the first attempt does not satisfy a need of the second."""
     (tmp_path / "work" / "a.txt").write_text("one")
     edit = {"tool": "edit", "args": {"path": "a.txt", "old": "one", "new": "two"}, "needs": [1]}
     second = plan(read("a.txt"), edit)
@@ -81,7 +81,7 @@ def test_a_need_of_a_retry_is_a_step_of_its_own_plan(play: Play, tmp_path: Path)
     assert played.root.planned[3].needs == (2,)
 
 
-def test_a_result_of_an_earlier_attempt_is_named_as_such(play: Play) -> None:
+def test_result_of_an_earlier_attempt_needs_its_own_reference(play: Play) -> None:
     def answer(ask: Ask) -> Any:
         if ask.phase == "check":
             return RETRY if ask.attempt == 1 else ACCEPT
@@ -111,9 +111,7 @@ def test_a_result_of_an_earlier_attempt_is_named_as_such(play: Play) -> None:
     ],
 )
 @pytest.mark.parametrize("where", ["args", "what", "subtask", "run"])
-def test_what_is_no_reference_to_an_earlier_step_is_refused_at_the_plan(
-    play: Play, text: str, where: str
-) -> None:
+def test_plan_with_an_invalid_reference_is_refused(play: Play, text: str, where: str) -> None:
     steps: dict[str, Any] = {
         "args": write("b.txt", text),
         "what": {"tool": "write", "what": text},
@@ -134,7 +132,7 @@ def test_what_is_no_reference_to_an_earlier_step_is_refused_at_the_plan(
     assert len(refusals(played)) == 1
 
 
-def test_a_result_that_is_too_long_for_a_variable_comes_as_a_file(play: Play, tmp_path: Path) -> None:
+def test_result_too_long_for_a_variable_is_a_file(play: Play, tmp_path: Path) -> None:
     (tmp_path / "work" / "long.txt").write_text("x" * 40_000)
     steps = [
         read("long.txt"),
@@ -147,7 +145,7 @@ def test_a_result_that_is_too_long_for_a_variable_comes_as_a_file(play: Play, tm
     assert played.root.steps[3].state == "failed"
 
 
-def test_no_result_stands_in_the_list_of_processes(play: Play, tmp_path: Path) -> None:
+def test_results_are_not_visible_in_the_process_list(play: Play, tmp_path: Path) -> None:
     (tmp_path / "work" / "secret.txt").write_text("hunter-two")
     seen = 'cat /proc/*/cmdline 2>/dev/null | tr "\\0" " " | grep -c "hunter-[t]wo"'
     look = f'{seen}; printf %s "$RESULT_1" | wc -c'
@@ -155,7 +153,7 @@ def test_no_result_stands_in_the_list_of_processes(play: Play, tmp_path: Path) -
     assert (played.root.steps[2].result or "").split() == ["0", "10"]
 
 
-def test_the_files_of_results_are_gone_afterwards_and_can_be_read_in_the_sandbox(tmp_path: Path) -> None:
+def test_result_files_are_readable_in_the_sandbox_and_removed_afterwards(tmp_path: Path) -> None:
     box = Sandbox("auto")
     if why := box.available():
         pytest.skip(f"no sandbox here: {why}")
@@ -166,8 +164,8 @@ def test_the_files_of_results_are_gone_afterwards_and_can_be_read_in_the_sandbox
     assert not Path(place).exists()
 
 
-def test_a_plan_of_before_with_a_filter_says_what_to_write_instead(play: Play) -> None:
-    """Documents that were written with filters can be read; such a step fails with the new form."""
+def test_old_plan_with_a_filter_names_the_new_form(play: Play) -> None:
+    """Documents with filters are readable; such a step fails with the new form."""
     played = play(in_turn(plan(read("a.txt"), bash('echo "$RESULT_1"'))), plan_only=True)
     path = played.folder / f"{played.result.id}.md"
     (path.parents[4] / "a.txt").write_text("one")
@@ -182,10 +180,10 @@ def test_a_plan_of_before_with_a_filter_says_what_to_write_instead(play: Play) -
     assert step.state == "failed" and '"$RESULT_1"' in (step.result or "")
 
 
-# ---- the same subtask ------------------------------------------------------------------------------------
+# ---- subtasks --------------------------------------------------------------------------------------------
 
 
-def test_a_subtask_that_is_the_task_of_a_loop_above_is_refused(play: Play) -> None:
+def test_subtask_that_repeats_an_ancestor_is_refused(play: Play) -> None:
     def answer(ask: Ask) -> Any:
         if ask.phase == "check":
             return ACCEPT
@@ -202,11 +200,11 @@ def test_a_subtask_that_is_the_task_of_a_loop_above_is_refused(play: Play) -> No
     assert sorted(each.meta.depth for each in played.documents.values() if each.meta.type == "task") == [0, 1]
 
 
-# ---- the same call ---------------------------------------------------------------------------------------
+# ---- repeated calls --------------------------------------------------------------------------------------
 
 
-def test_the_tests_may_be_run_again_after_each_fix(play: Play, tmp_path: Path) -> None:
-    """Failures of a call count only as long as nothing was changed since."""
+def test_failing_command_may_run_again_after_a_change(play: Play, tmp_path: Path) -> None:
+    """A change of files resets the count of failures."""
 
     def tests(n: int) -> dict[str, Any]:
         return plan(write("x.txt", str(n)), bash('test "$(cat x.txt)" = 3'))
@@ -215,16 +213,16 @@ def test_the_tests_may_be_run_again_after_each_fix(play: Play, tmp_path: Path) -
     assert [step.state for step in played.root.steps.values()] == [*["done", "failed"] * 2, "done", "done"]
 
 
-def test_the_same_call_is_refused_where_nothing_was_changed(play: Play) -> None:
+def test_repeated_failing_call_is_refused_without_a_change(play: Play) -> None:
     failing = plan(bash("exit 3"))
     played = play(in_turn(failing, failing, failing))
     assert "failed 2 times already" in (played.root.steps[3].result or "")
 
 
-# ---- one file --------------------------------------------------------------------------------------------
+# ---- concurrency -----------------------------------------------------------------------------------------
 
 
-def test_steps_side_by_side_that_append_to_one_file_lose_nothing(play: Play, tmp_path: Path) -> None:
+def test_parallel_appends_to_one_file_lose_nothing(play: Play, tmp_path: Path) -> None:
     lines = [
         {"tool": "write", "args": {"path": "log.txt", "content": f"{n}\n", "append": True}, "needs": []}
         for n in range(4)
@@ -233,11 +231,11 @@ def test_steps_side_by_side_that_append_to_one_file_lose_nothing(play: Play, tmp
     assert sorted((tmp_path / "work" / "log.txt").read_text().split()) == ["0", "1", "2", "3"]
     touched = [step.evidence["touched"][0] for step in played.root.steps.values()]
     befores = {each["before"] for each in touched}
-    assert len(befores) == 4, "each kept what the one before it had left"
+    assert len(befores) == 4, "each step saw the append before it"
 
 
-def test_two_runs_that_change_one_file_lose_nothing(tmp_path: Path) -> None:
-    """Reading and writing anew happens alone, in whichever process or loop."""
+def test_concurrent_changes_of_one_file_lose_nothing(tmp_path: Path) -> None:
+    """A read-modify-write is exclusive across loops and processes."""
     tools = Catalogue([shipped_system()]).tools
     (tmp_path / "a.txt").write_text("".join(f"line {n}\n" for n in range(20)))
 
@@ -259,10 +257,10 @@ def test_two_runs_that_change_one_file_lose_nothing(tmp_path: Path) -> None:
     assert sorted(lines) == sorted(f"{word} {n}" for word in ("new", "changed") for n in range(20))
 
 
-# ---- tools that change -----------------------------------------------------------------------------------
+# ---- edited tools ----------------------------------------------------------------------------------------
 
 
-def test_an_edited_tool_of_the_workspace_is_used_as_it_stands(play: Play, tmp_path: Path) -> None:
+def test_edited_tool_of_the_workspace_is_used_at_once(play: Play, tmp_path: Path) -> None:
     place = tmp_path / "work" / ".fractal" / "system" / "operations"
     place.mkdir(parents=True)
     text = (
@@ -281,8 +279,8 @@ def test_an_edited_tool_of_the_workspace_is_used_as_it_stands(play: Play, tmp_pa
 # ---- criteria without a sandbox --------------------------------------------------------------------------
 
 
-def test_a_criterion_runs_only_where_a_command_may(play: Play, tmp_path: Path) -> None:
-    """Without a sandbox a criterion may do what a step of bash may, and needs the same approval."""
+def test_criterion_runs_only_where_a_command_may(play: Play, tmp_path: Path) -> None:
+    """Without a sandbox a criterion needs the same approval as a step of bash."""
     steps, success = (write("a.txt", "x"),), [{"run": "touch pwned; test -f a.txt"}, {"judge": "fine"}]
     played = play(in_turn(plan(*steps, success=success)), settings={"approve": ["shell"]})
     assert not (tmp_path / "work" / "pwned").exists()
@@ -291,14 +289,14 @@ def test_a_criterion_runs_only_where_a_command_may(play: Play, tmp_path: Path) -
     assert played.root.meta.unverified
 
 
-def test_a_criterion_that_held_before_proves_nothing(play: Play) -> None:
+def test_criterion_that_held_before_proves_nothing(play: Play) -> None:
     success = [{"run": "true"}, {"judge": "fine"}]
     assert play(in_turn(plan(write("a.txt", "x"), success=success))).root.meta.unverified
     success = [{"run": "test -f b.txt"}]
     assert not play(in_turn(plan(write("b.txt", "x"), success=success))).root.meta.unverified
 
 
-def test_a_criterion_whose_plan_waits_for_an_approval_is_not_run_before(play: Play, tmp_path: Path) -> None:
+def test_criterion_does_not_run_before_plan_approval(play: Play, tmp_path: Path) -> None:
     success = [{"run": "touch pwned; true"}, {"judge": "fine"}]
     played = play(in_turn(plan(write("a.txt", "x"), success=success)), plan_only=True)
     assert not (tmp_path / "work" / "pwned").exists()

@@ -1,4 +1,4 @@
-"""What runs a tool: a program beside its markdown, which gets JSON and answers in text or JSON."""
+"""Tools that are programs: they read arguments as JSON and print text or JSON."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ timeout: %s
 
 
 class Bench:
-    """A folder to work in, and a tool whose program is written anew for each test."""
+    """A work folder, and a tool whose program each test writes."""
 
     def __init__(self, folder: Path) -> None:
         self.work, self.system = folder / "work", folder / "system"
@@ -74,40 +74,40 @@ def bench(tmp_path: Path) -> Bench:
         ("a\\x1b[31mred", "a\\x1b[31mred", True),
     ],
 )
-def test_what_a_program_prints_is_its_result(bench: Bench, prints: str, text: str, ok: bool) -> None:
+def test_printed_text_or_json_is_the_result(bench: Bench, prints: str, text: str, ok: bool) -> None:
     tool = bench.tool(f"print({prints!r}, end='')")
     result = bench.run(tool)
     assert (result.text, result.ok) == (text, ok)
 
 
-def test_a_program_gets_its_arguments_as_json_on_standard_input(bench: Bench) -> None:
+def test_program_reads_arguments_as_json_from_stdin(bench: Bench) -> None:
     tool = bench.tool("import json, sys; print(sorted(json.load(sys.stdin).items()))")
     assert bench.run(tool, text="ä\n\"'{}").text == "[('text', 'ä\\n\"\\'{}')]"
 
 
-def test_escapes_for_a_terminal_are_taken_out_of_json_too(bench: Bench) -> None:
+def test_terminal_escapes_in_json_are_removed(bench: Bench) -> None:
     tool = bench.tool('print(\'{"result": "a\\\\u001b[31mred"}\')')
     assert "\x1b" not in bench.run(tool).text
 
 
-def test_a_failing_program_tells_its_exit_and_what_it_said(bench: Bench) -> None:
+def test_failing_program_reports_exit_code_and_output(bench: Bench) -> None:
     result = bench.run(bench.tool("import sys; print('half', flush=True); sys.exit('no')"))
     assert (result.ok, result.text.splitlines()) == (False, ["half", "no", "[exit 1]"])
     assert result.evidence["exit"] == 1
 
 
-def test_an_error_in_json_keeps_nothing(bench: Bench) -> None:
+def test_json_error_keeps_no_values(bench: Bench) -> None:
     result = bench.run(bench.tool('print(\'{"error": "x", "keep": {"a": 1}}\')'))
     assert result.keep is None and not result.ok
 
 
-def test_a_program_that_does_not_end_is_stopped_before_its_time_is_up(bench: Bench) -> None:
+def test_program_is_stopped_before_its_timeout(bench: Bench) -> None:
     result = bench.run(bench.tool("import time; print('on', flush=True); time.sleep(60)", seconds=2))
     assert result.text.splitlines()[:2] == ["on", "[stopped after 1 s]"]
     assert not result.ok
 
 
-def test_programs_of_any_language(bench: Bench) -> None:
+def test_programs_may_be_written_in_any_language(bench: Bench) -> None:
     assert bench.run(bench.tool("cat; echo", "tool.sh"), text="x").text == '{"text": "x"}'
     tool = bench.tool("#!/bin/sh\necho other\n", "other")
     with pytest.raises(ConfigurationError, match="cannot be executed; chmod"):
@@ -119,13 +119,13 @@ def test_programs_of_any_language(bench: Bench) -> None:
 @pytest.mark.parametrize(
     "run", ["command: ./none.py", "command: ../../work/x.py", "command: /bin/ls", "command:"]
 )
-def test_only_a_program_beside_the_markdown_is_run(bench: Bench, run: str) -> None:
+def test_program_outside_the_tool_folder_is_refused(bench: Bench, run: str) -> None:
     (bench.work / "x.py").write_text("print(1)")
     with pytest.raises(ConfigurationError, match="there is no program"):
         bench.run(bench.tool("", run=run))
 
 
-def test_a_program_that_is_a_link_to_elsewhere_is_not_run(bench: Bench) -> None:
+def test_program_that_links_elsewhere_is_refused(bench: Bench) -> None:
     (bench.work / "x.py").write_text("print(1)")
     tool = bench.tool("", run="command: ./link.py")
     (tool.path.parent / "link.py").symlink_to(bench.work / "x.py")
@@ -134,14 +134,14 @@ def test_a_program_that_is_a_link_to_elsewhere_is_not_run(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("run", ["python: os:system", "ftp: x", "mcp: a/b"])
-def test_what_is_of_no_kind_that_can_run_is_refused(bench: Bench, run: str) -> None:
+def test_unknown_run_scheme_is_refused(bench: Bench, run: str) -> None:
     with pytest.raises(
         (ConfigurationError, OperationFailed), match=r"ships with Fractal|no kind that can be run"
     ):
         bench.run(bench.tool("", run=run))
 
 
-def test_a_runner_of_another_scheme_is_given_the_call(bench: Bench) -> None:
+def test_registered_runner_receives_the_call(bench: Bench) -> None:
     async def runner(context: OperationContext, tool: Tool, args: Any) -> Result:
         return Result(f"{tool.name} {args}")
 
@@ -151,7 +151,7 @@ def test_a_runner_of_another_scheme_is_given_the_call(bench: Bench) -> None:
 
 
 @needs_bwrap
-def test_a_program_without_the_effect_writes_nothing_and_never_into_its_own_folder(bench: Bench) -> None:
+def test_program_writes_only_with_effect_write_and_never_to_its_own_folder(bench: Bench) -> None:
     program = """import os, sys
 for place in (os.getcwd(), os.path.dirname(sys.argv[0])):
     try:
@@ -170,7 +170,7 @@ for place in (os.getcwd(), os.path.dirname(sys.argv[0])):
 
 
 @needs_bwrap
-def test_a_program_in_the_sandbox_has_no_network_and_no_secrets(
+def test_sandboxed_program_has_no_network_and_no_secrets(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOME_API_KEY", "sk-1234567890abcdef")

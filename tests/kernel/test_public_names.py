@@ -10,7 +10,7 @@ from pathlib import Path
 import kernel
 
 
-def test_every_public_name_can_be_imported_and_is_typed():
+def test_public_names_are_importable_and_typed():
     declared = {
         alias.asname
         for node in ast.walk(ast.parse(Path(kernel.__file__).read_text("utf-8")))
@@ -21,6 +21,6 @@ def test_every_public_name_can_be_imported_and_is_typed():
     assert all(getattr(kernel, name).__module__.startswith("kernel.") for name in kernel.__all__)
 
 
-def test_importing_the_kernel_loads_none_of_its_modules():
+def test_importing_the_kernel_loads_no_module():
     code = "import sys, kernel; print([m for m in sys.modules if m.startswith('kernel.')])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"

@@ -1,4 +1,4 @@
-"""Results put into arguments: each reference on its own, and nothing else touched."""
+"""References to results in arguments: the grammar, and substitution."""
 
 from __future__ import annotations
 
@@ -46,26 +46,26 @@ HOSTILE = st.lists(
     before=st.sampled_from(LITERALS),
     after=TEXT.filter(lambda t: "{{" not in t and "\\" not in t),
 )
-def test_a_reference_becomes_the_result_and_all_around_it_stays(result: str, before: str, after: str) -> None:
+def test_reference_is_replaced_and_surrounding_text_kept(result: str, before: str, after: str) -> None:
     filled = substitute({"a": [f"{before}{{{{ steps[1].result }}}}{after}"]}, {1: Seen(result)})
     assert filled == {"a": [before + result + after]}
 
 
 @given(result=TEXT | HOSTILE)
-def test_a_result_is_never_searched_for_references(result: str) -> None:
+def test_results_are_not_searched_for_references(result: str) -> None:
     hostile = result + r"{{ steps[2].result }} \{{ steps[2].result }}"
     assert substitute("{{ steps[1].result }}", {1: Seen(hostile), 2: Seen("secret")}) == hostile
 
 
 @given(text=TEXT | HOSTILE)
-def test_an_escaped_text_is_itself_again(text: str) -> None:
+def test_escaped_text_round_trips(text: str) -> None:
     assert problem_in(escaped(text)) == ""
     assert references(escaped({"a": text})) == set()
     assert substitute(escaped([text]), {}) == [text]
 
 
 class Asked(dict[int, Seen]):
-    """Steps that know which of them were looked up."""
+    """Steps that record which of them were read."""
 
     def __init__(self) -> None:
         super().__init__({n: Seen("[[1]]") for n in range(100)})
@@ -82,7 +82,7 @@ WHOLE = st.sampled_from(
 
 
 @given(text=st.lists(WHOLE | HOSTILE, max_size=6).map("".join))
-def test_the_steps_that_are_filled_in_are_those_that_were_found(text: str) -> None:
+def test_substituted_steps_are_those_found(text: str) -> None:
     if problem_in(text) or references(text, "earlier"):
         return
     asked = Asked()
@@ -91,12 +91,12 @@ def test_the_steps_that_are_filled_in_are_those_that_were_found(text: str) -> No
 
 
 @pytest.mark.parametrize("text", ["{{\nsteps[2].result\n}}", "{{steps[2].result}}", "{{\tsteps[2].result }}"])
-def test_a_reference_is_found_whatever_its_spaces(text: str) -> None:
+def test_white_space_in_a_reference_is_ignored(text: str) -> None:
     assert references({"content": text}) == {2}
     assert substitute(text, {2: Seen("two")}) == "two"
 
 
-def test_evidence_and_json_results_can_be_referred_to() -> None:
+def test_references_reach_evidence_and_json_results() -> None:
     seen = Seen(json.dumps({"users": [{"name": "Ann"}], "n": 2, "on": True}), {"exit": 3, "a": {"b": "c"}})
     told = {
         "{{ steps[1].evidence.exit }}": "3",
@@ -120,7 +120,7 @@ def test_evidence_and_json_results_can_be_referred_to() -> None:
         "{{ earlier[1].result }}",
     ],
 )
-def test_a_reference_to_what_is_not_there_fails(reference: str) -> None:
+def test_reference_to_a_missing_value_fails(reference: str) -> None:
     assert problem_in(reference) == ""
     with pytest.raises(OperationFailed, match="cannot be filled in"):
         substitute(reference, {1: Seen("x")})
@@ -143,13 +143,13 @@ def test_a_reference_to_what_is_not_there_fails(reference: str) -> None:
         "{{ steps[i].result }}",
     ],
 )
-def test_any_other_form_is_refused_with_the_right_one(reference: str) -> None:
+def test_invalid_reference_is_refused_with_the_right_form(reference: str) -> None:
     assert "{{ steps[1].result }}" in problem_in({"a": [reference]})
     with pytest.raises(OperationFailed, match="is no reference"):
         substitute(reference, {1: Seen("x"), 2: Seen("y")})
 
 
-def test_a_grammar_check_takes_no_long_time() -> None:
+def test_reference_checks_are_fast() -> None:
     began = time.monotonic()
     for text in ("{{ steps[1].result" + ".a" * 100_000, "{{ " * 100_000, "{{" + " " * 200_000 + "steps["):
         problem_in(text)
@@ -160,7 +160,7 @@ def test_a_grammar_check_takes_no_long_time() -> None:
 # ---- shell commands --------------------------------------------------------------------------------------
 
 
-def test_a_shell_command_gets_results_by_its_environment_and_never_as_text() -> None:
+def test_shell_commands_get_results_only_from_the_environment() -> None:
     assert references({"command": 'echo "$RESULT_1" <"${RESULT_12_FILE}"'}) == {1, 12}
     assert references({"content": "$RESULT_1"}) == set()
     for text in ("echo {{ steps[3].result }}", "echo '{{ steps[3].result | sh }}'"):
@@ -172,7 +172,7 @@ def test_a_shell_command_gets_results_by_its_environment_and_never_as_text() -> 
 # ---- numbers ---------------------------------------------------------------------------------------------
 
 
-def test_a_plans_numbers_become_the_documents() -> None:
+def test_step_numbers_of_a_plan_become_those_of_the_document() -> None:
     args = {
         "content": "{{ steps[1].result }} {{\nearlier[3].evidence.exit }} \\{{ steps[1].result }}",
         "command": 'cat "$RESULT_1_FILE"; echo "$EARLIER_3"',

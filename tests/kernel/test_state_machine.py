@@ -1,4 +1,4 @@
-"""State machines: what the present state does not allow is refused, whatever happens between two calls."""
+"""Tools with states: calls that the current state does not allow are refused."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def work(tmp_path: Path) -> Path:
 
 
 def attempts(*plans: list[dict[str, Any]], inner: list[dict[str, Any]] | None = None) -> Callable[[Ask], Any]:
-    """A model with a plan for each attempt, and one for the parts."""
+    """A model with a plan for each attempt, and one for the subtasks."""
 
     def answer(ask: Ask) -> Any:
         meta = ask.document.meta
@@ -52,7 +52,7 @@ def results(played: Played, loop: str = "") -> dict[int, str]:
     return {n: f"{step.state}: {step.result}{told[n]}" for n, step in steps.items()}
 
 
-def test_a_call_that_the_state_does_not_allow_is_refused_with_what_it_allows(play: Play, work: Path) -> None:
+def test_disallowed_call_is_refused_with_the_allowed_ones(play: Play, work: Path) -> None:
     played = play(attempts([call("pay", amount=5)]))
     assert results(played)[1] == (
         "failed: till: action 'pay' is not allowed in the state 'closed'; possible now: open"
@@ -60,7 +60,7 @@ def test_a_call_that_the_state_does_not_allow_is_refused_with_what_it_allows(pla
     assert logged(work) == []
 
 
-def test_what_is_possible_next_is_told_beside_a_result_and_is_no_part_of_it(play: Play, work: Path) -> None:
+def test_next_actions_are_shown_beside_the_result(play: Play, work: Path) -> None:
     prompts: list[str] = []
     steps = [
         call("open", who="Ada"),
@@ -77,9 +77,7 @@ def test_what_is_possible_next_is_told_beside_a_result_and_is_no_part_of_it(play
     assert "state opened; possible now: pay, close" in played.result.path.read_text("utf-8")
 
 
-def test_the_document_says_what_is_possible_next_and_kept_values_reach_the_next_call(
-    play: Play, work: Path
-) -> None:
+def test_kept_values_reach_the_next_call(play: Play, work: Path) -> None:
     played = play(
         attempts([call("open", who="Ada"), call("pay", amount=5), call("pay", amount=6), call("close")])
     )
@@ -91,7 +89,7 @@ def test_the_document_says_what_is_possible_next_and_kept_values_reach_the_next_
     }
 
 
-def test_steps_side_by_side_are_made_one_by_one_in_the_order_of_the_plan(play: Play, work: Path) -> None:
+def test_parallel_steps_run_one_by_one_in_plan_order(play: Play, work: Path) -> None:
     pays = [call("pay", [1], amount=amount) for amount in (90, 60, 30, 1)]
     played = play(attempts([call("open", []), *pays, call("close", [2, 3, 4, 5])]))
     assert all(each.startswith("done") for each in results(played).values())
@@ -99,13 +97,13 @@ def test_steps_side_by_side_are_made_one_by_one_in_the_order_of_the_plan(play: P
     assert results(played)[6].startswith("done: close by nobody, sum 181")
 
 
-def test_steps_that_need_nothing_keep_the_order_of_the_plan(play: Play, work: Path) -> None:
+def test_independent_steps_keep_the_plan_order(play: Play, work: Path) -> None:
     played = play(attempts([call("open", []), call("pay", [], amount=40), call("close", [])]))
     assert all(each.startswith("done") for each in results(played).values())
     assert logged(work) == ["open", "pay 40", "close"]
 
 
-def test_two_loops_have_a_state_each(play: Play, work: Path) -> None:
+def test_each_loop_has_its_own_state(play: Play, work: Path) -> None:
     inner = [call("open", who="inner"), call("pay", amount=2)]
     played = play(attempts([call("open", who="outer"), {"subtask": "part"}, call("close")], inner=inner))
     assert played.result.exit == 0
@@ -114,7 +112,7 @@ def test_two_loops_have_a_state_each(play: Play, work: Path) -> None:
     assert results(played, child)[2].startswith("done: pay by inner, sum 0")
 
 
-def test_the_next_attempt_goes_on_in_the_state_and_plan_is_told_of_it(play: Play, work: Path) -> None:
+def test_retry_continues_in_the_state_and_plan_sees_it(play: Play, work: Path) -> None:
     prompts: list[str] = []
     answer = attempts([call("open", who="Ada")], [call("pay", amount=3), call("close")])
 
@@ -129,7 +127,7 @@ def test_the_next_attempt_goes_on_in_the_state_and_plan_is_told_of_it(play: Play
     assert "till" not in prompts[0]
 
 
-def test_a_failed_call_leaves_the_state_and_what_was_kept(play: Play, work: Path) -> None:
+def test_failed_call_keeps_state_and_values(play: Play, work: Path) -> None:
     first = [call("open", who="Ada"), call("pay", amount=4), call("pay", amount=-1)]
     played = play(attempts(first, [call("pay", amount=1)]))
     told = results(played)
@@ -137,13 +135,13 @@ def test_a_failed_call_leaves_the_state_and_what_was_kept(play: Play, work: Path
     assert told[4] == "done: pay by Ada, sum 4\n[state opened; possible now: pay, close]"
 
 
-def test_refusals_are_no_failures_of_the_call(play: Play, work: Path) -> None:
+def test_refused_calls_do_not_count_as_failures(play: Play, work: Path) -> None:
     pay = call("pay", amount=4)
     played = play(attempts([pay], [pay], [call("open"), pay]))
     assert results(played)[4].startswith("done: pay"), "refused twice before it was open"
 
 
-def test_a_call_that_fails_by_itself_is_still_not_tried_for_ever(play: Play, work: Path) -> None:
+def test_failing_call_is_refused_after_two_failures(play: Play, work: Path) -> None:
     pay = call("pay", amount=-4)
     played = play(attempts([call("open"), pay], [pay], [pay]))
     assert results(played)[4].startswith("failed: the same call failed 2 times")
@@ -166,7 +164,7 @@ def looking(action: str, refused: list[str], **args: Any) -> Callable[[Ask], Any
     return answer
 
 
-def test_a_look_may_do_what_the_state_allows(play: Play, tmp_path: Path) -> None:
+def test_look_may_call_what_the_state_allows(play: Play, tmp_path: Path) -> None:
     till(tmp_path / "work", "read")
     refused: list[str] = []
     played = play(looking("pay", refused, amount=0))
@@ -181,9 +179,7 @@ def test_a_look_may_do_what_the_state_allows(play: Play, tmp_path: Path) -> None
         ("close", "till: 'close' would change its state, and a look changes nothing"),
     ],
 )
-def test_a_look_neither_breaks_nor_moves_the_machine(
-    play: Play, tmp_path: Path, action: str, says: str
-) -> None:
+def test_look_does_not_change_the_state(play: Play, tmp_path: Path, action: str, says: str) -> None:
     till(tmp_path / "work", "read")
     refused: list[str] = []
     played = play(looking(action, refused))
@@ -192,7 +188,7 @@ def test_a_look_neither_breaks_nor_moves_the_machine(
     assert logged(tmp_path / "work") == ["open"]
 
 
-# ---- a person's edits ------------------------------------------------------------------------------------
+# ---- edits -----------------------------------------------------------------------------------------------
 
 
 def edit(played: Played, old: str, new: str) -> None:
@@ -205,7 +201,7 @@ def edit(played: Played, old: str, new: str) -> None:
 FIRST = [call("open", []), call("pay", [], amount=4), call("close", [])]
 
 
-def test_an_edited_call_takes_the_later_calls_of_the_machine_with_it(play: Play, work: Path) -> None:
+def test_edited_call_redoes_later_calls_of_the_machine(play: Play, work: Path) -> None:
     till(work, idempotent=True)
     answer = attempts(FIRST)
     played = play(answer)
@@ -220,7 +216,7 @@ def test_an_edited_call_takes_the_later_calls_of_the_machine_with_it(play: Play,
     assert results(again)[3] == "done: close by nobody, sum 9\n[state closed; possible now: open]"
 
 
-def test_a_call_that_came_to_the_same_keeps_the_later_ones(play: Play, work: Path) -> None:
+def test_call_with_the_same_result_keeps_later_calls(play: Play, work: Path) -> None:
     till(work, idempotent=True)
     answer = attempts(FIRST)
     played = play(answer)
@@ -231,7 +227,7 @@ def test_a_call_that_came_to_the_same_keeps_the_later_ones(play: Play, work: Pat
     assert results(again)[3].startswith("done: close")
 
 
-def test_an_edit_that_the_machine_does_not_allow_is_refused_there(play: Play, work: Path) -> None:
+def test_edit_to_a_disallowed_call_is_refused(play: Play, work: Path) -> None:
     till(work, idempotent=True)
     answer = attempts(FIRST)
     played = play(answer)
@@ -242,7 +238,7 @@ def test_an_edit_that_the_machine_does_not_allow_is_refused_there(play: Play, wo
     assert told[3] == "failed: till: action 'close' is not allowed in the state 'closed'; possible now: open"
 
 
-def test_a_new_plan_takes_nothing_over_that_would_leave_the_machine_elsewhere(play: Play, work: Path) -> None:
+def test_new_plan_reuses_no_call_that_ends_in_another_state(play: Play, work: Path) -> None:
     till(work, idempotent=True)
     plans = {"do the work": FIRST, "do other work": [call("open"), call("pay", amount=7), call("close")]}
 
@@ -267,7 +263,7 @@ def test_a_new_plan_takes_nothing_over_that_would_leave_the_machine_elsewhere(pl
 
 
 @pytest.mark.parametrize(("assume", "paid", "total"), [("done", 1, 4), ("rerun", 2, 8)])
-def test_a_call_that_cannot_be_made_twice_is_a_persons_to_decide_and_the_machine_moves_on(
+def test_person_decides_about_a_call_that_is_not_idempotent(
     play: Play, work: Path, assume: str, paid: int, total: int
 ) -> None:
     plans = {"do the work": FIRST[:2], "do other work": [FIRST[1], call("close")]}
@@ -287,10 +283,10 @@ def test_a_call_that_cannot_be_made_twice_is_a_persons_to_decide_and_the_machine
     assert results(again)[4].startswith(f"done: close by nobody, sum {total}\n[state closed")
 
 
-# ---- a death ---------------------------------------------------------------------------------------------
+# ---- crashes ---------------------------------------------------------------------------------------------
 
 
-def test_a_run_that_dies_at_any_write_goes_on_in_the_state(tmp_path: Path) -> None:
+def test_crash_at_any_write_keeps_the_state(tmp_path: Path) -> None:
     states = {"by": "path", "start": "a", "moves": {"a": {"a": "b"}, "b": {"b": "c"}, "c": {"c": "a"}}}
     steps = [{"tool": "reader", "args": {"path": name}, "needs": []} for name in "abca"]
     at, ended = -1, False
@@ -298,10 +294,10 @@ def test_a_run_that_dies_at_any_write_goes_on_in_the_state(tmp_path: Path) -> No
         work = tmp_path / str(at) / "work"
         reader(work, states, "abc")
         at += 3
-        ended = not dies(lambda work=work: player(work)(attempts(steps)), at)
+        ended = not crashes(lambda work=work: player(work)(attempts(steps)), at)
         runs = work / "state" / "runs"
         if not list(runs.glob("*/system-*.md")):
-            continue  # it had not begun
+            continue  # it had not started
         again = player(work)(attempts(steps), resume=next(runs.iterdir()).name)
         done = again.root.steps.values()
         assert [step.evidence["state"]["at"] for step in done] == ["b", "c", "a", "b"], at
@@ -309,8 +305,8 @@ def test_a_run_that_dies_at_any_write_goes_on_in_the_state(tmp_path: Path) -> No
     assert at > 20
 
 
-def dies(act: Callable[[], object], at: int) -> bool:
-    """Let a fork of this process die after its `at`th call that changes files; False: it had fewer."""
+def crashes(act: Callable[[], object], at: int) -> bool:
+    """Crash a fork after its `at`th call that changes files. False: it made fewer calls."""
     child = os.fork()
     if not child:
         try:
@@ -324,7 +320,7 @@ def dies(act: Callable[[], object], at: int) -> bool:
 
 
 @pytest.mark.parametrize(("assume", "paid", "total"), [("done", 1, 0), ("rerun", 2, 4)])
-def test_a_call_in_whose_middle_the_process_died_moves_the_machine_once_a_person_has_said_so(
+def test_person_decides_about_a_call_interrupted_by_a_crash(
     work: Path, assume: str, paid: int, total: int
 ) -> None:
     script = [
@@ -351,7 +347,7 @@ def test_a_call_in_whose_middle_the_process_died_moves_the_machine_once_a_person
     assert logged(work) == ["open", *["pay 4"] * paid, "close"]
 
 
-# ---- any machine, any order ------------------------------------------------------------------------------
+# ---- properties -----------------------------------------------------------------------------------------
 
 NAMES = st.sampled_from(["a", "b", "c"])
 MACHINES = st.dictionaries(NAMES, st.dictionaries(NAMES, NAMES, max_size=3), min_size=3, max_size=3).map(
@@ -360,9 +356,7 @@ MACHINES = st.dictionaries(NAMES, st.dictionaries(NAMES, NAMES, max_size=3), min
 
 
 @given(MACHINES, st.lists(st.tuples(NAMES, st.booleans()), max_size=12))
-def test_no_order_of_calls_reaches_what_a_machine_does_not_allow(
-    one: Machine, calls: list[tuple[str, bool]]
-) -> None:
+def test_no_call_order_reaches_a_disallowed_action(one: Machine, calls: list[tuple[str, bool]]) -> None:
     steps: list[Step] = []
     at = one.start
     for n, (action, well) in enumerate(calls, 1):
@@ -395,7 +389,7 @@ states: %s
 
 
 def reader(work: Path, states: dict[str, Any], files: Iterable[str]) -> None:
-    """A workspace with a machine of file names: a call of one that is missing fails."""
+    """A workspace with a machine over file names: a call with a missing file fails."""
     (work / "system" / "operations").mkdir(parents=True)
     (work / "fractal.yaml").touch()
     (work / "system" / "operations" / "reader.md").write_text(READER % json.dumps(states), "utf-8")
@@ -409,7 +403,7 @@ def reader(work: Path, states: dict[str, Any], files: Iterable[str]) -> None:
     st.lists(st.tuples(NAMES, st.lists(st.integers(1, 8), max_size=2)), min_size=1, max_size=8),
     st.sets(NAMES, max_size=2),
 )
-def test_no_run_reaches_what_a_machine_does_not_allow(
+def test_no_run_reaches_a_disallowed_action(
     tmp_path_factory: pytest.TempPathFactory,
     one: Machine,
     calls: list[tuple[str, list[int]]],
@@ -453,6 +447,6 @@ def test_no_run_reaches_what_a_machine_does_not_allow(
         ({"by": "kind", "start": "a", "moves": {"a": {"z": "a"}}}, "'z' is no value of kind"),
     ],
 )
-def test_a_machine_that_cannot_be_is_refused_with_the_mend(data: Any, says: str) -> None:
+def test_invalid_machine_is_refused_with_a_fix(data: Any, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         machine(data, {"path": {}, "kind": {"enum": ["x", "y"]}})

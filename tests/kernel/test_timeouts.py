@@ -1,4 +1,4 @@
-"""What a time-out and a cancellation leave: the truth about who was late, and no change afterwards."""
+"""Timeouts and cancellation of calls and runs."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ async def own_timeout_later(ctx: OperationContext, path: str) -> Result:
 
 def call(folder: Path, function: Callable[..., Any], timeout: float) -> Result:
     tool = Tool("slow", folder / "slow.md", "d", run="python: kernel:slow", timeout=timeout)
-    vars(tool)["function"] = function  # what the name in `run` would be looked up to
+    vars(tool)["function"] = function  # the function that `run` would resolve to
 
-    async def twice() -> Result:
+    async def executed_and_waited() -> Result:
         result = await carry_out(OperationContext(folder, Sandbox("off")), tool, {"path": "late.txt"}, {})
         await asyncio.sleep(0.8)
         return result
 
-    return asyncio.run(twice())
+    return asyncio.run(executed_and_waited())
 
 
 @pytest.mark.parametrize("function", [slow_write, slow_place])
-def test_a_call_that_was_stopped_changes_no_file_later(tmp_path: Path, function: Callable[..., Any]) -> None:
+def test_stopped_call_changes_no_file_afterwards(tmp_path: Path, function: Callable[..., Any]) -> None:
     result = call(tmp_path, function, 0.1)
     assert not result.ok
     assert "took longer than 0.1 s and was stopped" in result.text
@@ -64,13 +64,15 @@ def test_a_call_that_was_stopped_changes_no_file_later(tmp_path: Path, function:
 
 
 @pytest.mark.parametrize("function", [own_timeout, own_timeout_later])
-def test_an_operations_own_time_out_is_told_as_its_own(tmp_path: Path, function: Callable[..., Any]) -> None:
+def test_timeout_raised_by_an_operation_is_reported_as_its_error(
+    tmp_path: Path, function: Callable[..., Any]
+) -> None:
     result = call(tmp_path, function, 10)
     assert not result.ok
     assert result.text == "slow failed: TimeoutError: the server did not answer"
 
 
-def test_who_cancels_a_run_hears_of_it_and_can_resume_it(tmp_path: Path) -> None:
+def test_cancelled_run_is_interrupted_and_resumable(tmp_path: Path) -> None:
     class Slow(Scripted):
         async def answer(self, ask: Ask) -> Any:
             await asyncio.sleep(30)

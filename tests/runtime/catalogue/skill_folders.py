@@ -1,4 +1,4 @@
-"""A collection of Agent Skills as people write them: each field of the specification, and each oddity."""
+"""A collection of Agent Skills: each field of the specification, and common deviations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ GUIDE = "\n# How\n\nDo it carefully.\n"
 
 @dataclass(frozen=True)
 class Case:
-    """A folder, the bytes of its SKILL.md, and what becomes of it: a name, or the words of a fault."""
+    """A folder, the content of its SKILL.md, and the expected name or error message."""
 
     folder: str
     text: str | bytes
@@ -42,7 +42,7 @@ metadata:
 allowed-tools: Bash(git:*) Bash(jq:*) Read"""
 
 CASES = [
-    # as the specification has it
+    # valid by the specification
     Case("plain", named("plain"), "plain", "about plain"),
     Case("all-fields", named("all-fields", ALL_FIELDS), "all-fields", "about all-fields"),
     Case("licence-file", named("licence-file", "license: Proprietary. See LICENSE.txt"), "licence-file"),
@@ -59,7 +59,7 @@ CASES = [
     Case("a" * 64, named("a" * 64), "a" * 64),
     Case("emoji", skill("name: emoji\ndescription: parties 🎉 and 数据"), "emoji", "parties 🎉 and 数据"),
     Case("comments", skill("# ours\nname: comments # the name\ndescription: x"), "comments", "x"),
-    # as editors save it
+    # encodings and line ends of editors
     Case("bom", b"\xef\xbb\xbf" + named("bom").encode(), "bom", "about bom"),
     Case("crlf", named("crlf").replace("\n", "\r\n"), "crlf", "about crlf"),
     Case("cr", named("cr").replace("\n", "\r"), "cr", "about cr"),
@@ -68,7 +68,7 @@ CASES = [
     Case("lines-before", "\n\n" + named("lines-before"), "lines-before"),
     Case("small-letters", named("small-letters"), "small-letters", file="skill.md"),
     Case("escapes", skill('name: escapes\ndescription: "a\\e[31mred\\u202e b"'), "escapes", "a[31mred b"),
-    # as people write it
+    # deviations that are accepted
     Case(
         "colon",
         skill("name: colon\ndescription: Use when: the user says: go"),
@@ -131,7 +131,7 @@ CASES = [
     Case("large", named("large", body="A long line of guidance.\n" * 12_500), "large"),
     Case("a-mapping", skill("name: a-mapping\ndescription: {a: b}"), "a-mapping", "Do it carefully."),
     Case("not-a-mapping", skill("- one\n- two"), "not-a-mapping", "Do it carefully.", departs="no mapping"),
-    # what cannot be made up for
+    # errors
     Case("empty", "", fault=":1: it says nothing: write name and description between --- lines"),
     Case("blank", "\n \n", fault=":1: it says nothing"),
     Case(
@@ -150,7 +150,7 @@ CASES = [
 
 
 def collection(folder: Path) -> Path:
-    """The whole collection, with scripts, references and assets beside some."""
+    """Write the collection, with scripts, references and assets for some."""
     for case in CASES:
         put(folder / case.folder / case.file, case.raw)
     put(folder / "all-fields" / "scripts" / "count.sh", b'wc -l < "$1"\n')

@@ -1,4 +1,4 @@
-"""The catalogue: which files make it up, which comes first, and what is not in use."""
+"""The catalogue: which files are tools, which one has precedence, and error messages for invalid files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def tool(folder: Path, name: str, description: str = "x", more: str = "", place:
     return path
 
 
-def test_the_first_folder_wins_and_drafts_come_before_all(tmp_path: Path) -> None:
+def test_first_folder_wins_and_drafts_precede_all(tmp_path: Path) -> None:
     tool(tmp_path / "own", "web", "own")
     tool(tmp_path / "shipped", "web", "shipped")
     tool(tmp_path / "shipped", "code", "shipped")
@@ -33,28 +33,28 @@ def test_the_first_folder_wins_and_drafts_come_before_all(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("status", ["draft", "quarantined", "retired"])
-def test_what_is_not_in_use_is_known_and_idle(tmp_path: Path, status: str) -> None:
+def test_inactive_tool_is_idle(tmp_path: Path, status: str) -> None:
     tool(tmp_path, "one", more=f"status: {status}\n")
     found = Catalogue([tmp_path])
     assert not found.tools and found.idle["one"].status == status
     assert "there is no tool 'one'" in found.problem("one", {})
 
 
-def test_a_draft_of_the_run_is_in_use_for_it(tmp_path: Path) -> None:
+def test_draft_of_the_run_is_active(tmp_path: Path) -> None:
     tool(tmp_path / "drafts", "one", more="status: draft\n")
     assert "one" in Catalogue([], drafts=tmp_path / "drafts").tools
     assert "one" in Catalogue([tmp_path / "drafts"]).idle
 
 
 @pytest.mark.parametrize("run", ["python: runtime.operations.files:copy", "mcp: a/b", "ftp: x"])
-def test_a_draft_is_guidance_or_a_program_and_nothing_else(tmp_path: Path, run: str) -> None:
+def test_draft_must_be_guidance_or_a_program(tmp_path: Path, run: str) -> None:
     path = tool(tmp_path / "drafts", "one", more=f"run: '{run}'\n")
     found = Catalogue([shipped_system()], drafts=tmp_path / "drafts")
     assert "one" not in found.tools
     assert str(found.faults[0]).startswith(f"{path}:1: run: a draft is guidance or command:, never")
 
 
-def test_two_with_the_same_name_are_told_and_the_first_stays(tmp_path: Path) -> None:
+def test_duplicate_name_is_reported_and_the_first_kept(tmp_path: Path) -> None:
     first = tool(tmp_path, "same", place="a")
     second = tool(tmp_path, "same", place="b")
     found = Catalogue([tmp_path])
@@ -64,21 +64,21 @@ def test_two_with_the_same_name_are_told_and_the_first_stays(tmp_path: Path) -> 
     ]
 
 
-def test_a_link_to_a_tool_that_is_there_already_is_no_fault(tmp_path: Path) -> None:
+def test_link_to_a_known_tool_is_ignored(tmp_path: Path) -> None:
     tool(tmp_path, "same", place="a")
     (tmp_path / "tools" / "b").symlink_to(tmp_path / "tools" / "a")
     found = Catalogue([tmp_path])
     assert list(found.tools) == ["same"] and not found.faults
 
 
-def test_nothing_takes_the_place_of_the_hands(tmp_path: Path) -> None:
+def test_tool_cannot_replace_a_builtin(tmp_path: Path) -> None:
     tool(tmp_path, "bash")
     found = Catalogue([tmp_path, shipped_system()])
     assert found.tools["bash"].path == shipped_system() / "kernel" / "bash.md"
     assert "is one of the kernel's own" in str(found.faults[0])
 
 
-def test_tools_from_elsewhere_stand_back_and_are_looked_for_each_time(tmp_path: Path) -> None:
+def test_tools_of_sources_have_lowest_precedence_and_are_refreshed(tmp_path: Path) -> None:
     tool(tmp_path, "web", "own")
     given = [Tool("web", tmp_path, "server's"), Tool("more", tmp_path, "server's")]
     found = Catalogue([tmp_path], sources=[lambda: list(given)])
@@ -88,7 +88,7 @@ def test_tools_from_elsewhere_stand_back_and_are_looked_for_each_time(tmp_path: 
     assert found.refresh() and "more" not in found.tools
 
 
-def test_hidden_folders_and_files_beside_are_no_tools(tmp_path: Path) -> None:
+def test_hidden_folders_and_other_files_are_not_tools(tmp_path: Path) -> None:
     tool(tmp_path, "one", place=".one.part")
     (tmp_path / "tools" / "README.md").write_text("x", "utf-8")
     (tmp_path / "tools" / "empty").mkdir()
@@ -96,7 +96,7 @@ def test_hidden_folders_and_files_beside_are_no_tools(tmp_path: Path) -> None:
     assert not found.tools and not found.faults
 
 
-def test_instructions_are_read_from_the_nearest_folder_drafts_only_where_they_are_tried(
+def test_instructions_come_from_the_nearest_folder_and_drafts_only_on_request(
     tmp_path: Path,
 ) -> None:
     for place, text in (("drafts", "drafted"), ("own", "own"), ("shipped", "shipped")):
@@ -122,9 +122,7 @@ def test_instructions_are_read_from_the_nearest_folder_drafts_only_where_they_ar
         ),
     ],
 )
-def test_a_value_of_the_wrong_kind_leaves_the_tool_out_with_a_sentence(
-    tmp_path: Path, more: str, says: str
-) -> None:
+def test_invalid_value_is_reported_and_the_tool_skipped(tmp_path: Path, more: str, says: str) -> None:
     path = tool(tmp_path, "one", more=more)
     found = Catalogue([tmp_path])
     assert not found.tools

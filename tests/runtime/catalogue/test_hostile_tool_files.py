@@ -1,4 +1,4 @@
-"""A tool's markdown that does its worst: nothing is fetched, nothing hangs, nothing fills the memory."""
+"""Hostile tool files: nothing is fetched, nothing hangs, memory stays bounded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HEAD = "---\ndescription: does its worst\n"
 
 
 def read(folder: Path, text: str) -> Tool | Fault:
-    """The tool that such a pattern makes."""
+    """Load a tool from the text of its pattern."""
     path = folder / "tools" / "worst" / "pattern.md"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
@@ -54,7 +54,7 @@ PLACES = [
 
 
 @pytest.mark.parametrize("place", [*PLACES, "states", "idempotent", "rank"])
-def test_a_yaml_bomb_is_a_fault_at_once(tmp_path: Path, place: str) -> None:
+def test_yaml_bomb_is_refused_quickly(tmp_path: Path, place: str) -> None:
     head = "---\n" if place == "description" else HEAD
     began = time.monotonic()
     got = read(tmp_path, f"{head}{BOMB}\n{place}: *a8\n---\n# Worst\n")
@@ -64,7 +64,7 @@ def test_a_yaml_bomb_is_a_fault_at_once(tmp_path: Path, place: str) -> None:
 
 
 @pytest.mark.parametrize("place", ["name", "description", "license", "metadata"])
-def test_a_yaml_bomb_in_a_skill_fills_nothing(tmp_path: Path, place: str) -> None:
+def test_yaml_bomb_in_a_skill_is_refused_quickly(tmp_path: Path, place: str) -> None:
     path = tmp_path / "helper" / "SKILL.md"
     path.parent.mkdir()
     path.write_text(f"---\n{BOMB}\n{place}: *a8\n---\n# Helper\n\nHelps with everything.\n")
@@ -86,14 +86,14 @@ ODD = {
 
 
 @pytest.mark.parametrize("kind", ODD)
-def test_odd_frontmatter_is_a_fault_that_says_where(tmp_path: Path, kind: str) -> None:
+def test_invalid_frontmatter_is_reported_briefly(tmp_path: Path, kind: str) -> None:
     got = read(tmp_path, f"{HEAD}{ODD[kind]}\n---\n# Worst\n")
     assert isinstance(got, Fault)
     assert len(got.message) < 500
     assert not Path("pwned").exists()
 
 
-def test_a_program_is_beside_its_pattern_and_no_function_of_ours(tmp_path: Path) -> None:
+def test_program_outside_the_tool_folder_or_foreign_function_is_refused(tmp_path: Path) -> None:
     (tmp_path / "outside.sh").write_text("echo outside\n")
     for run in (
         "command: ../../outside.sh",
@@ -122,7 +122,7 @@ def tool(**args: Any) -> Tool:
     return Tool("worst", Path("worst.md"), args=args, run="command: ./tool.sh", check=checker(args))
 
 
-def test_a_schema_fetches_nothing(tmp_path: Path) -> None:
+def test_schema_references_are_not_fetched(tmp_path: Path) -> None:
     heard: list[int] = []
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
@@ -146,7 +146,7 @@ def test_a_schema_fetches_nothing(tmp_path: Path) -> None:
     assert heard == []
 
 
-def test_references_inside_a_schema_work() -> None:
+def test_references_inside_a_schema_are_resolved() -> None:
     one = tool(a={"$ref": "#/definitions/b", "definitions": {"b": {"type": "integer", "minimum": 3}}})
     assert one.problem({"a": 3}) == ""
     assert "a" in one.problem({"a": 2})
@@ -155,7 +155,7 @@ def test_references_inside_a_schema_work() -> None:
 @pytest.mark.parametrize(
     "pattern", ["(a+)+$", "(a|a)*$", "(a|aa)+$", "a*a*a*a*a*a*a*a*$", "(.*)\\1\\1x", "("]
 )
-def test_a_pattern_that_takes_for_ever_holds_up_nobody(pattern: str) -> None:
+def test_slow_patterns_in_a_schema_are_ignored(pattern: str) -> None:
     schema = {"type": "object", "patternProperties": {pattern: {"type": "string"}}}
     one = tool(
         a={"type": "string", "pattern": pattern}, b=schema, c={"type": "array", "items": {"pattern": pattern}}
@@ -166,7 +166,7 @@ def test_a_pattern_that_takes_for_ever_holds_up_nobody(pattern: str) -> None:
     assert time.monotonic() - began < 1
 
 
-def test_a_plain_pattern_still_counts() -> None:
+def test_plain_patterns_in_a_schema_are_checked() -> None:
     one = tool(a={"type": "string", "pattern": "^[a-z]{3}$"}, pattern={"type": "string", "maxLength": 3})
     assert one.problem({"a": "abc", "pattern": "x"}) == ""
     assert "a" in one.problem({"a": "abcd"})
@@ -183,11 +183,11 @@ def test_a_plain_pattern_still_counts() -> None:
         {"$ref": "#"},
     ],
 )
-def test_a_schema_that_is_none_is_a_problem_of_its_call(schema: dict[str, Any]) -> None:
+def test_invalid_schema_fails_the_call(schema: dict[str, Any]) -> None:
     assert tool(a=schema).problem({"a": "x"})
 
 
-# ---- its sample -------------------------------------------------------------------------------------------
+# ---- samples ---------------------------------------------------------------------------------------------
 
 DEEP = """python3 -c 'import os
 for n in range(1500): os.mkdir("d"); os.chdir("d")' && echo harmless"""
@@ -201,12 +201,14 @@ SAMPLES = {
 
 @pytest.mark.skipif(Sandbox().available() is not None, reason=f"no sandbox here: {Sandbox().available()}")
 @pytest.mark.parametrize("kind", SAMPLES)
-async def test_a_sample_stays_in_its_folder_and_ends(
+async def test_sample_stays_in_its_folder_and_ends(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(scratch))  # others make samples in /tmp at the same time
+    monkeypatch.setattr(
+        "tempfile.tempdir", str(scratch)
+    )  # other tests create samples in /tmp at the same time
     files, program, says = SAMPLES[kind]
     shows = "(a+)+$" if "ever" in kind else "harmless"
     sample = f"sample: {{task: x, args: {{}}, shows: '{shows}', {files}}}"
@@ -219,7 +221,7 @@ async def test_a_sample_stays_in_its_folder_and_ends(
     assert not Path("/tmp/outside-of-the-sample.txt").exists()
 
 
-def test_a_catalogue_of_ten_thousand_names_is_read(tmp_path: Path) -> None:
+def test_large_catalogue_with_odd_files_is_read_quickly(tmp_path: Path) -> None:
     for number in range(3_000):
         (tmp_path / "tools" / f"t{number}").mkdir(parents=True)
     (tmp_path / "tools" / "file").touch()

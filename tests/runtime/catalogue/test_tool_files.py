@@ -36,7 +36,7 @@ Give the numbers.
 """
 
 
-def test_a_tool_is_found_when_it_is_added_and_gone_when_it_is_removed(tmp_path: Path) -> None:
+def test_refresh_finds_added_and_removed_tools(tmp_path: Path) -> None:
     catalogue = Catalogue([tmp_path])
     assert not catalogue.refresh()
     path = write(tmp_path, "operations/sum.md", SUM)
@@ -47,7 +47,7 @@ def test_a_tool_is_found_when_it_is_added_and_gone_when_it_is_removed(tmp_path: 
     assert "sum" not in catalogue.tools
 
 
-def test_the_nearest_system_folder_wins_path_by_path(tmp_path: Path) -> None:
+def test_nearest_system_folder_wins_by_path(tmp_path: Path) -> None:
     write(
         tmp_path, "kernel/read.md", "---\nname: read\ndescription: mine\nargs: {path: {type: string}}\n---\n"
     )
@@ -78,7 +78,7 @@ def test_the_nearest_system_folder_wins_path_by_path(tmp_path: Path) -> None:
         ("", 1, "description is missing"),
     ],
 )
-def test_a_malformed_entry_is_left_out_with_its_place(
+def test_malformed_tool_is_reported_with_file_and_line(
     tmp_path: Path, text: str, line: int, says: str
 ) -> None:
     path = write(tmp_path, "operations/a.md", text)
@@ -89,7 +89,7 @@ def test_a_malformed_entry_is_left_out_with_its_place(
     assert says in str(fault)
 
 
-def test_an_entry_of_the_wrong_encoding_is_left_out(tmp_path: Path) -> None:
+def test_tool_with_a_wrong_encoding_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "operations" / "a.md"
     path.parent.mkdir()
     path.write_bytes(b"---\nname: \xff\n---\n")
@@ -105,29 +105,29 @@ def test_an_entry_of_the_wrong_encoding_is_left_out(tmp_path: Path) -> None:
         ({"numbers": [1], "other": 1}, "has no argument other"),
         ({"numbers": ["x"]}, "numbers"),
         ({"numbers": [1], "round": True}, "round must be integer"),
-        ({"numbers": "{{ steps[1].result }}"}, ""),  # typed once it is filled in
+        ({"numbers": "{{ steps[1].result }}"}, ""),  # type-checked after substitution
         (None, ""),
     ],
 )
-def test_arguments_are_validated_before_anything_runs(tmp_path: Path, args: object, says: str) -> None:
+def test_arguments_are_validated(tmp_path: Path, args: object, says: str) -> None:
     write(tmp_path, "operations/sum.md", SUM)
     problem = Catalogue([tmp_path]).problem("sum", args)  # type: ignore[arg-type]
     assert says in problem if says else problem == ""
 
 
-def test_an_unknown_tool_names_the_nearest(tmp_path: Path) -> None:
+def test_unknown_tool_suggests_the_nearest(tmp_path: Path) -> None:
     with pytest.raises(OperationFailed, match="no tool 'raed'; there are read"):
         Catalogue([shipped_system()]).get("raed")
 
 
-def test_code_from_outside_the_package_does_not_run_in_the_kernels_process(tmp_path: Path) -> None:
+def test_foreign_python_code_is_refused(tmp_path: Path) -> None:
     text = SUM.replace("command: sum.py", "python: os:system")
     write(tmp_path, "operations/sum.md", text)
     with pytest.raises(ConfigurationError, match="not a function that ships"):
         _ = Catalogue([tmp_path]).get("sum").function
 
 
-def test_a_skill_folder_is_a_guided_tool(tmp_path: Path) -> None:
+def test_skill_is_a_guided_tool(tmp_path: Path) -> None:
     write(
         tmp_path,
         "tools/pdf/SKILL.md",
@@ -138,7 +138,7 @@ def test_a_skill_folder_is_a_guided_tool(tmp_path: Path) -> None:
     assert tool.preface == "Use it so."
 
 
-def test_sections_of_a_pattern_are_read_by_phase_and_the_rest_is_work(tmp_path: Path) -> None:
+def test_sections_of_a_pattern_are_read_by_phase(tmp_path: Path) -> None:
     tool = Catalogue([shipped_system()]).get("research")
     assert tool.section("plan").startswith("- Files: `search`")
     assert tool.preface.startswith("# Research")
@@ -152,7 +152,7 @@ def _there(tool: Tool) -> bool:
     return callable(tool.function)
 
 
-def test_everything_that_ships_is_well_formed() -> None:
+def test_shipped_tools_are_valid() -> None:
     catalogue = Catalogue([shipped_system()])
     assert not catalogue.faults
     for tool in catalogue.tools.values():
@@ -161,13 +161,13 @@ def test_everything_that_ships_is_well_formed() -> None:
 
 
 @pytest.mark.parametrize("name", BUILTINS)
-def test_the_names_that_older_workspaces_have_for_builtins_are_still_found(name: str) -> None:
+def test_old_names_of_builtins_still_resolve(name: str) -> None:
     present = Catalogue([shipped_system()]).tools[name]
     old = replace(present, run=f"python: kernel.operations.{name}:{name}")
     assert old.function is present.function
 
 
-def test_every_operation_of_the_golden_workspace_is_found() -> None:
+def test_operations_of_the_golden_workspace_resolve() -> None:
     tools = Catalogue([Path(__file__).parents[2] / "golden" / "built-workspace"]).tools
     assert set(BUILTINS) <= set(tools)
     assert all(callable(tool.function) for tool in tools.values() if tool.scheme == "python")

@@ -1,4 +1,4 @@
-"""Which tools a plan is shown: by the words of the task, within a budget, the same each time."""
+"""Which tools the index of a plan lists: by the words of the task, within a budget; and refreshing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def shown(catalogue: Catalogue, task: str, limit: int = 150) -> list[str]:
     return [line.partition("(")[0] for line in lines]
 
 
-def test_the_hands_come_first_whatever_the_task_and_the_rest_by_it() -> None:
+def test_builtins_are_listed_first_and_others_by_relevance() -> None:
     catalogue = Catalogue([shipped_system()])
     assert tuple(shown(catalogue, "what is the average of the column price?")[:3]) == BUILTINS
     assert "date" in shown(catalogue, "which date is it in three weeks?")[:5]
@@ -47,7 +47,7 @@ def test_the_hands_come_first_whatever_the_task_and_the_rest_by_it() -> None:
         ("翻译 这封信", "fanyi"),
     ],
 )
-def test_endings_and_words_of_the_same_meaning_count(tmp_path: Path, task: str, best: str) -> None:
+def test_inflections_and_synonyms_match(tmp_path: Path, task: str, best: str) -> None:
     operation(tmp_path, "reserve-room", "get a meeting room")
     operation(tmp_path, "cancel-booking", "remove what was booked")
     operation(tmp_path, "mail-out", "deliver mail to somebody")
@@ -60,7 +60,7 @@ def test_endings_and_words_of_the_same_meaning_count(tmp_path: Path, task: str, 
     assert shown(Catalogue([tmp_path]), task, 40)[0] == best
 
 
-def test_a_rare_word_and_a_name_count_more(tmp_path: Path) -> None:
+def test_rare_words_and_names_weigh_more(tmp_path: Path) -> None:
     for n in range(20):
         operation(tmp_path, f"a-{n}", "changes a file of text")
     operation(tmp_path, "z-beekeeping", "keeps hives")
@@ -71,7 +71,7 @@ def test_a_rare_word_and_a_name_count_more(tmp_path: Path) -> None:
     ]
 
 
-def test_ties_go_by_rank_then_by_name_and_stay_the_same(tmp_path: Path) -> None:
+def test_ties_are_ordered_by_rank_and_name(tmp_path: Path) -> None:
     for name, rank in (("c", 5), ("b", 100), ("a", 100)):
         operation(tmp_path, f"{name}-tool", "sorts lines", rank=rank)
     catalogue = Catalogue([tmp_path])
@@ -80,7 +80,7 @@ def test_ties_go_by_rank_then_by_name_and_stay_the_same(tmp_path: Path) -> None:
     assert shown(catalogue, "") == ["c-tool", "a-tool", "b-tool"]
 
 
-def test_the_budget_is_kept_and_a_line_too_long_does_not_end_it(tmp_path: Path) -> None:
+def test_index_keeps_its_budget_and_skips_long_lines(tmp_path: Path) -> None:
     long = ", ".join(f"argument_number_{n}: {{type: string}}" for n in range(8))
     operation(tmp_path, "a-long-one", "sorts lines", f"{{{long}}}")
     operation(tmp_path, "b-short", "sorts lines")
@@ -90,7 +90,7 @@ def test_the_budget_is_kept_and_a_line_too_long_does_not_end_it(tmp_path: Path) 
         assert len(index) <= limit
 
 
-def test_words_and_stems() -> None:
+def test_words_are_stemmed() -> None:
     assert words("Which of the 3 bookings?") == [stem("book")]
     assert stem("booked") == stem("bookings") == stem("book")
     assert stem("reservation") == stem("reserve")
@@ -98,11 +98,11 @@ def test_words_and_stems() -> None:
     assert stem("as") == "as" and stem("") == ""
 
 
-# ---- looking again ---------------------------------------------------------------------------------------
+# ---- refreshing ------------------------------------------------------------------------------------------
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """The least of fifteen times."""
+    """The minimum of fifteen measurements."""
     times: list[float] = []
     for _ in range(15):
         began = time.perf_counter()
@@ -111,8 +111,8 @@ def seconds(work: Callable[[], object]) -> float:
     return min(times)
 
 
-def walked(*folders: Path) -> None:
-    """List folders and look at each file in them once, as the least that a look can cost."""
+def walk(*folders: Path) -> None:
+    """List folders and stat each file: the lower bound of a refresh without a cache."""
     for folder in folders:
         for place, _, files in os.walk(folder):
             for name in files:
@@ -129,18 +129,18 @@ def skills(folder: Path, count: int) -> None:
         (place / "scripts" / "run.sh").write_text("true\n", "utf-8")
 
 
-def test_a_look_at_five_hundred_files_that_did_not_change_costs_less_than_a_walk(tmp_path: Path) -> None:
+def test_refresh_of_unchanged_files_is_faster_than_a_walk(tmp_path: Path) -> None:
     write_tools(tmp_path / "system", 500)
     skills(tmp_path / "skills", 500)
     skills(tmp_path / "system" / "tools", 100)
     few = Catalogue([tmp_path / "system"])
     many = Catalogue([tmp_path / "system"], skills=[tmp_path / "skills"])
     assert not few.refresh() and not many.refresh()
-    assert seconds(few.refresh) < seconds(lambda: walked(tmp_path / "system"))
-    assert seconds(many.refresh) < seconds(lambda: walked(tmp_path / "system", tmp_path / "skills"))
+    assert seconds(few.refresh) < seconds(lambda: walk(tmp_path / "system"))
+    assert seconds(many.refresh) < seconds(lambda: walk(tmp_path / "system", tmp_path / "skills"))
 
 
-def test_a_change_is_seen_at_once_also_long_after_the_folder_was_listed(tmp_path: Path) -> None:
+def test_refresh_sees_changes_at_once(tmp_path: Path) -> None:
     operation(tmp_path, "one", "x")
     catalogue = Catalogue([tmp_path])
     time.sleep(2.2)

@@ -1,4 +1,4 @@
-"""Drafts: what a run writes below `system/` is its own until it is admitted, whatever name it goes by."""
+"""Drafts: what a run writes below `system/` is private to the run until it is admitted."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def context(folder: Path, drafts: Drafts) -> OperationContext:
     return OperationContext(folder, Sandbox("off"), drafts=drafts, protected=(drafts.system,))
 
 
-def test_a_draft_begins_as_a_copy_of_the_unit_and_lies_before_it(drafts: Drafts) -> None:
+def test_draft_starts_as_a_copy_and_takes_precedence(drafts: Drafts) -> None:
     assert drafts.readable("tools/web/pattern.md").read_text() == "own web"
     drafts.writable("tools/web/pattern.md").write_text("mine")
     assert drafts.readable("tools/web/pattern.md").read_text() == "mine"
@@ -56,7 +56,7 @@ def test_a_draft_begins_as_a_copy_of_the_unit_and_lies_before_it(drafts: Drafts)
     assert drafts.units() == ["tools/web"]
 
 
-def test_what_is_as_the_system_has_it_is_no_draft(drafts: Drafts) -> None:
+def test_unchanged_copy_is_not_a_draft(drafts: Drafts) -> None:
     assert drafts.units() == [] and drafts.fingerprint("") == ""
     path = drafts.writable("phases/do.md")
     assert path.read_text() == "do it"
@@ -69,7 +69,7 @@ def test_what_is_as_the_system_has_it_is_no_draft(drafts: Drafts) -> None:
     assert drafts.fingerprint("tools/") == ""
 
 
-def test_a_copy_that_a_death_cut_off_is_no_draft(drafts: Drafts) -> None:
+def test_copy_interrupted_by_a_crash_is_not_a_draft(drafts: Drafts) -> None:
     for n in range(300):
         put(drafts.system / "tools" / "web" / f"{n}.md", "x" * 5000)
     child = os.fork()
@@ -97,7 +97,7 @@ def test_a_copy_that_a_death_cut_off_is_no_draft(drafts: Drafts) -> None:
         "link/tools/web/pattern.md",
     ],
 )
-def test_every_name_of_the_system_leads_to_the_draft(tmp_path: Path, drafts: Drafts, path: str) -> None:
+def test_every_path_of_the_system_resolves_to_the_draft(tmp_path: Path, drafts: Drafts, path: str) -> None:
     there = context(tmp_path / "work", drafts)
     (tmp_path / "work" / "link").symlink_to(drafts.system)
     target = there.writable(path.format(own=drafts.system, drafts=drafts.folder))
@@ -108,7 +108,7 @@ def test_every_name_of_the_system_leads_to_the_draft(tmp_path: Path, drafts: Dra
 @pytest.mark.parametrize(
     "path", [".fractal/system/dangers.md", "{own}/dangers.md", ".fractal/system/x/../dangers.md"]
 )
-def test_no_run_changes_what_holds_it(tmp_path: Path, drafts: Drafts, path: str) -> None:
+def test_danger_rules_cannot_be_drafted_by_path(tmp_path: Path, drafts: Drafts, path: str) -> None:
     with pytest.raises(OperationFailed, match="only a person changes this file"):
         context(tmp_path / "work", drafts).writable(path.format(own=drafts.system))
 
@@ -116,7 +116,7 @@ def test_no_run_changes_what_holds_it(tmp_path: Path, drafts: Drafts, path: str)
 @pytest.mark.parametrize(
     "path", [".fractal/state/runs/x.md", ".fractal/fractal.yaml", ".fractal/system", "../own"]
 )
-def test_what_is_no_file_of_the_system_stays_protected(tmp_path: Path, drafts: Drafts, path: str) -> None:
+def test_other_protected_paths_stay_protected(tmp_path: Path, drafts: Drafts, path: str) -> None:
     with pytest.raises(OperationFailed, match=r"protected|outside the folder"):
         context(tmp_path / "work", drafts).writable(path)
 
@@ -150,7 +150,7 @@ def test_the_program_beside_an_operation_is_part_of_its_draft(drafts: Drafts) ->
     assert drafts.units() == ["operations/y.py"]
 
 
-def test_units_and_the_tools_that_paths_build() -> None:
+def test_units_and_tools_of_paths() -> None:
     assert unit_of("tools/web/pattern.md") == unit_of("tools/web/a/b.py") == "tools/web"
     assert unit_of("operations/x.md") == "operations/x.md"
     paths = [
@@ -178,7 +178,7 @@ def write(path: str, content: str, tool: str = "write", **more: Any) -> dict[str
     return {"tool": tool, "args": {"path": path, "content": content, **more}}
 
 
-def test_a_run_sees_its_draft_and_no_other_run_does(play: Play, tmp_path: Path) -> None:
+def test_draft_is_visible_only_to_its_run(play: Play, tmp_path: Path) -> None:
     path = ".fractal/system/tools/greet/pattern.md"
     played = play(steps(write(path, PATTERN), {"tool": "read", "args": {"path": path}}))
     assert played.root.steps[2].result == PATTERN
@@ -190,7 +190,7 @@ def test_a_run_sees_its_draft_and_no_other_run_does(play: Play, tmp_path: Path) 
     assert "there is no such file" in (other.root.steps[1].result or "")
 
 
-def test_a_draft_changes_only_when_it_is_written(play: Play, tmp_path: Path) -> None:
+def test_edit_of_a_shipped_file_creates_a_draft(play: Play, tmp_path: Path) -> None:
     path = ".fractal/system/tools/data/pattern.md"
     edit = {"tool": "edit", "args": {"path": path, "old": "# Data", "new": "# Our data"}}
     played = play(steps(edit))
@@ -198,13 +198,13 @@ def test_a_draft_changes_only_when_it_is_written(play: Play, tmp_path: Path) -> 
     assert "# Our data" in (played.folder / "drafts" / "tools" / "data" / "pattern.md").read_text("utf-8")
 
 
-def test_the_rules_of_danger_cannot_be_drafted_in_a_run(play: Play) -> None:
+def test_danger_rules_cannot_be_drafted_in_a_run(play: Play) -> None:
     played = play(steps(write(".fractal/system/dangers.md", "none")))
     assert "only a person changes this file" in (played.root.steps[1].result or "")
 
 
 @pytest.mark.parametrize("name", ["bash", "read"])
-def test_a_draft_cannot_take_the_place_of_a_hand(play: Play, name: str) -> None:
+def test_draft_cannot_replace_a_builtin(play: Play, name: str) -> None:
     text = PATTERN.replace("greet", name)
     played = play(
         steps(
@@ -215,7 +215,7 @@ def test_a_draft_cannot_take_the_place_of_a_hand(play: Play, name: str) -> None:
     assert "x: there is no such file" in (played.root.steps[2].result or "")
 
 
-# ---- a command -------------------------------------------------------------------------------------------
+# ---- commands -------------------------------------------------------------------------------------------
 
 
 def bash(command: str) -> dict[str, Any]:
@@ -229,7 +229,7 @@ def boxed(play: Play, answer: Callable[[Ask], Any]) -> Played:
 GREET = ".fractal/system/tools/greet/pattern.md"
 
 
-def test_a_command_sees_the_draft_that_a_read_sees(play: Play, tmp_path: Path) -> None:
+def test_commands_see_drafts(play: Play, tmp_path: Path) -> None:
     shipped = ".fractal/system/pattern.md"
     commands = [bash(f"cat {GREET}"), bash(f"head -1 {shipped}"), bash("cd .fractal; cat sys*/tools/greet/*")]
     played = boxed(play, steps(write(GREET, PATTERN), *commands))
@@ -238,7 +238,7 @@ def test_a_command_sees_the_draft_that_a_read_sees(play: Play, tmp_path: Path) -
     assert not (tmp_path / "work" / ".fractal" / "system").exists()
 
 
-def test_what_a_command_writes_there_is_a_draft(play: Play, tmp_path: Path) -> None:
+def test_commands_write_drafts(play: Play, tmp_path: Path) -> None:
     make = f"mkdir -p $(dirname {GREET}); printf 'made' > {GREET}; chmod 700 {GREET}"
     played = boxed(
         play,
@@ -256,21 +256,21 @@ def test_what_a_command_writes_there_is_a_draft(play: Play, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "command", ["echo x > .fractal/system/dangers.md", "rm .fractal/system/phases/do.md"]
 )
-def test_what_no_draft_may_change_a_command_may_not(play: Play, command: str) -> None:
+def test_commands_cannot_change_protected_system_files(play: Play, command: str) -> None:
     played = boxed(play, steps(bash(command)))
     assert played.root.steps[1].state == "failed"
     assert re.search(r"only a person changes|cannot be deleted", played.root.steps[1].result or "")
     assert [each for each in (played.folder / "drafts").rglob("*.md") if "dangers" in each.name] == []
 
 
-def test_a_link_that_a_command_leaves_there_is_no_draft(play: Play) -> None:
+def test_links_and_pipes_of_commands_are_not_drafts(play: Play) -> None:
     played = boxed(
         play, steps(bash("ln -s /etc/hostname .fractal/system/phases/x.md; mkfifo .fractal/system/pipe"))
     )
     assert [path for path in (played.folder / "drafts").rglob("*") if path.name in ("x.md", "pipe")] == []
 
 
-def test_a_criterion_sees_the_draft_as_well(play: Play) -> None:
+def test_criteria_see_drafts(play: Play) -> None:
     success = [{"run": f"grep -q 'Say hello' {GREET}"}, {"file": GREET, "has": "Say hello"}]
     seen: list[Any] = []
 
@@ -284,7 +284,7 @@ def test_a_criterion_sees_the_draft_as_well(play: Play) -> None:
     assert seen[0][-2:] == [True, True]
 
 
-async def test_the_own_system_of_a_workspace_is_the_draft_too(tmp_path: Path) -> None:
+async def test_system_folder_of_a_workspace_is_drafted_too(tmp_path: Path) -> None:
     work = tmp_path / "work"
     own = put(work / "system" / "phases" / "do.md", "do it\n")
     drafts = Drafts(tmp_path / "drafts", (work / "system",))

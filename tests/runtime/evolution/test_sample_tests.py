@@ -1,4 +1,4 @@
-"""A tool is tried by its own sample: what passes, what does not, and what CHECK makes of it."""
+"""Sample tests of tools: what passes, what fails, and how CHECK uses the results."""
 
 from __future__ import annotations
 
@@ -71,12 +71,12 @@ GOOD = {"task": "shout", "args": {"text": "hello"}, "shows": "^HELLO$"}
         ({"task": "x", "shows": "y"}, False, "the arguments of the call are needed"),
     ],
 )
-def test_a_sample_passes_or_says_what_is_wrong(tmp_path: Path, sample: Any, passed: bool, says: str) -> None:
+def test_sample_passes_or_reports_the_problem(tmp_path: Path, sample: Any, passed: bool, says: str) -> None:
     found, note = tried(tmp_path, sample)
     assert found is passed and says in note, note
 
 
-def test_a_sample_has_its_files_and_leaves_some_in_a_folder_of_its_own(tmp_path: Path) -> None:
+def test_sample_runs_with_its_files_in_its_own_folder(tmp_path: Path) -> None:
     program = "open('out/made.txt', 'w').write(open('in/given.txt').read())\nprint('done')\n"
     sample = {
         **GOOD,
@@ -96,7 +96,7 @@ def test_a_sample_has_its_files_and_leaves_some_in_a_folder_of_its_own(tmp_path:
         ("import time; time.sleep(60)", "its sample failed: [stopped after"),
     ],
 )
-def test_a_program_that_fails_fails_its_sample(tmp_path: Path, program: str, says: str) -> None:
+def test_failing_program_fails_its_sample(tmp_path: Path, program: str, says: str) -> None:
     began = time.monotonic()
     passed, note = tried(tmp_path, {**GOOD, "shows": ""}, program)
     assert not passed and says in note
@@ -112,14 +112,14 @@ def till(before: list[str], then: str) -> str:
     return "\n".join(head)
 
 
-def test_the_sample_of_a_machine_goes_its_way_and_keeps_what_its_calls_keep(tmp_path: Path) -> None:
+def test_sample_of_a_machine_makes_its_earlier_calls(tmp_path: Path) -> None:
     assert tried(tmp_path, None, PROGRAM, till(["open", "pay"], "close")) == (
         True,
         "its sample passed: close by nobody, sum 2",
     )
 
 
-def test_the_sample_of_a_machine_obeys_its_states(tmp_path: Path) -> None:
+def test_sample_of_a_machine_obeys_its_states(tmp_path: Path) -> None:
     passed, note = tried(tmp_path, None, PROGRAM, till(["open", "close"], "pay"))
     assert not passed
     assert note == (
@@ -156,7 +156,7 @@ def evidence(played: Played) -> str:
     return played.root.text(4, "evidence")
 
 
-def test_a_draft_whose_sample_fails_is_no_success_and_is_mended_in_the_next_attempt(play: Play) -> None:
+def test_failing_draft_is_retried(play: Play) -> None:
     wrong = [draft("tools/shout/tool.py", "print('hm')"), draft("tools/shout/pattern.md", pattern(GOOD))]
     right = [draft("tools/shout/tool.py", SHOUT)]
     played = play(answers(wrong, right))
@@ -166,7 +166,7 @@ def test_a_draft_whose_sample_fails_is_no_success_and_is_mended_in_the_next_atte
     assert '- pass {"draft": "tools/shout"}' in evidence(played)
 
 
-def test_accept_is_refused_while_a_draft_fails(play: Play) -> None:
+def test_accept_is_refused_while_a_draft_fails_its_sample(play: Play) -> None:
     def answer(ask: Ask) -> Any:
         if ask.phase == "check":
             stop = {"validation": "fail", "issues": ["no"], "decision": "ESCALATE", "output": ""}
@@ -193,15 +193,13 @@ def test_accept_is_refused_while_a_draft_fails(play: Play) -> None:
         ("tools/shout/notes.txt", "only notes", "there is no pattern.md in use"),
     ],
 )
-def test_what_is_wrong_with_a_draft_stands_in_the_evidence(
-    play: Play, name: str, text: str, says: str
-) -> None:
+def test_problem_of_a_draft_is_in_the_evidence(play: Play, name: str, text: str, says: str) -> None:
     played = play(answers([draft(name, text)]), settings={"retries": 0})
     assert f'- FAIL {{"draft": "{name.rpartition("/")[0] if "tools" in name else name}"}}' in evidence(played)
     assert says in evidence(played)
 
 
-def test_a_guided_draft_is_tried_by_a_step_of_the_run(play: Play) -> None:
+def test_guided_draft_is_tested_by_a_step_of_the_run(play: Play) -> None:
     sample = {"task": "look around", "shows": "done"}
     text = pattern(sample, run=None, args=None, required=None)
     alone = play(answers([draft("tools/shout/pattern.md", text)]), settings={"retries": 0})
@@ -212,7 +210,7 @@ def test_a_guided_draft_is_tried_by_a_step_of_the_run(play: Play) -> None:
     assert '- pass {"draft": "tools/shout"}' in evidence(played) and "step 2" in evidence(played)
 
 
-def test_a_guided_draft_that_was_changed_since_it_was_tried_is_untried(play: Play) -> None:
+def test_guided_draft_changed_after_its_test_is_untested(play: Play) -> None:
     sample = {"task": "look around", "shows": "done"}
     text = pattern(sample, run=None, args=None, required=None)
     steps = [
@@ -224,7 +222,7 @@ def test_a_guided_draft_that_was_changed_since_it_was_tried_is_untried(play: Pla
     assert "no step has tried it as it stands" in evidence(played)
 
 
-def test_a_phase_file_is_tried_by_a_part_that_works_by_it(play: Play) -> None:
+def test_phase_file_is_tested_by_a_subtask(play: Play) -> None:
     text = "# CHECK\nJudge well.\n"
     alone = play(answers([draft("phases/check.md", text)]), settings={"retries": 0})
     assert "no subtask has gone through it as it stands" in evidence(alone)

@@ -1,4 +1,4 @@
-"""Where commands run: what they see, what they may write, how they end, and what is left behind."""
+"""The sandbox: what commands see and may write, how they end, and what they leave behind."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ both = pytest.mark.parametrize(
 
 
 def alive(mark: str) -> bool:
-    """Whether any process has the mark among its arguments."""
+    """Whether a process has the mark among its arguments."""
     for process in Path("/proc").iterdir():
         if process.name.isdigit():
             try:
@@ -60,11 +60,11 @@ async def gone(mark: str) -> bool:
     return False
 
 
-# ---- what a command is given and gives --------------------------------------------------------------------
+# ---- input and output ------------------------------------------------------------------------------------
 
 
 @both
-async def test_output_and_errors_come_as_one_text_with_the_exit_code(sandbox: Sandbox, folder: Path) -> None:
+async def test_stdout_and_stderr_are_one_text_with_the_exit_code(sandbox: Sandbox, folder: Path) -> None:
     ran = await sandbox.run("echo one; echo two >&2; echo three; exit 3", folder=folder)
     assert (ran.exit, ran.output, ran.timed_out, ran.cut) == (3, "one\ntwo\nthree\n", False, False)
     assert ran.mode == sandbox.mode
@@ -72,7 +72,7 @@ async def test_output_and_errors_come_as_one_text_with_the_exit_code(sandbox: Sa
 
 
 @both
-async def test_a_list_is_a_program_whose_words_no_shell_reads(sandbox: Sandbox, folder: Path) -> None:
+async def test_list_of_words_runs_without_a_shell(sandbox: Sandbox, folder: Path) -> None:
     words = ["printf", "%s|", "$HOME", "a b", "$(touch x)", "--", ";", "ü"]
     assert (await sandbox.run(words, folder=folder)).output == "$HOME|a b|$(touch x)|--|;|ü|"
     assert not list(folder.iterdir())
@@ -80,32 +80,30 @@ async def test_a_list_is_a_program_whose_words_no_shell_reads(sandbox: Sandbox, 
 
 @both
 @pytest.mark.parametrize("text", ["", "hello\n", "no line end", "ü\u2028\r\n\0\x1b", "long line\n" * 300_000])
-async def test_standard_input_arrives_exactly(sandbox: Sandbox, folder: Path, text: str) -> None:
+async def test_stdin_arrives_exactly(sandbox: Sandbox, folder: Path, text: str) -> None:
     ran = await sandbox.run("cat", folder=folder, stdin=text, output_chars=4_000_000)
     assert ran.output == text
 
 
 @both
-async def test_without_standard_input_there_is_none_to_wait_for(sandbox: Sandbox, folder: Path) -> None:
+async def test_stdin_is_empty_by_default(sandbox: Sandbox, folder: Path) -> None:
     assert (await sandbox.run("cat; echo end", folder=folder, timeout=10)).output == "end\n"
 
 
 @both
-async def test_input_that_nobody_reads_does_no_harm(sandbox: Sandbox, folder: Path) -> None:
+async def test_unread_stdin_is_harmless(sandbox: Sandbox, folder: Path) -> None:
     assert (await sandbox.run("true", folder=folder, stdin="x" * 3_000_000)).exit == 0
 
 
 @both
-async def test_a_program_that_does_not_exist_is_exit_127(sandbox: Sandbox, folder: Path) -> None:
+async def test_missing_program_is_exit_127(sandbox: Sandbox, folder: Path) -> None:
     ran = await sandbox.run(["no-such-program-at-all"], folder=folder)
     assert ran.exit == 127
     assert "no-such-program-at-all" in ran.output
 
 
 @both
-async def test_a_command_that_cannot_be_started_is_refused_with_the_mend(
-    sandbox: Sandbox, folder: Path
-) -> None:
+async def test_command_that_cannot_start_is_refused_with_a_fix(sandbox: Sandbox, folder: Path) -> None:
     with pytest.raises(OperationFailed, match="standard input"):
         await sandbox.run(f"echo {'x' * 300_000}", folder=folder)
     with pytest.raises(OperationFailed, match="null"):
@@ -115,7 +113,7 @@ async def test_a_command_that_cannot_be_started_is_refused_with_the_mend(
 
 
 @both
-async def test_the_environment_holds_no_secret(
+async def test_environment_has_no_secret(
     sandbox: Sandbox, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY_API_KEY", "do-not-tell-4711")
@@ -127,7 +125,7 @@ async def test_the_environment_holds_no_secret(
 
 
 @both
-async def test_the_interpreter_that_runs_this_runs_there(sandbox: Sandbox, folder: Path) -> None:
+async def test_current_interpreter_is_available(sandbox: Sandbox, folder: Path) -> None:
     ran = await sandbox.run([sys.executable, "-c", "import sys; print(sys.prefix)"], folder=folder)
     assert ran.output.strip() == sys.prefix
 
@@ -136,7 +134,7 @@ async def test_the_interpreter_that_runs_this_runs_there(sandbox: Sandbox, folde
 
 
 @both
-async def test_time_is_up_for_the_whole_group(sandbox: Sandbox, folder: Path) -> None:
+async def test_timeout_ends_the_whole_process_group(sandbox: Sandbox, folder: Path) -> None:
     ran = await sandbox.run("echo begun; sleep 61.07 & sleep 61.07", folder=folder, timeout=0.6)
     assert ran.timed_out
     assert ran.output == "begun\n"
@@ -146,7 +144,7 @@ async def test_time_is_up_for_the_whole_group(sandbox: Sandbox, folder: Path) ->
 
 
 @both
-async def test_a_command_may_tidy_up_when_its_time_is_up(sandbox: Sandbox, folder: Path) -> None:
+async def test_command_may_clean_up_at_its_timeout(sandbox: Sandbox, folder: Path) -> None:
     command = "trap 'echo tidied > left.txt; exit 7' TERM; echo begun; sleep 62.07 & wait"
     ran = await sandbox.run(command, folder=folder, timeout=0.6)
     assert (ran.exit, ran.timed_out) == (7, True)
@@ -155,31 +153,29 @@ async def test_a_command_may_tidy_up_when_its_time_is_up(sandbox: Sandbox, folde
 
 
 @both
-async def test_a_command_that_ignores_sigterm_dies_all_the_same(sandbox: Sandbox, folder: Path) -> None:
+async def test_command_that_ignores_sigterm_is_killed(sandbox: Sandbox, folder: Path) -> None:
     ran = await sandbox.run("trap '' TERM; echo begun; sleep 63.07; sleep 63.07", folder=folder, timeout=0.5)
     assert (ran.exit, ran.timed_out) == (137, True)
     assert await gone("63.07")
 
 
 @boxed
-async def test_a_process_that_leaves_its_group_dies_with_the_sandbox(folder: Path) -> None:
+async def test_process_that_leaves_its_group_ends_with_the_sandbox(folder: Path) -> None:
     ran = await BOXED.run("setsid sleep 64.07 & setsid sleep 64.07 & echo begun", folder=folder)
     assert ran.output == "begun\n"
     assert await gone("64.07")
 
 
 @both
-async def test_what_is_left_in_the_background_does_not_outlive_the_command(
-    sandbox: Sandbox, folder: Path
-) -> None:
+async def test_background_processes_end_with_the_command(sandbox: Sandbox, folder: Path) -> None:
     ran = await sandbox.run("sleep 65.07 & echo begun", folder=folder, timeout=30)
     assert (ran.exit, ran.output, ran.timed_out) == (0, "begun\n", False)
     assert ran.seconds < 5
     assert await gone("65.07")
 
 
-def test_a_process_that_was_given_the_number_of_one_that_ended_is_spared() -> None:
-    """Numbers go round when many processes are made; the group of the one that ended is empty."""
+def test_process_with_a_reused_id_is_not_killed() -> None:
+    """Process ids are reused; the group of an ended process is empty."""
     other = subprocess.Popen(["sleep", "69.07"], start_new_session=True)
     try:
         ended = cast(Any, SimpleNamespace(returncode=0, pid=other.pid))
@@ -194,7 +190,7 @@ def test_a_process_that_was_given_the_number_of_one_that_ended_is_spared() -> No
 
 
 @both
-async def test_cancelling_kills_and_reaps_everything(sandbox: Sandbox, folder: Path) -> None:
+async def test_cancelling_kills_and_reaps_all_processes(sandbox: Sandbox, folder: Path) -> None:
     command = "trap '' TERM; echo > begun; sleep 66.07 & sleep 66.07"
     task = asyncio.create_task(sandbox.run(command, folder=folder))
     for _ in range(500):
@@ -209,7 +205,7 @@ async def test_cancelling_kills_and_reaps_everything(sandbox: Sandbox, folder: P
 
 
 @both
-async def test_output_beyond_the_limit_keeps_head_and_tail(sandbox: Sandbox, folder: Path) -> None:
+async def test_long_output_keeps_head_and_tail(sandbox: Sandbox, folder: Path) -> None:
     ran = await sandbox.run("seq 1 200000", folder=folder, output_chars=3_000)
     assert ran.cut
     assert ran.exit == 0
@@ -220,9 +216,7 @@ async def test_output_beyond_the_limit_keeps_head_and_tail(sandbox: Sandbox, fol
 
 
 @both
-async def test_output_within_the_limit_is_whole_however_many_bytes_a_character_takes(
-    sandbox: Sandbox, folder: Path
-) -> None:
+async def test_output_limit_counts_characters_not_bytes(sandbox: Sandbox, folder: Path) -> None:
     text = "\U0001f333" * 1_000
     ran = await sandbox.run("cat", folder=folder, stdin=text, output_chars=1_000)
     assert (ran.output, ran.cut) == (text, False)
@@ -232,7 +226,7 @@ async def test_output_within_the_limit_is_whole_however_many_bytes_a_character_t
 
 
 @both
-async def test_a_flood_of_output_is_stopped(sandbox: Sandbox, folder: Path) -> None:
+async def test_endless_output_is_stopped(sandbox: Sandbox, folder: Path) -> None:
     ran = await sandbox.run("yes 68.07", folder=folder, timeout=60, output_chars=1_000)
     assert ran.cut
     assert ran.exit == 137
@@ -254,7 +248,7 @@ async def test_memory_and_file_size_are_limited(sandbox: Sandbox, folder: Path) 
 
 
 @both
-async def test_a_hundred_runs_leave_no_file_descriptor_open(sandbox: Sandbox, folder: Path) -> None:
+async def test_runs_leave_no_file_descriptor_open(sandbox: Sandbox, folder: Path) -> None:
     await sandbox.run("true", folder=folder)
     before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(4):
@@ -262,11 +256,11 @@ async def test_a_hundred_runs_leave_no_file_descriptor_open(sandbox: Sandbox, fo
     assert len(list(Path("/proc/self/fd").iterdir())) <= before
 
 
-# ---- what the sandbox allows ------------------------------------------------------------------------------
+# ---- isolation -------------------------------------------------------------------------------------------
 
 
 @boxed
-async def test_the_folder_is_writable_and_the_rest_is_not(folder: Path, tmp_path: Path) -> None:
+async def test_only_the_folder_is_writable(folder: Path, tmp_path: Path) -> None:
     command = (
         f"echo hi > a.txt; mkdir -p b/c; echo no > {tmp_path}/out.txt; echo no > /etc/x; echo no > /usr/x"
     )
@@ -279,7 +273,7 @@ async def test_the_folder_is_writable_and_the_rest_is_not(folder: Path, tmp_path
 
 
 @boxed
-async def test_read_only_means_the_folder_too(folder: Path) -> None:
+async def test_read_only_includes_the_folder(folder: Path) -> None:
     (folder / "a.txt").write_text("as it was")
     ran = await BOXED.run(
         "cat a.txt; echo x > a.txt; touch b.txt; echo t > /tmp/t", folder=folder, read_only=True
@@ -305,7 +299,7 @@ async def test_homes_and_temporary_files_are_hidden(folder: Path, tmp_path: Path
 
 
 @boxed
-async def test_a_home_directory_with_secrets_shows_tools_and_nothing_else(
+async def test_home_directory_shows_only_installed_tools(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = tmp_path / "home"
@@ -327,7 +321,7 @@ async def test_a_home_directory_with_secrets_shows_tools_and_nothing_else(
 
 
 @boxed
-async def test_where_the_folder_is_the_home_directory_keys_are_masked_and_startup_files_stand(
+async def test_keys_are_masked_and_startup_files_protected_when_the_folder_is_home(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = tmp_path / "home"
@@ -348,7 +342,7 @@ async def test_where_the_folder_is_the_home_directory_keys_are_masked_and_startu
 
 
 @boxed
-async def test_credentials_that_the_environment_names_are_masked(
+async def test_credential_files_named_by_the_environment_are_masked(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "kube").write_text("key material")
@@ -358,7 +352,7 @@ async def test_credentials_that_the_environment_names_are_masked(
 
 
 @boxed
-async def test_no_capability_and_no_foreign_process_is_in_sight(folder: Path) -> None:
+async def test_command_has_no_capability_and_sees_no_other_process(folder: Path) -> None:
     ran = await BOXED.run("grep CapEff /proc/self/status; ls /proc | grep -c '^[0-9]'", folder=folder)
     eff, processes = ran.output.split("\n")[:2]
     assert int(eff.split()[1], 16) == 0
@@ -378,7 +372,7 @@ def listening() -> Iterator[int]:
 @pytest.mark.parametrize(
     ("own", "call", "reached"), [(False, None, 1), (True, None, 0), (False, True, 0), (True, False, 1)]
 )
-async def test_the_network_is_there_only_where_allowed(
+async def test_network_is_available_only_when_allowed(
     folder: Path, own: bool, call: bool | None, reached: int
 ) -> None:
     with listening() as port:
@@ -388,13 +382,13 @@ async def test_the_network_is_there_only_where_allowed(
 
 
 @boxed
-async def test_the_whole_file_system_is_no_folder() -> None:
+async def test_root_folder_is_refused() -> None:
     with pytest.raises(OperationFailed, match="choose a folder"):
         await BOXED.run("true", folder=Path("/"))
 
 
 @boxed
-async def test_a_failing_command_is_not_taken_for_a_failing_sandbox(folder: Path) -> None:
+async def test_failing_command_is_not_a_failing_sandbox(folder: Path) -> None:
     assert (await BOXED.run("echo bwrap: no; exit 1", folder=folder)).exit == 1
 
 
@@ -410,7 +404,7 @@ def tree(folder: Path) -> dict[str, str]:
 
 
 @boxed
-async def test_protected_paths_that_exist_cannot_be_changed(folder: Path) -> None:
+async def test_existing_protected_paths_cannot_be_changed(folder: Path) -> None:
     (folder / ".git/hooks").mkdir(parents=True)
     (folder / ".git/config").write_text("[core]\n")
     (folder / "fractal.yaml").write_text("model: x\n")
@@ -429,20 +423,20 @@ async def test_protected_paths_that_exist_cannot_be_changed(folder: Path) -> Non
 @boxed
 @pytest.mark.parametrize("name", PROTECTED)
 @pytest.mark.parametrize("make", ["mkdir {}", "touch {}", "ln -s /etc {}", "mkdir x && mv x {}", "mkfifo {}"])
-async def test_protected_paths_that_do_not_exist_cannot_be_made(folder: Path, name: str, make: str) -> None:
+async def test_missing_protected_paths_cannot_be_created(folder: Path, name: str, make: str) -> None:
     await BOXED.run(make.format(name), folder=folder)
     assert not os.path.lexists(folder / name)
 
 
 @boxed
-async def test_a_run_leaves_nothing_of_its_own_in_the_folder(folder: Path) -> None:
+async def test_sandbox_leaves_nothing_in_the_folder(folder: Path) -> None:
     ran = await BOXED.run("ls", folder=folder)
-    assert ran.output == ""  # nor does a command see more than there is
+    assert ran.output == ""  # a command sees no placeholder either
     assert not list(folder.iterdir())
 
 
 @boxed
-async def test_what_a_command_puts_at_a_visible_protected_name_is_moved_aside_and_told(folder: Path) -> None:
+async def test_files_at_a_protected_name_are_moved_aside_and_reported(folder: Path) -> None:
     guarded = (folder / "state",)
     for expected in ("state.refused", "state.refused-2"):
         ran = await BOXED.run("mkdir state; echo 1 > state/a", folder=folder, protected=guarded)
@@ -454,7 +448,7 @@ async def test_what_a_command_puts_at_a_visible_protected_name_is_moved_aside_an
 
 
 @boxed
-async def test_protected_paths_of_the_caller_hold_deep_in_the_folder(folder: Path) -> None:
+async def test_nested_protected_paths_are_protected(folder: Path) -> None:
     (folder / "a/b/system").mkdir(parents=True)
     (folder / "a/b/system/pattern.md").write_text("mine")
     (folder / "a/other").write_text("1")
@@ -473,7 +467,7 @@ async def test_protected_paths_of_the_caller_hold_deep_in_the_folder(folder: Pat
 
 
 @boxed
-async def test_a_folder_inside_a_protected_path_is_read_only(folder: Path) -> None:
+async def test_folder_inside_a_protected_path_is_read_only(folder: Path) -> None:
     inner = folder / "state/x"
     inner.mkdir(parents=True)
     ran = await BOXED.run("touch y", folder=inner, protected=[folder / "state"])
@@ -482,7 +476,7 @@ async def test_a_folder_inside_a_protected_path_is_read_only(folder: Path) -> No
 
 
 @boxed
-async def test_a_protected_link_is_put_back(folder: Path, tmp_path: Path) -> None:
+async def test_protected_link_is_restored(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (folder / "state").symlink_to(tmp_path / "elsewhere")
     ran = await BOXED.run("rm state; mkdir state; touch state/x", folder=folder, protected=[folder / "state"])
@@ -492,14 +486,14 @@ async def test_a_protected_link_is_put_back(folder: Path, tmp_path: Path) -> Non
 
 
 @boxed
-async def test_runs_side_by_side_share_the_protection_and_leave_nothing(folder: Path) -> None:
+async def test_concurrent_runs_share_the_protection(folder: Path) -> None:
     commands = ["mkdir .git && touch .git/config", "touch .fractal", "sleep 0.2; mkdir .git", "true"] * 3
     await asyncio.gather(*(BOXED.run(command, folder=folder) for command in commands))
     assert not list(folder.iterdir())
 
 
 @boxed
-async def test_runs_of_several_processes_share_the_protection(folder: Path) -> None:
+async def test_processes_share_the_protection(folder: Path) -> None:
     program = (
         "import asyncio, sys; from pathlib import Path; from runtime.sandbox.sandbox import Sandbox\n"
         "async def main():\n"
@@ -512,7 +506,7 @@ async def test_runs_of_several_processes_share_the_protection(folder: Path) -> N
     assert not list(folder.iterdir())
 
 
-def test_what_a_crash_left_behind_is_taken_over_by_the_next_run(folder: Path) -> None:
+def test_next_run_removes_placeholders_of_a_crash(folder: Path) -> None:
     program = (
         "import os, sys; from pathlib import Path; from runtime.sandbox.bubblewrap import enclosed\n"
         "with enclosed(Path(sys.argv[1]), (), read_only=False, network=False, environ={}): os._exit(9)"
@@ -525,21 +519,21 @@ def test_what_a_crash_left_behind_is_taken_over_by_the_next_run(folder: Path) ->
     assert not list(folder.iterdir())
 
 
-def test_a_folder_that_somebody_makes_meanwhile_is_spared(folder: Path) -> None:
+def test_folder_created_meanwhile_is_kept(folder: Path) -> None:
     with enclosed(folder, (), read_only=False, network=False, environ={}):
-        (folder / ".git" / "HEAD").write_text("ref: refs/heads/main\n")  # a person's `git init`
+        (folder / ".git" / "HEAD").write_text("ref: refs/heads/main\n")  # as `git init` does
     assert (folder / ".git/HEAD").exists()
     with enclosed(folder, (), read_only=False, network=False, environ={}):
         pass
     assert (folder / ".git/HEAD").exists()
 
 
-# ---- where there is no bubblewrap -------------------------------------------------------------------------
+# ---- without bubblewrap ----------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """A PATH with nothing but bash, and a bubblewrap of the given text."""
+    """A PATH with only bash and a bwrap script of the given text."""
     only = tmp_path / "tools"
     only.mkdir()
     (only / "bash").symlink_to(shutil.which("bash") or "/bin/bash")
@@ -559,7 +553,7 @@ DENIED = "#!/bin/bash\necho 'bwrap: No permissions to create new namespace' >&2\
 @pytest.mark.parametrize(
     ("bwrap", "why"), [("", "apt-get install bubblewrap"), (DENIED, "No permissions to create new namespace")]
 )
-async def test_without_a_working_bubblewrap_it_fails_closed(
+async def test_sandbox_fails_closed_without_a_working_bubblewrap(
     tools: Callable[[str], None], folder: Path, bwrap: str, why: str
 ) -> None:
     tools(bwrap)
@@ -572,31 +566,29 @@ async def test_without_a_working_bubblewrap_it_fails_closed(
     assert (await Sandbox("off").run("echo ran", folder=folder)).output == "ran\n"
 
 
-def test_an_unknown_mode_is_refused() -> None:
+def test_unknown_mode_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="auto, bwrap, off"):
         Sandbox("docker")
 
 
 @boxed
-async def test_a_bubblewrap_that_cannot_lay_out_the_folder_says_so(
-    tools: Callable[[str], None], folder: Path
-) -> None:
+async def test_bubblewrap_setup_error_is_reported(tools: Callable[[str], None], folder: Path) -> None:
     real = f'[ "${{@: -1}}" = : ] && exec {shutil.which("bwrap", path=os.defpath)} "$@"'
     tools(f'#!/bin/bash\n{real}\necho "bwrap: broken" >&2; exit 1\n')  # only the trial run works
     with pytest.raises(OperationFailed, match="could not be set up: bwrap: broken"):
         await BOXED.run("echo hi", folder=folder)
 
 
-# ---- what is taken out of texts ---------------------------------------------------------------------------
+# ---- redaction -------------------------------------------------------------------------------------------
 
 
-def test_a_terminal_obeys_nothing_of_a_neutralised_text() -> None:
+def test_terminal_escapes_are_neutralised() -> None:
     assert neutralise("\x1b[31mred\x1b]0;title\x07\x9b2J") == "␛[31mred␛]0;title␇\\x9b2J"
     assert neutralise("10%\r20%\r\nnext\tcolumn\n") == "10%␍20%\r\nnext\tcolumn\n"
 
 
 @given(st.text())
-def test_neutralising_leaves_no_control_character_and_keeps_the_rest(text: str) -> None:
+def test_neutralising_removes_only_control_characters(text: str) -> None:
     shown = neutralise(text)
     left = shown.replace("\r\n", "").replace("\t", "").replace("\n", "")
     assert not [each for each in left if ord(each) < 32 or 0x7F <= ord(each) < 0xA0]
@@ -619,7 +611,7 @@ ENVIRON = {
 }
 
 
-def test_values_of_variables_that_look_secret_are_redacted() -> None:
+def test_secret_environment_values_are_redacted() -> None:
     text = "key=abcdefgh12345678 pass hunter2hunter2 abcdefgh wJalrXUtnFEMI/K7MDENG letmein-letmein"
     assert redact(text, ENVIRON) == (
         "key=[redacted OPENAI_API_KEY] pass [redacted DB_PASSWORD] [redacted GITHUB_TOKEN] "
@@ -646,13 +638,13 @@ def test_values_of_variables_that_look_secret_are_redacted() -> None:
         "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk",
     ],
 )
-def test_well_known_secrets_are_redacted(secret: str) -> None:
+def test_known_secret_forms_are_redacted(secret: str) -> None:
     told = redact(f"before {secret}", {})
     assert told.startswith("before [redacted ")
     assert secret[12:] not in told
 
 
-def test_bearers_and_passwords_in_addresses_are_redacted() -> None:
+def test_bearer_tokens_and_passwords_in_urls_are_redacted() -> None:
     assert (
         redact("Authorization: Bearer abcdef0123456789abcdef", {}) == "Authorization: Bearer [redacted token]"
     )
@@ -671,7 +663,7 @@ def test_bearers_and_passwords_in_addresses_are_redacted() -> None:
         "key=value token=none",
     ],
 )
-def test_ordinary_words_are_no_secrets(text: str) -> None:
+def test_ordinary_words_are_not_redacted(text: str) -> None:
     assert redact(text, {}) == text
 
 
@@ -690,7 +682,7 @@ def test_ordinary_words_are_no_secrets(text: str) -> None:
         "\x1b",
     ],
 )
-def test_a_megabyte_is_redacted_and_neutralised_quickly(piece: str) -> None:
+def test_redaction_of_a_megabyte_is_fast(piece: str) -> None:
     text = piece * (1_000_000 // len(piece))
     began = time.perf_counter()
     redact(neutralise(text), ENVIRON)
@@ -698,14 +690,14 @@ def test_a_megabyte_is_redacted_and_neutralised_quickly(piece: str) -> None:
 
 
 @given(st.text(), st.integers(0, 200), st.sampled_from(["", "artifacts/x.txt"]))
-def test_a_cut_keeps_to_its_limit_and_says_how_much_it_took(text: str, limit: int, where: str) -> None:
+def test_cut_stays_within_its_limit(text: str, limit: int, where: str) -> None:
     told = cut(text, limit, where)
     assert len(told) <= max(limit, 0)
     if len(text) <= limit:
         assert told == text
 
 
-def test_a_cut_weighs_the_tail_and_names_the_whole() -> None:
+def test_cut_prefers_the_tail_and_names_the_whole() -> None:
     text = "".join(f"{number:05}\n" for number in range(1_000))
     told = cut(text, 500, "artifacts/x.txt")
     head, mark, tail = (
@@ -721,14 +713,12 @@ def test_a_cut_weighs_the_tail_and_names_the_whole() -> None:
     assert len(first) > 1.9 * len(last.split(" …]\n")[1])
 
 
-def test_a_result_is_a_plain_record() -> None:
+def test_command_results_compare_by_value() -> None:
     assert CommandResult(0, "", False, False, "off", 0.1) == CommandResult(0, "", False, False, "off", 0.1)
 
 
 @boxed
-async def test_a_bubblewrap_that_cannot_bound_memory_works_all_the_same(
-    tools: Callable[[str], None], folder: Path
-) -> None:
+async def test_bubblewrap_without_size_limits_works(tools: Callable[[str], None], folder: Path) -> None:
     real = shutil.which("bwrap", path=os.defpath)
     unknown = '--size|--perms) echo "bwrap: Unknown option" >&2; exit 1'
     tools(f'#!/bin/bash\nfor word in "$@"; do case $word in {unknown};; esac; done\nexec {real} "$@"\n')

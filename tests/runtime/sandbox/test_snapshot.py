@@ -1,4 +1,4 @@
-"""Snapshots of a folder: what they keep, what differs between two, and bringing back."""
+"""Snapshots of a folder: what they contain, how they differ, and restoring."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def undo(kept: Snapshots, *pairs: tuple[str, str], force: bool = False) -> tuple
         return bring_back(kept, RUN, pairs, force=force).lines
 
 
-# ---- what is kept -----------------------------------------------------------------------------------------
+# ---- content ----------------------------------------------------------------------------------------------
 
 
 def _everything(folder: Path) -> None:
@@ -82,7 +82,7 @@ def _everything(folder: Path) -> None:
     put(folder, "zero")
 
 
-def test_everything_comes_back_as_it_was(folder: Path, kept: Snapshots) -> None:
+def test_all_files_are_restored(folder: Path, kept: Snapshots) -> None:
     _everything(folder)
     first = take(kept)
     was = standing(folder)
@@ -95,7 +95,7 @@ def test_everything_comes_back_as_it_was(folder: Path, kept: Snapshots) -> None:
     assert standing(folder) == was_kept
 
 
-def test_a_nested_repository_is_kept_whether_it_has_a_commit_or_not(folder: Path, kept: Snapshots) -> None:
+def test_nested_repository_is_kept_with_or_without_a_commit(folder: Path, kept: Snapshots) -> None:
     first = take(kept)
     nested = folder / "nested"
     subprocess.run(["git", "init", "-q", str(nested)], check=True)
@@ -107,7 +107,7 @@ def test_a_nested_repository_is_kept_whether_it_has_a_commit_or_not(folder: Path
     assert sorted(kept.trees.changes(second, third)) == ["nested/b.txt"]
 
 
-def test_nothing_of_the_users_git_is_used(
+def test_git_configuration_of_the_user_is_ignored(
     folder: Path, kept: Snapshots, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = tmp_path / "home"
@@ -126,7 +126,7 @@ def test_nothing_of_the_users_git_is_used(
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_histories_caches_and_protected_paths_are_left_out(folder: Path, tmp_path: Path) -> None:
+def test_histories_caches_and_protected_paths_are_excluded(folder: Path, tmp_path: Path) -> None:
     for name in (".git/HEAD", "sub/.git", "__pycache__/x", "a/node_modules/x", ".venv/x", "state/x", "own/x"):
         put(folder, name)
     put(folder, "target/x")
@@ -139,9 +139,7 @@ def test_histories_caches_and_protected_paths_are_left_out(folder: Path, tmp_pat
     assert sorted(kept.trees.states(tree)) == ["a", "a/state", "a/state/x", "sub"]
 
 
-def test_links_pipes_and_loops_neither_block_nor_lead_outside(
-    folder: Path, kept: Snapshots, tmp_path: Path
-) -> None:
+def test_links_pipes_and_loops_are_safe(folder: Path, kept: Snapshots, tmp_path: Path) -> None:
     put(tmp_path, "out/secret.txt", "secret")
     (folder / "out").symlink_to(tmp_path / "out")
     (folder / "loop").symlink_to(folder)
@@ -153,14 +151,14 @@ def test_links_pipes_and_loops_neither_block_nor_lead_outside(
     assert list(kept.trees.changes(first, take(kept))) == ["out"]
 
 
-def test_what_is_kept_is_for_the_owner_alone(folder: Path, kept: Snapshots) -> None:
+def test_snapshots_are_readable_only_by_the_owner(folder: Path, kept: Snapshots) -> None:
     put(folder, ".env", "KEY=1")
     take(kept)
     modes = [path.lstat().st_mode for path in (kept.home, *kept.home.rglob("objects"))]
     assert not any(mode & 0o077 for mode in modes)
 
 
-def test_a_file_above_the_limit_is_known_and_left_alone(folder: Path, kept: Snapshots) -> None:
+def test_file_above_the_limit_is_reported_and_left_alone(folder: Path, kept: Snapshots) -> None:
     put(folder, "almost", b"x" * trees.LARGEST)
     large = put(folder, "large", b"x" * (trees.LARGEST + 1))
     first = take(kept)
@@ -181,7 +179,7 @@ def test_a_file_above_the_limit_is_known_and_left_alone(folder: Path, kept: Snap
     assert (folder / "almost").stat().st_size == trees.LARGEST
 
 
-def test_git_that_was_killed_or_a_damaged_index_ends_nothing(folder: Path, kept: Snapshots) -> None:
+def test_damaged_git_index_is_repaired(folder: Path, kept: Snapshots) -> None:
     put(folder, "a", "1")
     first = take(kept)
     for damage in (b"", b"nonsense" * 9):
@@ -194,10 +192,10 @@ def test_git_that_was_killed_or_a_damaged_index_ends_nothing(folder: Path, kept:
     assert take(kept) == first
 
 
-# ---- what changed -----------------------------------------------------------------------------------------
+# ---- differences ------------------------------------------------------------------------------------------
 
 
-def test_new_changed_and_removed_files_are_told_with_a_diff(folder: Path, kept: Snapshots) -> None:
+def test_new_changed_and_removed_files_have_a_diff(folder: Path, kept: Snapshots) -> None:
     put(folder, "changed.txt", "one\ntwo\nthree\nfour\n")
     put(folder, "removed.txt", "gone\n")
     put(folder, "same.txt", "same\n")
@@ -216,9 +214,7 @@ def test_new_changed_and_removed_files_are_told_with_a_diff(folder: Path, kept: 
     ]
 
 
-def test_a_file_that_was_only_touched_is_no_change_and_a_forged_time_hides_none(
-    folder: Path, kept: Snapshots
-) -> None:
+def test_changes_are_found_by_content_not_by_time(folder: Path, kept: Snapshots) -> None:
     touched, forged = put(folder, "touched", "1"), put(folder, "forged", "1")
     before = take(kept)
     os.utime(touched, ns=(1, 1))
@@ -228,7 +224,7 @@ def test_a_file_that_was_only_touched_is_no_change_and_a_forged_time_hides_none(
     assert list(kept.trees.changes(before, take(kept))) == ["forged"]
 
 
-def test_a_file_that_has_another_name_now_was_not_deleted(folder: Path, kept: Snapshots) -> None:
+def test_renamed_file_is_not_deleted(folder: Path, kept: Snapshots) -> None:
     put(folder, "a", "the same bytes")
     put(folder, "b", "others")
     before = take(kept)
@@ -239,7 +235,7 @@ def test_a_file_that_has_another_name_now_was_not_deleted(folder: Path, kept: Sn
     assert files_of(moved) == {"removed": ["a", "b"], "new": ["c"]}
 
 
-def test_a_change_of_the_last_line_break_alone_is_told(folder: Path, kept: Snapshots) -> None:
+def test_change_of_the_final_newline_is_reported(folder: Path, kept: Snapshots) -> None:
     put(folder, "a", "x\n")
     before = take(kept)
     put(folder, "a", "x")
@@ -247,7 +243,7 @@ def test_a_change_of_the_last_line_break_alone_is_told(folder: Path, kept: Snaps
     assert change.diff == "(only the line break at the end differs)"
 
 
-def test_a_long_diff_keeps_its_head_and_names_what_was_cut(folder: Path, kept: Snapshots) -> None:
+def test_long_diff_is_cut(folder: Path, kept: Snapshots) -> None:
     before = take(kept)
     put(folder, "a", "".join(f"{number:04}\n" for number in range(2_000)))
     (change,) = told(kept, before)
@@ -259,9 +255,7 @@ def test_a_long_diff_keeps_its_head_and_names_what_was_cut(folder: Path, kept: S
 
 
 @pytest.mark.parametrize("lines", [("a\n", "b\n"), ("\n", "x\n"), ("a\nb\n", "b\na\n")])
-def test_a_diff_takes_no_long_time_whatever_the_text(
-    folder: Path, kept: Snapshots, lines: tuple[str, str]
-) -> None:
+def test_diffs_are_fast_for_any_text(folder: Path, kept: Snapshots, lines: tuple[str, str]) -> None:
     one, two = ((line * 20_000)[:32_000] for line in lines)
     put(folder, "a", one)
     before = take(kept)
@@ -271,7 +265,7 @@ def test_a_diff_takes_no_long_time_whatever_the_text(
     assert time.perf_counter() - began < 5
 
 
-def test_a_diff_shows_neither_secrets_nor_terminal_escapes(
+def test_diffs_are_redacted_and_neutralised(
     folder: Path, kept: Snapshots, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOME_TOKEN", "tell-nobody-this")
@@ -283,10 +277,10 @@ def test_a_diff_shows_neither_secrets_nor_terminal_escapes(
     assert shown.diff.endswith("+x=[redacted SOME_TOKEN]␛[2J")
 
 
-# ---- bringing back ----------------------------------------------------------------------------------------
+# ---- restoring --------------------------------------------------------------------------------------------
 
 
-def test_what_was_changed_since_is_named_and_nothing_is_done(folder: Path, kept: Snapshots) -> None:
+def test_undo_refuses_files_changed_since(folder: Path, kept: Snapshots) -> None:
     put(folder, "a", "1")
     put(folder, "b", "1")
     first = take(kept)
@@ -303,7 +297,7 @@ def test_what_was_changed_since_is_named_and_nothing_is_done(folder: Path, kept:
     assert (folder / "a").read_text() == "of a person"
 
 
-def test_no_link_leads_what_is_brought_back_outside(folder: Path, kept: Snapshots, tmp_path: Path) -> None:
+def test_undo_does_not_follow_links_outside(folder: Path, kept: Snapshots, tmp_path: Path) -> None:
     put(folder, "sub/a", "1")
     first = take(kept)
     put(folder, "sub/a", "2")
@@ -316,7 +310,7 @@ def test_no_link_leads_what_is_brought_back_outside(folder: Path, kept: Snapshot
     assert (tmp_path / "out/a").read_text() == "theirs"
 
 
-def test_a_file_that_became_a_folder_and_a_folder_that_became_a_link(folder: Path, kept: Snapshots) -> None:
+def test_undo_swaps_files_folders_and_links(folder: Path, kept: Snapshots) -> None:
     put(folder, "x", "file")
     put(folder, "y/inside", "i")
     was = standing(folder)
@@ -369,7 +363,7 @@ def _act(folder: Path, act: str, name: str, other: str, raw: bytes) -> None:
         max_size=4,
     )
 )
-def test_undone_in_reverse_order_every_step_gives_back_what_was(steps: list[list[Any]]) -> None:
+def test_undo_in_reverse_order_restores_each_state(steps: list[list[Any]]) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name).resolve() / "folder"
         put(folder, "a", "first")
@@ -378,7 +372,7 @@ def test_undone_in_reverse_order_every_step_gives_back_what_was(steps: list[list
         seen, trees = [standing(folder)], [take(kept)]
         for step in steps:
             for each in step:
-                with suppress(OSError):  # such as a file in the place of a folder
+                with suppress(OSError):  # such as a file where a folder is needed
                     _act(folder, *each)
             seen.append(standing(folder))
             trees.append(take(kept))
@@ -392,12 +386,10 @@ def test_undone_in_reverse_order_every_step_gives_back_what_was(steps: list[list
         assert standing(folder) == seen[0]
 
 
-# ---- one at a time, for a time ----------------------------------------------------------------------------
+# ---- locks and retention ---------------------------------------------------------------------------------
 
 
-async def test_two_wait_for_each_other_and_one_who_is_cancelled_lets_go(
-    folder: Path, kept: Snapshots
-) -> None:
+async def test_snapshot_lock_is_exclusive_and_released_on_cancel(folder: Path, kept: Snapshots) -> None:
     other = Snapshots(kept.home, folder)
     waits: list[str] = []
     async with kept.turn():
@@ -418,7 +410,7 @@ async def _hold(kept: Snapshots, waits: Callable[[], None]) -> None:
         pass
 
 
-async def test_the_event_loop_goes_on_while_a_folder_is_kept(folder: Path, kept: Snapshots) -> None:
+async def test_snapshot_does_not_block_the_event_loop(folder: Path, kept: Snapshots) -> None:
     for number in range(3_000):
         put(folder, f"{number % 50}/{number}", str(number))
     longest, last = 0.0, time.perf_counter()
@@ -431,13 +423,15 @@ async def test_the_event_loop_goes_on_while_a_folder_is_kept(folder: Path, kept:
     assert longest < 0.5
 
 
-def test_undo_does_not_wait_for_ever(folder: Path, kept: Snapshots, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_undo_gives_up_waiting_for_the_lock(
+    folder: Path, kept: Snapshots, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(limits, "PATIENCE", 0.1)
     with kept.alone(), pytest.raises(RunLocked, match="is changing"), Snapshots(kept.home, folder).alone():
         pass
 
 
-def test_what_no_run_needs_is_let_go(folder: Path, kept: Snapshots) -> None:
+def test_snapshots_of_removed_runs_are_deleted(folder: Path, kept: Snapshots) -> None:
     put(folder, "a", os.urandom(50_000))
     with kept.alone():
         old = kept.take("old")
@@ -454,7 +448,7 @@ def test_what_no_run_needs_is_let_go(folder: Path, kept: Snapshots) -> None:
     assert [each.name for each in kept.home.iterdir()] == ["lock"]
 
 
-def test_a_folder_that_is_too_large_is_not_kept(
+def test_folder_that_is_too_large_is_not_kept(
     folder: Path, kept: Snapshots, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "FILES", 5)
@@ -465,10 +459,10 @@ def test_a_folder_that_is_too_large_is_not_kept(
 
 
 @pytest.mark.soak
-def test_what_a_snapshot_of_twenty_thousand_files_costs(kept: Snapshots, folder: Path) -> None:
+def test_time_of_a_snapshot_of_twenty_thousand_files(kept: Snapshots, folder: Path) -> None:
     for number in range(20_000):
         put(folder, f"{number // 100}/{number}", f"{number}\n" * 40)
-    time.sleep(limits.YOUNG + 1)  # else every file counts as changed just now
+    time.sleep(limits.YOUNG + 1)  # a file changed just now is read again
 
     def seconds() -> float:
         began = time.perf_counter()
@@ -486,7 +480,7 @@ def test_what_a_snapshot_of_twenty_thousand_files_costs(kept: Snapshots, folder:
 # ---- without git ------------------------------------------------------------------------------------------
 
 
-def test_without_git_changes_are_known_and_nothing_comes_back(
+def test_without_git_changes_are_known_and_undo_is_impossible(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -512,7 +506,7 @@ import signal, sys
 from pathlib import Path
 from runtime.sandbox.snapshot import Snapshots
 
-signal.signal(signal.SIGINT, lambda *_: None)  # as a run that saves what it has
+signal.signal(signal.SIGINT, lambda *_: None)  # as a run does that saves its state
 kept = Snapshots.of(Path(sys.argv[1]) / "snapshots", Path(sys.argv[1]))
 print("here", flush=True)
 with kept.alone():
@@ -523,12 +517,12 @@ signal.signal(signal.SIGINT, signal.SIG_IGN)
 """
 
 
-def test_ctrl_c_at_a_terminal_does_not_end_a_snapshot_half_way(folder: Path) -> None:
+def test_ctrl_c_does_not_interrupt_a_snapshot(folder: Path) -> None:
     words = [sys.executable, "-c", TAKES, str(folder)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0) as process:
         assert process.stdout and process.stdout.readline()
         while process.poll() is None:
-            os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the run and all that it started
+            os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the run and its children
             time.sleep(0.005)
         assert process.stderr
         assert process.returncode == 0, process.stderr.read().decode()

@@ -1,4 +1,4 @@
-"""What a process that died leaves behind, and what the next one makes of it."""
+"""What a crashed process leaves behind, and how the next one recovers."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def workspace(folder: Path) -> Workspace:
     return Workspace.find(folder, shipped_system())
 
 
-def dies(act: Callable[[], object], at: int, where: str) -> bool:
-    """Let a fork of this process act and die at its `at`th call that changes files; False: it had fewer."""
+def crashes(act: Callable[[], object], at: int, where: str) -> bool:
+    """Crash a fork at its `at`th call that changes files. False: it made fewer calls."""
     child = os.fork()
     if not child:
         try:
@@ -50,10 +50,10 @@ def dies(act: Callable[[], object], at: int, where: str) -> bool:
 
 
 def at_each_call(act: Callable[[], object], check: Callable[[], None]) -> int:
-    """Die before, half-way and after each call, and look each time; returns how many calls there are."""
+    """Crash before, during and after each call and check each time. Returns the number of calls."""
     for where in ("before", "half", "after"):
         at = 0
-        while dies(act, at + 1, where):
+        while crashes(act, at + 1, where):
             at += 1
             check()
         check()
@@ -61,7 +61,7 @@ def at_each_call(act: Callable[[], object], check: Callable[[], None]) -> int:
     return at
 
 
-def test_the_workspace_of_a_process_that_died_is_made_whole(tmp_path: Path) -> None:
+def test_workspace_is_completed_after_a_crash(tmp_path: Path) -> None:
     def check() -> None:
         workspace(tmp_path).make()
         assert sorted(each.name for each in (tmp_path / ".fractal").iterdir()) == [".gitignore", "state"]
@@ -74,7 +74,7 @@ def test_the_workspace_of_a_process_that_died_is_made_whole(tmp_path: Path) -> N
     assert at_each_call(lambda: workspace(tmp_path).make(), check) > 5
 
 
-def test_a_run_that_died_before_its_first_document_does_not_stay(tmp_path: Path) -> None:
+def test_run_without_a_document_is_removed(tmp_path: Path) -> None:
     hold = (
         "import sys, time; from pathlib import Path; from runtime.workspace.workspace import run_lock\n"
         "with run_lock(Path(sys.argv[1])):\n"
@@ -96,7 +96,7 @@ def test_a_run_that_died_before_its_first_document_does_not_stay(tmp_path: Path)
     assert sorted(each.name for each in runs.iterdir()) == sorted(["live22", "new222", run])
 
 
-def test_a_message_that_was_half_written_does_not_stay_and_disturbs_none(tmp_path: Path) -> None:
+def test_partial_message_is_removed(tmp_path: Path) -> None:
     def check() -> None:
         FileStore(tmp_path).sweep()
         kept = list(Inbox(tmp_path).messages(("answer",)))
@@ -109,7 +109,7 @@ def test_a_message_that_was_half_written_does_not_stay_and_disturbs_none(tmp_pat
 
 
 @pytest.mark.parametrize("folder", [False, True])
-def test_a_copy_is_there_whole_or_not_at_all(tmp_path: Path, folder: bool) -> None:
+def test_copy_is_atomic(tmp_path: Path, folder: bool) -> None:
     source = tmp_path / "a"
     if folder:
         (source / "inner").mkdir(parents=True)
@@ -126,7 +126,7 @@ def test_a_copy_is_there_whole_or_not_at_all(tmp_path: Path, folder: bool) -> No
     assert at_each_call(lambda: copy(context, **{"from": "a", "to": "b"}), check) > 5
 
 
-def test_a_change_of_several_files_that_was_made_half_is_made_whole(play: Play, tmp_path: Path) -> None:
+def test_interrupted_change_of_several_files_is_completed(play: Play, tmp_path: Path) -> None:
     work = tmp_path / "work"
     names = ("a.txt", "b.txt")
     for name in names:
@@ -135,13 +135,13 @@ def test_a_change_of_several_files_that_was_made_half_is_made_whole(play: Play, 
     answers = lambda ask: ACCEPT if ask.phase == "check" else plan({"tool": "replace", "args": change})  # noqa: E731
     played = play(answers)
     _rewind(played, 1)
-    (work / "b.txt").write_text("old")  # it died between the two
+    (work / "b.txt").write_text("old")  # the crash was between the two
     again = play(answers, resume=played.result.run)
     assert again.result.exit == Exit.ACCEPTED
     assert [(work / name).read_text() for name in names] == ["not so old", "not so old"]
 
 
-def test_a_half_made_change_that_somebody_went_on_with_is_asked_about(play: Play, tmp_path: Path) -> None:
+def test_interrupted_change_with_external_edits_asks(play: Play, tmp_path: Path) -> None:
     work = tmp_path / "work"
     for name in ("a.txt", "b.txt"):
         (work / name).write_text("old")
@@ -156,7 +156,7 @@ def test_a_half_made_change_that_somebody_went_on_with_is_asked_about(play: Play
 
 
 def _rewind(played: Played, n: int) -> None:
-    """Put a run back to where step `n` was begun and its result not yet written."""
+    """Reset a run to the point where step `n` has started and has no result."""
     store = FileStore(played.folder)
     document = store.load(played.result.id)
     old = document.steps[n]
@@ -171,7 +171,7 @@ def _rewind(played: Played, n: int) -> None:
     (played.folder / old.link).unlink()
 
 
-def test_a_step_can_be_asked_for_again_while_children_hold_their_shares(play: Play) -> None:
+def test_refused_step_is_repeated_while_children_hold_budget(play: Play) -> None:
     def answer(ask: Ask) -> Any:
         if ask.document.meta.depth:
             return ACCEPT if ask.phase == "check" else plan({"tool": "list", "args": {}})
@@ -189,20 +189,20 @@ def test_a_step_can_be_asked_for_again_while_children_hold_their_shares(play: Pl
     assert played.root.steps[2].state == "done"
 
 
-def test_the_sandboxs_empty_folders_do_not_stay_but_what_is_real_does(tmp_path: Path) -> None:
+def test_placeholder_folders_are_removed_and_real_ones_kept(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir(0o1700)
     clear(tmp_path, ())
     assert not list(tmp_path.iterdir())
     with enclosed(tmp_path, (), read_only=False, network=False, environ={}):
         assert (tmp_path / ".git").is_dir()
         clear(tmp_path, ())
-        assert (tmp_path / ".git").is_dir()  # another process needs it
+        assert (tmp_path / ".git").is_dir()  # another process uses it
     (tmp_path / ".git").mkdir()
     clear(tmp_path, ())
     assert (tmp_path / ".git").is_dir()
 
 
-def test_what_an_operation_records_is_not_taken_for_what_its_step_needed(play: Play, tmp_path: Path) -> None:
+def test_recorded_evidence_is_not_taken_for_inputs(play: Play, tmp_path: Path) -> None:
     (tmp_path / "work" / "a.txt").write_text("text")
     steps = [
         {"tool": "copy", "args": {"from": "a.txt", "to": "b.txt"}},

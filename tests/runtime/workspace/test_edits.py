@@ -1,4 +1,4 @@
-"""A person edits documents between two sessions: what depends on it is done again, and nothing else."""
+"""Resuming after a person edited documents: what depends on an edit is redone, and nothing else."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def bash(command: str, **more: Any) -> dict[str, Any]:
 
 
 class Model:
-    """Plays a plan; remembers what it was asked."""
+    """Replies with a plan and records its asks."""
 
     def __init__(self, *steps: Any, **more: Any) -> None:
         self.plan = plan(*steps, **more)
@@ -44,7 +44,7 @@ class Model:
 
 
 def edit(played: Played, old: str, new: str, loop: str = "", count: int = 0) -> None:
-    """Replace text in the root's document, or another's, as a person's editor does."""
+    """Replace text in the document of the root, or of `loop`, as an editor does."""
     path = played.folder / f"{loop or played.result.id}.md"
     text = path.read_text("utf-8")
     changed = re.sub(old, new, text, count=count, flags=re.S)
@@ -69,7 +69,7 @@ def work(tmp_path: Path) -> Path:
     return folder
 
 
-def test_nothing_is_stale_where_nothing_was_changed(play, work):
+def test_unchanged_run_redoes_nothing(play, work):
     model = Model(read("a.txt"), read("b.txt"))
     first = play(model)
     again = play(model, resume=first.result.run)
@@ -78,18 +78,18 @@ def test_nothing_is_stale_where_nothing_was_changed(play, work):
     assert model.phases == ["fused", "check"]
 
 
-def test_a_changed_argument_redoes_its_step_and_what_needs_it_and_check(play, work):
+def test_changed_argument_redoes_its_step_dependents_and_check(play, work):
     model = Model(read("a.txt", needs=[]), read("b.txt", needs=[]), read("c.txt", needs=[1]))
     first = play(model)
     edit(first, r'planned read `\{"path": "a.txt"\}`', 'planned read `{"path": "b.txt"}`')
     again = play(model, resume=first.result.run)
     assert again.result.output == "b\n\nb\n\nc\n"
-    assert started(again) == [1, 3], "step 2 needs nothing of step 1"
-    assert model.phases == ["fused", "check", "check"], "the plan was not asked for again"
+    assert started(again) == [1, 3], "step 2 does not need step 1"
+    assert model.phases == ["fused", "check", "check"], "the plan is not requested again"
     assert any("step 1: its arguments were changed" in each for each in told(again))
 
 
-def test_what_needs_a_step_that_came_to_the_same_again_keeps_its_result(play, work):
+def test_dependents_of_an_equal_result_are_kept(play, work):
     (work / "b.txt").write_text("a\n")
     model = Model(read("a.txt", needs=[]), read("c.txt", needs=[1]))
     first = play(model)
@@ -99,7 +99,7 @@ def test_what_needs_a_step_that_came_to_the_same_again_keeps_its_result(play, wo
     assert again.root.steps[2].state == "done"
 
 
-def test_a_changed_result_goes_on_into_what_refers_to_it(play, work):
+def test_changed_result_reaches_its_references(play, work):
     model = Model(
         read("a.txt"), {"tool": "write", "args": {"path": "d.txt", "content": "{{ steps[1].result }}!"}}
     )
@@ -112,7 +112,7 @@ def test_a_changed_result_goes_on_into_what_refers_to_it(play, work):
     assert model.phases == ["fused", "check", "check"]
 
 
-def test_the_result_of_the_last_step_is_judged_again(play, work):
+def test_changed_result_of_the_last_step_is_checked_again(play, work):
     model = Model(read("a.txt"))
     first = play(model)
     edit(first, r"(1\. done read.*?result · tool:read\n\s+~~~text\n\s+)a\n", r"\1mended\n")
@@ -122,7 +122,7 @@ def test_the_result_of_the_last_step_is_judged_again(play, work):
     assert again.result.output == "mended\n"
 
 
-def test_a_changed_task_is_understood_and_planned_anew_and_the_same_calls_keep_their_results(play, work):
+def test_changed_task_is_replanned_and_equal_calls_keep_their_results(play, work):
     model = Model(bash("echo one >> once.txt; echo one", needs=[]), read("a.txt", needs=[]))
     first = play(model, "do the work")
     model.plan = plan(bash("echo one >> once.txt; echo one", needs=[]), read("b.txt", needs=[]))
@@ -137,7 +137,7 @@ def test_a_changed_task_is_understood_and_planned_anew_and_the_same_calls_keep_t
     assert again.root.section(2).folds[0].decision == "edited"
 
 
-def test_a_changed_answer_is_planned_with_anew(play, work):
+def test_changed_answer_is_replanned(play, work):
     asked = {
         "question": "which file?",
         "task": "t",
@@ -161,7 +161,7 @@ def test_a_changed_answer_is_planned_with_anew(play, work):
     assert any("PLAN is made anew" in each for each in told(third))
 
 
-def test_an_answer_may_be_written_into_the_document(play, work):
+def test_answer_can_be_written_into_the_document(play, work):
     model = Model()
     model.plan = {
         "question": "which file?",
@@ -179,7 +179,7 @@ def test_an_answer_may_be_written_into_the_document(play, work):
     assert "b.txt, please" in model.asks[-2].user
 
 
-def test_a_changed_command_that_cannot_be_looked_at_is_asked_about(play, work):
+def test_changed_command_asks_before_it_is_rerun(play, work):
     model = Model(bash("echo one >> log.txt; echo one"))
     first = play(model)
     edit(first, r'(planned bash `\{"command": "echo one >> log.txt; echo) one', r"\1 two", count=1)
@@ -192,7 +192,7 @@ def test_a_changed_command_that_cannot_be_looked_at_is_asked_about(play, work):
     assert (work / "log.txt").read_text() == "one\none\n"
 
 
-def test_a_changed_command_may_be_taken_as_done(play, work):
+def test_changed_command_can_be_assumed_done(play, work):
     model = Model(bash("echo one >> log.txt; echo one"))
     first = play(model)
     edit(
@@ -206,7 +206,7 @@ def test_a_changed_command_may_be_taken_as_done(play, work):
     assert play(model, resume=first.result.run).result.exit == 0
 
 
-def test_a_command_whose_needs_came_out_otherwise_is_asked_about(play, work):
+def test_command_with_changed_needs_asks_before_it_is_rerun(play, work):
     model = Model({"tool": "write", "args": {"path": "d.txt", "content": "x"}}, bash("wc -c d.txt"))
     first = play(model)
     edit(
@@ -221,7 +221,7 @@ def test_a_command_whose_needs_came_out_otherwise_is_asked_about(play, work):
     assert "3 d.txt" in again.result.output
 
 
-def test_a_step_set_back_to_planned_is_done_again_without_a_question(play, work):
+def test_step_reset_to_planned_is_redone_without_asking(play, work):
     model = Model(bash("echo one >> log.txt; echo one"))
     first = play(model)
     edit(first, r"- \[x\] 1\. done bash", "- [ ] 1. planned bash")
@@ -230,7 +230,7 @@ def test_a_step_set_back_to_planned_is_done_again_without_a_question(play, work)
     assert (work / "log.txt").read_text() == "one\none\n"
 
 
-def test_a_removed_entry_is_done_again_where_that_does_no_harm(play, work):
+def test_removed_entry_is_redone_when_that_is_harmless(play, work):
     model = Model(read("a.txt"), bash("echo one >> log.txt; echo one"))
     first = play(model)
     (work / "a.txt").write_text("new\n")
@@ -240,7 +240,7 @@ def test_a_removed_entry_is_done_again_where_that_does_no_harm(play, work):
     assert (work / "log.txt").read_text() == "one\n"
 
 
-def test_a_removed_entry_of_a_command_is_found_in_its_document(play, work):
+def test_removed_entry_of_a_command_is_restored_from_its_document(play, work):
     model = Model(bash("echo one >> log.txt; echo one"))
     first = play(model)
     edit(first, r"- \[[ x]\] 1\. (done|running) bash.*?(?=\n(- |## |<!-- ))", "")
@@ -249,7 +249,7 @@ def test_a_removed_entry_of_a_command_is_found_in_its_document(play, work):
     assert (work / "log.txt").read_text() == "one\n"
 
 
-def test_a_step_added_to_the_plan_is_done(play, work):
+def test_step_added_to_the_plan_is_executed(play, work):
     model = Model(read("a.txt"))
     first = play(model)
     edit(
@@ -263,7 +263,7 @@ def test_a_step_added_to_the_plan_is_done(play, work):
     assert again.result.output == "a\n\nb\n"
 
 
-def test_a_step_taken_out_of_the_plan_is_judged_without(play, work):
+def test_step_removed_from_the_plan_is_ignored_by_check(play, work):
     model = Model(read("a.txt"), read("b.txt"))
     first = play(model)
     edit(first, r"\n- \[ \] 2\. planned read[^\n]*\n", "\n", count=1)
@@ -272,7 +272,7 @@ def test_a_step_taken_out_of_the_plan_is_judged_without(play, work):
     assert again.result.output == "a\n"
 
 
-def test_a_failed_step_that_was_put_right_lets_what_was_struck_go_on(play, work):
+def test_fixed_step_releases_skipped_dependents(play, work):
     model = Model(read("nowhere.txt"), read("b.txt", needs=[1]))
     answer = model.__call__
 
@@ -290,7 +290,7 @@ def test_a_failed_step_that_was_put_right_lets_what_was_struck_go_on(play, work)
     assert again.result.output == "a\n\nb\n"
 
 
-def test_changed_criteria_are_judged_again(play, work):
+def test_changed_criteria_are_checked_again(play, work):
     model = Model(read("a.txt"), success=[{"step": 1, "has": "a"}])
     first = play(model)
     edit(first, r'(### success criteria.*?"has": )"a"', r'\1"nothing like it"', count=1)
@@ -306,7 +306,7 @@ def test_changed_criteria_are_judged_again(play, work):
     assert started(again) == []
 
 
-def test_changed_instructions_are_told_and_heeded_only_on_demand(play, work):
+def test_changed_instructions_are_reported_and_applied_only_with_redo(play, work):
     model = Model(read("a.txt"))
     first = play(model)
     phases = first.fractal.workspace.root / "system" / "phases"
@@ -322,7 +322,7 @@ def test_changed_instructions_are_told_and_heeded_only_on_demand(play, work):
     assert told(play(model, resume=first.result.run)) == []
 
 
-def test_an_edit_that_is_done_again_is_taken_back_first(play, work):
+def test_redone_edit_is_undone_first(play, work):
     change = {"path": "a.txt", "old": "a", "new": "ab"}
     model = Model({"tool": "edit", "args": change}, read("a.txt"))
     first = play(model)
@@ -335,7 +335,7 @@ def test_an_edit_that_is_done_again_is_taken_back_first(play, work):
     assert (work / "a.txt").read_text() == "a\n"
 
 
-def test_an_edit_that_others_have_written_over_is_asked_about(play, work):
+def test_overwritten_edit_asks_before_it_is_redone(play, work):
     model = Model({"tool": "edit", "args": {"path": "a.txt", "old": "a", "new": "ab"}})
     first = play(model)
     (work / "a.txt").write_text("mine\n")
@@ -358,7 +358,7 @@ class Family(Model):
         return super().__call__(ask)
 
 
-def test_a_changed_subtask_is_done_again_by_a_new_child(play, work):
+def test_changed_subtask_is_redone_by_a_new_child(play, work):
     model = Family()
     first = play(model)
     assert first.result.output == "a\n\nb\n"
@@ -369,22 +369,22 @@ def test_a_changed_subtask_is_done_again_by_a_new_child(play, work):
     assert [ask.loop.rpartition("-")[2] for ask in model.asks[asks:]] == ["1", "1", first.result.run]
     aside = sorted(each.name for each in (first.folder / "artifacts").glob("*.earlier-*"))
     assert len(aside) == 2, "the first child and its operation are kept"
-    assert again.root.meta.spent["calls"] == len(model.asks), "what the first child cost is not forgotten"
+    assert again.root.meta.spent["calls"] == len(model.asks), "the cost of the first child stays"
 
 
-def test_a_step_changed_in_a_child_makes_its_parent_go_on(play, work):
+def test_edit_in_a_child_continues_its_parent(play, work):
     model = Family()
     first = play(model)
     child = f"tool-task-{first.result.run}-2"
     edit(first, r'planned read `\{"path": "b.txt"\}`', 'planned read `{"path": "c.txt"}`', loop=child)
     again = play(model, resume=first.result.run)
     assert again.result.output == "a\n\nc\n"
-    assert model.phases.count("fused") == 3, "no plan was asked for again"
+    assert model.phases.count("fused") == 3, "no plan is requested again"
     assert again.root.meta.spent["calls"] == len(model.asks)
     assert again.documents[child].meta.spent["calls"] == 3
 
 
-def test_a_plan_that_is_given_up_ends_its_open_children(play, work):
+def test_abandoned_plan_cancels_its_open_children(play, work):
     model = Family()
     answer = model.__call__
 
@@ -406,7 +406,7 @@ def test_a_plan_that_is_given_up_ends_its_open_children(play, work):
     assert again.root.meta.spent["calls"] >= len([ask for ask in model.asks if ask.phase != "check"])
 
 
-def test_a_run_whose_limit_was_reached_goes_on_with_a_larger_one(play, work):
+def test_exhausted_run_continues_with_a_larger_limit(play, work):
     model = Model(*({"tool": "read", "what": f"read {name}.txt"} for name in "abc"))
     answer = model.__call__
 
@@ -427,7 +427,7 @@ def test_a_run_whose_limit_was_reached_goes_on_with_a_larger_one(play, work):
     assert [ask.step for ask in model.asks if ask.phase == "do"] == [1, 2, 3]
 
 
-def test_a_task_and_its_resolution_put_right_together_need_no_understanding(play, work):
+def test_edited_task_and_resolved_task_skip_understand(play, work):
     model = Model(read("a.txt"))
     first = play(model)
     edit(first, "> do the work\n", "> do the other work\n")
@@ -437,7 +437,7 @@ def test_a_task_and_its_resolution_put_right_together_need_no_understanding(play
     assert again.root.task == "do the other work"
 
 
-def test_only_one_of_two_commands_is_done_again_by_name(play, work):
+def test_assume_applies_to_the_named_step(play, work):
     commands = [bash(f"echo {name} >> {name}.log; echo {name}", needs=[]) for name in ("x", "y")]
     model = Model(*commands)
     first = play(model)

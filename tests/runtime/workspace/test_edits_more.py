@@ -21,7 +21,7 @@ Answers = Callable[[Ask], Any]
 
 
 def strict(model: Model) -> Answers:
-    """A model that accepts only what was done whole."""
+    """A model that accepts only if every step is done."""
 
     def answer(ask: Ask) -> Any:
         document = ask.document
@@ -34,7 +34,7 @@ def strict(model: Model) -> Answers:
 
 
 def stopping(model: Answers, phase: str, loop: str = "") -> Answers:
-    """A model in whose answer the process is interrupted."""
+    """A model that interrupts the process in a phase."""
 
     def answer(ask: Ask) -> Any:
         if ask.phase == phase and ask.loop.endswith(loop):
@@ -60,7 +60,7 @@ def edit_file(work: Path, run: str, old: str, new: str, loop: str = "") -> None:
 
 
 def resume(play: Any, answers: Answers, run: str, **options: Any) -> Played:
-    """Go on to the end: each call is counted, and a second resume has nothing to say or to do."""
+    """Resume to the end. Every call is charged, and a second resume does nothing."""
     got: Played = play(answers, resume=run, **options)
     assert_ledger(got.folder)
     if got.result.waiting:
@@ -76,26 +76,26 @@ def resume(play: Any, answers: Answers, run: str, **options: Any) -> Played:
 A, C = r'planned read `\{"path": "a.txt"\}`', 'planned read `{"path": "c.txt"}`'
 
 
-# ---- a plan that cannot be carried out -------------------------------------------------------------------
+# ---- invalid edits --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "call",
     ['nosuch `{"path": "a.txt"}`', 'read `{"nosuch": 1}`', 'read `{"path": 5}`', f"{C[8:]} · needs 9"],
 )
-def test_a_call_that_cannot_be_made_fails_once_and_is_not_told_again(play, work, call):
+def test_invalid_edited_call_fails_once(play, work, call):
     model = strict(Model(read("a.txt", needs=[]), read("b.txt", needs=[1])))
     first = play(model)
     edit(first, A, f"planned {call}", count=1)
     again = resume(play, model, first.result.run)
     assert again.result.status == "escalated"
-    assert again.root.steps[1].tool == call.split()[0], "the entry tells of the call that failed"
+    assert again.root.steps[1].tool == call.split()[0], "the entry names the failed call"
     assert [step.state for step in again.root.steps.values()][1] == "struck"
     edit(again, re.escape(f"planned {call}"), C, count=1)
     assert resume(play, model, first.result.run).result.output == "c\n\nb\n"
 
 
-def test_steps_that_need_each_other_are_struck(play, work):
+def test_dependency_cycle_is_skipped(play, work):
     model = strict(Model(read("a.txt", needs=[]), read("b.txt", needs=[1])))
     first = play(model)
     edit(first, A, f"{C} · needs 2", count=1)
@@ -104,19 +104,19 @@ def test_steps_that_need_each_other_are_struck(play, work):
     assert [step.state for step in again.root.steps.values()] == ["struck", "struck"]
 
 
-def test_a_step_whose_reference_could_not_be_filled_in_is_tried_again_when_it_can_be(play, work):
+def test_step_with_a_repaired_reference_is_executed(play, work):
     change = {"path": "{{ steps[1].result.name }}", "old": "b", "new": "bb"}
     model = strict(Model(read("a.txt"), {"tool": "edit", "args": change}))
     first = play(model)
     assert first.root.steps[2].state == "failed"
     edit(first, r"(1\. done read.*?result · tool:read\n\s+~~~text\n(\s+))a\n", r'\1{"name": "b.txt"}\n')
     again = resume(play, model, first.result.run)
-    assert again.result.exit == 0, "nothing is asked: the change was never begun"
+    assert again.result.exit == 0, "no question: the edit never started"
     assert (work / "b.txt").read_text() == "bb\n"
 
 
 @pytest.mark.parametrize("state", ["done", "skipped"])
-def test_what_was_struck_goes_on_when_a_person_says_that_its_need_is_done(play, work, state):
+def test_skipped_step_continues_when_its_need_is_marked_done(play, work, state):
     model = strict(Model(read("nowhere.txt", needs=[]), read("b.txt", needs=[1])))
     first = play(model)
     edit(first, r"- \[.\] 1\. failed read", f"- [x] 1. {state} read")
@@ -125,7 +125,7 @@ def test_what_was_struck_goes_on_when_a_person_says_that_its_need_is_done(play, 
     assert again.result.output.endswith("b\n")
 
 
-def test_what_a_person_has_struck_stays_struck(play, work):
+def test_step_skipped_by_a_person_stays_skipped(play, work):
     model = Model(read("a.txt", needs=[]), read("b.txt", needs=[]))
     first = play(model)
     edit(first, r"- \[x\] 2\. done read", "- [ ] 2. struck read")
@@ -134,10 +134,10 @@ def test_what_a_person_has_struck_stays_struck(play, work):
     assert again.root.steps[2].state == "struck"
 
 
-# ---- in the middle of a run ------------------------------------------------------------------------------
+# ---- edits during a run ---------------------------------------------------------------------------------
 
 
-def test_an_edit_in_the_middle_of_do_is_heeded_at_once(play, work):
+def test_edit_during_do_is_applied_on_resume(play, work):
     model = Model(read("a.txt"), read("{{ steps[1].result }}.txt"), {"tool": "read", "what": "b"})
 
     def answer(ask: Ask) -> Any:
@@ -153,7 +153,7 @@ def test_an_edit_in_the_middle_of_do_is_heeded_at_once(play, work):
     assert again.result.output == "b\nb\n\nb\n"
 
 
-def test_a_call_that_was_changed_while_it_waits_for_approval_is_asked_about_anew(play, work):
+def test_call_changed_while_waiting_needs_a_new_approval(play, work):
     model, settings = (
         Model({"tool": "write", "args": {"path": "d.txt", "content": "x"}}),
         {"approve": ["write"]},
@@ -164,14 +164,14 @@ def test_a_call_that_was_changed_while_it_waits_for_approval_is_asked_about_anew
     first.fractal.tell(run, "approve")
     asked = play(model, resume=run, settings=settings)
     assert asked.result.waiting == "approval" and '"y"' in asked.result.question
-    assert not (work / "d.txt").exists(), "the word was given for another call"
+    assert not (work / "d.txt").exists(), "the approval was for another call"
     first.fractal.tell(run, "approve")
     assert play(model, resume=run, settings=settings).result.exit == 0
     assert (work / "d.txt").read_text() == "y"
     assert told(play(model, resume=run, settings=settings)) == []
 
 
-def test_an_open_child_whose_task_was_changed_is_given_up(play, work):
+def test_open_child_with_a_changed_task_is_replaced(play, work):
     model = Family()
     run = interrupted(
         play,
@@ -184,10 +184,10 @@ def test_an_open_child_whose_task_was_changed_is_given_up(play, work):
     assert again.result.output == "a\n\nc\n"
 
 
-# ---- loops of other forms --------------------------------------------------------------------------------
+# ---- atomic loops, children ------------------------------------------------------------------------------
 
 
-def test_an_atomic_loop_heeds_its_result_its_call_and_its_task(play, work):
+def test_edits_of_an_atomic_loop_are_applied(play, work):
     def answer(ask: Ask) -> Any:
         return {"tool": "read", "args": {"path": f"{ask.document.text(1, 'task')[-1]}.txt"}}
 
@@ -204,7 +204,7 @@ def test_an_atomic_loop_heeds_its_result_its_call_and_its_task(play, work):
     assert resume(go, answer, run).result.output == "b\n"
 
 
-def test_an_edit_in_a_child_leaves_room_for_a_step_that_is_done_again(play, work):
+def test_edit_in_a_child_leaves_budget_for_a_redone_step(play, work):
     model = Family()
     first = play(model)
     run = first.result.run
@@ -213,7 +213,7 @@ def test_an_edit_in_a_child_leaves_room_for_a_step_that_is_done_again(play, work
     assert resume(play, strict(model), run).result.output == "c\n\nc\n"
 
 
-def test_edits_in_all_children_leave_room_for_each(play, work):
+def test_edits_in_all_children_leave_budget_for_each(play, work):
     model = Family()
     model.plan = plan(*({"subtask": f"read {name}.txt", "needs": []} for name in "abc"))
     (work / "d.txt").write_text("d\n")
@@ -226,10 +226,10 @@ def test_edits_in_all_children_leave_room_for_each(play, work):
     assert again.result.output == "d\n\nd\n\nd\n"
 
 
-# ---- what is missing -------------------------------------------------------------------------------------
+# ---- missing files ---------------------------------------------------------------------------------------
 
 
-def test_a_change_of_what_is_not_kept_any_more_is_asked_about(play, work):
+def test_edit_without_a_snapshot_asks_before_it_is_redone(play, work):
     model = Model({"tool": "edit", "args": {"path": "b.txt", "old": "b", "new": "bb"}})
     first = play(model)
     shutil.rmtree(work / ".fractal" / "state" / "snapshots")
@@ -238,7 +238,7 @@ def test_a_change_of_what_is_not_kept_any_more_is_asked_about(play, work):
     assert (work / "b.txt").read_text() == "bb\n"
 
 
-def test_a_changed_part_whose_document_is_broken_is_asked_about_and_made_anew(play, work):
+def test_changed_subtask_with_a_broken_document_asks_and_is_redone(play, work):
     model = Family()
     first = play(model)
     run = first.result.run

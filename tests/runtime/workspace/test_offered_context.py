@@ -1,4 +1,4 @@
-"""What memory gives a loop to see stands in §1 by part, once, and is nobody's gift."""
+"""Context that memory offers: noted in §1 by part, once per loop, and not passed to children."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from runtime.memory.run_memory import Remembering
 from runtime.models.scripted import Scripted
 
 
-class Told(Remembering):
-    """A memory that has the same for every task."""
+class FixedMemory(Remembering):
+    """A memory that offers the same for every task."""
 
     times = 0
 
@@ -38,12 +38,12 @@ class Told(Remembering):
         ("", False),
     ],
 )
-def test_what_a_run_found_by_itself_is_told_from_what_it_was_given(source: str, found: bool) -> None:
+def test_sources_found_by_the_run_are_recognized(source: str, found: bool) -> None:
     assert found_by_itself(source) is found
 
 
-def tried_again(folder: Any, prompts: list[str]) -> Fractal:
-    """One whose first attempt is not accepted; what its model is shown is kept in `prompts`."""
+def with_retry(folder: Any, prompts: list[str]) -> Fractal:
+    """A run whose first attempt is rejected; `prompts` collects what the model sees."""
 
     def answer(ask: Ask) -> Any:
         prompts.append(ask.user)
@@ -54,13 +54,13 @@ def tried_again(folder: Any, prompts: list[str]) -> Fractal:
     return Fractal(folder, settings={"sandbox": "off"}, ladder=Ladder((Scripted(answer),)))
 
 
-async def test_parts_of_memory_are_asked_for_once_a_loop_and_stand_there_with_their_names(
+async def test_memory_is_queried_once_per_loop_and_noted_by_part(
     tmp_path: Any,
 ) -> None:
     prompts: list[str] = []
 
-    fractal = tried_again(tmp_path, prompts)
-    memory = Told(fractal.workspace, fractal.config, fractal.systems, fractal._files)
+    fractal = with_retry(tmp_path, prompts)
+    memory = FixedMemory(fractal.workspace, fractal.config, fractal.systems, fractal._files)
     fractal.__dict__["memory"] = memory
     result = await fractal.run("look")
     notes = [n for n in fractal.root_document(result.run).section(1).notes if n.origin == "tool:memory"]
@@ -76,7 +76,7 @@ async def test_parts_of_memory_are_asked_for_once_a_loop_and_stand_there_with_th
     assert all("Context from memory: patterns" in prompt for prompt in again)
 
 
-def test_a_child_is_not_handed_what_memory_gave_its_parent(play: Callable[..., Played]) -> None:
+def test_memory_of_the_parent_is_not_passed_to_a_child(play: Callable[..., Played]) -> None:
     def answer(ask: Ask) -> Any:
         if ask.phase == "check":
             return ACCEPT
@@ -89,15 +89,17 @@ def test_a_child_is_not_handed_what_memory_gave_its_parent(play: Callable[..., P
     assert not [note for note in child.section(1).notes if "memory" in note.source]
 
 
-async def test_what_memory_learns_while_a_loop_runs_changes_none_of_its_prompts(tmp_path: Any) -> None:
+async def test_memory_changes_during_a_loop_do_not_reach_its_prompts(tmp_path: Any) -> None:
     prompts: list[str] = []
 
-    class Later(Told):
+    class LateMemory(FixedMemory):
         def known(self, document: Document) -> Sequence[tuple[str, str]]:
             self.times += 1
             return [("way", "solve first: think")] if self.times > 1 else []
 
-    fractal = tried_again(tmp_path, prompts)
-    fractal.__dict__["memory"] = Later(fractal.workspace, fractal.config, fractal.systems, fractal._files)
+    fractal = with_retry(tmp_path, prompts)
+    fractal.__dict__["memory"] = LateMemory(
+        fractal.workspace, fractal.config, fractal.systems, fractal._files
+    )
     await fractal.run("look")
     assert len(prompts) > 2 and "solve first" not in "".join(prompts)
